@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ci.jobs.slices import Opened, open_slice, slice_name
+from ci.record import events
 from ci.record.journal import JournalWriter, journal_path, next_attempt
 from test_selection.plan import Plan, read_plan
 from tests.kubernetes_api import KubernetesApi
@@ -52,23 +53,33 @@ class Host:
             done = self._done(index)
             with contextlib.closing(JournalWriter(path, time.time)) as journal:
                 journal.write(
-                    "shard_start", shard=index, attempt=int(path.stem.partition("-")[2]), card="emulated:0",
-                    host=self.pod.name, boot=self.pod.name, pid=1, run=self.opened.run,
-                    planned=len(self.plan.shards[index].ids), fingerprint=self.plan.fingerprint,
-                    back_end="emulated", torch="2.13.0", image=self.image,
-                )  # fmt: skip
+                    events.ShardStart(
+                        shard=index,
+                        attempt=int(path.stem.partition("-")[2]),
+                        card="emulated:0",
+                        host=self.pod.name,
+                        boot=self.pod.name,
+                        pid=1,
+                        run=self.opened.run,
+                        planned=len(self.plan.shards[index].ids),
+                        fingerprint=self.plan.fingerprint,
+                        back_end="emulated",
+                        torch="2.13.0",
+                        image=self.image,
+                    )
+                )
                 for name in self.plan.shards[index].ids:
                     if name in done:
                         continue
                     if left == 0:
                         return
                     left -= 1
-                    journal.write("start", id=name, log=0)
+                    journal.write(events.Start(id=name, log=0))
                     if cut and left == 0:
                         return
                     bad = name.endswith(tuple(failing)) if failing else False
-                    journal.write("end", id=name, outcome="failed" if bad else "passed", seconds=0.5)
-                journal.write("shard_end", status="done")
+                    journal.write(events.End(id=name, outcome="failed" if bad else "passed", seconds=0.5))
+                journal.write(events.ShardEnd(status="done"))
 
     def _done(self, index: int) -> set[str]:
         from ci.record.journal import read_journals  # noqa: PLC0415  # only where an earlier pod was
@@ -76,7 +87,7 @@ class Host:
         if not (self._folder / "journal").is_dir():
             return set()
         journals = [one for one in read_journals(self._folder) if one.shard == index]
-        return {event["id"] for one in journals for event in one.events if event["e"] == "end"}
+        return {event.id for one in journals for event in one.events if isinstance(event, events.End)}
 
 
 class Kubelet:

@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ci.record.events import parse
 from ci.record.identity import RunIdentity, write_identity
-from ci.record.journal_line import Event, line_of
+from ci.record.journal_line import line_of
 from test_selection.durations_file import Durations, write_durations
 from test_selection.ids import canonical_id
 from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
 from test_selection.selection import Selection, write_selection
+from tests.journal_rows import Row
 
 RUN = "20260101-000000-spyre-stage5"
 # What a cluster and a store know it by: with the number and attempt of its identity.
@@ -120,13 +122,13 @@ def make_store(store: Path, plan: Plan, *, seed: int = 7) -> ManyPods:
         folder.mkdir(parents=True)
         with (folder / f"{shard.index}-1.jsonl").open("wb") as stream:
             for event in _events(plan, shard, verdicts, draw, breaks_off=breaks_off):
-                stream.write(line_of(event))
+                stream.write(line_of(parse(event)))
     return ManyPods(plan=plan, verdicts=verdicts, absent=frozenset(absent))
 
 
 def _events(
     plan: Plan, shard: Shard, verdicts: dict[str, str], draw: random.Random, *, breaks_off: bool
-) -> Iterator[Event]:
+) -> Iterator[Row]:
     now = BEGAN + draw.random() * 30
     ids = shard.ids
     cut = ids[len(ids) // 2] if breaks_off else ""

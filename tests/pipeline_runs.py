@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ci.record import events
 from ci.record.identity import RunIdentity, write_identity
 from ci.record.journal import JournalWriter, journal_path, read_journals
 from ci.report.reconcile import reconcile
@@ -58,25 +59,26 @@ def run_journals(folder: Path, plan: Plan, outcomes: Mapping[str, str], *, image
     for shard in plan.shards:
         writer = JournalWriter(journal_path(folder, shard.index, 1), lambda: T0 + 1)
         writer.write(
-            "shard_start",
-            shard=shard.index,
-            attempt=1,
-            card="spyre:0",
-            host="node",
-            fingerprint=plan.fingerprint,
-            back_end="emulated 1",
-            torch="2.13.0",
-            image=image,
+            events.ShardStart(
+                shard=shard.index,
+                attempt=1,
+                card="spyre:0",
+                host="node",
+                fingerprint=plan.fingerprint,
+                back_end="emulated 1",
+                torch="2.13.0",
+                image=image,
+            )
         )
         for name in shard.ids:
             for number, outcome in enumerate(_tries(outcomes.get(name)), start=1):
-                writer.write("start", id=name, **({"try": number, "again": True} if number > 1 else {}))
-                message = {"message": MESSAGES[outcome]} if outcome in MESSAGES else {}
+                writer.write(events.Start(id=name, number=number))
+                message = MESSAGES.get(outcome, "")
                 if outcome == "hardware":
-                    writer.write("crash", id=name, cause="hardware", **message)
+                    writer.write(events.Crash(id=name, cause="hardware", message=message))
                 else:
-                    writer.write("end", id=name, outcome=outcome, seconds=0.5, **message)
-        writer.write("shard_end", status="done")
+                    writer.write(events.End(id=name, outcome=outcome, seconds=0.5, message=message))
+        writer.write(events.ShardEnd(status="done"))
         writer.close()
 
 

@@ -13,6 +13,7 @@ from ci.jobs.gather import take
 from ci.jobs.layout import PODS, SETTINGS
 from ci.jobs.pieces import BucketFiles
 from ci.jobs.pod import Place
+from ci.record import events
 from ci.record.journal import JournalWriter, gathered_journals, journal_path, next_attempt
 from ci.record.journal_line import event_of
 from test_selection.plan import Plan
@@ -83,8 +84,8 @@ def refuse_another_image(folder: Path, image: str) -> None:
         return
     for path in sorted((folder / "journal").glob("*.jsonl")):
         with path.open("rb") as stream:
-            event = event_of(stream.readline(LINE_BYTES)) or {}
-        seen = str(event.get("image") or "")
+            event = event_of(stream.readline(LINE_BYTES))
+        seen = getattr(event, "image", "")
         if seen and seen.rpartition("@")[2] != image.rpartition("@")[2]:
             raise PlanMismatchError(
                 f"is of an earlier pod in {seen!r:.300}, and this one is in {image}",
@@ -111,7 +112,7 @@ def mark_doubts(
     Returns:
         How many tests those are.
     """
-    told = {event.get("id") for journal in gathered_journals(folder) for event in journal.events}
+    told = {getattr(event, "id", None) for journal in gathered_journals(folder) for event in journal.events}
     count = 0
     for index in shards:
         ids = [name for name in plan.shards[index].ids if name not in told]
@@ -121,8 +122,14 @@ def mark_doubts(
         attempt = next_attempt(folder, index)
         with contextlib.closing(JournalWriter(journal_path(folder, index, attempt), clock)) as journal:
             journal.write(
-                "shard_start", shard=index, attempt=attempt, planned=0, fingerprint=plan.fingerprint,
-                host=host, boot=boot,
-            )  # fmt: skip
-            journal.write("resumed", ids=ids, message=CUT_OFF)
+                events.ShardStart(
+                    shard=index,
+                    attempt=attempt,
+                    planned=0,
+                    fingerprint=plan.fingerprint,
+                    host=host,
+                    boot=boot,
+                )
+            )
+            journal.write(events.Resumed(ids=ids, message=CUT_OFF))
     return count

@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 
+from ci.record import events
 from ci.record.journal import JournalWriter, journal_path, read_journal
 from ci.record.run_state import state_of
 from test_selection.plan import Plan, Shard
@@ -48,10 +49,14 @@ def tell_untold(folder: Path, plan: Plan, reasons: Mapping[int, str], *, moment:
         if ids:
             with contextlib.closing(JournalWriter(path, lambda: moment)) as journal:
                 journal.write(
-                    "shard_start", shard=shard.index, attempt=ATTEMPT, planned=len(ids),
-                    fingerprint=plan.fingerprint,
-                )  # fmt: skip
-                journal.write("not_run", ids=ids, message=reasons.get(shard.index, NO_POD))
+                    events.ShardStart(
+                        shard=shard.index,
+                        attempt=ATTEMPT,
+                        planned=len(ids),
+                        fingerprint=plan.fingerprint,
+                    )
+                )
+                journal.write(events.NotRun(ids=ids, message=reasons.get(shard.index, NO_POD)))
     return untold
 
 

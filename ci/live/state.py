@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from ci.core.text import one_line
 from ci.live.ledger import Ledger
 from ci.live.news import CardLost, FileBroken, News, Retried, Tally, WorkerLost
 from ci.live.streams import Stream, Streams
+from ci.record.events import JournalEvent
 from ci.record.verdict import Verdict
 from test_selection.plan import Shard
 
@@ -119,7 +119,7 @@ class State:
         """Tests that were settled in a second, over the last half minute or since the beginning."""
         return self._ledger.pace.rate(now)
 
-    def take(self, shard: int, event: Mapping[str, Any], now: float) -> list[News]:
+    def take(self, shard: int, event: JournalEvent, now: float) -> list[News]:
         """Take the next event of a shard's journal and tell what it changed.
 
         Args:

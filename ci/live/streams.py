@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
 
+from ci.record.events import JournalEvent
 from ci.record.run_state import RunState, attempt_in
 
 
@@ -51,7 +51,7 @@ class Stream:
         """The file it has in hand."""
         return self.state.file
 
-    def take(self, event: Mapping[str, Any], now: float) -> None:
+    def take(self, event: JournalEvent, now: float) -> None:
         """Take the next event of its journal."""
         steps = self.state.steps
         self.state.take(event)
@@ -76,7 +76,7 @@ class Streams:
         """The workers that do something."""
         return [stream for stream in self._current.values() if stream.busy]
 
-    def of(self, shard: int, event: Mapping[str, Any]) -> Stream:
+    def of(self, shard: int, event: JournalEvent) -> Stream:
         """The attempt that an event is of; `shard_start` begins one, or goes back to it."""
         stream = self._current.get(shard)
         otherwise = stream.state.attempt if stream is not None else 1

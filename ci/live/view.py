@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from rich.console import Console
 
@@ -19,6 +19,7 @@ from ci.live.screen import Screen
 from ci.live.sink import Sink
 from ci.live.state import State
 from ci.live.words import Again
+from ci.record.events import JournalEvent
 
 TICK_S = 0.5
 
@@ -44,7 +45,7 @@ class Watcher:
         self._view, self._sink, self._clock = view, sink, clock
         self._lock = threading.Lock()
 
-    def take(self, shard: int, event: Mapping[str, Any]) -> None:
+    def take(self, shard: int, event: JournalEvent) -> None:
         """One event of one shard's journal."""
         with self._lock:
             now = self._clock()

@@ -64,7 +64,10 @@ def run_from_json(content: Mapping[str, Any], where: Path) -> Run:
             verdicts={str(name): _whole(count) for name, count in content["verdicts"].items()},
             pytorch=str(identity["pytorch_sha"]),
             commit=_commit(str(identity.get("commit", ""))),
-            ran_in=tuple(ran_in_of(one) for one in content.get("ran_in", ())),
+            ran_in=tuple(
+                ran_in_of(one.get("back_end"), one.get("torch"), one.get("image"))
+                for one in content.get("ran_in", ())
+            ),
             restricted=str(identity.get("restricted", "")),
             forgiven=_whole((content.get("quarantine") or {}).get("forgiven", 0)),
         )

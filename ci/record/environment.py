@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 from ci.core.text import one_line
 from ci.record.identity import RunIdentity
@@ -39,10 +38,10 @@ class RanIn:
         )
 
 
-def ran_in_of(event: Mapping[str, Any]) -> RanIn:
+def ran_in_of(back_end: object, torch: object, image: object) -> RanIn:
     """Of an event or a row of a summary; what is no text counts as not said."""
-    found = {name: event.get(name) for name in ("back_end", "torch", "image")}
-    return RanIn(**{name: one_line(one, _MOST) for name, one in found.items() if isinstance(one, str)})
+    found = [one_line(one, _MOST) if isinstance(one, str) else "" for one in (back_end, torch, image)]
+    return RanIn(back_end=found[0], torch=found[1], image=found[2])
 
 
 def rows_of(found: Iterable[RanIn]) -> list[dict[str, str]]:

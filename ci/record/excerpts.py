@@ -6,7 +6,7 @@ The journals keep every text whole. Pure.
 
 from __future__ import annotations
 
-from ci.record.journal_line import Event
+from ci.record.events import JournalEvent
 
 # Of one text, in characters; a fifth of it from the beginning, where a traceback says what was called.
 LONGEST = {"detail": 16 << 10, "message": 4 << 10}
@@ -27,7 +27,7 @@ class Excerpts:
         """
         self._room = room
 
-    def cut(self, event: Event, where: str) -> Event:
+    def cut(self, event: JournalEvent, where: str) -> JournalEvent:
         """The event with its texts cut; changed in place.
 
         Args:
@@ -35,13 +35,13 @@ class Excerpts:
             where: the name of the journal that has them whole.
         """
         for key, longest in LONGEST.items():
-            text = event.get(key)
+            text = getattr(event, key, None)
             if isinstance(text, str) and len(text) > LAST_CHARS:
                 kept = _ends(text, longest, where) if len(text) > longest else text
                 if len(kept) > self._room:
                     kept = _first(text, where) if key == "message" else _last(text, where)
                 self._room -= len(kept)
-                event[key] = kept
+                setattr(event, key, kept)
         return event
 
 

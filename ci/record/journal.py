@@ -1,33 +1,4 @@
-"""The journal: append-only events of one attempt at one shard, a JSON object a line.
-
-Events, by their key `e` (`t` is seconds since the epoch):
-
-- `shard_start`: shard, attempt, card, host, boot, pid, planned, fingerprint, run, seed (the run's),
-  threads; and what the tests run in: back_end, torch, image, python, environ (what may matter, no secrets)
-- `resumed`: ids, message: an earlier attempt may have run these and the lines that told of it are lost
-- `group_start`: file, tests; `group_ready`: file, setup_s (seconds of import and collection)
-- `group_end`: file, seconds: what a process did after its last test
-- `start`: id, log (where in the shard's log its output begins, in bytes), try where it is not the first,
-  seed (the test's), as where that is the seed of another try than this
-- `end`: id, outcome, seconds, message, detail, and leak where processes or threads were left behind,
-  unseeded where a generator could not be seeded, and why
-- `crash`: id, cause, message, detail, seconds: a test ended with its process; the cause is signal, hang,
-  oom, exit or hardware
-  with `ras`, the card's own word for it, where it said so; so has an `end` whose outcome is hardware
-- `card_check`: why (order, crash), ok, seconds, message, detail, ras, ended (whether the process that did it
-  has ended): a card was checked
-- `card_fault`: message, ras, detail: a card failed while a file was set up, which costs no test anything
-- `card_lost`: card, message: a card is not used any more
-- `worker_lost`: id or null, message: the worker went, from outside; the running test is infrastructure
-- `piece`: file, tests (how many), why (plan, stolen, retry), of (the shard they are planned for), attempt
-- `not_run`: ids, message: planned and not run, with the reason
-- `no_retry`: ids, message: failed, was to be run again and was not, with the reason
-- `elsewhere`: ids, host: planned for this shard and claimed by another host
-- `file_error`: file, message, detail: a file could not be imported where it was to be run
-- `respawn`: file, message, detail: a file goes on in a fresh process, and why
-- `shard_end`: status (done, interrupted)
-
-Outcomes are passed, failed, skipped, xfailed, xpassed; and hardware, where a test failed by its card.
+"""The journal: append-only events (`ci.record.events`) of one attempt at one shard, a JSON object a line.
 
 Each line ends with its checksum (`ci.record.journal_line`). A line is with the operating system when `write`
 returns, so no process that dies loses it; `sync` brings lines to the disk, where a machine that goes down
@@ -44,11 +15,10 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from ci.record.event_values import count_of, seconds_of, seed_of, text_of
+from ci.record.events import JournalEvent
 from ci.record.excerpts import Excerpts
-from ci.record.journal_line import Event, Lines, line_of
+from ci.record.journal_line import Lines, line_of
 from test_selection.errors import MissingInputError
 
 __all__ = [
@@ -56,20 +26,15 @@ __all__ = [
     "OUTCOMES",
     "TOOK_ALL",
     "UNWRITABLE",
-    "Event",
     "Journal",
     "JournalWriter",
     "attempts_before",
     "bring_to_disk",
-    "count_of",
     "journal_path",
     "next_attempt",
     "read_journal",
     "read_journals",
     "run_attempt_of",
-    "seconds_of",
-    "seed_of",
-    "text_of",
 ]
 
 # What pytest's message of a strict xfail that passed begins with.
@@ -111,13 +76,14 @@ class JournalWriter:
         self._synced, self._synced_at = self.size, time.monotonic()
         self._torn = self._ends_torn()
 
-    def write(self, event: str, **content: Any) -> None:
-        """Append one event; it is with the operating system when this returns.
+    def write(self, event: JournalEvent) -> None:
+        """Append one event, with the time; it is with the operating system when this returns.
 
         Raises:
             OSError: it could not be written, or only in part, which readers take for a torn line.
         """
-        line = line_of({"t": round(self._clock(), 3), "e": event, **content})
+        event.t = round(self._clock(), 3)
+        line = line_of(event)
         # A process that was killed while it wrote leaves half a line; that must not cost this one.
         if self._torn or (self._survivor and self._ends_torn()):
             line = b"\n" + line
@@ -268,7 +234,7 @@ class Journal:
     path: Path
     shard: int
     attempt: int
-    events: list[Event] = field(default_factory=list)
+    events: list[JournalEvent] = field(default_factory=list)
     torn: int = 0
     damaged: int = 0
     suspects: frozenset[str] = frozenset()

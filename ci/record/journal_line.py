@@ -10,11 +10,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable
+from functools import reduce
+from operator import or_
 from sys import intern
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from zlib import crc32
 
-Event = dict[str, Any]
+import msgspec
+
+from ci.record import events
+from ci.record.events import JournalEvent
+
 _TAIL = re.compile(rb',"c":"([0-9a-f]{8})"\}\n?\Z')
 _TAIL_BYTES = len(b',"c":"01234567"}')
 _ID = re.compile(rb'"id":("(?:[^"\\]|\\.)*")')
@@ -23,31 +29,41 @@ _KIND = re.compile(rb'"e":"(\w+)"')
 _OF_NO_TEST = frozenset(
     {b"shard_start", b"shard_end", b"group_start", b"group_ready", b"group_end", b"piece"}
 )
-_REPEATED = frozenset({"e", "id", "outcome", "file"})
-_encode = json.JSONEncoder(separators=(",", ":")).encode
+_DECODER: msgspec.json.Decoder[JournalEvent] = msgspec.json.Decoder(reduce(or_, events.KINDS.values()))
 
 
-def line_of(event: Event) -> bytes:
-    """The line of an event that is not empty and has no key `c`, with its line break."""
-    body = _encode(event).encode()[:-1]
+def line_of(event: JournalEvent) -> bytes:
+    """The line of an event, with its line break."""
+    try:
+        body = msgspec.json.encode(event)[:-1]
+    except UnicodeEncodeError:  # half of a surrogate pair, as of a file name that is not UTF-8
+        body = json.dumps(msgspec.to_builtins(event), separators=(",", ":")).encode()[:-1]
     return b'%b,"c":"%08x"}\n' % (body, crc32(body))
 
 
-def event_of(line: bytes) -> Event | None:
+def event_of(line: bytes) -> JournalEvent | None:
     """The event of a line that is as it was written; None for any other."""
     cut = len(line) - _TAIL_BYTES - line.endswith(b"\n")
     # Not the pattern: every line of a run comes by here, in the worker and in the supervisor.
     if cut <= 0 or line[cut : cut + _TAIL_BYTES] != b',"c":"%08x"}' % crc32(line[:cut]):
         return None
-    return _event(line[:cut] + b"}")
+    return _event(line)
 
 
-def _event(text: bytes) -> Event | None:
+def _event(line: bytes) -> JournalEvent | None:
     try:
-        event = json.loads(text.decode())  # given bytes, it would guess how they are encoded
+        return _DECODER.decode(line)
+    except msgspec.DecodeError:
+        return _odd_event(line)
+
+
+def _odd_event(line: bytes) -> JournalEvent | None:
+    """The event of a line of another version, or one that holds what only Python's own JSON does."""
+    try:
+        row = json.loads(line.decode())
     except (ValueError, RecursionError):
         return None
-    return event if isinstance(event, dict) and isinstance(event.get("e"), str) else None
+    return events.parse(row) if isinstance(row, dict) and isinstance(row.get("e"), str) else None
 
 
 class Lines:
@@ -62,17 +78,19 @@ class Lines:
         unchecked: no line has a checksum; the events are those of an earlier version, taken as they stand.
     """
 
-    def __init__(self, lines: Iterable[bytes], cut: Callable[[Event], Event] = lambda event: event) -> None:
+    def __init__(
+        self, lines: Iterable[bytes], cut: Callable[[JournalEvent], JournalEvent] = lambda event: event
+    ) -> None:
         """Read lines; none is kept, so that a journal of any size can be read.
 
         Args:
             lines: with their line breaks.
             cut: what is kept of an event.
         """
-        self.events: list[Event] = []
+        self.events: list[JournalEvent] = []
         self.torn = self.damaged = self.nameless = 0
         self.suspects: set[str] = set()
-        bad: list[tuple[_Lost, Event | None]] = []
+        bad: list[tuple[_Lost, JournalEvent | None]] = []
         checked = False
         for line in lines:
             if (event := event_of(line)) is not None:
@@ -109,21 +127,22 @@ def _lost(line: bytes) -> _Lost:
     whole = _TAIL.search(line) is not None
     named = tuple(name for text in _ID.findall(line) if (name := _name(text)) is not None)
     # A start that was cut short as it was written was no start: the writer was at its end.
-    cut = not whole and line.startswith(b'{"t":') and b"\0" not in line
+    cut = not whole and line.startswith((b'{"e":', b'{"t":')) and b"\0" not in line
     kind = _KIND.search(line)
     of_no_test = kind is not None and kind[1] in _OF_NO_TEST
     return _Lost(whole=whole, named=named, nameless=not (named or cut or of_no_test))
 
 
-def _shared(event: Event) -> Event:
+def _shared(event: JournalEvent) -> JournalEvent:
     """The event with one copy of the words that many have: a decoder makes them anew for each.
 
     A journal holds two events a test, and the words are more than half of them.
     """
-    return {
-        intern(key): intern(value) if key in _REPEATED and type(value) is str else value
-        for key, value in event.items()
-    }
+    if isinstance(event, events.Start | events.End):
+        event.id = intern(event.id)
+    if isinstance(event, events.End):
+        event.outcome = intern(event.outcome)
+    return event
 
 
 def _name(text: bytes) -> str | None:

@@ -9,14 +9,17 @@ counterpart was torn away. Whatever it holds, each test that was started gets it
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from msgspec.structs import astuple
+
+from ci.record import events
 from ci.record.environment import RanIn, ran_in_of
-from ci.record.event_values import count_of, seconds_of, seed_of, text_of
+from ci.record.events import JournalEvent
 from ci.record.journal import OUTCOMES, run_attempt_of
-from ci.record.journal_line import Event, event_of
+from ci.record.journal_line import event_of
 from ci.record.result import SILENT, Try
 from ci.record.verdict import Verdict
 from test_selection.ids import encode_file
@@ -24,20 +27,14 @@ from test_selection.ids import encode_file
 # Why a piece was given out that says nothing against the tests in it.
 _NO_RETRY = frozenset({"plan", "stolen"})
 _ENDS = {name: Verdict(name) for name in (*OUTCOMES, Verdict.HARDWARE)}
-# The method that takes each kind of event; `ci.record.journal` says what they hold.
-_METHODS = {
-    kind: f"_{kind}"
-    for kind in (
-        "shard_start", "shard_end", "group_start", "group_ready", "group_end", "piece", "start", "end",
-        "crash", "worker_lost", "resumed", "not_run", "no_retry", "elsewhere", "file_error", "card_check",
-        "card_fault", "card_lost", "respawn",
-    )
-}  # fmt: skip
+# The method that takes each kind of event.
+_METHODS = {kind: f"_{name}" for name, kind in events.KINDS.items()} | {events.Unread: "_unread"}
 # What tells nothing of a test.
-_OF_SHARD = ("shard_start", "shard_end")
-_OUTCOME = ("end", "crash")
-_OUTCOME_BYTES = tuple(f'"e":"{kind}"'.encode() for kind in _OUTCOME)
+_OF_SHARD = (events.ShardStart, events.ShardEnd)
+_OUTCOME = (events.End, events.Crash)
+_OUTCOME_BYTES = (b'"e":"end"', b'"e":"crash"')
 INTERRUPTED = "interrupted"
+NO_REASON = "no reason given"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,27 +261,23 @@ class RunState:
             groups=tuple(self.groups),
         )
 
-    def take(self, event: Mapping[str, Any]) -> None:
+    def take(self, event: JournalEvent) -> None:
         """Take the next event; kinds this version does not know are passed over."""
         self.latest = NOTHING
-        moment = seconds_of(event.get("t"), self.ended_at)
         # A clock that is set back must not turn the order of a journal round.
-        self.ended_at = max(moment, self.ended_at)
+        self.ended_at = max(event.t, self.ended_at)
         if self.started_at is None:
             self.started_at = self.ended_at
-        try:
-            self._dispatch(event)
-        except (KeyError, TypeError):
-            self.malformed += 1
+        getattr(self, _METHODS[type(event)])(event)
 
     def finish(self, *, interrupted: bool) -> None:
         """Settle what is still open: the run was interrupted, or the worker went without a word."""
         interrupted = self.status == INTERRUPTED or (interrupted and not self.status)
         for name in list(self.open):
             if interrupted:
-                self._close(name, {}, Verdict.NOT_RUN, message=INTERRUPTED)
+                self._close(name, Verdict.NOT_RUN, message=INTERRUPTED)
             else:
-                self._close(name, {}, Verdict.INFRASTRUCTURE, message=SILENT)
+                self._close(name, Verdict.INFRASTRUCTURE, message=SILENT)
         self._end_group()
 
     def drain(self) -> dict[str, list[Try]]:
@@ -294,266 +287,236 @@ class RunState:
         tries, self.tries = self.tries, {}
         return tries
 
-    def _dispatch(self, event: Mapping[str, Any]) -> None:
-        kind = event["e"]
-        if isinstance(kind, str) and (method := _METHODS.get(kind)):
-            getattr(self, method)(event)
+    def _unread(self, event: events.Unread) -> None:
+        self.malformed += event.malformed
 
     def _step(self, *, setting_up: bool) -> None:
         self.steps += 1
         self.setting_up = setting_up
 
-    def _shard_start(self, event: Mapping[str, Any]) -> None:
-        self.ran_in.add(ran_in_of(event))
-        self.boots.add(text_of(event.get("boot")))
-        self.card = text_of(event.get("card")) or self.card
-        self.host = text_of(event.get("host")) or self.host
-        self.fingerprint = text_of(event.get("fingerprint")) or self.fingerprint
+    def _shard_start(self, event: events.ShardStart) -> None:
+        self.ran_in.add(ran_in_of(event.back_end, event.torch, event.image))
+        self.boots.add(event.boot)
+        self.card = event.card or self.card
+        self.host = event.host or self.host
+        self.fingerprint = event.fingerprint or self.fingerprint
         self.fingerprints |= {self.fingerprint} if self.fingerprint else set()
         self.status = ""
 
-    def _shard_end(self, event: Mapping[str, Any]) -> None:
-        self.status = text_of(event.get("status")) or "done"
+    def _shard_end(self, event: events.ShardEnd) -> None:
+        self.status = event.status or "done"
         self.running, self.setting_up = None, False
 
-    def _group_start(self, event: Mapping[str, Any]) -> None:
-        self.file = file = _name(event["file"])
-        self.latest = Latest(begun_file=file)
+    def _group_start(self, event: events.GroupStart) -> None:
+        self.file = event.file
+        self.latest = Latest(begun_file=event.file)
         self.running = None
         self._step(setting_up=True)
         self._end_group()
         now = self.ended_at
-        self.groups.append(GroupTiming(file=file, setup_s=None, started_at=now, ended_at=now))
+        self.groups.append(GroupTiming(file=event.file, setup_s=None, started_at=now, ended_at=now))
 
-    def _group_ready(self, event: Mapping[str, Any]) -> None:
-        file, setup_s = _name(event["file"]), seconds_of(event["setup_s"], 0.0)
-        self.latest, self.ready = Latest(ready_file=file), True
+    def _group_ready(self, event: events.GroupReady) -> None:
+        self.latest, self.ready = Latest(ready_file=event.file), True
         self._step(setting_up=False)
-        if not self.groups or self.groups[-1].file != file:
+        if not self.groups or self.groups[-1].file != event.file:
             self._end_group()
             now = self.ended_at
-            begun = now - setup_s
-            self.groups.append(GroupTiming(file=file, setup_s=None, started_at=begun, ended_at=now))
-        self.groups[-1] = replace(self.groups[-1], setup_s=setup_s)
+            begun = now - event.setup_s
+            self.groups.append(GroupTiming(file=event.file, setup_s=None, started_at=begun, ended_at=now))
+        self.groups[-1] = replace(self.groups[-1], setup_s=event.setup_s)
 
-    def _group_end(self, _: Mapping[str, Any]) -> None:
+    def _group_end(self, _: events.GroupEnd) -> None:
         self._step(setting_up=False)
 
     def _end_group(self) -> None:
         if self.groups and self.groups[-1].ended_at < self.ended_at:
             self.groups[-1] = replace(self.groups[-1], ended_at=self.ended_at)
 
-    def _start(self, event: Mapping[str, Any]) -> None:
-        name = _name(event["id"])
+    def _piece(self, event: events.Piece) -> None:
+        self._begun_time = event.attempt if event.why in _NO_RETRY else 1
+
+    def _start(self, event: events.Start) -> None:
+        name, number = event.id, event.number
         if name in self.open:
-            self._close(name, {}, Verdict.INFRASTRUCTURE, message=SILENT)
+            self._close(name, Verdict.INFRASTRUCTURE, message=SILENT)
         self.steps += 1
         self.setting_up = False
         self.running, self.latest = name, Latest(began=name)
-        self.log_start = event.get("log", 0)
-        number = count_of(event.get("try", 1))
+        self.log_start = event.log
         # A piece of a host that was lost is begun once more, which is no word on the tests in it.
         again = number > 1 and number != self._begun_time
-        seed, seeded_as = seed_of(event.get("seed")), count_of(event.get("as", number))
-        self.open[name] = Begun(self.ended_at, number, again, seed, seeded_as)
+        self.open[name] = Begun(self.ended_at, number, again, event.seed, event.seeded_as or number)
 
-    def _piece(self, event: Mapping[str, Any]) -> None:
-        self._begun_time = count_of(event.get("attempt", 1)) if event.get("why") in _NO_RETRY else 1
+    def _end(self, event: events.End) -> None:
+        outcome = _ENDS.get(event.outcome)
+        if outcome is None:
+            said = f"the worker told of an outcome nobody knows: {event.outcome!r}"
+            self._close(event.id, Verdict.INFRASTRUCTURE, event, message=said)
+            return
+        if outcome is Verdict.HARDWARE:
+            self._blame(event)
+        self._close(event.id, outcome, event, message=event.message)
 
-    def _end(self, event: Mapping[str, Any]) -> None:
-        name, outcome = _name(event["id"]), event["outcome"]
-        if isinstance(outcome, str) and outcome in _ENDS:
-            if _ENDS[outcome] is Verdict.HARDWARE:
-                self._blame(event)
-            self._close(name, event, _ENDS[outcome])
-        else:
-            said = f"the worker told of an outcome nobody knows: {outcome!r}"
-            self._close(name, event, Verdict.INFRASTRUCTURE, message=said)
-
-    def _crash(self, event: Mapping[str, Any]) -> None:
-        cause = text_of(event.get("cause")) or "exit"
+    def _crash(self, event: events.Crash) -> None:
+        cause = event.cause or "exit"
         outcome = Verdict.HARDWARE if cause == Verdict.HARDWARE else Verdict.FAILED
         if outcome is Verdict.HARDWARE:
             self._blame(event)
-        self._close(_name(event["id"]), event, outcome, cause=cause)
+        self._close(event.id, outcome, event, message=event.message, cause=cause)
 
-    def _worker_lost(self, event: Mapping[str, Any]) -> None:
-        name = None if event.get("id") is None else _name(event["id"])
-        message = text_of(event.get("message")) or "the worker was lost"
-        self.latest = Latest(loss=WorkerLoss(id=name, message=message))
-        for one in list(self.open) if name is None else [name]:
-            self._close(one, event, Verdict.INFRASTRUCTURE, message=message)
+    def _worker_lost(self, event: events.WorkerLost) -> None:
+        message = event.message or "the worker was lost"
+        self.latest = Latest(loss=WorkerLoss(id=event.id, message=message))
+        for one in list(self.open) if event.id is None else [event.id]:
+            self._close(one, Verdict.INFRASTRUCTURE, message=message)
         self.running, self.setting_up = None, False
 
-    def _card_check(self, event: Mapping[str, Any]) -> None:
-        held = not event.get("ended", True)
+    def _card_check(self, event: events.CardCheck) -> None:
+        held = not event.ended
         # A check after a crash is told of once more, with the crash; its process has the card all the same.
-        if not event["ok"] and (event["why"] == "order" or held):
+        if not event.ok and (event.why == "order" or held):
             self._blame(event, held=held)
 
-    def _card_fault(self, event: Mapping[str, Any]) -> None:
+    def _card_fault(self, event: events.CardFault) -> None:
         self._blame(event)
 
-    def _card_lost(self, event: Mapping[str, Any]) -> None:
-        card = text_of(event.get("card")) or self.card or ""
-        self.latest = Latest(card_lost=(card, text_of(event.get("message"))))
+    def _card_lost(self, event: events.CardLost) -> None:
+        self.latest = Latest(card_lost=(event.card or self.card or "", event.message))
 
-    def _respawn(self, _: Mapping[str, Any]) -> None:
+    def _respawn(self, _: events.Respawn) -> None:
         self.latest = Latest(respawned=True)
 
-    def _blame(self, event: Mapping[str, Any], *, held: bool = False) -> None:
-        message = text_of(event.get("message"))
-        self.latest = Latest(fault=CardFault(message=message, certain=bool(event.get("ras")), held=held))
+    def _blame(
+        self, event: events.End | events.Crash | events.CardCheck | events.CardFault, *, held: bool = False
+    ) -> None:
+        self.latest = Latest(fault=CardFault(message=event.message, certain=bool(event.ras), held=held))
 
-    def _not_run(self, event: Mapping[str, Any]) -> None:
-        reason = _reason(event)
-        for name in _names(event["ids"]):
+    def _not_run(self, event: events.NotRun) -> None:
+        reason = event.message or NO_REASON
+        for name in event.ids:
             if name in self.open:
-                self._close(name, event, Verdict.NOT_RUN, message=reason)
+                self._close(name, Verdict.NOT_RUN, message=reason)
             else:
                 self.not_run[name] = reason
 
-    def _resumed(self, event: Mapping[str, Any]) -> None:
-        self.unsure |= dict.fromkeys(_names(event["ids"]), _reason(event))
+    def _resumed(self, event: events.Resumed) -> None:
+        self.unsure |= dict.fromkeys(event.ids, event.message or NO_REASON)
 
-    def _no_retry(self, event: Mapping[str, Any]) -> None:
-        self.no_retry |= dict.fromkeys(_names(event["ids"]), _reason(event))
+    def _no_retry(self, event: events.NoRetry) -> None:
+        self.no_retry |= dict.fromkeys(event.ids, event.message or NO_REASON)
 
-    def _elsewhere(self, event: Mapping[str, Any]) -> None:
-        self.elsewhere |= dict.fromkeys(_names(event["ids"]), text_of(event.get("host")) or "another host")
+    def _elsewhere(self, event: events.Elsewhere) -> None:
+        self.elsewhere |= dict.fromkeys(event.ids, event.host or "another host")
 
-    def _file_error(self, event: Mapping[str, Any]) -> None:
-        file = _name(event["file"])
-        message, detail = text_of(event.get("message")), text_of(event.get("detail"))
+    def _file_error(self, event: events.FileError) -> None:
         self.setting_up = False
-        self.file_errors[file] = FileError(file=file, message=message, detail=detail, shard=self.shard)
+        self.file_errors[event.file] = FileError(
+            file=event.file, message=event.message, detail=event.detail, shard=self.shard
+        )
 
     def _close(
         self,
         name: str,
-        event: Mapping[str, Any],
         outcome: Verdict,
+        event: events.End | events.Crash | None = None,
         *,
-        message: str | None = None,
+        message: str,
         cause: str | None = None,
     ) -> None:
         begun, number, again, seed, seeded_as = self.open.pop(name, _UNSEEN)
         self.steps += 1
         if name == self.running:
             self.running = None
-        ran = 0.0 if begun is None else self.ended_at - begun
-        seconds = seconds_of(event.get("seconds"), ran)
+        seconds = None if event is None else event.seconds
+        if seconds is None:
+            seconds = 0.0 if begun is None else self.ended_at - begun
         one = Try(
             outcome=outcome,
             seconds=seconds,
-            message=text_of(event.get("message")) if message is None else message,
+            message=message,
             cause=cause,
-            detail=text_of(event.get("detail")),
-            card=text_of(event.get("card")) or self.card,
+            detail="" if event is None else event.detail,
+            card=(event.card if event is not None else None) or self.card,
             shard=self.shard,
             started_at=max(self.ended_at - seconds, 0.0) if begun is None else begun,
             number=number,
             again=again,
-            leak=text_of(event.get("leak")),
+            leak=event.leak if isinstance(event, events.End) else "",
             job=run_attempt_of(self.attempt),
             seed=seed,
             seeded_as=seeded_as,
-            unseeded=text_of(event.get("unseeded")),
+            unseeded=event.unseeded if isinstance(event, events.End) else "",
         )
         self.tries.setdefault(name, []).append(one)
 
 
-def state_of(shard: int, attempt: int, events: Iterable[Event]) -> RunState:
+def state_of(shard: int, attempt: int, journal: Iterable[JournalEvent]) -> RunState:
     """What one attempt at a shard did, with what is open left open.
 
     Args:
         shard: its index.
         attempt: from 1.
-        events: in the order of the file; one that stands twice counts once (law 6).
+        journal: its events in the order of the file; one that stands twice counts once (law 6).
     """
-    return _fold(RunState(shard=shard, attempt=attempt), events)
+    return _fold(RunState(shard=shard, attempt=attempt), journal)
 
 
-def frame_of(shard: int, attempt: int, events: Iterable[Event]) -> RunState:
+def frame_of(shard: int, attempt: int, journal: Iterable[JournalEvent]) -> RunState:
     """Whose journal it is and whether it came to its end, and nothing of its tests.
 
     Args:
         shard: its index.
         attempt: from 1.
-        events: as those of `state_of`.
+        journal: as that of `state_of`.
     """
-    return state_of(shard, attempt, (event for event in events if event["e"] in _OF_SHARD))
+    return state_of(shard, attempt, (event for event in journal if isinstance(event, _OF_SHARD)))
 
 
-def replay(shard: int, attempt: int, events: Iterable[Event], *, interrupted: bool = False) -> RunState:
+def replay(
+    shard: int, attempt: int, journal: Iterable[JournalEvent], *, interrupted: bool = False
+) -> RunState:
     """What one attempt at a shard did, with all its tests settled.
 
     Args:
         shard: its index.
         attempt: from 1.
-        events: as those of `state_of`.
+        journal: as that of `state_of`.
         interrupted: the caller knows that the run was ended early, even where the journal breaks off.
     """
-    state = state_of(shard, attempt, events)
+    state = state_of(shard, attempt, journal)
     state.finish(interrupted=interrupted)
     return state
 
 
-def outcome_in(event: Mapping[str, Any]) -> str | None:
+def outcome_in(event: JournalEvent | None) -> str | None:
     """The test whose outcome an event tells; None where it tells none."""
-    return text_of(event.get("id")) or None if event.get("e") in _OUTCOME else None
+    return event.id or None if isinstance(event, _OUTCOME) else None
 
 
 def outcomes_in(lines: Iterable[bytes]) -> Iterator[str]:
     """The tests whose outcomes lines of a journal tell."""
     for line in lines:
-        if any(tells in line for tells in _OUTCOME_BYTES) and (name := outcome_in(event_of(line) or {})):
+        if any(tells in line for tells in _OUTCOME_BYTES) and (name := outcome_in(event_of(line))):
             yield name
 
 
-def attempt_in(event: Mapping[str, Any], otherwise: int) -> int | None:
+def attempt_in(event: JournalEvent, otherwise: int) -> int | None:
     """The attempt that an event begins, `otherwise` where it does not say which; None: it begins none."""
-    if event.get("e") != "shard_start":
+    if not isinstance(event, events.ShardStart):
         return None
-    attempt = event.get("attempt", otherwise)
-    return attempt if isinstance(attempt, int) else otherwise
+    return otherwise if event.attempt is None else event.attempt
 
 
-def _fold(state: RunState, events: Iterable[Mapping[str, Any]]) -> RunState:
+def _fold(state: RunState, journal: Iterable[JournalEvent]) -> RunState:
     seen: set[Hashable] = set()
-    for event in events:
-        key = _identity(event)
-        if key not in seen:
+    for event in journal:
+        key: Hashable = (type(event), *astuple(event))
+        try:
+            known = key in seen
+        except TypeError:  # it holds a list
+            known = (key := repr(event)) in seen
+        if not known:
             seen.add(key)
             state.take(event)
     return state
-
-
-_IDENTITY = ("e", "t", "id", "file", "outcome", "cause", "why", "attempt", "try")
-
-
-def _identity(event: Mapping[str, Any]) -> Hashable:
-    key = tuple(event.get(part) for part in _IDENTITY)
-    if "ids" not in event:
-        try:
-            hash(key)
-        except TypeError:  # a malformed event may hold a list where a name belongs
-            return repr(key)
-        return key
-    return repr((key, event["ids"]))
-
-
-def _reason(event: Mapping[str, Any]) -> str:
-    return text_of(event.get("message")) or "no reason given"
-
-
-def _name(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError("a name is not text")
-    return value
-
-
-def _names(value: Any) -> list[str]:
-    if not isinstance(value, list):
-        raise TypeError("ids is not a list")
-    return [_name(one) for one in value]

@@ -103,7 +103,9 @@ def read_summary(path: Path) -> Summary:
             "identity": asdict(identity_from_json(identity, where=path)),
             "completed_at": epoch_in(identity, "completed_at", where=path, remedy=_REMEDY),
             "control": content.get("control") or "",
-            "ran_in": [asdict(ran_in_of(one)) for one in ran_in],
+            "ran_in": [
+                asdict(ran_in_of(one.get("back_end"), one.get("torch"), one.get("image"))) for one in ran_in
+            ],
         },
         Summary,
         where=path,

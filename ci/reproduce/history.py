@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from ci.record.event_values import seed_of, text_of
+from ci.record.events import Crash, End, GroupStart, ShardStart, Start
 from ci.record.failure_signature import Failure
 from ci.record.journal import Journal
 from ci.record.result import SILENT
@@ -80,15 +79,15 @@ class _Trace(RunState):
         self._place = Place()
         self.found: list[Tried] = []
 
-    def _shard_start(self, event: Mapping[str, Any]) -> None:
+    def _shard_start(self, event: ShardStart) -> None:
         super()._shard_start(event)
         self._place = _place(event)
 
-    def _group_start(self, event: Mapping[str, Any]) -> None:
+    def _group_start(self, event: GroupStart) -> None:
         super()._group_start(event)
         self._before = []  # a new process
 
-    def _start(self, event: Mapping[str, Any]) -> None:
+    def _start(self, event: Start) -> None:
         super()._start(event)
         name = self.running or ""
         begun = self.open[name]
@@ -104,8 +103,16 @@ class _Trace(RunState):
             self.found.append(tried)
         self._before.append((name, begun.seeded_as))
 
-    def _close(self, name: str, event: Mapping[str, Any], outcome: Verdict, **told: str | None) -> None:
-        super()._close(name, event, outcome, **told)
+    def _close(
+        self,
+        name: str,
+        outcome: Verdict,
+        event: End | Crash | None = None,
+        *,
+        message: str,
+        cause: str | None = None,
+    ) -> None:
+        super()._close(name, outcome, event, message=message, cause=cause)
         one = self.tries[name][-1]
         if name == self._name and self.found and one.message != SILENT:
             cause = "" if one.outcome is Verdict.HARDWARE else one.cause or ""
@@ -120,22 +127,16 @@ def _in_journal(name: str, journal: Journal) -> list[Tried]:
     return trace.found
 
 
-def _place(event: Mapping[str, Any]) -> Place:
-    environ = event.get("environ")
-    threads = event.get("threads")
+def _place(event: ShardStart) -> Place:
     return Place(
-        card=text_of(event.get("card")),
-        back_end=text_of(event.get("back_end")),
-        torch=text_of(event.get("torch")),
-        python=text_of(event.get("python")),
-        image=text_of(event.get("image")),
-        environ={
-            name: value
-            for name, value in (list(environ.items())[:MOST_NAMES] if isinstance(environ, dict) else [])
-            if isinstance(name, str) and isinstance(value, str)
-        },
-        threads=threads if type(threads) is int and 0 < threads <= 4096 else 0,  # noqa: PLR2004  # CPUs
-        run_seed=seed_of(event.get("seed")),
+        card=event.card or "",
+        back_end=event.back_end,
+        torch=event.torch,
+        python=event.python,
+        image=event.image,
+        environ=dict(list(event.environ.items())[:MOST_NAMES]),
+        threads=event.threads,
+        run_seed=event.seed,
     )
 
 

@@ -7,9 +7,10 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from ci.core.errors import CommandError
+from ci.record import events
+from ci.record.events import JournalEvent
 from ci.record.journal import UNWRITABLE, JournalWriter
 from ci.runner.guard import MOST_GUARDED, put_back
 from ci.runner.link import Attempt, new_attempt
@@ -30,7 +31,7 @@ class Attempts:
         run_dir: Path,
         *,
         doubts: Doubts,
-        refused: Callable[[int, Mapping[str, Any]], None],
+        refused: Callable[[int, JournalEvent], None],
         after: int = 0,
     ) -> None:
         """Begin with none.
@@ -60,7 +61,7 @@ class Attempts:
             self.guard(attempt.journal)
         self._last[shard.index] = attempt
         for message, ids in self._doubts.pop(shard.index, {}).items():
-            self.write(attempt, "resumed", ids=list(ids), message=message)
+            self.write(attempt, events.Resumed(ids=list(ids), message=message))
         return attempt
 
     def of(self, shard: Shard) -> Attempt:
@@ -72,16 +73,16 @@ class Attempts:
         """The journal of the last attempt at each shard."""
         return [attempt.journal for attempt in self._last.values()]
 
-    def write(self, attempt: Attempt, event: str, **content: Any) -> None:
+    def write(self, attempt: Attempt, event: JournalEvent) -> None:
         """Write what a worker that is gone can no longer write, or that nobody told it."""
         try:
             with contextlib.closing(JournalWriter(self._where(attempt.journal), time.time)) as journal:
-                journal.write(event, **content)
-                journal.sync(now=event == "shard_end")
+                journal.write(event)
+                journal.sync(now=isinstance(event, events.ShardEnd))
         except OSError as error:
             # A full disk, say: what no journal tells of is a hole in the account, and reddens the run.
             message = f"{attempt.journal}: {error}"
-            self._refused(attempt.shard, {"e": "worker_lost", "id": None, "message": message})
+            self._refused(attempt.shard, events.WorkerLost(message=message))
 
     def _where(self, path: Path) -> Path:
         """The journal, also where a test has deleted it; a new file of its name would be in its way."""
@@ -98,8 +99,7 @@ class Attempts:
             try:
                 put_back(path, descriptor)
             except OSError as error:
-                said = {"e": "worker_lost", "id": None, "message": f"{path}: {error}"}
-                self._refused(-1, said)
+                self._refused(-1, events.WorkerLost(message=f"{path}: {error}"))
             finally:
                 os.close(descriptor)
         self._guarded.clear()

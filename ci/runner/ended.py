@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ci.record import events
 from ci.record.journal import JournalWriter
 from ci.runner.preflight import Finding
 from ci.runner.ras import hardware_event
@@ -22,12 +23,20 @@ def crashed(journal: JournalWriter, watch: Watch, code: int, check: Callable[[],
         check: checks the card, before it runs anything else, where it did not say itself that it failed.
     """
     cause, message = watch.why(code)
-    content = {"detail": watch.last_lines(), "seconds": round(watch.running_s, 3)}
+    ras = ""
     blame = None if cause == "oom" else _blame(watch, check)
     if blame is not None:
         said, ras = blame
-        cause, message, content["ras"] = "hardware", f"{message}; {said}", ras
-    journal.write("crash", id=watch.running, cause=cause, message=message, **content)
+        cause, message = "hardware", f"{message}; {said}"
+    crash = events.Crash(
+        id=watch.running or "",
+        cause=cause,
+        message=message,
+        detail=watch.last_lines(),
+        seconds=round(watch.running_s, 3),
+        ras=ras,
+    )
+    journal.write(crash)
     return blame is not None
 
 
@@ -44,7 +53,7 @@ def card_failed(journal: JournalWriter, file: str, watch: Watch) -> bool:
     event = hardware_event(watch.printed())
     if event is not None:
         said = f"setting up {file}: the card said: {event}"
-        journal.write("card_fault", message=said, ras=str(event), detail=watch.last_lines())
+        journal.write(events.CardFault(message=said, ras=str(event), detail=watch.last_lines()))
     return event is not None
 
 
@@ -52,10 +61,11 @@ def not_forked(journal: JournalWriter, file: str, watch: Watch, code: int) -> No
     """A copied process could not set the file up: what was imported before may have killed the copy."""
     _, message = watch.why(code)
     journal.write(
-        "respawn",
-        file=file,
-        message=f"setting up {file} in a forked process: {message}; once more in a fresh one",
-        detail=watch.last_lines(),
+        events.Respawn(
+            file=file,
+            message=f"setting up {file} in a forked process: {message}; once more in a fresh one",
+            detail=watch.last_lines(),
+        )
     )
 
 
@@ -63,7 +73,7 @@ def not_set_up(journal: JournalWriter, file: str, watch: Watch, code: int) -> No
     """The file itself could not be had."""
     _, message = watch.why(code)
     watch.file_error = f"setting up {file}: {message}"
-    journal.write("file_error", file=file, message=watch.file_error, detail=watch.last_lines())
+    journal.write(events.FileError(file=file, message=watch.file_error, detail=watch.last_lines()))
 
 
 def unwritten(journal: JournalWriter, watch: Watch, left: Sequence[str]) -> list[str]:
@@ -72,5 +82,5 @@ def unwritten(journal: JournalWriter, watch: Watch, left: Sequence[str]) -> list
     Returns:
         The ids that are left to be run.
     """
-    journal.write("worker_lost", id=watch.running, message=UNTOLD)
+    journal.write(events.WorkerLost(id=watch.running, message=UNTOLD))
     return [name for name in left if name != watch.running]

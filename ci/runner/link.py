@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from ci.core.process import kill_group
-from ci.record.journal import Event, bring_to_disk, journal_path, next_attempt
+from ci.record.events import JournalEvent
+from ci.record.journal import bring_to_disk, journal_path, next_attempt
 from ci.runner.messages import REFUSED, Answer, Lines, Order, Sender, read_answer
 from ci.runner.modules import module_words
 from ci.runner.patience import KILL_S
@@ -147,7 +148,7 @@ class Link:
         self._late = self._tail
         self.attempt, self._tail = attempt, self._tail_of(attempt)
 
-    def late_events(self) -> Sequence[Event]:
+    def late_events(self) -> Sequence[JournalEvent]:
         """What it wrote to the journal of the shard before, as it ended that."""
         late, self._late = self._late, None
         return () if late is None else late.read()
@@ -165,7 +166,7 @@ class Link:
         self.refused = next((one.error for one in said if one.what == REFUSED), self.refused)
         return [one for one in said if one.what != REFUSED]
 
-    def events(self) -> Sequence[Event]:
+    def events(self) -> Sequence[JournalEvent]:
         """What its journal says since the last call."""
         return self._tail.read()
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
+from ci.record import events
 from ci.record.journal import TOOK_ALL, Journal, JournalWriter, journal_path, next_attempt
 from ci.record.run_state import state_of
 from ci.record.verdict import NO_OUTCOME
@@ -81,12 +82,18 @@ def write_off(
         attempt = next_attempt(run_dir, shard.index)
         with contextlib.closing(JournalWriter(journal_path(run_dir, shard.index, attempt), clock)) as journal:
             journal.write(
-                "shard_start", shard=shard.index, attempt=attempt, planned=0, fingerprint=plan.fingerprint,
-                host=host, boot=boot,
-            )  # fmt: skip
+                events.ShardStart(
+                    shard=shard.index,
+                    attempt=attempt,
+                    planned=0,
+                    fingerprint=plan.fingerprint,
+                    host=host,
+                    boot=boot,
+                )
+            )
             for name in ids:
-                journal.write("crash", id=name, cause="exit", message=MESSAGE, seconds=0.0)
-            journal.write("no_retry", ids=ids, message="it is not to take more pods with it")
-            journal.write("shard_end", status="done")
+                journal.write(events.Crash(id=name, cause="exit", message=MESSAGE, seconds=0.0))
+            journal.write(events.NoRetry(ids=ids, message="it is not to take more pods with it"))
+            journal.write(events.ShardEnd(status="done"))
             journal.sync(now=True)
     return [name for name in plan.ids if name in gone]

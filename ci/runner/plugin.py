@@ -19,6 +19,8 @@ from typing import Any, NoReturn
 import pytest
 from _pytest.subtests import SubtestReport
 
+from ci.record import events
+from ci.record.events import JournalEvent
 from ci.record.journal import EXIT_UNWRITABLE, UNWRITABLE, XPASS_STRICT, JournalWriter
 from ci.runner.child import last_lines
 from ci.runner.enforce import SKIPPED_ITSELF, enforced, mark
@@ -84,7 +86,7 @@ class RunPlugin:
         self._items: dict[str, tuple[int, pytest.Item]] = {}
         self._ids: dict[str, str] = {}
         self._expectations: dict[str, Any] = {}
-        self._again: dict[str, int] = {}
+        self._try = 1
         self._running: _Running | None = None
         self._last: str | None = None
         self._sick = False
@@ -128,7 +130,7 @@ class RunPlugin:
         setup_s = round(time.perf_counter() - self._started, 3)
         self._leaks = Leaks()
         if self.error is None:
-            self._write("group_ready", file=self._file, setup_s=setup_s)
+            self._write(events.GroupReady(file=self._file, setup_s=setup_s))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -144,9 +146,9 @@ class RunPlugin:
 
     def _run_order(self, session: pytest.Session, order: Mapping[str, Any]) -> None:
         self._expectations = order["expectations"]
-        self._again = {"try": order["try"]} if order["try"] > 1 else {}
+        self._try = order["try"]
         if gone := [name for name in order["ids"] if name not in self._items]:
-            self._write("not_run", ids=gone, message="the file no longer holds this test; collect again")
+            self._write(events.NotRun(ids=gone, message="the file no longer holds this test; collect again"))
         items = self._in_order(order)
         for item, following in itertools.zip_longest(items, items[1:]):
             if (expected := self._expectations.get(self._ids[item.nodeid])) is not None:
@@ -182,11 +184,12 @@ class RunPlugin:
         """A test begins."""
         start = _trim_log()
         self._running = _Running(id=self._ids[nodeid], started=time.perf_counter(), log_start=start)
-        seeded = self._seeding.told(self._running.id, self._again.get("try", 1))
-        self._write("start", id=self._running.id, log=start, **self._again, **seeded)
+        name = self._running.id
+        seed, seeded_as = self._seeding.of(name, self._try), self._seeding.as_try.get(name)
+        self._write(events.Start(id=name, log=start, number=self._try, seed=seed, seeded_as=seeded_as))
         # Behind the word that it began: should the device not come back from it, it is known where.
-        if seeded:
-            self._running.unseeded = seed_all(seeded["seed"])
+        if seed is not None:
+            self._running.unseeded = seed_all(seed)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep each phase and each subtest."""
@@ -209,7 +212,7 @@ class RunPlugin:
                 self._sick = True
                 outcome = "hardware"
                 message = message if event.name in message else f"{message}; the card said: {event}"
-            self._ended(self._running, outcome, message, detail, **({"ras": str(event)} if event else {}))
+            self._ended(self._running, outcome, message, detail, ras=str(event or ""))
 
     def _card_said(self, running: _Running) -> RasEvent | None:
         """The event by which the card says that it failed, in what a test raised or printed."""
@@ -227,28 +230,25 @@ class RunPlugin:
         elif self._last is not None:
             # The file is well: what is left of it is for a process whose session nobody ended.
             message = f"{self._last} {said}; what is left runs in a fresh process"
-            self._write("respawn", file=self._file, message=message, detail=detail)
+            self._write(events.Respawn(file=self._file, message=message, detail=detail))
         elif self.error is None:
             self.error = (said, detail)
 
-    def _ended(self, running: _Running, outcome: str, message: str, detail: str, **more: str) -> None:
+    def _ended(self, running: _Running, outcome: str, message: str, detail: str, *, ras: str = "") -> None:
         if outcome == "failed" and self._journal.full:
             self._give_up()  # it may have failed for want of space, which says nothing of it
         self._running, self._last = None, running.id
-        if running.unseeded:
-            more["unseeded"] = running.unseeded
-        if self._leaks is not None and (leak := self._leaks.look()):
-            more["leak"] = leak
-        seconds = round(time.perf_counter() - running.started, 4)
-        self._write(
-            "end",
+        end = events.End(
             id=running.id,
             outcome=outcome,
-            seconds=seconds,
+            seconds=round(time.perf_counter() - running.started, 4),
             message=message[:MESSAGE_LIMIT],
             detail=detail,
-            **more,
+            leak=self._leaks.look() if self._leaks is not None else "",
+            unseeded=running.unseeded,
+            ras=ras,
         )
+        self._write(end)
 
     def file_error(self) -> None:
         """Tell of what kept the file from being set up, if anything did."""
@@ -257,14 +257,14 @@ class RunPlugin:
         message, detail = self.error
         if (event := hardware_event(f"{message}\n{detail}")) is not None:
             said = f"setting up {self._file}: the card said: {event}"
-            self._write("card_fault", message=said, ras=str(event), detail=detail[-DETAIL_LIMIT:])
+            self._write(events.CardFault(message=said, ras=str(event), detail=detail[-DETAIL_LIMIT:]))
         else:
-            self._write("file_error", file=self._file, message=message, detail=detail[-DETAIL_LIMIT:])
+            self._write(events.FileError(file=self._file, message=message, detail=detail[-DETAIL_LIMIT:]))
 
-    def _write(self, event: str, **content: Any) -> None:
+    def _write(self, event: JournalEvent) -> None:
         self._end_forks()
         try:
-            self._journal.write(event, **content)
+            self._journal.write(event)
         except OSError as error:
             if error.errno not in UNWRITABLE:
                 raise

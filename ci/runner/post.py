@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ci.record.journal import Event
+from ci.record.events import JournalEvent
 from ci.record.result import SILENT, Try
 from ci.record.run_state import RunState
 from ci.record.verdict import Verdict
@@ -148,7 +148,7 @@ class Post:
         self.killed_at = time.monotonic()
         self.link.process.kill()
 
-    def take(self, event: Event) -> Told:
+    def take(self, event: JournalEvent) -> Told:
         """Note what its journal says next."""
         state = self.state
         state.take(event)
@@ -168,7 +168,7 @@ class Post:
         retried = self.job.piece.ids if self.job is not None and self.job.why == "retry" else ()
         return Told(ended, {name: why for name, why in given_up.items() if name in retried})
 
-    def take_late(self, event: Event) -> None:
+    def take_late(self, event: JournalEvent) -> None:
         """Note what it found out of its card when it ended the file of the shard before."""
         state = RunState(shard=0, attempt=1)
         state.take(event)

@@ -36,13 +36,6 @@ class Seeding:
             return None
         return seed_of_test(self.run, name, self.as_try.get(name, attempt))
 
-    def told(self, name: str, attempt: int) -> dict[str, int]:
-        """What the journal says of it: the seed, and whose try's it is where it is not that try's own."""
-        if (seed := self.of(name, attempt)) is None:
-            return {}
-        other = self.as_try.get(name, attempt)
-        return {"seed": seed} if other == attempt else {"seed": seed, "as": other}
-
 
 def seeding_of(spec: Mapping[str, Any]) -> Seeding:
     """How a child seeds, by what its worker was told."""

@@ -11,11 +11,12 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from ci.core.errors import UsageError
 from ci.core.interrupts import noted
 from ci.core.process import signal_name
+from ci.record import events
+from ci.record.events import JournalEvent
 from ci.record.journal import EXIT_UNWRITABLE
 from ci.runner.attempts import Attempts, explained
 from ci.runner.cards import Card, at_fault, together
@@ -44,7 +45,7 @@ RECHECK_S = 1.0
 # So many cards are lost to the workers of one shard before it is the shard that is given up.
 CARDS_A_SHARD = 2
 NO_CARD_LEFT = "no card was left to run it"
-Listener = Callable[[int, Mapping[str, Any]], None]
+Listener = Callable[[int, JournalEvent], None]
 
 
 def run_plan(
@@ -184,8 +185,8 @@ class _Supervisor:
         """What others have of this host's shards is noted in its journals."""
         for shard, host, ids in self._neighbours.leave(self._attempts.journals, self._now):
             attempt = self._attempts.of(self._work.shard(shard))
-            self._attempts.write(attempt, "elsewhere", host=host, ids=ids)
-            self._listen(shard, {"e": "elsewhere", "host": host, "ids": ids})
+            self._attempts.write(attempt, events.Elsewhere(host=host, ids=ids))
+            self._listen(shard, events.Elsewhere(host=host, ids=ids))
 
     def _fill(self) -> None:
         """Start a worker for each shard that has its turn and finds its cards free."""
@@ -335,7 +336,7 @@ class _Supervisor:
 
     def _tell_lost(self, post: Post) -> None:
         for card in filter(self._pool.is_out, post.cards):
-            self._note(post, "card_lost", card=card.name, message=self._pool.why_out(card))
+            self._note(post, events.CardLost(card=card.name, message=self._pool.why_out(card)))
 
     def _end_shard(self, post: Post) -> None:
         """What a post leaves undone waits for a card again, with what it had taken over from others."""
@@ -355,7 +356,7 @@ class _Supervisor:
     def _give_up(self, post: Post, pieces: Sequence[Piece], reason: str) -> None:
         if not pieces:
             return
-        self._note(post, "not_run", ids=[name for piece in pieces for name in piece.ids], message=reason)
+        self._note(post, events.NotRun(ids=[name for piece in pieces for name in piece.ids], message=reason))
         for piece in pieces:
             self._neighbours.give_up(post.shard, piece)
 
@@ -393,7 +394,7 @@ class _Supervisor:
         if post.fault is not None and not post.sick and self._strike(post, post.fault):
             self._tell_lost(post)
         if not post.finished:
-            self._note(post, "shard_end", status="done")
+            self._note(post, events.ShardEnd(status="done"))
         if post.stuck:
             self._desk.abandon(post.cards, post.fault or "")
         else:
@@ -411,14 +412,14 @@ class _Supervisor:
     def _lost(self, post: Post, said: str, *, for_good: bool = False) -> None:
         """Account for a worker that went without a word, and let another do what is left."""
         running = post.current
-        self._note(post, "worker_lost", id=running, message=said)
+        self._note(post, events.WorkerLost(id=running, message=said))
         if running is not None:
             post.ended.add(running)
             self._tries.lost(post, running)
         if post.job is not None:
             self._account(post, post.job)
         self._dispatcher.lost(post.shard, post.ended)
-        self._note(post, "shard_end", status="done")
+        self._note(post, events.ShardEnd(status="done"))
         if post.fault is not None and self._strike(post, post.fault):
             self._posts.remove(post)
             post.sick = True
@@ -465,8 +466,8 @@ class _Supervisor:
             lost = self._neighbours.trouble
             reason = f"not claimed: {lost}" if lost else self._reasons.get(shard) or self._no_card()
             attempt = self._attempts.of(self._work.shard(shard))
-            self._attempts.write(attempt, "not_run", ids=ids, message=reason)
-            self._attempts.write(attempt, "shard_end", status="done")
+            self._attempts.write(attempt, events.NotRun(ids=ids, message=reason))
+            self._attempts.write(attempt, events.ShardEnd(status="done"))
 
     def _no_card(self) -> str:
         """Why there is no card."""
@@ -486,9 +487,9 @@ class _Supervisor:
             post.link.end()
             self._follow(post)
             if not post.finished:
-                self._note(post, "shard_end", status="interrupted")
+                self._note(post, events.ShardEnd(status="interrupted"))
 
-    def _note(self, post: Post, event: str, **content: Any) -> None:
+    def _note(self, post: Post, event: JournalEvent) -> None:
         """Write what a worker that is gone can no longer write, or that nobody told it."""
-        self._attempts.write(post.attempt, event, **content)
+        self._attempts.write(post.attempt, event)
         self._follow(post)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict
 
+from ci.record import events
 from ci.record.journal import XPASS_STRICT
 from ci.record.verdict import FAILING
 from ci.runner.attempts import Attempts
@@ -35,7 +36,7 @@ class Tries:
     def learn(self, post: Post, told: Told) -> None:
         """Have a test run again where a post's journal says that it failed."""
         for name, why in told.in_vain.items():  # else its failure would stand there as if nobody had tried
-            self._attempts.write(post.attempt, "no_retry", ids=[name], message=why)
+            self._attempts.write(post.attempt, events.NoRetry(ids=[name], message=why))
         for name, one in told.ended.items():
             if one.cause is not None:
                 self._broke.add(name)
@@ -44,7 +45,7 @@ class Tries:
                 continue
             before = self._work.before(name)
             if before and self._retries.most:
-                self._attempts.write(post.attempt, "no_retry", ids=[name], message=self._in_order(before))
+                self._attempts.write(post.attempt, events.NoRetry(ids=[name], message=self._in_order(before)))
             else:
                 self._failed(post, name)
 
@@ -88,4 +89,4 @@ class Tries:
     def _say(self, one: Again, reason: str) -> None:
         # A test of another host's shard is told of in a journal of this one's.
         attempt = self._attempts.of(self._work.shard_for(one.of))
-        self._attempts.write(attempt, "no_retry", ids=[one.id], message=reason)
+        self._attempts.write(attempt, events.NoRetry(ids=[one.id], message=reason))

@@ -6,9 +6,9 @@ import signal
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from ci.core.process import signal_name
+from ci.record.events import JournalEvent
 from ci.record.journal import JournalWriter
 from ci.record.journal_line import event_of
 from ci.record.run_state import RunState
@@ -47,7 +47,7 @@ class JournalTail:
         self._read = read
         self._offset = start
 
-    def read(self) -> list[dict[str, Any]]:
+    def read(self) -> list[JournalEvent]:
         """The events written since the last call."""
         data = self._read(self._offset)
         whole = data[: data.rfind(b"\n") + 1]
@@ -88,7 +88,7 @@ class Watch:
         for event in self._tail.read():
             self._take(event)
 
-    def _take(self, event: dict[str, Any]) -> None:
+    def _take(self, event: JournalEvent) -> None:
         state, steps = self._state, self._state.steps
         state.take(event)
         if state.steps != steps:

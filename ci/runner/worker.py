@@ -20,6 +20,7 @@ from typing import Any
 
 from ci.core.machine import boot_id, host_name
 from ci.core.parent_death import die_with_parent
+from ci.record import events
 from ci.record.journal import EXIT_UNWRITABLE, UNWRITABLE, JournalWriter
 from ci.runner import afresh, ended, prepare
 from ci.runner.hand import Hand
@@ -109,19 +110,20 @@ class Worker:
     def _begin_shard(self, shard: Mapping[str, Any]) -> None:
         self._go_on(shard)
         self._journal.write(
-            "shard_start",
-            shard=shard["shard"],
-            attempt=shard["attempt"],
-            card=self._task["card"],
-            host=host_name(),
-            boot=boot_id(),
-            pid=os.getpid(),
-            planned=shard["planned"],
-            fingerprint=self._task["fingerprint"],
-            run=self._task["run"],
-            seed=self._task["seed"],
-            threads=self._task["threads"],
-            **ran_in_here(os.environ, self._task["device"]),
+            events.ShardStart(
+                shard=shard["shard"],
+                attempt=shard["attempt"],
+                card=self._task["card"],
+                host=host_name(),
+                boot=boot_id(),
+                pid=os.getpid(),
+                planned=shard["planned"],
+                fingerprint=self._task["fingerprint"],
+                run=self._task["run"],
+                seed=self._task["seed"],
+                threads=self._task["threads"],
+                **ran_in_here(os.environ, self._task["device"]),
+            )
         )
         # Else a power cut in its first second might leave an empty journal, of which nobody knows the start.
         self._journal.sync(now=True)
@@ -147,7 +149,7 @@ class Worker:
         self._end_shard("interrupted" if self._stopped else "done")
 
     def _end_shard(self, status: str) -> None:
-        self._journal.write("shard_end", status=status)
+        self._journal.write(events.ShardEnd(status=status))
         self._journal.sync(now=True)
 
     def _tell(self, what: str) -> None:
@@ -173,7 +175,7 @@ class Worker:
     def _run(self, order: Order) -> None:
         ids = list(order.ids)
         self._journal.write(
-            "piece", file=order.file, tests=len(ids), why=order.why, of=order.of, attempt=order.attempt
+            events.Piece(file=order.file, tests=len(ids), why=order.why, of=order.of, attempt=order.attempt)
         )
         while ids and not self._stopped and not self._sick:
             hand = self._take(order)
@@ -188,7 +190,7 @@ class Worker:
                 self._forget()
                 return
             if ids := hand.watch.left(ids):
-                self._journal.write("not_run", ids=ids, message=ALL_IN_VAIN)
+                self._journal.write(events.NotRun(ids=ids, message=ALL_IN_VAIN))
             ids = []
         if order.fresh:
             self._dismiss()
@@ -224,7 +226,7 @@ class Worker:
             "wanted": (order.ids if order.fresh else self._wanted.get(order.file)) or None,
             "log": str(self._log),
         }
-        self._journal.write("group_start", file=order.file, tests=len(order.ids))
+        self._journal.write(events.GroupStart(file=order.file, tests=len(order.ids)))
         watch = Watch(self._journal, self._limits, time.monotonic)
         watch.log_start = self._log.stat().st_size if self._log.exists() else 0
         method = "spawn" if order.spawn or order.file in self._unforkable else self._task["method"]
@@ -272,7 +274,7 @@ class Worker:
         if watch.file_error is None:
             ended.not_set_up(self._journal, file, watch, code)
         if left:
-            self._journal.write("not_run", ids=left, message=watch.file_error)
+            self._journal.write(events.NotRun(ids=left, message=watch.file_error or ""))
         return []
 
     def _dismiss(self) -> None:
@@ -289,7 +291,7 @@ class Worker:
         if hand.child.poll() is None and not self._stopped:
             hand.child.dump_stacks()
             time.sleep(self._limits.dump_s)
-        self._journal.write("group_end", file=hand.file, seconds=round(time.monotonic() - began, 3))
+        self._journal.write(events.GroupEnd(file=hand.file, seconds=round(time.monotonic() - began, 3)))
         self._forget()
 
     def _forget(self) -> None:
@@ -299,7 +301,9 @@ class Worker:
             return
         hand.child.kill()
         if not gone(hand.child):
-            self._journal.write("card_fault", message=f"{NEVER_ENDS}: the one that ran {hand.file}", ras="")
+            self._journal.write(
+                events.CardFault(message=f"{NEVER_ENDS}: the one that ran {hand.file}", ras="")
+            )
             self._sick = True
         hand.close()
         end_strays(os.environ.get(VARIABLE, ""), spare={os.getpid()})
@@ -344,7 +348,7 @@ class Worker:
         found = until_free(once, grace_s=self._limits.grace_s, clock=time.monotonic, pause=self._stop.wait)
         if self._stop.is_set():  # it was ended early, which is not the card's fault
             return Finding(ok=True, seconds=found.seconds)
-        self._journal.write("card_check", why=why, **asdict(found))
+        self._journal.write(events.CardCheck(why=why, **asdict(found)))
         return found
 
 

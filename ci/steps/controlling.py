@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ci.core.errors import SpyreCiError
 from ci.core.progress import bar
 from ci.core.text import counted
+from ci.record.events import JournalEvent
 from ci.record.journal import gathered_journals, read_journals
 from ci.record.run_state import outcome_in
 from ci.report.control import choose, control_plan, controls, wants_control
@@ -122,10 +123,10 @@ def _options(
     )
 
 
-def _count(advance: Callable[[str, int], None]) -> Callable[[int, Mapping[str, object]], None]:
+def _count(advance: Callable[[str, int], None]) -> Callable[[int, JournalEvent], None]:
     """A listener that counts tests as they end."""
 
-    def take(_shard: int, event: Mapping[str, object]) -> None:
+    def take(_shard: int, event: JournalEvent) -> None:
         if outcome_in(event) is not None:
             advance("", 1)
 

@@ -30,6 +30,7 @@ from tests.benchmarks.commands import (
     timed,
 )
 from tests.benchmarks.journal_clock.sitecustomize import SHAPE
+from tests.journal_rows import rows_of
 
 FILES = (
     "test_view_ops.py", "test_indexing.py", "test_sort_and_select.py", "test_type_promotion.py",
@@ -92,7 +93,9 @@ def nodes_of(run: Path) -> list[str]:
 
 
 def _events(run: Path, kind: str) -> Iterable[dict[str, Any]]:
-    return (event for journal in read_journals(run) for event in journal.events if event["e"] == kind)
+    return (
+        event for journal in read_journals(run) for event in rows_of(journal.events) if event["e"] == kind
+    )
 
 
 def busy_seconds(run: Path) -> float:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ci.core.process import run_command
+from ci.record import events
 from ci.record.identity import RunIdentity
 from ci.record.journal import JournalWriter, journal_path, read_journals
 from ci.report.reconcile import reconcile
@@ -35,13 +36,13 @@ def page(tmp_path: Path) -> Path:
     plan = Plan(fingerprint=fingerprint(shards), bound_s=1, makespan_s=1, binds="cards", shards=shards)
     moments = iter(range(1_770_000_000, 1_770_001_000))
     journal = JournalWriter(journal_path(tmp_path, 0, 1), clock=lambda: float(next(moments)))
-    journal.write("shard_start", shard=0, attempt=1, card="spyre:0", fingerprint=plan.fingerprint)
+    journal.write(events.ShardStart(shard=0, attempt=1, card="spyre:0", fingerprint=plan.fingerprint))
     for name in ATTACKS:
-        journal.write("start", id=name)
+        journal.write(events.Start(id=name))
         journal.write(
-            "end", id=name, outcome="failed", seconds=1.0, message=name, detail=f"Traceback\n{name}"
+            events.End(id=name, outcome="failed", seconds=1.0, message=name, detail=f"Traceback\n{name}")
         )
-    journal.write("shard_end", status="done")
+    journal.write(events.ShardEnd(status="done"))
     journal.close()
     identity = RunIdentity(
         run="r",

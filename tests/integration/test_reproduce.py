@@ -21,6 +21,7 @@ from ci.record.journal import read_journals
 from ci.record.reproduction import FILE as MARK
 from ci.report.results import read_results
 from test_selection.seeds import seed_of_test
+from tests.journal_rows import rows_of
 
 ROOT = Path(__file__).parent.parent.parent
 TIMEOUT_S = 240
@@ -223,7 +224,12 @@ def test_of_a_test_that_is_gone_nobody_says_that_it_did_not_fail(shop: Shop, tmp
 
 
 def test_the_journal_holds_the_seed_of_each_test(shop: Shop) -> None:
-    starts = [one for journal in read_journals(run_of(shop)) for one in journal.events if one["e"] == "start"]
+    starts = [
+        one
+        for journal in read_journals(run_of(shop))
+        for one in rows_of(journal.events)
+        if one["e"] == "start"
+    ]
     assert starts
     assert all(one["seed"] == seed_of_test(SEED, one["id"], 1) for one in starts)
 

@@ -14,6 +14,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from ci.jobs.earlier import CUT_OFF
+from ci.record.events import ShardStart
 from ci.record.journal_line import event_of, line_of
 from ci.record.verdict import Verdict
 from tests.s3_server import s3_server
@@ -220,8 +221,10 @@ def test_a_fault_of_a_card_is_tried_on_another_nodes_and_holds_no_more_pods_than
         events = [
             found for line in journal.read_bytes().splitlines(keepends=True) if (found := event_of(line))
         ]
-        moved = [found | ({"boot": "another"} if "boot" in found else {}) for found in events]
-        journal.write_bytes(b"".join(map(line_of, moved)))
+        for found in events:
+            if isinstance(found, ShardStart):
+                found.boot = "another"
+        journal.write_bytes(b"".join(map(line_of, events)))
     code, out, err = site.pod(1, SPYRE_CI__RUN__LEASES=str(site.home / "another-node"))
     assert (code, err) == (1, ""), out
     assert "1 failed test still to be run again" in out

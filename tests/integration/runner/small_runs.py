@@ -18,6 +18,7 @@ from ci.runner.run_options import RunOptions
 from ci.runner.supervisor import run_plan
 from test_selection.plan import Group, Plan, Shard, fingerprint
 from test_selection.selection import Expectation
+from tests.journal_rows import rows_of
 
 STAND_IN = Path(__file__).parents[2] / "torch_stand_in"
 
@@ -105,7 +106,7 @@ class Runner:
         )
         journals = read_journals(self.run_dir)
         assert sum(journal.torn for journal in journals) == 0
-        self.events = [event for journal in journals for event in journal.events]
+        self.events = [event for journal in journals for event in rows_of(journal.events)]
         return interrupted
 
     def outcomes(self) -> dict[str, str]:

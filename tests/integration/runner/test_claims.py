@@ -24,6 +24,7 @@ from ci.runner.claims.opening import Meeting
 from test_selection.durations import Durations
 from test_selection.durations_file import write_durations
 from test_selection.plan import Plan, write_plan
+from tests.journal_rows import rows_of
 
 from .conftest import RedisServer
 from .small_runs import STAND_IN, Runner, make_plan
@@ -158,7 +159,7 @@ class Hosts:
 
 
 def events(journal: Journal, kind: str) -> list[dict[str, Any]]:
-    return [event for event in journal.events if event["e"] == kind]
+    return [event for event in rows_of(journal.events) if event["e"] == kind]
 
 
 def ended(journal: Journal, number: int) -> bool:

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from ci.record import events
+from ci.record.events import parse
 from ci.record.identity import RunIdentity, read_identity, write_identity
 from ci.record.journal import JournalWriter, read_journal
 from ci.record.journal_line import event_of, line_of
@@ -27,6 +29,7 @@ from ci.steps.folder import RunFolder, write_source
 from test_selection.plan import write_plan
 from test_selection.selection import Selection, write_selection
 from tests.integration.conftest import Called
+from tests.journal_rows import rows_of
 
 from .small_runs import STAND_IN, make_plan
 
@@ -194,7 +197,7 @@ def test_a_second_try_that_the_run_did_not_come_to_is_made_up_for(site: Site) ->
     # And where nothing else is left to run.
     last = site.journal.with_name("0-2.jsonl")
     lines = last.read_bytes().splitlines(keepends=True)
-    kept = [line for line in lines if (event_of(line) or {}).get("id") != f"{WAITS}b_fails"]
+    kept = [line for line in lines if getattr(event_of(line), "id", None) != f"{WAITS}b_fails"]
     assert len(kept) == len(lines) - 2
     last.write_bytes(b"".join(kept))
     code, out, _ = site.resume()
@@ -247,10 +250,10 @@ def test_lines_that_are_lost_are_told_and_their_tests_run_again_with_a_mark(site
     lines = site.journal.read_bytes().splitlines(keepends=True)
 
     def of(kind: str, name: str) -> int:
-        events = [event_of(line) or {} for line in lines]
+        found = rows_of(filter(None, map(event_of, lines)))
         return next(
             place
-            for place, event in enumerate(events)
+            for place, event in enumerate(found)
             if event.get("e") == kind and event.get("id") == f"{WAITS}{name}"
         )
 
@@ -279,9 +282,9 @@ def test_after_a_power_cut_whatever_runs_may_have_run_before(site: Site) -> None
     site.release()
     site.run()
     lines = site.journal.read_bytes().splitlines(keepends=True)
-    first = event_of(lines[0]) or {}
+    (first,) = rows_of(filter(None, [event_of(lines[0])]))
     kept = [line for line in lines if b"_passes" not in line or b"a_passes" in line][1:-1]
-    site.journal.write_bytes(line_of({**first, "boot": "another"}) + b"".join(kept))
+    site.journal.write_bytes(line_of(parse({**first, "boot": "another"})) + b"".join(kept))
     code, out, _ = site.resume()
     assert code == 1
     assert site.verdicts == WHOLE
@@ -341,7 +344,7 @@ for number in range(300):
     assert "no space left for the run's journals, so the run ended early" in err
     assert f"`spyre-ci run --resume {site.run_dir}` goes on from here" in err
     wait_for(lambda: not find_strays_of_run(site.run_dir))
-    told = {one["id"] for one in read_journal(site.journal, 0, 1).events if one["e"] == "end"}
+    told = {one["id"] for one in rows_of(read_journal(site.journal, 0, 1).events) if one["e"] == "end"}
     assert {f"{WAITS}a_passes", f"{WAITS}b_fails"} <= told < set(ids)
     filler.unlink()
     os.truncate(site.run_dir / "logs" / "0-1.log", 0)
@@ -437,7 +440,7 @@ def test_what_is_not_that_run_is_refused(site: Site) -> None:
     assert "put the plan that was run back" in err
     (site.run_dir / "plan.json").write_bytes(kept)
     with contextlib.closing(JournalWriter(site.run_dir / "journal" / "0-2.jsonl", time.time)) as journal:
-        journal.write("not_run", ids=IDS, message="so that something is left")
+        journal.write(events.NotRun(ids=IDS, message="so that something is left"))
     site.journal.unlink()
     write_source(RunFolder(path=site.run_dir), where=str(site.tree), sha="another")
     code, _, err = site.resume()

@@ -17,6 +17,7 @@ from ci.runner.cards import EMULATED_VARIABLE, Card
 from ci.runner.pending import pending_retries
 from ci.runner.pool import CardPool
 from test_selection.plan import Plan
+from tests.journal_rows import rows_of
 
 from .small_runs import Runner, make_plan
 
@@ -55,10 +56,10 @@ def test_a_failed_test_runs_again_on_another_card_and_keeps_its_first_failure(ru
     assert all(f"run {number}" in found[ids[2]].message for number in (1, 2))
     cards: dict[str, list[str]] = {}
     for journal in read_journals(runner.run_dir):
-        card = journal.events[0]["card"]
-        for event in journal.events:
+        first, *others = rows_of(journal.events)
+        for event in others:
             if event["e"] == "start":
-                cards.setdefault(event["id"], []).append(card)
+                cards.setdefault(event["id"], []).append(first["card"])
     assert all(len(set(cards[name])) == 2 for name in ids[:3])
 
 
@@ -218,7 +219,7 @@ def test_a_card_with_nothing_left_helps_another(runner: Runner) -> None:
     ran = Counter(
         journal.shard
         for journal in read_journals(runner.run_dir)
-        for event in journal.events
+        for event in rows_of(journal.events)
         if event["e"] == "end"
     )
     assert ran[1] >= 4
@@ -231,7 +232,7 @@ def test_a_static_run_leaves_every_test_on_its_shard(runner: Runner) -> None:
     plan = make_plan({"test_retries.py": SLOW[:4]}, {"test_retries.py": [f"{RETRIES}passes"]})
     runner.run(plan, cards=2, static=True, durations=dict.fromkeys(SLOW, 1.0))
     for journal in read_journals(runner.run_dir):
-        ids = {event["id"] for event in journal.events if event["e"] == "end"}
+        ids = {event["id"] for event in rows_of(journal.events) if event["e"] == "end"}
         assert ids == set(plan.shards[journal.shard].ids)
 
 

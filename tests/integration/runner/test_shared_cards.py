@@ -23,6 +23,7 @@ from ci.runner.cards import Card
 from ci.runner.leases import Leases
 from ci.runner.pool import CardPool
 from test_selection.plan import Plan, write_plan
+from tests.journal_rows import rows_of
 
 from .small_runs import Runner, make_plan
 
@@ -93,7 +94,7 @@ class Host:
     def held(self, name: str) -> list[tuple[str, float, float]]:
         """Each time a run had a card: which, from when, until when."""
         return [
-            (one.events[0]["card"], one.events[0]["t"], one.events[-1]["t"])
+            (rows_of(one.events)[0]["card"], one.events[0].t, one.events[-1].t)
             for one in read_journals(self.folder / name)
         ]
 
@@ -169,7 +170,7 @@ def test_a_card_whose_supervisor_was_killed_is_free_once_its_worker_has_ended(ho
     until(lambda: journals.is_dir() and any('"e":"start"' in one.read_text() for one in journals.iterdir()))
     (card, _, _), *_ = host.held("one")
     (journal,) = read_journals(host.folder / "one")
-    worker = journal.events[0]["pid"]
+    worker = rows_of(journal.events)[0]["pid"]
     os.kill(worker, signal.SIGSTOP)
     process.kill()
     assert host.end(process).code == -signal.SIGKILL

@@ -5,13 +5,12 @@ from __future__ import annotations
 import io
 import os
 import signal
-from collections.abc import Mapping
-from typing import Any
 
 from rich.console import Console
 
 from ci.live.state import State
 from ci.live.view import Watcher, view_for
+from ci.record import events
 from ci.record.journal import read_journals
 from ci.record.verdict import Verdict
 from ci.report.reconcile import reconcile
@@ -28,11 +27,11 @@ def test_a_card_whose_worker_is_killed_is_seen_as_lost_and_counts_agree(runner: 
     watcher = Watcher(state, view_for(Console(file=out), {}, lambda name, _: name), None, lambda: 1.0)
     pids: list[int] = []
 
-    def listen(shard: int, event: Mapping[str, Any]) -> None:
+    def listen(shard: int, event: events.JournalEvent) -> None:
         watcher.take(shard, event)
-        if event["e"] == "shard_start":
-            pids.append(event["pid"])
-        if event["e"] == "start" and event["id"] == SLOW[1]:
+        if isinstance(event, events.ShardStart):
+            pids.append(event.pid)
+        if isinstance(event, events.Start) and event.id == SLOW[1]:
             os.kill(pids[-1], signal.SIGKILL)
 
     interrupted = runner.run(plan, restarts=0, listen=listen)

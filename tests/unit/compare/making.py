@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ci.pipeline.told import Row
+from ci.record.events import GroupReady, Start
 from ci.record.identity import RunIdentity, write_identity
 from ci.record.journal_line import line_of
 from ci.record.result import Result
@@ -62,10 +63,8 @@ def add_setups(folder: Path, seconds: Mapping[str, float]) -> None:
     """A journal that tells of files' set-ups, and of a test or two."""
     path = folder / "journal" / "0-1.jsonl"
     path.parent.mkdir(exist_ok=True)
-    lines = [
-        line_of({"t": T0, "e": "group_ready", "file": file, "setup_s": one}) for file, one in seconds.items()
-    ]
-    path.write_bytes(b"".join([line_of({"t": T0, "e": "start", "id": "group_ready"}), *lines, b'{"torn']))
+    lines = [line_of(GroupReady(t=T0, file=file, setup_s=one)) for file, one in seconds.items()]
+    path.write_bytes(b"".join([line_of(Start(t=T0, id="group_ready")), *lines, b'{"torn']))
 
 
 def rows(verdicts: Mapping[str, Verdict], **content: object) -> list[Row]:

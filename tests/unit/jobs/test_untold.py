@@ -10,6 +10,7 @@ import pytest
 from ci.core.errors import PlanMismatchError
 from ci.jobs.earlier import CUT_OFF, mark_doubts, refuse_another_image
 from ci.jobs.untold import NO_POD, tell_untold
+from ci.record import events
 from ci.record.journal import JournalWriter, journal_path, read_journals
 from ci.record.verdict import Verdict
 from ci.report.reconcile import Account, reconcile
@@ -26,12 +27,12 @@ PLAN = Plan(fingerprint=fingerprint(SHARDS), bound_s=1.0, makespan_s=1.0, binds=
 
 def write(folder: Path, shard: int, *ended: str, begun: str = "", attempt: int = 1) -> None:
     with contextlib.closing(JournalWriter(journal_path(folder, shard, attempt), lambda: 50.0)) as journal:
-        journal.write("shard_start", shard=shard, attempt=attempt, fingerprint=PLAN.fingerprint, boot="b")
+        journal.write(events.ShardStart(shard=shard, attempt=attempt, fingerprint=PLAN.fingerprint, boot="b"))
         for name in ended:
-            journal.write("start", id=name, log=0)
-            journal.write("end", id=name, outcome="passed", seconds=1.0)
+            journal.write(events.Start(id=name, log=0))
+            journal.write(events.End(id=name, outcome="passed", seconds=1.0))
         if begun:
-            journal.write("start", id=begun, log=0)
+            journal.write(events.Start(id=begun, log=0))
 
 
 def account(folder: Path) -> Account:
@@ -57,7 +58,7 @@ def test_what_a_pod_that_is_lost_for_good_did_not_come_to_has_its_reason(tmp_pat
     write(tmp_path, 1, *SHARDS[1].ids)
     write(tmp_path, 2)
     with contextlib.closing(JournalWriter(journal_path(tmp_path, 2, 1), lambda: 51.0)) as journal:
-        journal.write("file_error", file="a.py", message="it cannot be imported", detail="")
+        journal.write(events.FileError(file="a.py", message="it cannot be imported", detail=""))
     lost = dict.fromkeys(range(3), "three pods were lost")
     assert tell_untold(tmp_path, PLAN, lost, moment=7.0) == []
     found = {one.id: (one.verdict, one.message) for one in account(tmp_path).results}
@@ -111,7 +112,7 @@ OLD, NEW = (f"registry.example.com/some@sha256:{letter * 64}" for letter in "ab"
 
 def begun_in(folder: Path, image: str) -> None:
     with contextlib.closing(JournalWriter(journal_path(folder, 0, 1), lambda: 50.0)) as journal:
-        journal.write("shard_start", shard=0, attempt=1, fingerprint=PLAN.fingerprint, image=image)
+        journal.write(events.ShardStart(shard=0, attempt=1, fingerprint=PLAN.fingerprint, image=image))
 
 
 def test_a_pod_does_not_go_on_with_what_was_begun_in_another_image(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ci.live.news import News
 from ci.live.state import State
+from ci.record.events import parse
 from test_selection.plan import Group, Shard
 
 A, B, C, D = "a.py::T::one", "a.py::T::two", "b.py::T::three", "b.py::T::four"
@@ -47,7 +48,7 @@ class Feed:
 
     def event(self, shard: int, kind: str, **content: Any) -> list[News]:
         self.now += 1
-        found = self.state.take(shard, {"t": 100 + self.now, "e": kind, **content}, self.now)
+        found = self.state.take(shard, parse({"t": 100 + self.now, "e": kind, **content}), self.now)
         self.news += found
         return found
 

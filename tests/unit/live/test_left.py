@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from ci.live.left import seconds_left
 from ci.live.words import about
+from ci.record.events import End
 
 from .small_states import A, B, C, D, Feed, shard, small_state
 
@@ -25,7 +26,7 @@ def test_it_is_by_seconds_and_not_by_count() -> None:
     feed = Feed(small_state(shard(0, {"a.py": names}), cards=["card:0"], expected_s=expected))
     feed.begin(0, "a.py")
     for name in names[:-1]:
-        feed.state.take(0, {"e": "end", "id": name, "outcome": "passed", "seconds": 0.1}, feed.now)
+        feed.state.take(0, End(id=name, outcome="passed", seconds=0.1), feed.now)
     assert seconds_left(feed.state, feed.now) == pytest.approx(99.1, rel=0.01)
 
 
@@ -36,7 +37,7 @@ def test_files_that_prove_slow_are_taken_to_stay_so() -> None:
     )
     feed.begin(0, "a.py")
     for name in names[:10]:
-        feed.state.take(0, {"e": "end", "id": name, "outcome": "passed", "seconds": 30.0}, feed.now)
+        feed.state.take(0, End(id=name, outcome="passed", seconds=30.0), feed.now)
     assert seconds_left(feed.state, feed.now) == pytest.approx(300.0, rel=0.1)
 
 
@@ -71,7 +72,7 @@ def test_it_is_never_below_nothing_and_never_above_all_of_it_on_one_card(
 ) -> None:
     state = small_state(expected_s=expected)
     for name in ended:
-        state.take(0, {"e": "end", "id": name, "outcome": "passed", "seconds": took}, 1.0)
+        state.take(0, End(id=name, outcome="passed", seconds=took), 1.0)
     left = seconds_left(state, 1.0)
     assert left is not None
     assert 0.0 <= left < float("inf")

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from ci.live.news import CardLost, Ended, FileBroken, FileEnded, Retried, WorkerLost
 from ci.live.state import NOBODY, NOT_STARTED, State
+from ci.record.events import End, parse
 from ci.record.journal import Journal
 from ci.record.verdict import Verdict
 from ci.report.reconcile import reconcile
+from tests.journal_rows import events_from
 
 from ..report.any_journals import EVENTS, PLAN  # noqa: TID252  # tests are no package with a name
 from .small_states import A, B, C, D, Feed, shard, small_state
@@ -44,7 +46,9 @@ def test_what_is_seen_is_what_the_report_will_say(
     ended: list[Ended] = []
     while waiting:
         index = rng.choice(sorted(waiting))
-        ended += [one for one in state.take(index, waiting[index].pop(0), 1.0) if isinstance(one, Ended)]
+        ended += [
+            one for one in state.take(index, parse(waiting[index].pop(0)), 1.0) if isinstance(one, Ended)
+        ]
         if not waiting[index]:
             del waiting[index]
         assert sum(state.counts.values()) == state.settled <= state.planned
@@ -53,7 +57,8 @@ def test_what_is_seen_is_what_the_report_will_say(
     ended += [one for one in state.finish(2.0, interrupted=interrupted) if isinstance(one, Ended)]
 
     journals = [
-        Journal(path=Path("x"), shard=one, attempt=number, events=events) for one, number, events in heard
+        Journal(path=Path("x"), shard=one, attempt=number, events=events_from(events))
+        for one, number, events in heard
     ]
     account = reconcile(PLAN, journals, interrupted=interrupted)
     assert {verdict: state.counts[verdict] for verdict in Verdict} == account.counts
@@ -176,7 +181,7 @@ def test_the_rate_is_of_the_last_half_minute() -> None:
     names = [f"a.py::T::t{number}" for number in range(60)]
     state = small_state(shard(0, {"a.py": names}))
     for number, name in enumerate(names):
-        event = {"e": "end", "id": name, "outcome": "passed", "seconds": 0.1}
+        event = End(id=name, outcome="passed", seconds=0.1)
         state.take(0, event, 1.0 if number < 30 else 100.0)
     assert state.rate(100.0) == 1.0
     assert state.rate(200.0) == 0.0
@@ -203,7 +208,7 @@ def test_the_rate_is_of_the_last_half_minute() -> None:
 )
 def test_events_that_are_broken_or_of_nobody_change_no_count(event: dict[str, Any]) -> None:
     state = small_state()
-    state.take(0, event, 1.0)
+    state.take(0, parse(event), 1.0)
     assert state.settled == 0
 
 
@@ -212,7 +217,7 @@ def test_what_is_kept_of_a_test_is_small() -> None:
     state = small_state(shard(0, {"a.py": names}))
     long = "x" * 20_000
     for number, name in enumerate(names):
-        event = {"e": "end", "t": number, "id": name, "outcome": "failed", "message": long, "detail": long}
+        event = End(t=number, id=name, outcome="failed", message=long, detail=long)
         state.take(0, event, 1.0)
     kept = [one for tally in state.files.values() for one in tally.held.values()]
     assert sum(sys.getsizeof(one.detail) + sys.getsizeof(one.message) for one in kept) < 100_000

@@ -11,6 +11,7 @@ from ci.core.workflow_commands import Defused
 from ci.live.lines import Lines
 from ci.live.screen import Screen
 from ci.live.view import Watcher, view_for, watching
+from ci.record.events import Crash, End
 
 from .small_states import A, B, C, D, small_state
 
@@ -45,7 +46,7 @@ def test_a_run_is_watched_from_its_first_event_to_its_last() -> None:
     watcher = Watcher(small_state(), view, None, lambda: now[0])
     with watching(watcher, view, lambda: now[0]):
         for shard, name in ((0, A), (0, B), (1, C), (1, D)):
-            watcher.take(shard, {"e": "end", "id": name, "outcome": "passed", "seconds": 0.1})
+            watcher.take(shard, End(id=name, outcome="passed", seconds=0.1))
         watcher.finish(interrupted=False)
     assert out.getvalue().splitlines() == [
         "a.py: 2 passed (2 of 4, 0 failed, about 5 s left)",
@@ -72,9 +73,9 @@ def test_in_github_what_a_test_says_is_never_a_command() -> None:
     watcher = Watcher(small_state(), view, None, lambda: 0.0)
     evil = "::add-mask::a ##[error]b"
     detail = "\n::stop-commands::x\n  ::error::x\n##[set-output name=a;]b\n"
-    crash = {"e": "crash", "id": A, "cause": "signal", "message": evil, "detail": detail}
+    crash = Crash(id=A, cause="signal", message=evil, detail=detail)
     watcher.take(0, crash)
-    watcher.take(0, {"e": "end", "id": B, "outcome": "skipped", "message": evil})
+    watcher.take(0, End(id=B, outcome="skipped", message=evil))
     watcher.finish(interrupted=True)
     commands = [
         line for line in out.getvalue().splitlines() if line.lstrip().startswith("::") or "##[" in line

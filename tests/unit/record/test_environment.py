@@ -12,6 +12,7 @@ from ci.record.identity import RunIdentity
 from ci.record.journal import Journal
 from ci.report.reconcile import reconcile
 from test_selection.plan import Group, Plan, Shard, fingerprint
+from tests.journal_rows import events_from
 
 ONE, OTHER = (f"registry.example/spyre@sha256:{digit * 64}" for digit in "12")
 CARD = RanIn(back_end="torch_spyre 1.2", torch="2.13.0", image=ONE)
@@ -27,7 +28,7 @@ PLAN = Plan(fingerprint=fingerprint(SHARDS), bound_s=1, makespan_s=1, binds="bal
 def journal(attempt: int, **said: object) -> Journal:
     start = {"e": "shard_start", "t": 1, "fingerprint": PLAN.fingerprint, "card": "c", **said}
     test = [{"e": "start", "t": 2, "id": TEST}, {"e": "end", "t": 3, "id": TEST, "outcome": "passed"}]
-    return Journal(path=Path("x"), shard=0, attempt=attempt, events=[start, *test])
+    return Journal(path=Path("x"), shard=0, attempt=attempt, events=events_from([start, *test]))
 
 
 def test_an_account_holds_what_each_journal_says() -> None:
@@ -42,7 +43,7 @@ def test_an_account_holds_what_each_journal_says() -> None:
 def test_a_journal_that_does_not_say_is_something_of_its_own() -> None:
     (row,) = rows_of([CARD])
     assert reconcile(PLAN, [journal(1, **row), journal(2)]).ran_in == (RanIn(), CARD)
-    assert ran_in_of({"back_end": 5, "torch": None, "image": ["x"]}) == RanIn()
+    assert ran_in_of(5, None, ["x"]) == RanIn()
     headless = Journal(path=Path("x"), shard=0, attempt=1, events=journal(1).events[1:])
     assert reconcile(PLAN, [headless]).ran_in == (RanIn(),)
 

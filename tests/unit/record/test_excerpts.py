@@ -7,20 +7,27 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ci.record.events import CardLost, End, Start
 from ci.record.excerpts import LAST_CHARS, LONGEST, TOTAL, Excerpts
 from ci.record.journal import journal_path, read_journal, read_journals
 from ci.record.journal_line import line_of
+from tests.journal_rows import rows_of
 
 MOST = LONGEST["detail"]
 
 
-def failure(number: int, detail: str) -> dict[str, object]:
-    return {"t": 1.0 + number, "e": "end", "id": f"a.py::t{number}", "outcome": "failed", "detail": detail}
+def failure(number: int, detail: str) -> End:
+    return End(t=1.0 + number, id=f"a.py::t{number}", outcome="failed", detail=detail)
+
+
+def kept_of(excerpts: Excerpts, event: End, where: str = "j") -> str:
+    excerpts.cut(event, where)
+    return event.detail
 
 
 def test_a_text_that_is_too_long_keeps_its_head_and_its_tail() -> None:
     text = "first line\n" + "x" * 100_000 + "\nlast line"
-    kept = Excerpts().cut({"e": "end", "detail": text}, "journal/0-1.jsonl")["detail"]
+    kept = kept_of(Excerpts(), failure(0, text), "journal/0-1.jsonl")
     assert kept.startswith("first line\nxxx")
     assert kept.endswith("xxx\nlast line")
     cut = len(text) - MOST
@@ -28,16 +35,16 @@ def test_a_text_that_is_too_long_keeps_its_head_and_its_tail() -> None:
     assert MOST < len(kept) < MOST + 100
 
 
-def test_a_message_is_cut_too_and_what_is_no_text_stays() -> None:
-    event = {"e": "end", "message": "m" * 10_000, "detail": ["x" * 10_000]}
-    kept = Excerpts().cut(dict(event), "j")
-    assert len(kept["message"]) < LONGEST["message"] + 100
-    assert kept["detail"] == event["detail"]
+def test_a_message_is_cut_too_and_an_event_without_any_stays() -> None:
+    event = CardLost(message="m" * 10_000)
+    Excerpts().cut(event, "j")
+    assert len(event.message) < LONGEST["message"] + 100
+    assert Excerpts().cut(Start(id="a"), "j") == Start(id="a")
 
 
 def test_beyond_the_total_only_the_last_lines_are_kept() -> None:
     excerpts = Excerpts(room=1500)
-    kept = [excerpts.cut(failure(n, "a\n" * 400 + f"the end of {n}"), "j")["detail"] for n in range(4)]
+    kept = [kept_of(excerpts, failure(n, "a\n" * 400 + f"the end of {n}")) for n in range(4)]
     assert kept[0] == "a\n" * 400 + "the end of 0"
     assert kept[1:] == [
         f"[796 characters cut; the whole text is in j]\na\na\nthe end of {n}" for n in range(1, 4)
@@ -47,13 +54,13 @@ def test_beyond_the_total_only_the_last_lines_are_kept() -> None:
 @given(st.lists(st.text(max_size=400) | st.builds(lambda n: "y" * n, st.integers(0, 40_000)), max_size=20))
 def test_all_texts_together_have_a_bounded_length(texts: list[str]) -> None:
     excerpts = Excerpts(room=20_000)
-    kept = [str(excerpts.cut(failure(n, text), "j")["detail"]) for n, text in enumerate(texts)]
+    kept = [kept_of(excerpts, failure(n, text)) for n, text in enumerate(texts)]
     assert sum(map(len, kept)) <= 20_000 + len(kept) * (LAST_CHARS + 100)
     for text, short in zip(texts, kept, strict=True):
         assert short == text or len(text) > LAST_CHARS
 
 
-def write(path: Path, events: list[dict[str, object]]) -> None:
+def write(path: Path, events: list[End]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"".join(map(line_of, events)))
 
@@ -64,24 +71,26 @@ def test_the_journals_of_a_run_share_one_room_in_their_order_and_stay_whole_on_d
         write(journal_path(tmp_path, shard, 1), [failure(n, "z" * MOST) for n in range(each)])
     before = [path.read_bytes() for path in sorted((tmp_path / "journal").iterdir())]
     first, second = read_journals(tmp_path)
-    lengths = [[len(event["detail"]) for event in one.events] for one in (first, second)]
+    lengths = [[len(event["detail"]) for event in rows_of(one.events)] for one in (first, second)]
     assert set(lengths[0]) == {MOST}
     assert lengths[1][0] == MOST
     assert lengths[1][-1] < LAST_CHARS + 100
     assert sum(map(sum, lengths)) < TOTAL + 2 * each * (LAST_CHARS + 100)
-    assert "the whole text is in journal/1-1.jsonl" in second.events[-1]["detail"]
+    assert "the whole text is in journal/1-1.jsonl" in rows_of(second.events)[-1]["detail"]
     assert [path.read_bytes() for path in sorted((tmp_path / "journal").iterdir())] == before
 
 
 def test_damaged_lines_and_those_of_an_earlier_version_are_not_kept_whole(tmp_path: Path) -> None:
     path = tmp_path / "0-1.jsonl"
-    path.write_text('{"t":1,"e":"end","id":"a","detail":"' + "w" * 50_000 + '"}\n')
-    (event,) = read_journal(path, 0, 1).events
+    path.write_text('{"t":1,"e":"end","id":"a","outcome":"failed","detail":"' + "w" * 50_000 + '"}\n')
+    (event,) = rows_of(read_journal(path, 0, 1).events)
     assert len(event["detail"]) < MOST + 100
 
 
 def test_of_a_message_the_beginning_is_kept_by_which_decisions_are_made() -> None:
     text = "[XPASS(strict)] " + "because " * 100
-    kept = Excerpts(room=0).cut({"e": "end", "message": text}, "0-1.jsonl")["message"]
+    event = CardLost(message=text)
+    Excerpts(room=0).cut(event, "0-1.jsonl")
+    kept = event.message
     assert kept.startswith("[XPASS(strict)] because")
     assert "characters cut; the whole text is in 0-1.jsonl" in kept

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ci.core.errors import MissingInputError
+from ci.record.events import Crash, End, JournalEvent, ShardEnd, Start, parse
 from ci.record.journal import (
     JournalWriter,
     bring_to_disk,
@@ -20,47 +21,48 @@ from ci.record.journal import (
     read_journals,
 )
 from ci.record.journal_line import line_of
+from tests.journal_rows import rows_of
 
 
-def write(run_dir: Path, shard: int, attempt: int, *events: str) -> Path:
+def write(run_dir: Path, shard: int, attempt: int, *kinds: type[JournalEvent]) -> Path:
     path = journal_path(run_dir, shard, attempt)
     journal = JournalWriter(path, lambda: 12.3456)
-    for event in events:
-        journal.write(event, id="a\ud800\n")
+    for kind in kinds:
+        journal.write(parse({"e": kind.__struct_config__.tag, "id": "a\ud800\n", "outcome": "passed"}))
     journal.close()
     return path
 
 
 def test_events_come_back_in_order_and_by_shard_and_attempt(tmp_path: Path) -> None:
-    write(tmp_path, 10, 1, "start", "end")
-    write(tmp_path, 2, 2, "start")
-    write(tmp_path, 2, 1, "start")
+    write(tmp_path, 10, 1, Start, End)
+    write(tmp_path, 2, 2, Start)
+    write(tmp_path, 2, 1, Start)
     found = read_journals(tmp_path)
     assert [(one.shard, one.attempt) for one in found] == [(2, 1), (2, 2), (10, 1)]
-    assert [event["e"] for event in found[2].events] == ["start", "end"]
-    assert found[2].events[0]["t"] == 12.346
-    assert found[2].events[0]["id"] == "a\ud800\n"
+    assert [type(event) for event in found[2].events] == [Start, End]
+    assert found[2].events[0].t == 12.346
+    assert rows_of(found[2].events)[0]["id"] == "a\ud800\n"
 
 
 def test_a_torn_line_is_counted_and_costs_nothing_else(tmp_path: Path) -> None:
-    path = write(tmp_path, 0, 1, "start")
+    path = write(tmp_path, 0, 1, Start)
     with path.open("ab") as stream:
-        stream.write(b'{"e":"end","id\n[1,2]\n' + line_of({"t": 1, "e": "shard_end"}) + b'{"e":"st')
+        stream.write(b'{"e":"end","id\n[1,2]\n' + line_of(ShardEnd()) + b'{"e":"st')
     (journal,) = read_journals(tmp_path)
-    assert [event["e"] for event in journal.events] == ["start", "shard_end"]
+    assert [type(event) for event in journal.events] == [Start, ShardEnd]
     assert journal.torn == 3
 
 
 def test_the_next_attempt_is_one_past_the_last(tmp_path: Path) -> None:
     assert next_attempt(tmp_path, 3) == 1
-    write(tmp_path, 3, 1, "start")
-    write(tmp_path, 3, 10, "start")
+    write(tmp_path, 3, 1, Start)
+    write(tmp_path, 3, 10, Start)
     assert next_attempt(tmp_path, 3) == 11
     assert next_attempt(tmp_path, 31) == 1
 
 
 def test_files_that_are_no_journals_are_passed_over(tmp_path: Path) -> None:
-    write(tmp_path, 0, 1, "start")
+    write(tmp_path, 0, 1, Start)
     (tmp_path / "journal" / "a-b.jsonl").write_text("x", encoding="utf-8")
     assert len(read_journals(tmp_path)) == 1
     assert len(gathered_journals(tmp_path)) == 1
@@ -76,25 +78,25 @@ def test_half_a_line_of_a_killed_process_costs_only_itself(tmp_path: Path) -> No
     path = tmp_path / "0-1.jsonl"
     path.write_bytes(b'{"t":1,"e":"end","id":"a"')
     with contextlib.closing(JournalWriter(path, lambda: 2.0)) as journal:
-        journal.write("crash", id="a")
-        journal.write("start", id="b")
+        journal.write(Crash(id="a"))
+        journal.write(Start(id="b"))
     read = read_journal(path, 0, 1)
-    assert [event["e"] for event in read.events] == ["crash", "start"]
+    assert [type(event) for event in read.events] == [Crash, Start]
     assert read.torn == 1
 
 
 def test_a_deleted_journal_is_put_back_whole(tmp_path: Path) -> None:
     path = tmp_path / "journal" / "0-1.jsonl"
     with contextlib.closing(JournalWriter(path, lambda: 1.0)) as journal:
-        journal.write("start", id="a")
+        journal.write(Start(id="a"))
         path.unlink()
         path.parent.rmdir()
-        journal.write("end", id="a")
+        journal.write(End(id="a", outcome="passed"))
         assert journal.read(0).count(b"\n") == 2
         journal.restore()
         journal.restore()
-        journal.write("start", id="b")
-    assert [event["e"] for event in read_journal(path, 0, 1).events] == ["start", "end", "start"]
+        journal.write(Start(id="b"))
+    assert [type(event) for event in read_journal(path, 0, 1).events] == [Start, End, Start]
 
 
 def test_half_a_line_of_its_own_costs_only_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,12 +113,12 @@ def test_half_a_line_of_its_own_costs_only_itself(tmp_path: Path, monkeypatch: p
     with contextlib.closing(JournalWriter(path, lambda: 1.0, survivor=False)) as journal:
         monkeypatch.setattr(os, "write", full)
         with pytest.raises(OSError, match="No space left") as caught:
-            journal.write("start", id="a")
+            journal.write(Start(id="a"))
         assert caught.value.filename == str(path)
         monkeypatch.setattr(os, "write", real)
-        journal.write("start", id="b")
+        journal.write(Start(id="b"))
     read = read_journal(path, 0, 1)
-    assert ([event["id"] for event in read.events], read.torn) == (["b"], 1)
+    assert ([event["id"] for event in rows_of(read.events)], read.torn) == (["b"], 1)
 
 
 def test_it_is_synced_once_a_second_at_most_and_when_told(
@@ -128,14 +130,14 @@ def test_it_is_synced_once_a_second_at_most_and_when_told(
     now = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
     with contextlib.closing(JournalWriter(tmp_path / "0-1.jsonl", lambda: 1.0)) as journal:
-        journal.write("start", id="a")
+        journal.write(Start(id="a"))
         journal.sync()
         assert len(synced) == 0
         now += 1.1
         journal.sync()
         journal.sync(now=True)  # nothing new
         assert len(synced) == 1
-        journal.write("shard_end")
+        journal.write(ShardEnd())
         journal.sync()
         assert len(synced) == 1
         journal.sync(now=True)
@@ -153,7 +155,7 @@ def test_a_disk_that_refuses_a_sync_is_told_and_what_cannot_be_synced_is_not(
 
             monkeypatch.delattr(fcntl, "F_FULLFSYNC", raising=False)
             monkeypatch.setattr(os, "fdatasync", refuse, raising=False)
-            journal.write("start", id="a")
+            journal.write(Start(id="a"))
             with pytest.raises(OSError, match="Input/output") if told else contextlib.nullcontext():
                 journal.sync(now=True)
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from ci.record.journal import OUTCOMES, Journal
 from test_selection.plan import Group, Plan, Shard
+from tests.journal_rows import events_from
 
 A, B, C, D = "a.py::T::one", "a.py::T::two", "b.py::T::three", "b.py::T::four"
 
@@ -66,7 +67,7 @@ def journals_of(draw: st.DrawFn) -> list[Journal]:
                 path=Path("x"),
                 shard=draw(st.integers(0, 2)),
                 attempt=draw(st.sampled_from([1, 2, 3, 101, 102, 201])),
-                events=list(mixed),
+                events=events_from(mixed),
                 torn=draw(st.integers(0, 2)),
             )
         )

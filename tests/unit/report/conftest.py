@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from ci.record.identity import RunIdentity
-from ci.record.journal import Event, Journal
+from ci.record.journal import Journal
 from ci.report.reconcile import Account, reconcile
 from ci.report.totals import Estimates, Summary, summarize
 from test_selection.ladder_note import LadderNote
 from test_selection.plan import Group, Plan, Shard
 from test_selection.selection import Selection
+from tests.journal_rows import Row, events_from
 
 Golden = Callable[[str, str], None]
 T0 = 1_770_000_000.0
@@ -87,12 +88,12 @@ def selection() -> Selection:
     return Selection(stage=1, percent=5.0, ids=ids, in_scope=220, collect_errors=errors, ladder=NOTE)
 
 
-def at(t: float, kind: str, **content: Any) -> Event:
+def at(t: float, kind: str, **content: Any) -> Row:
     return {"t": T0 + t, "e": kind, **content}
 
 
 def journals() -> list[Journal]:
-    def ran(t: float, name: str, outcome: str, **content: Any) -> list[Event]:
+    def ran(t: float, name: str, outcome: str, **content: Any) -> list[Row]:
         seconds = content.pop("seconds", 0.5)
         return [
             at(t, "start", id=name),
@@ -128,8 +129,8 @@ def journals() -> list[Journal]:
         at(11, "worker_lost", id=LOST, message="pod evicted"),
     ]
     return [
-        Journal(path=Path("0-1"), shard=0, attempt=1, events=first),
-        Journal(path=Path("1-1"), shard=1, attempt=1, events=second, torn=1),
+        Journal(path=Path("0-1"), shard=0, attempt=1, events=events_from(first)),
+        Journal(path=Path("1-1"), shard=1, attempt=1, events=events_from(second), torn=1),
     ]
 
 
@@ -146,7 +147,7 @@ def all_green() -> tuple[Account, Summary]:
         ),
         at(2, "shard_end", status="done"),
     ]
-    account = reconcile(whole, [Journal(path=Path("0-1"), shard=0, attempt=1, events=events)])
+    account = reconcile(whole, [Journal(path=Path("0-1"), shard=0, attempt=1, events=events_from(events))])
     chosen = Selection(stage=1, percent=5.0, ids=[PLAIN, OTHER], in_scope=40)
     return account, summarize(account, identity(), chosen)
 

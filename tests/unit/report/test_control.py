@@ -16,6 +16,7 @@ from ci.record.verdict import Verdict
 from ci.report.control import choose, control_plan, controls, mark_controls, wants_control
 from ci.report.reconcile import Account, reconcile
 from test_selection.plan import Group, Shard
+from tests.journal_rows import events_from
 
 from .any_journals import A, B, C, D, make_plan
 
@@ -88,7 +89,7 @@ def test_its_journals_are_read_against_the_same_plan() -> None:
         {"t": 5.0, "e": "end", "id": D, "outcome": "passed"},
         {"t": 6.0, "e": "not_run", "ids": [C], "message": "the file no longer holds this test"},
     ]
-    journal = Journal(path=Path("0-1"), shard=0, attempt=1, events=events)
+    journal = Journal(path=Path("0-1"), shard=0, attempt=1, events=events_from(events))
     found = controls(reconcile(PLAN, [journal]).results, "cpu")
     assert found == {
         A: Control(device="cpu", outcome="failed", cause="signal", message="died by SIGABRT", detail="why"),

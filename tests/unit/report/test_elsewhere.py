@@ -8,29 +8,30 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.record.journal import Event, Journal
+from ci.record.journal import Journal
 from ci.record.verdict import Verdict
 from ci.report.reconcile import reconcile, what_ran_here
+from tests.journal_rows import Row, events_from
 
 from .any_journals import PLAN, A, B, C, D
 
 
-def journal(shard: int, *events: Event) -> Journal:
+def journal(shard: int, *events: Row) -> Journal:
     start = {"e": "shard_start", "fingerprint": PLAN.fingerprint, "card": "c", "host": "h"}
     rows = [start, *events, {"e": "shard_end", "status": "done"}]
     return Journal(
         path=Path("x"),
         shard=shard,
         attempt=1,
-        events=[{"t": float(number), **row} for number, row in enumerate(rows)],
+        events=events_from({"t": float(number), **row} for number, row in enumerate(rows)),
     )
 
 
-def ran(name: str) -> list[Event]:
+def ran(name: str) -> list[Row]:
     return [{"e": "start", "id": name}, {"e": "end", "id": name, "outcome": "passed", "seconds": 0.1}]
 
 
-def elsewhere(*ids: str, host: Any = "pod-7") -> Event:
+def elsewhere(*ids: str, host: Any = "pod-7") -> Row:
     return {"e": "elsewhere", "ids": list(ids), "host": host}
 
 
@@ -68,7 +69,7 @@ def test_what_was_begun_here_stays_here_though_another_took_it_over() -> None:
 
 
 def test_what_was_cut_off_here_and_went_to_another_is_that_ones_to_answer_for() -> None:
-    cut_off: list[Event] = [{"e": "start", "id": B}, {"e": "not_run", "ids": [B], "message": "interrupted"}]
+    cut_off: list[Row] = [{"e": "start", "id": B}, {"e": "not_run", "ids": [B], "message": "interrupted"}]
     one = journal(0, *ran(A), *cut_off, elsewhere(B))
     part = what_ran_here(PLAN, [0], [one])
     assert part.ids == [A]
@@ -78,7 +79,7 @@ def test_what_was_cut_off_here_and_went_to_another_is_that_ones_to_answer_for() 
 
 
 def test_broken_words_of_other_hosts_are_counted_and_not_believed() -> None:
-    broken: list[Event] = [
+    broken: list[Row] = [
         {"e": "elsewhere"},
         {"e": "elsewhere", "ids": "all"},
         {"e": "elsewhere", "ids": [7]},

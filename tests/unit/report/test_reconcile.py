@@ -11,27 +11,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.record.journal import OUTCOMES, Event, Journal, attempts_before
+from ci.record.journal import OUTCOMES, Journal, attempts_before
 from ci.record.result import LOST, Result
 from ci.record.verdict import Verdict
 from ci.report.reconcile import Account, reconcile
 from ci.runner.retries import NO_OTHER_CARD, TOO_MANY
 from ci.runner.tries import IN_ORDER
 from test_selection.ids import canonical_id
+from tests.journal_rows import Row, events_from, rows_of
 
 from .any_journals import PLAN, A, B, C, D, journals_of, make_plan
 
 
-def journal(*events: Event, shard: int = 0, attempt: int = 1, torn: int = 0) -> Journal:
+def journal(*events: Row, shard: int = 0, attempt: int = 1, torn: int = 0) -> Journal:
     timed = [{"t": float(number), **event} for number, event in enumerate(events)]
-    return Journal(path=Path("x"), shard=shard, attempt=attempt, events=timed, torn=torn)
+    return Journal(path=Path("x"), shard=shard, attempt=attempt, events=events_from(timed), torn=torn)
 
 
-def e(kind: str, name: str | None = None, **content: Any) -> Event:
+def e(kind: str, name: str | None = None, **content: Any) -> Row:
     return {"e": kind, **({} if name is None else {"id": name}), **content}
 
 
-def ran(name: str, outcome: str = "passed", **content: Any) -> list[Event]:
+def ran(name: str, outcome: str = "passed", **content: Any) -> list[Row]:
     return [e("start", name), e("end", name, outcome=outcome, seconds=0.5, **content)]
 
 
@@ -122,7 +123,7 @@ def test_a_later_attempt_replaces_a_lost_one_and_says_so() -> None:
 @pytest.mark.parametrize(
     "piece", [[], [e("piece", why="retry", attempt=2)], [e("piece", why="plan", attempt=1)]]
 )
-def test_a_retry_whose_first_journal_is_lost_is_never_a_silent_pass(piece: list[Event]) -> None:
+def test_a_retry_whose_first_journal_is_lost_is_never_a_silent_pass(piece: list[Row]) -> None:
     again = [e("start", A, **{"try": 2}), e("end", A, outcome="passed")]
     one = results(reconcile(PLAN, [journal(START, *piece, *again, *ran(B), DONE), WHOLE[1]]))[A]
     assert (one.verdict, one.attempts) == (Verdict.FLAKY, 2)
@@ -182,7 +183,7 @@ def test_a_journal_without_its_first_line_is_known_by_its_file_whatever_that_is_
         [e("group_start", file="z.py")],
     ],
 )
-def test_a_journal_of_another_plan_whose_first_line_is_damaged_is_no_evidence(strange: list[Event]) -> None:
+def test_a_journal_of_another_plan_whose_first_line_is_damaged_is_no_evidence(strange: list[Row]) -> None:
     headless = journal(*ran(A, "failed"), *strange, DONE, attempt=2, torn=1)
     account = reconcile(PLAN, [*WHOLE, headless])
     assert {one.verdict for one in account.results} == {Verdict.PASSED}
@@ -363,7 +364,7 @@ def test_a_group_ends_where_the_next_one_starts() -> None:
 
 
 def test_a_crash_without_seconds_lasted_from_its_start() -> None:
-    events: list[Event] = [
+    events: list[Row] = [
         {"t": 100.0, "e": "start", "id": A},
         {"t": 104.0, "e": "worker_lost", "id": A, "message": "gone"},
     ]
@@ -408,7 +409,10 @@ def test_tries_told_by_several_shards_count_in_the_order_of_attempts_and_time() 
     late = journal(START, *ran(A), *ran(B), DONE, attempt=2)
     assert results(reconcile(PLAN, [late, early]))[A].verdict is Verdict.FLAKY
     other = Journal(
-        path=Path("x"), shard=0, attempt=1, events=[{**one, "t": one["t"] + 50} for one in late.events]
+        path=Path("x"),
+        shard=0,
+        attempt=1,
+        events=events_from({**one, "t": one.get("t", 0.0) + 50} for one in rows_of(late.events)),
     )
     assert results(reconcile(PLAN, [other, early]))[A].verdict is Verdict.FLAKY
 

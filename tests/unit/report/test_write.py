@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 from hypothesis import given
 
 from ci.core.text import iso_utc
+from ci.record import events
 from ci.record.excerpts import Excerpts
 from ci.record.journal import Journal, JournalWriter, journal_path, read_journal
 from ci.report.html import render_html
@@ -80,13 +81,13 @@ def test_every_id_stands_in_results_and_junit_however_much_of_its_text_was_cut(t
     shard = Shard(index=0, expected_s=1, groups=(Group(file="a.py", ids=ids),))
     path = journal_path(tmp_path, 0, 1)
     writer = JournalWriter(path, lambda: 1.0)
-    writer.write("shard_start", fingerprint="f")
+    writer.write(events.ShardStart(fingerprint="f"))
     for name in ids:
-        writer.write("start", id=name)
+        writer.write(events.Start(id=name))
         writer.write(
-            "end", id=name, outcome="failed", message="boom", detail="x" * 30_000 + f"\nend of {name}"
+            events.End(id=name, outcome="failed", message="boom", detail="x" * 30_000 + f"\nend of {name}")
         )
-    writer.write("shard_end", status="done")
+    writer.write(events.ShardEnd(status="done"))
     writer.close()
     account = reconcile(replace(PLAN, shards=(shard,)), [read_journal(path, 0, 1, Excerpts(room=40_000))])
     write(tmp_path, account)

@@ -9,15 +9,16 @@ from hypothesis import strategies as st
 from ci.record.journal import Journal
 from ci.record.verdict import Verdict
 from ci.reproduce.history import chosen, tries_of
+from tests.journal_rows import events_from
 
 START: dict[str, Any] = {
     "e": "shard_start", "card": "spyre:0", "back_end": "b", "torch": "2.13.0", "python": "3.12.1", "seed": 7,
-    "image": "", "environ": {"OMP_NUM_THREADS": "1", "BAD": 3}, "threads": 2,
+    "image": "", "environ": {"OMP_NUM_THREADS": "1"}, "threads": 2,
 }  # fmt: skip
 
 
 def journal(*events: dict[str, Any]) -> Journal:
-    return Journal(path=Path("0-1.jsonl"), shard=0, attempt=1, events=list(events))
+    return Journal(path=Path("0-1.jsonl"), shard=0, attempt=1, events=events_from(events))
 
 
 def start(name: str, **more: Any) -> dict[str, Any]:

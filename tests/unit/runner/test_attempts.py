@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ci.core.errors import CommandError, DiskFullError
+from ci.record import events
 from ci.record.journal import attempts_before, read_journals, run_attempt_of
 from ci.runner import attempts as module
 from ci.runner.attempts import Attempts, explained
 from test_selection.plan import Group, Shard
+from tests.journal_rows import rows_of
 
 SHARD = Shard(index=3, expected_s=1, groups=(Group(file="a.py", ids=("a.py::x", "a.py::y")),))
 
 
-class Heard(list[tuple[int, Mapping[str, Any]]]):
-    def __call__(self, shard: int, event: Mapping[str, Any]) -> None:
+class Heard(list[tuple[int, events.JournalEvent]]):
+    def __call__(self, shard: int, event: events.JournalEvent) -> None:
         self.append((shard, event))
 
 
@@ -35,7 +35,7 @@ def test_doubts_are_told_in_the_first_attempt_and_nowhere_else(tmp_path: Path) -
     second = attempts.begin(SHARD)
     assert attempts.of(SHARD) == second
     one, two = read_journals(tmp_path)
-    assert [(event["e"], event["ids"], event["message"]) for event in one.events] == [
+    assert [(row["e"], row["ids"], row["message"]) for row in rows_of(one.events)] == [
         ("resumed", ["a.py::x"], "cut off")
     ]
     assert two.events == []
@@ -56,15 +56,15 @@ def test_a_job_that_is_run_again_takes_no_name_of_the_one_before(tmp_path: Path)
 
 def test_a_shard_that_nobody_came_to_has_a_journal_when_something_is_said_of_it(tmp_path: Path) -> None:
     attempts = made(tmp_path)
-    attempts.write(attempts.of(SHARD), "not_run", ids=["a.py::y"], message="no card")
+    attempts.write(attempts.of(SHARD), events.NotRun(ids=["a.py::y"], message="no card"))
     assert attempts.journals == [attempts.of(SHARD).journal]
-    assert [event["e"] for event in read_journals(tmp_path)[0].events] == ["resumed", "not_run"]
+    assert [event["e"] for event in rows_of(read_journals(tmp_path)[0].events)] == ["resumed", "not_run"]
 
 
 def test_deleted_journals_are_put_back_as_they_were(tmp_path: Path) -> None:
     attempts = made(tmp_path)
     attempt = attempts.begin(SHARD)
-    attempts.write(attempt, "shard_end", status="done")
+    attempts.write(attempt, events.ShardEnd(status="done"))
     content = attempt.journal.read_bytes()
     attempt.journal.unlink()
     attempt.journal.parent.rmdir()
@@ -112,13 +112,13 @@ def test_a_journal_is_read_on_where_a_test_has_deleted_it_and_where_it_was_put_b
 def test_what_is_said_of_a_deleted_journal_takes_nothing_from_it(tmp_path: Path) -> None:
     attempts = made(tmp_path)
     attempt = attempts.begin(SHARD)
-    attempts.write(attempt, "end", id="a.py::x", outcome="passed")
+    attempts.write(attempt, events.End(id="a.py::x", outcome="passed"))
     attempt.journal.unlink()
-    attempts.write(attempt, "worker_lost", id="a.py::y", message="gone")
+    attempts.write(attempt, events.WorkerLost(id="a.py::y", message="gone"))
     assert attempts.begin(SHARD).number == attempt.number + 1
     attempts.close()
     first = read_journals(tmp_path)[0]
-    assert [event["e"] for event in first.events] == ["resumed", "end", "worker_lost"]
+    assert [event["e"] for event in rows_of(first.events)] == ["resumed", "end", "worker_lost"]
 
 
 def test_a_journal_that_cannot_be_written_is_told_of(tmp_path: Path) -> None:
@@ -127,10 +127,11 @@ def test_a_journal_that_cannot_be_written_is_told_of(tmp_path: Path) -> None:
     attempt = attempts.begin(SHARD)
     attempt.journal.unlink()
     attempt.journal.mkdir()
-    attempts.write(attempt, "not_run", ids=[], message="")
+    attempts.write(attempt, events.NotRun(ids=[], message=""))
     ((shard, event),) = heard
-    assert (shard, event["e"]) == (3, "worker_lost")
-    assert str(attempt.journal) in event["message"]
+    assert shard == 3
+    assert isinstance(event, events.WorkerLost)
+    assert str(attempt.journal) in event.message
     attempts.close()
 
 
@@ -155,9 +156,9 @@ def test_what_is_said_after_a_journal_was_deleted_stands_after_what_was_said_bef
     attempts = made(tmp_path, heard)
     attempt = attempts.begin(SHARD)
     attempt.journal.unlink()
-    attempts.write(attempt, "not_run", ids=["a.py::y"], message="no card")
-    attempts.write(attempt, "shard_end", status="done")
+    attempts.write(attempt, events.NotRun(ids=["a.py::y"], message="no card"))
+    attempts.write(attempt, events.ShardEnd(status="done"))
     attempts.close()
     (journal,) = read_journals(tmp_path)
-    assert [event["e"] for event in journal.events] == ["resumed", "not_run", "shard_end"]
+    assert [event["e"] for event in rows_of(journal.events)] == ["resumed", "not_run", "shard_end"]
     assert heard == []

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ci.record.journal import Event, Journal, JournalWriter, journal_path, read_journals
+from ci.record import events
+from ci.record.events import JournalEvent
+from ci.record.journal import Journal, JournalWriter, journal_path, read_journals
 from ci.record.verdict import Verdict
 from ci.report.control import wants_control
 from ci.report.reconcile import reconcile
@@ -21,23 +23,23 @@ def plan_of(*chains: tuple[int, int]) -> Plan:
     return Plan(fingerprint=fingerprint(shards), bound_s=1, makespan_s=1, binds="balance", shards=shards)
 
 
-def journal(*events: Event, damaged: int = 0) -> Journal:
-    return Journal(path=Path("journal/0-1.jsonl"), shard=0, attempt=1, events=list(events), damaged=damaged)
+def journal(*found: JournalEvent, damaged: int = 0) -> Journal:
+    return Journal(path=Path("journal/0-1.jsonl"), shard=0, attempt=1, events=list(found), damaged=damaged)
 
 
-def start(name: str) -> Event:
-    return {"e": "start", "id": name}
+def start(name: str) -> JournalEvent:
+    return events.Start(id=name)
 
 
 def test_only_what_ran_when_all_went_at_once_is_lost_with_its_host() -> None:
-    end: Event = {"e": "end", "id": "a", "outcome": "passed"}
+    end = events.End(id="a", outcome="passed")
     assert lost_with_host([journal(start("a"), end, start("b"))]) == {"b": 1}
     assert lost_with_host([journal(start("b")), journal(start("b"), start("c"))]) == {"b": 2, "c": 1}
     # It came to an end at some time; its worker alone went; the run was ended; its end may be damaged.
     assert lost_with_host([journal(start("a")), journal(start("a"), end)]) == {}
     for last in (
-        {"e": "worker_lost", "id": "b"}, {"e": "worker_lost", "id": None}, {"e": "not_run", "ids": ["b"]},
-        {"e": "shard_end", "status": "interrupted"},
+        events.WorkerLost(id="b"), events.WorkerLost(), events.NotRun(ids=["b"]),
+        events.ShardEnd(status="interrupted"),
     ):  # fmt: skip
         assert lost_with_host([journal(start("b"), last)]) == {}
     assert lost_with_host([journal(start("b"), damaged=1)]) == {}
@@ -52,8 +54,8 @@ def test_what_runs_in_order_is_not_run_apart() -> None:
 
 def run_until(folder: Path, plan: Plan, attempt: int, name: str) -> None:
     writer = JournalWriter(journal_path(folder, 0, attempt), lambda: float(attempt))
-    writer.write("shard_start", shard=0, attempt=attempt, fingerprint=plan.fingerprint, boot=str(attempt))
-    writer.write("start", id=name)
+    writer.write(events.ShardStart(shard=0, attempt=attempt, fingerprint=plan.fingerprint, boot=str(attempt)))
+    writer.write(events.Start(id=name))
     writer.close()
 
 

@@ -8,6 +8,7 @@ from typing import cast
 
 import pytest
 
+from ci.record import events
 from ci.record.journal import JournalWriter
 from ci.runner import patience
 from ci.runner.child import DUMP_SIGNAL, Child
@@ -73,7 +74,7 @@ def test_who_ends_in_time_after_all_is_left_alone(tmp_path: Path, clock: Clock) 
     one = Patience(cast(Child, child), watch, clock)
     clock.now = 10.5
     one.look()
-    JournalWriter(tmp_path / "0-1.jsonl", clock).write("group_ready", file="a.py", setup_s=1.0)
+    JournalWriter(tmp_path / "0-1.jsonl", clock).write(events.GroupReady(file="a.py", setup_s=1.0))
     watch.update()
     clock.now = 12.0
     one.look()

@@ -9,22 +9,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.record.journal import XPASS_STRICT, Event, Journal
+from ci.record.events import NoRetry
+from ci.record.journal import XPASS_STRICT, Journal
 from ci.runner.pending import Pending, pending_retries
 from ci.runner.retries import NO_OTHER_CARD, TOO_MANY, Retries
+from tests.journal_rows import Row, events_from
 
 CARDS = ("spyre:0", "spyre:1", "spyre:2+spyre:3")
 
 
-def journal(*events: Event, card: str = "spyre:0", number: int = 1) -> Journal:
-    begin = {"e": "shard_start", "t": 0.0, "card": card}
+def journal(*events: Row, card: str = "spyre:0", number: int = 1, boot: str = "") -> Journal:
+    begin = {"e": "shard_start", "t": 0.0, "card": card, "boot": boot}
     path = Path(f"journal/0-{number}.jsonl")
-    return Journal(path=path, shard=0, attempt=number, events=[begin, *events])
+    return Journal(path=path, shard=0, attempt=number, events=events_from([begin, *events]))
 
 
-def tried(name: str, outcome: str, number: int = 1, t: float | None = None, **more: Any) -> list[Event]:
+def tried(name: str, outcome: str, number: int = 1, t: float | None = None, **more: Any) -> list[Row]:
     t = float(number) if t is None else t
-    start: Event = {"e": "start", "t": t, "id": name} | ({"try": number} if number > 1 else {})
+    start: Row = {"e": "start", "t": t, "id": name} | ({"try": number} if number > 1 else {})
     match outcome:
         case "cut":
             return [start]
@@ -62,27 +64,24 @@ def tried(name: str, outcome: str, number: int = 1, t: float | None = None, **mo
         ([*tried("a", "passed", t=1.0), *tried("a", "failed", t=2.0)], 2),
     ],
 )
-def test_what_failed_last_and_has_a_try_left_is_pending(events: list[Event], attempt: int | None) -> None:
+def test_what_failed_last_and_has_a_try_left_is_pending(events: list[Row], attempt: int | None) -> None:
     expected = [] if attempt is None else [Pending("a", frozenset({"spyre:0"}), attempt)]
     assert [(*one[:3],) for one in pending_retries([journal(*events)], 1)] == [one[:3] for one in expected]
     assert pending_retries([journal(*events)], 0) == []
 
 
 def test_on_another_machine_there_are_other_cards() -> None:
-    no_other: Event = {"e": "no_retry", "ids": ["a"], "message": f"{NO_OTHER_CARD}; spyre:1 is held"}
-    found = journal(*tried("a", "hardware", card="spyre:0"), no_other)
-    found.events[0]["boot"] = "one"
+    no_other: Row = {"e": "no_retry", "ids": ["a"], "message": f"{NO_OTHER_CARD}; spyre:1 is held"}
+    found = journal(*tried("a", "hardware", card="spyre:0"), no_other, boot="one")
     assert pending_retries([found], 1, "one") == pending_retries([found], 1) == []
     assert pending_retries([found], 1, "two") == [Pending("a", frozenset(), 2)]
     # It failed there, too; and what was said for another reason holds everywhere.
-    again = journal(*tried("a", "hardware", 2, t=2.0), no_other, number=2)
-    again.events[0]["boot"] = "two"
+    again = journal(*tried("a", "hardware", 2, t=2.0), no_other, number=2, boot="two")
     assert pending_retries([found, again], 1, "three") == []
     assert pending_retries([found, again], 2, "two") == []
     assert pending_retries([found, again], 2, "one") == []
     assert pending_retries([found, again], 2, "three") == [Pending("a", frozenset(), 3, 2)]
-    too_many: Event = {"e": "no_retry", "ids": ["a"], "message": TOO_MANY}
-    found.events[-1] = too_many
+    found.events[-1] = NoRetry(ids=["a"], message=TOO_MANY)
     assert pending_retries([found], 1, "two") == []
 
 
@@ -98,7 +97,7 @@ def test_tries_are_counted_over_all_journals_whatever_their_order() -> None:
 
 
 def test_strange_events_are_no_tries() -> None:
-    strange: list[Event] = [
+    strange: list[Row] = [
         {"e": "end"}, {"e": "end", "id": 3, "outcome": "failed"}, {"e": "start", "id": ["x"], "try": "y"},
         {"e": "worker_lost", "id": None}, {"e": "no_retry", "ids": 7}, {"e": "crash", "id": "a", "t": "x"},
         {"e": "start", "id": "a", "try": -1}, {"e": "end", "id": "b", "outcome": ["failed"]},
@@ -121,7 +120,7 @@ def test_they_are_those_that_the_run_that_was_cut_off_had_waiting(
     turns: list[tuple[str, str, bool]], most: int, cut: bool
 ) -> None:
     retries = Retries(most=most, budget=10**6)
-    told: dict[str, list[Event]] = {card: [] for card in CARDS}
+    told: dict[str, list[Row]] = {card: [] for card in CARDS}
     expected_more: list[Pending] = []
     for moment, (card, outcome, new) in enumerate(turns):
         again = None if new else retries.take(card)

@@ -14,6 +14,7 @@ from ci.record.journal import Journal
 from ci.runner.resume import cannot_go_on, doubts, refuse_other_plans, what_is_left
 from ci.runner.strays import find_strays_of_run
 from test_selection.plan import Group, Plan, Shard
+from tests.journal_rows import events_from
 
 
 def plan_of(*shards: Group) -> Plan:
@@ -27,7 +28,7 @@ PLAN = plan_of(
 
 
 def journal(*events: dict[str, Any], **lost: Any) -> Journal:
-    return Journal(path=Path("run/journal/0-1.jsonl"), shard=0, attempt=1, events=list(events), **lost)
+    return Journal(path=Path("run/journal/0-1.jsonl"), shard=0, attempt=1, events=events_from(events), **lost)
 
 
 def start(boot: str = "now") -> dict[str, Any]:

@@ -26,13 +26,10 @@ def test_a_try_may_stand_for_another_and_only_of_that_test() -> None:
     seeding = Seeding(run=7, as_try={"a": 3})
     assert seeding.of("a", 1) == seed_of_test(7, "a", 3)
     assert seeding.of("b", 1) == seed_of_test(7, "b", 1)
-    assert seeding.told("a", 1) == {"seed": seed_of_test(7, "a", 3), "as": 3}
-    assert seeding.told("b", 1) == {"seed": seed_of_test(7, "b", 1)}
 
 
 def test_without_a_run_s_seed_nothing_is_seeded() -> None:
     assert seeding_of({}).of("a", 1) is None
-    assert seeding_of({}).told("a", 1) == {}
 
 
 def test_every_generator_that_is_imported_is_seeded() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from ci.record import events
 from ci.record.journal import JournalWriter
 from ci.record.journal_line import line_of
 from ci.runner import watch as watch_module
@@ -33,21 +34,21 @@ def clock() -> Clock:
 
 @pytest.fixture
 def watch(journal: JournalWriter, clock: Clock) -> Watch:
-    journal.write("group_start")
+    journal.write(events.GroupStart(file="f"))
     return Watch(journal, LIMITS, clock)
 
 
 def test_it_knows_what_runs_and_what_is_done(watch: Watch, journal: JournalWriter) -> None:
-    journal.write("group_ready", file="f", setup_s=1)
-    journal.write("start", id="a")
-    journal.write("end", id="a", outcome="passed")
-    journal.write("start", id="b")
+    journal.write(events.GroupReady(file="f", setup_s=1))
+    journal.write(events.Start(id="a"))
+    journal.write(events.End(id="a", outcome="passed"))
+    journal.write(events.Start(id="b"))
     watch.update()
     assert (watch.done, watch.running) == ({"a"}, "b")
 
 
 def test_what_was_written_before_it_is_not_its_own(journal: JournalWriter) -> None:
-    journal.write("start", id="old")
+    journal.write(events.Start(id="old"))
     late = Watch(journal, LIMITS, Clock())
     late.update()
     assert late.running is None
@@ -55,13 +56,13 @@ def test_what_was_written_before_it_is_not_its_own(journal: JournalWriter) -> No
 
 def test_a_line_that_is_still_being_written_waits(tmp_path: Path) -> None:
     path = tmp_path / "j"
-    start, end = (line_of({"e": kind, "id": "a"}) for kind in ("start", "end"))
+    start, end = map(line_of, (events.Start(id="a"), events.End(id="a", outcome="passed")))
     path.write_bytes(start + end[:9])
     tail = JournalTail(lambda start: read_file(path, start))
-    assert [event["e"] for event in tail.read()] == ["start"]
+    assert tail.read() == [events.Start(id="a")]
     with path.open("ab") as stream:
         stream.write(end[9:])
-    assert [event["e"] for event in tail.read()] == ["end"]
+    assert tail.read() == [events.End(id="a", outcome="passed")]
     assert tail.read() == []
 
 
@@ -79,8 +80,8 @@ def test_a_set_up_has_its_own_limit(watch: Watch, clock: Clock) -> None:
 
 
 def test_a_test_that_takes_too_long_hangs(watch: Watch, journal: JournalWriter, clock: Clock) -> None:
-    journal.write("group_ready", file="f", setup_s=1)
-    journal.write("start", id="a")
+    journal.write(events.GroupReady(file="f", setup_s=1))
+    journal.write(events.Start(id="a"))
     watch.update()
     clock.now = 10.5
     assert watch.overdue()
@@ -91,13 +92,13 @@ def test_a_test_that_takes_too_long_hangs(watch: Watch, journal: JournalWriter, 
 def test_a_test_that_ends_late_does_not_cost_the_next_one(
     watch: Watch, journal: JournalWriter, clock: Clock
 ) -> None:
-    journal.write("group_ready", file="f", setup_s=1)
-    journal.write("start", id="late")
+    journal.write(events.GroupReady(file="f", setup_s=1))
+    journal.write(events.Start(id="late"))
     watch.update()
     clock.now = 10.5
     assert watch.overdue()
-    journal.write("end", id="late", outcome="passed")
-    journal.write("start", id="next")
+    journal.write(events.End(id="late", outcome="passed"))
+    journal.write(events.Start(id="next"))
     watch.update()
     assert not watch.overdue()
 
@@ -105,23 +106,23 @@ def test_a_test_that_ends_late_does_not_cost_the_next_one(
 def test_a_test_that_began_as_the_child_was_killed_is_a_bystander(
     watch: Watch, journal: JournalWriter, clock: Clock
 ) -> None:
-    journal.write("group_ready", file="f", setup_s=1)
-    journal.write("start", id="late")
+    journal.write(events.GroupReady(file="f", setup_s=1))
+    journal.write(events.Start(id="late"))
     watch.update()
     clock.now = 13
     watch.give_up()
     assert not watch.bystander
-    journal.write("end", id="late", outcome="passed")
-    journal.write("start", id="next")
+    journal.write(events.End(id="late", outcome="passed"))
+    journal.write(events.Start(id="next"))
     watch.update()
     assert watch.bystander
 
 
 def test_a_quiet_time_between_tests_starts_anew(watch: Watch, journal: JournalWriter, clock: Clock) -> None:
-    journal.write("group_ready", file="f", setup_s=1)
+    journal.write(events.GroupReady(file="f", setup_s=1))
     watch.update()
     clock.now = 9
-    journal.write("start", id="a")
+    journal.write(events.Start(id="a"))
     watch.update()
     clock.now = 18
     assert not watch.overdue()

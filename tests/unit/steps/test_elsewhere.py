@@ -6,17 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from ci.record.journal import Event, Journal
+from ci.record.journal import Journal
 from ci.runner.retries import NO_OTHER_CARD
 from ci.steps.elsewhere import only_cards_failed
 from test_selection.plan import Group, Plan, Shard, fingerprint
+from tests.journal_rows import Row, events_from
 
 SHARDS = (Shard(index=0, expected_s=1, groups=(Group(file="test_x.py", ids=("a", "b")),)),)
 PLAN = Plan(fingerprint=fingerprint(SHARDS), bound_s=1, makespan_s=1, binds="balance", shards=SHARDS)
 
 
 def journal(*rows: tuple[str, str], number: int = 1) -> Journal:
-    events: list[Event] = [
+    events: list[Row] = [
         {"e": "shard_start", "t": 0.0, "fingerprint": PLAN.fingerprint, "boot": f"boot {number}"}
     ]
     for name, outcome in rows:
@@ -26,7 +27,9 @@ def journal(*rows: tuple[str, str], number: int = 1) -> Journal:
         if outcome == "hardware":
             events.append({"e": "no_retry", "ids": [name], "message": NO_OTHER_CARD})
     events.append({"e": "shard_end", "status": "done"})
-    return Journal(path=Path(f"journal/0-{number}.jsonl"), shard=0, attempt=number, events=events)
+    return Journal(
+        path=Path(f"journal/0-{number}.jsonl"), shard=0, attempt=number, events=events_from(events)
+    )
 
 
 BAD = journal(("a", "passed"), ("b", "hardware"))

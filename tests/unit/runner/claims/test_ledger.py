@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.core.errors import FileSystemError
+from ci.record.events import parse
 from ci.record.journal import JournalWriter
 from ci.runner.claims.ledger import Ledger
 from ci.runner.claims.names import note_name, read_names
@@ -30,7 +31,7 @@ def clock() -> Clock:
 def write(path: Path, *events: tuple[str, dict[str, Any]]) -> None:
     journal = JournalWriter(path, lambda: 1.0)
     for kind, content in events:
-        journal.write(kind, **content)
+        journal.write(parse({"e": kind, **content}))
     journal.close()
 
 

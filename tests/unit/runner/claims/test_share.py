@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ci.record import events
 from ci.record.journal import JournalWriter
 from ci.runner.claims.news import Key, Learnt, News, Posted, read_news
 from ci.runner.claims.share import Share
@@ -287,11 +288,11 @@ def test_a_piece_is_told_done_by_its_journal_and_one_without_an_outcome_given_up
     for number in (1, 2, 3):
         assert a.claim(0, piece(number))
         a.accounted(0, piece(number))
-    journal.write("end", id="1", outcome="passed")
+    journal.write(events.End(id="1", outcome="passed"))
     a.wrote(journal.path)
     a.look([], busy=True)
     clock.now += 3
-    journal.write("end", id="3", outcome="passed")  # run again after its worker was lost
+    journal.write(events.End(id="3", outcome="passed"))  # run again after its worker was lost
     journal.close()
     a.wrote(journal.path)
     a.look([], busy=True)
