@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from msgspec import to_builtins
+from msgspec.structs import fields
 
 from ci.record.events import JournalEvent, parse
 
@@ -16,6 +16,10 @@ def events_from(rows: Iterable[Row]) -> list[JournalEvent]:
     return [parse(row) for row in rows]
 
 
+def row_of(event: JournalEvent) -> Row:
+    tag = event.__struct_config__.tag
+    return {"e": tag, **{one.encode_name: getattr(event, one.name) for one in fields(event)}}
+
+
 def rows_of(events: Iterable[JournalEvent]) -> list[Row]:
-    """Without what has its default."""
-    return [to_builtins(event) for event in events]
+    return [row_of(event) for event in events]

@@ -161,7 +161,7 @@ def hanging(laptop: Laptop) -> Iterator[tuple[subprocess.Popen[str], Path]]:
         try:
             wait_for(
                 lambda: any(
-                    f'"{FAULTS}g_hang","log"' in path.read_text(encoding="utf-8").replace(" ", "")
+                    f'"e":"start","id":"{FAULTS}g_hang"' in path.read_text(encoding="utf-8").replace(" ", "")
                     for path in laptop.folder.glob("runs/*/journal/*.jsonl")
                 ),
                 "no test hangs",

@@ -18,7 +18,7 @@ from ci.runner.run_options import RunOptions
 from ci.runner.supervisor import run_plan
 from test_selection.plan import Group, Plan, Shard, fingerprint
 from test_selection.selection import Expectation
-from tests.journal_rows import rows_of
+from tests.journal_rows import row_of, rows_of
 
 STAND_IN = Path(__file__).parents[2] / "torch_stand_in"
 
@@ -99,7 +99,7 @@ class Runner:
             cards=pool or [Card(name=f"{device}:{index}", environment={}) for index in range(cards)],
             expectations=expectations or {},
             options=options,
-            listen=listen,
+            listen=lambda shard, event: listen(shard, row_of(event)),
             durations=durations,
             timeouts=timeouts,
             meeting=meeting,

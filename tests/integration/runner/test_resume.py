@@ -29,7 +29,7 @@ from ci.steps.folder import RunFolder, write_source
 from test_selection.plan import write_plan
 from test_selection.selection import Selection, write_selection
 from tests.integration.conftest import Called
-from tests.journal_rows import rows_of
+from tests.journal_rows import row_of, rows_of
 
 from .small_runs import STAND_IN, make_plan
 
@@ -250,7 +250,7 @@ def test_lines_that_are_lost_are_told_and_their_tests_run_again_with_a_mark(site
     lines = site.journal.read_bytes().splitlines(keepends=True)
 
     def of(kind: str, name: str) -> int:
-        found = rows_of(filter(None, map(event_of, lines)))
+        found = [{} if (event := event_of(line)) is None else row_of(event) for line in lines]
         return next(
             place
             for place, event in enumerate(found)

@@ -10,10 +10,11 @@ from rich.console import Console
 
 from ci.live.state import State
 from ci.live.view import Watcher, view_for
-from ci.record import events
+from ci.record.events import parse
 from ci.record.journal import read_journals
 from ci.record.verdict import Verdict
 from ci.report.reconcile import reconcile
+from tests.journal_rows import Row
 
 from .small_runs import Runner, make_plan
 
@@ -27,11 +28,11 @@ def test_a_card_whose_worker_is_killed_is_seen_as_lost_and_counts_agree(runner: 
     watcher = Watcher(state, view_for(Console(file=out), {}, lambda name, _: name), None, lambda: 1.0)
     pids: list[int] = []
 
-    def listen(shard: int, event: events.JournalEvent) -> None:
-        watcher.take(shard, event)
-        if isinstance(event, events.ShardStart):
-            pids.append(event.pid)
-        if isinstance(event, events.Start) and event.id == SLOW[1]:
+    def listen(shard: int, event: Row) -> None:
+        watcher.take(shard, parse(event))
+        if event["e"] == "shard_start":
+            pids.append(event["pid"])
+        if event["e"] == "start" and event["id"] == SLOW[1]:
             os.kill(pids[-1], signal.SIGKILL)
 
     interrupted = runner.run(plan, restarts=0, listen=listen)
