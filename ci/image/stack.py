@@ -1,8 +1,8 @@
-"""Reading a stack file: typed, with every mistake named by file, line and key."""
+"""Reading a stack file: typed, in the order it is built, with every mistake named by file, line and key."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -10,7 +10,6 @@ from pydantic import ValidationError
 from ci.config.explain import explain
 from ci.core.errors import SettingsError
 from ci.image.model import PYTORCH, Component, Stack
-from ci.image.order import CycleError, in_order
 from ci.image.params import check_values
 from test_selection.yaml_lines import Document, load_document
 
@@ -72,3 +71,40 @@ def _listed(names: Iterable[str]) -> str:
 
 def _error(document: Document, index: int, key: str, what: str, remedy: str) -> SettingsError:
     return SettingsError(what, where=document.place(["components", index, key]), remedy=remedy)
+
+
+class CycleError(Exception):
+    """Components that need each other.
+
+    Args:
+        cycle: their names, the first again at the end.
+    """
+
+    def __init__(self, cycle: Sequence[str]) -> None:
+        super().__init__(" > ".join(cycle))
+        self.cycle = list(cycle)
+
+
+def in_order(needs: Mapping[str, Sequence[str]]) -> list[str]:
+    """Names so that each comes after those it needs; names that need nothing of each other keep their order.
+
+    Args:
+        needs: by name, all of them names of the mapping.
+
+    Raises:
+        CycleError: some need each other.
+    """
+    done: list[str] = []
+    for name in needs:
+        _visit(name, needs, done, [])
+    return done
+
+
+def _visit(name: str, needs: Mapping[str, Sequence[str]], done: list[str], way: list[str]) -> None:
+    if name in done:
+        return
+    if name in way:
+        raise CycleError([*way[way.index(name) :], name])
+    for need in needs[name]:
+        _visit(need, needs, done, [*way, name])
+    done.append(name)

@@ -12,7 +12,7 @@ from docker import auth
 
 from ci.core.errors import CommandError, MissingInputError
 from ci.image.manifests import RegistryAwayError
-from ci.image.tags import tags_of
+from ci.image.registry import tags_of
 
 HOST = "registry.example.com"
 IMAGE = f"{HOST}/spyre/runtime"

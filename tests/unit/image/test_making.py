@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ci.core.errors import CommandError, MissingInputError
+from ci.image.making import own_order
 from ci.image.model import Component, Stack
-from ci.image.own_image import own_order
 from ci.image.resolved import ResolvedComponent, ResolvedPytorch, ResolvedStack
 
 COMMIT = "a" * 40
