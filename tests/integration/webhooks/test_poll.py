@@ -405,7 +405,7 @@ def test_a_proxys_page_in_place_of_github_is_told(polled: Desk, jenkins: Jenkins
 
 
 def test_a_list_without_an_end_is_told(polled: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ci.webhooks.asking.MAX_PAGES", 2)
+    monkeypatch.setattr("ci.webhooks.polling.MAX_PAGES", 2)
     polled.api.repositories["o/r"].pulls.update(
         {number: pull(number, sha=f"{number:040x}") for number in range(1, 202)}
     )

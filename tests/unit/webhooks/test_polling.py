@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from ci.core.errors import SettingsError, SpyreCiError
 from ci.core.github.errors import GitHubAwayError
-from ci.webhooks.polling import Passed
-from ci.webhooks.repeating import LONGEST_S, pause_s, repeat
+from ci.webhooks.polling import LONGEST_S, Passed, pause_s, repeat
 
 
 def passed(*errors: SpyreCiError, retry_s: float = 0, waiting: int = 0) -> Passed:

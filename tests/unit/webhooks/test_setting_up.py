@@ -8,7 +8,7 @@ from ci.config.recipient import check_recipient
 from ci.core.errors import MissingInputError, SettingsError
 from ci.core.secrets import secret
 from ci.core.withheld import without_job_secrets
-from ci.webhooks.secrets import hook_secret
+from ci.webhooks.setting_up import hook_secret
 
 NAME = "SPYRE_CI_WEBHOOK_SECRET"
 LONG = "correct-horse-battery"
