@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ci.pipeline.status_cli import overtaken
+from ci.pipeline.cli import overtaken
 
 JOB = "https://jenkins.example/job/pr/"
 
