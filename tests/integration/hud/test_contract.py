@@ -25,11 +25,9 @@ from ci.config.hud_model import Issuer
 from ci.hud.callback import MAX_BYTES
 from ci.hud.server.allow_list import AllowList
 from ci.hud.server.app import create_app
-from ci.hud.server.gate import Gate
-from ci.hud.server.issuers import Issuers
-from ci.hud.server.key_set import KeysUnavailableError
+from ci.hud.server.gate import Gate, RateLimit
+from ci.hud.server.issuers import Issuers, KeysUnavailableError
 from ci.hud.server.queries.jobs import list_jobs
-from ci.hud.server.rate_limit import RateLimit
 from ci.hud.server.store import Store
 from ci.hud.server.sweeper import SILENT_S, sweep
 

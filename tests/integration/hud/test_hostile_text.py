@@ -17,8 +17,7 @@ import requests
 from ci.hud.identity import key_of_test
 from ci.hud.server.allow_list import OnlyRepository
 from ci.hud.server.app import create_app
-from ci.hud.server.gate import Gate
-from ci.hud.server.rate_limit import RateLimit
+from ci.hud.server.gate import Gate, RateLimit
 from ci.hud.server.results import HEADER
 from ci.hud.server.serve import embedded
 from ci.hud.server.store import Store

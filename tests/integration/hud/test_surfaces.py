@@ -432,7 +432,7 @@ def test_keys_that_cannot_be_had_are_a_503_and_are_not_asked_for_at_once_again(
 def test_an_issuer_whose_keys_drip_holds_up_nobody_else(
     settings: MakeSettings, faulty: Any, payload: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ci.hud.server.key_set.TOTAL_S", 1.0)
+    monkeypatch.setattr("ci.hud.server.issuers.TOTAL_S", 1.0)
     faulty.otherwise = "drip"
     slow = Issuing()
     slow.url = faulty.url

@@ -1,7 +1,9 @@
-"""The pages over many jobs: the grid, and two runs side by side."""
+"""The pages over many jobs: the summary, the list of runs, the grid, and two runs side by side."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
@@ -9,18 +11,18 @@ from fastapi.responses import HTMLResponse
 from pydantic import BaseModel
 
 from ci.hud.server.database import Database
-from ci.hud.server.pages import jobs
+from ci.hud.server.pages import jobs, summary
 from ci.hud.server.pages.one_run import found_job
 from ci.hud.server.pages.render import page
-from ci.hud.server.pages.summary import cell
 from ci.hud.server.pages.words import CONCLUSIONS, RUNNING
+from ci.hud.server.parameters import Clock, Filters, Number, Offset, Text
 from ci.hud.server.queries.choices import form
 from ci.hud.server.queries.compare import KINDS, compare_runs
-from ci.hud.server.queries.grid import grid
-from ci.hud.server.queries.jobs import chosen_jobs, list_jobs
-from ci.hud.server.read_api.parameters import Clock, Filters, Number, Offset, Text
+from ci.hud.server.queries.jobs import Job, chosen_jobs, count_jobs, list_jobs
 
 ROWS, CHANGES, CHOICES = 40, 50, 200
+COLUMNS = 60
+RUNS, LANES = 100, 60
 
 
 class GridFilters(Filters):
@@ -43,7 +45,32 @@ class Sides(BaseModel):
 
 
 def add_routes(router: APIRouter, database: Database, clock: Clock) -> None:
-    """Add both pages."""
+    """Add the summary, the list of runs, the grid and the comparison."""
+
+    @router.get("/")
+    def show_summary(filters: Annotated[Filters, Query()]) -> HTMLResponse:
+        window = filters.window(clock())
+        back_ends = summary.back_ends(chosen_jobs(database, window))
+        return page(
+            "summary.html",
+            here="/",
+            form=form(database, window),
+            back_ends=back_ends,
+            strip=summary.STRIP,
+            most=LANES,
+        )
+
+    @router.get("/runs")
+    def show_runs(offset: Offset = 0) -> HTMLResponse:
+        found = list_jobs(database, limit=RUNS, offset=offset)
+        return page(
+            "runs.html",
+            here="/runs",
+            jobs=[jobs.view(job) for job in found],
+            total=count_jobs(database),
+            offset=offset,
+            step=RUNS,
+        )
 
     @router.get("/grid")
     def show_grid(filters: Annotated[GridFilters, Query()]) -> HTMLResponse:
@@ -59,7 +86,7 @@ def add_routes(router: APIRouter, database: Database, clock: Clock) -> None:
             here="/grid",
             form=form(database, window),
             grid=board,
-            rows=[(row, [job and cell(job) for job in row.jobs]) for row in board.rows],
+            rows=[(row, [job and summary.cell(job) for job in row.jobs]) for row in board.rows],
             chosen=filters.model_dump(exclude={"offset"}, exclude_defaults=True),
             sha=filters.sha,
             pr=filters.pr,
@@ -85,3 +112,72 @@ def add_routes(router: APIRouter, database: Database, clock: Clock) -> None:
             kinds=KINDS,
             step=CHANGES,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A job of a back end, by its workflow and name."""
+
+    repo: str
+    workflow: str
+    job_name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GridRow:
+    """A commit of a pull request (its number, else 0) and its newest job in each column, or None."""
+
+    sha: str
+    pr: int
+    upstream: str
+    newest: str
+    jobs: Sequence[Job | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """A page of the grid; `total` rows there are in all, `hidden` columns are left out."""
+
+    columns: Sequence[Column]
+    rows: Sequence[GridRow]
+    total: int
+    hidden: int
+
+
+def grid(jobs: Sequence[Job], *, limit: int, offset: int = 0) -> Grid:
+    """The grid of jobs, commits with the newest start first.
+
+    Args:
+        jobs: the newest first, superseded attempts left out.
+        limit: rows at most.
+        offset: rows left out before.
+    """
+    by_commit: dict[tuple[int, str], list[Job]] = {}
+    for job in jobs:
+        by_commit.setdefault((job.pr, job.sha), []).append(job)
+    chosen = list(by_commit.items())[offset : offset + limit]
+    columns = sorted(
+        {_column(job) for _, group in chosen for job in group},
+        key=lambda one: (one.repo, one.workflow, one.job_name),
+    )
+    rows = [_row(pr, sha, group, columns[:COLUMNS]) for (pr, sha), group in chosen]
+    return Grid(
+        columns=columns[:COLUMNS], rows=rows, total=len(by_commit), hidden=max(0, len(columns) - COLUMNS)
+    )
+
+
+def _row(pr: int, sha: str, jobs: Sequence[Job], columns: Sequence[Column]) -> GridRow:
+    newest: dict[Column, Job] = {}
+    for job in jobs:
+        newest.setdefault(_column(job), job)
+    return GridRow(
+        sha=sha,
+        pr=pr,
+        upstream=jobs[0].upstream,
+        newest=jobs[0].started_at,
+        jobs=[newest.get(column) for column in columns],
+    )
+
+
+def _column(job: Job) -> Column:
+    return Column(repo=job.repo, workflow=job.workflow, job_name=job.job_name)

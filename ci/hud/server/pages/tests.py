@@ -11,10 +11,10 @@ from ci.hud.identity import key_of_test
 from ci.hud.server.database import Database
 from ci.hud.server.pages.charts import spark
 from ci.hud.server.pages.render import page
+from ci.hud.server.parameters import Clock, Filters, Key, Place, Text
 from ci.hud.server.queries.choices import form
 from ci.hud.server.queries.one_test import RUNS, history_of_test
 from ci.hud.server.queries.worst_tests import MOST, VERDICTS, worst_tests
-from ci.hud.server.read_api.parameters import Clock, Filters, Key, Place, Text
 
 SHOWN = 60
 

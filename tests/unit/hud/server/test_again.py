@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ci.hud.callback import RunDetails
-from ci.hud.server.pages.again import LONGEST, command_of
+from ci.hud.server.pages.one_run import LONGEST, command_of
 from ci.record.reproduce_line import attempt_of
 from test_selection.seeds import MOST
 

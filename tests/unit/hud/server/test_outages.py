@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.hud.server.queries.outages import outages
+from ci.hud.server.queries.metrics import outages
 from tests.unit.hud.server.made_jobs import NOW, at, made
 
 DAY = 24 * 3600

@@ -13,7 +13,7 @@ import pytest
 
 from ci.hud.identity import key_of_test as key_of
 from ci.hud.server.database import Row, SqliteDatabase, Value
-from ci.hud.server.queries import by_day, compare, failures, far, one_test, tests_of_run, worst_tests
+from ci.hud.server.queries import by_day, compare, failures, one_test, tests_of_run, worst_tests
 from ci.hud.server.queries.choices import form
 from ci.hud.server.queries.jobs import (
     attempts,
@@ -320,8 +320,8 @@ def test_pages_far_down_are_those_of_the_plain_way(
     total, whole = run_tests(database, job, limit=10**6, order=order, **chosen)
     assert total == len(whole) > 9
     monkeypatch.setattr(tests_of_run, "FAR", 0)
-    monkeypatch.setattr(far, "_EVERY", every)
-    monkeypatch.setattr(far, "_LEAST_SAMPLE", 5)
+    monkeypatch.setattr(tests_of_run, "_EVERY", every)
+    monkeypatch.setattr(tests_of_run, "_LEAST_SAMPLE", 5)
     for step in (1, 7, 1000):
         found = [
             one

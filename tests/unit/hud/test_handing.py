@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.core.errors import BadFileError, UsageError
-from ci.hud.handed import parse
-from ci.hud.handing import MAX_INPUT_CHARACTERS
+from ci.hud.handing import MAX_INPUT_CHARACTERS, parse
 
 from .test_payload import bent
 

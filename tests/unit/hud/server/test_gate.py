@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.hud.server.rate_limit import RateLimit
+from ci.hud.server.gate import RateLimit
 
 
 class World:
