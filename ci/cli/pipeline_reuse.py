@@ -15,7 +15,7 @@ from ci.core.errors import MissingInputError, SpyreCiError
 from ci.core.extras import wanted
 from ci.main_job.report import report_step
 from ci.main_job.reuse import doubt_of_results, take_results
-from ci.pipeline.payload import event_payload
+from ci.pipeline.event import event_payload
 from ci.pipeline.telling import hand_on
 from ci.steps.context import Context
 from ci.steps.folder import PLAN_FILE, RunFolder

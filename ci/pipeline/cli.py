@@ -24,10 +24,9 @@ from ci.core.workflow_commands import defused
 from ci.pipeline.comment_text import Comment, Part, render
 from ci.pipeline.decide import decide, outputs_of, release_of
 from ci.pipeline.diff import touched
-from ci.pipeline.event import Event, read_event
+from ci.pipeline.event import Event, event_payload, number_at, read_event, text_at
 from ci.pipeline.gate import judge, read_needs, refuse_red
 from ci.pipeline.in_force import settings_in_force
-from ci.pipeline.payload import event_payload, number_at, text_at
 from ci.pipeline.telling import hand_on, say, show_table
 from ci.pipeline.told import read_told
 

@@ -15,8 +15,7 @@ from ci.config.model import SettingsModel
 from ci.core.errors import EXIT_TEST_FAILED, CommandError, SpyreCiError, UsageError
 from ci.core.git import git
 from ci.pipeline.diff import Touched
-from ci.pipeline.event import Event
-from ci.pipeline.payload import at, text_at
+from ci.pipeline.event import Event, at, text_at
 from test_selection.patterns import compile_glob
 
 ALWAYS = "whatever changes"

@@ -13,7 +13,7 @@ from ci.core.errors import SpyreCiError
 from ci.core.github.client import Client, in_repository
 from ci.core.github.errors import GitHubAwayError
 from ci.pipeline.comment_text import Comment, Part, marked, render
-from ci.pipeline.payload import number_at, text_at
+from ci.pipeline.event import number_at, text_at
 from ci.pipeline.runs import Artifact, Run, artifacts_of, bad_jobs, fetch, runs_of
 from ci.pipeline.side import CATALOG_FILE, with_catalog
 from ci.pipeline.told import MAX_PACKED, REPORT_FILES, Told, read_told

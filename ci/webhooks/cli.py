@@ -16,7 +16,7 @@ from ci.config.flags import Json
 from ci.core.errors import UsageError
 from ci.core.extras import wanted
 from ci.core.text import escaped
-from ci.webhooks.file import DEFAULT_FILE, chosen, read_webhooks
+from ci.webhooks.model import DEFAULT_FILE, chosen, read_webhooks
 from test_selection.files import document_text
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _task(
             "no repository of it has `hooks`", where=file, remedy="give one `hooks`, or [] for none"
         )
     with wanted("webhooks want", extra="github"):
-        from ci.webhooks.hubs import Hubs  # noqa: PLC0415  # as above
+        from ci.webhooks.hub import Hubs  # noqa: PLC0415  # as above
         from ci.webhooks.setting_up import SetUp  # noqa: PLC0415
 
     task = SetUp(
@@ -198,7 +198,7 @@ def poll(  # noqa: PLR0917  # typer makes options of them
 
 def _polling(file: Path, only: list[str] | None, *, everything: bool, dry_run: bool) -> Polling:
     with wanted("webhooks want", extra="github"):
-        from ci.webhooks.hubs import Hubs  # noqa: PLC0415  # with PyGithub
+        from ci.webhooks.hub import Hubs  # noqa: PLC0415  # with PyGithub
         from ci.webhooks.polling import Polling  # noqa: PLC0415
 
     found = read_webhooks(file)

@@ -30,7 +30,7 @@ from ci.webhooks.heads import (
     prefixes,
     pull_request_of,
 )
-from ci.webhooks.hubs import Hubs
+from ci.webhooks.hub import Hubs
 from ci.webhooks.model import Branches, Poll, PullRequests, Repository, Webhooks
 from ci.webhooks.poll_state import Page, RepositoryState, StateFile
 from ci.webhooks.starting import Starter

@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE, SettingsError, SpyreCiError
 from ci.core.secrets import secret
 from ci.webhooks.difference import Change, Seen, difference
-from ci.webhooks.hub import Delivery, RepositoryHooks
-from ci.webhooks.hubs import Hubs
-from ci.webhooks.model import Repository, Webhooks
-from ci.webhooks.urls import target, with_token
+from ci.webhooks.hub import Delivery, Hubs, RepositoryHooks
+from ci.webhooks.model import Repository, Webhooks, target, with_token
 
 # How long a ping's delivery is waited for: GitHub sends it at once, and tells of it a moment later.
 PING_TRIES = 5

@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 
 from ci.core.progress import ticking
 from ci.hud.server.database import StoreUnavailableError
-from ci.hud.server.keep import DAY_S, give_back, prune
+from ci.hud.server.keep import DAY_S, give_back, prune, sweep
 from ci.hud.server.row_store import RowStore
 from ci.hud.server.store import Store
-from ci.hud.server.sweeper import sweep
 from ci.hud.server.uploads import Uploads
 
 STOP_S = 30.0

@@ -32,13 +32,12 @@ from ci.hud.server.queries.by_day import verdicts_by_day
 from ci.hud.server.queries.card_health import CardHealth, card_health
 from ci.hud.server.queries.compare import Comparison, compare_runs
 from ci.hud.server.queries.failures import CardVerdicts, Problem, cards_of_run, problems_of_run
+from ci.hud.server.queries.history import TestHistory, WorstTest, history_of_test, worst_tests
 from ci.hud.server.queries.jobs import Job, attempts, chosen_jobs, count_jobs, details, list_jobs, one_job
 from ci.hud.server.queries.metrics import Metrics, metrics
-from ci.hud.server.queries.one_test import TestHistory, history_of_test
 from ci.hud.server.queries.rollout import LaneRollout, rollout
 from ci.hud.server.queries.tests_of_run import TestRow, run_tests
 from ci.hud.server.queries.timing import Spread, lane_times
-from ci.hud.server.queries.worst_tests import WorstTest, worst_tests
 from ci.hud.server.store import Store
 
 NOT_FOUND: dict[int | str, dict[str, Any]] = {404: {"description": "there is no such run"}}

@@ -3,6 +3,10 @@
 The better one tells what breaks the contract, and does not store it. Upstream's order: path (404), method
 (405), JSON (400), token (401, 403), allow-list (200 ignored), rate limit (429), fields (400, 500), dispatch
 record, status and state (400), then HUD, whose refusal is a 500 although the state is advanced.
+
+A signed request that is repeated is answered as it was, and changes nothing: our client signs each try anew,
+but by the second, so a try again within one second is the very same request. What was answered is kept in the
+store, beside what the request wrote: it outlives a restart, and all processes of a store know of it.
 """
 
 from __future__ import annotations
@@ -19,11 +23,11 @@ from pydantic import BaseModel, ValidationError
 
 from ci.hud.callback import NIGHTLY_EVENTS, Callback, explain
 from ci.hud.client import CALLBACK_PATH
+from ci.hud.hmac_auth import WINDOW_S
 from ci.hud.server.document import body_of
 from ci.hud.server.gate import Gate, Vouched
 from ci.hud.server.http import digest_of, json_answer, parse_json, read_body
-from ci.hud.server.lenient import MissingFieldError, row_of_body, step_of
-from ci.hud.server.replays import answered, note_answer
+from ci.hud.server.record import MissingFieldError, row_of_body, step_of
 from ci.hud.server.states import CallbackRefusedError, Step
 from ci.hud.server.store import Store
 
@@ -31,6 +35,8 @@ METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 # What Python raises where upstream's code meets a type it does not expect; upstream answers 500.
 MALFORMED = (ValueError, TypeError, AttributeError, OverflowError, KeyError, RecursionError)
 FAILED = "Internal server error"
+# A signature may be dated ahead by the window, and holds until as much after its date.
+KEPT_S = 2 * WINDOW_S
 
 
 class CallbackAnswer(BaseModel):
@@ -203,3 +209,25 @@ class _Relay:
 
 def _said(status: int, detail: str) -> JSONResponse:
     return json_answer({"detail": detail}, status)
+
+
+def answered(connection: sqlite3.Connection, signature: str) -> Any | None:
+    """What a signed request was answered when it was taken; None where it was not, or has no signature."""
+    query = "SELECT answer FROM signed_request WHERE signature = ?"
+    found = connection.execute(query, (signature,)).fetchone() if signature else None
+    return None if found is None else json.loads(found[0])
+
+
+def note_answer(connection: sqlite3.Connection, signature: str, answer: Any, *, at: float) -> None:
+    """Keep what a signed request is answered, for as long as its signature holds.
+
+    Args:
+        connection: in a transaction; the one of what the request wrote, where that is one.
+        signature: of the request; empty where it has none.
+        answer: JSON.
+        at: seconds since the epoch.
+    """
+    if signature:
+        connection.execute("DELETE FROM signed_request WHERE at < ?", (at - KEPT_S,))
+        values = (signature, json.dumps(answer), at)
+        connection.execute("INSERT OR REPLACE INTO signed_request VALUES (?, ?, ?)", values)

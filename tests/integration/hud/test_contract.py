@@ -27,9 +27,9 @@ from ci.hud.server.allow_list import AllowList
 from ci.hud.server.app import create_app
 from ci.hud.server.gate import Gate, RateLimit
 from ci.hud.server.issuers import Issuers, KeysUnavailableError
+from ci.hud.server.keep import SILENT_S, sweep
 from ci.hud.server.queries.jobs import list_jobs
 from ci.hud.server.store import Store
-from ci.hud.server.sweeper import SILENT_S, sweep
 
 from .conftest import empty
 

@@ -11,8 +11,8 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from ci.webhooks.file import read_webhooks
-from ci.webhooks.hubs import Hubs
+from ci.webhooks.hub import Hubs
+from ci.webhooks.model import read_webhooks
 from ci.webhooks.poll_state import StateFile
 from ci.webhooks.polling import Passed, Polling, one_pass
 from tests.github_api import GitHubApi, Repository, pull

@@ -10,7 +10,7 @@ from ci.cli.app import run
 FILE = Path(__file__).parent.parent.parent.parent / "jenkins" / "webhooks.yaml"
 
 
-@pytest.mark.parametrize(("verb", "module"), [("check", "hubs"), ("apply", "hubs"), ("poll", "polling")])
+@pytest.mark.parametrize(("verb", "module"), [("check", "hub"), ("apply", "hub"), ("poll", "polling")])
 def test_a_library_that_is_not_installed_is_told_with_its_extra(
     verb: str, module: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
@@ -11,18 +12,19 @@ from fastapi.responses import HTMLResponse
 from pydantic import BaseModel
 
 from ci.hud.server.database import Database
-from ci.hud.server.pages import jobs, summary
+from ci.hud.server.pages import jobs
 from ci.hud.server.pages.one_run import found_job
 from ci.hud.server.pages.render import page
-from ci.hud.server.pages.words import CONCLUSIONS, RUNNING
+from ci.hud.server.pages.words import CONCLUSIONS, RUNNING, Mark, conclusion_mark
 from ci.hud.server.parameters import Clock, Filters, Number, Offset, Text
-from ci.hud.server.queries.choices import form
 from ci.hud.server.queries.compare import KINDS, compare_runs
 from ci.hud.server.queries.jobs import Job, chosen_jobs, count_jobs, list_jobs
+from ci.hud.server.queries.window import form
 
 ROWS, CHANGES, CHOICES = 40, 50, 200
 COLUMNS = 60
 RUNS, LANES = 100, 60
+STRIP = 30
 
 
 class GridFilters(Filters):
@@ -50,13 +52,13 @@ def add_routes(router: APIRouter, database: Database, clock: Clock) -> None:
     @router.get("/")
     def show_summary(filters: Annotated[Filters, Query()]) -> HTMLResponse:
         window = filters.window(clock())
-        back_ends = summary.back_ends(chosen_jobs(database, window))
+        found = back_ends(chosen_jobs(database, window))
         return page(
             "summary.html",
             here="/",
             form=form(database, window),
-            back_ends=back_ends,
-            strip=summary.STRIP,
+            back_ends=found,
+            strip=STRIP,
             most=LANES,
         )
 
@@ -86,7 +88,7 @@ def add_routes(router: APIRouter, database: Database, clock: Clock) -> None:
             here="/grid",
             form=form(database, window),
             grid=board,
-            rows=[(row, [job and summary.cell(job) for job in row.jobs]) for row in board.rows],
+            rows=[(row, [job and cell(job) for job in row.jobs]) for row in board.rows],
             chosen=filters.model_dump(exclude={"offset"}, exclude_defaults=True),
             sha=filters.sha,
             pr=filters.pr,
@@ -181,3 +183,97 @@ def _row(pr: int, sha: str, jobs: Sequence[Job], columns: Sequence[Column]) -> G
 
 def _column(job: Job) -> Column:
     return Column(repo=job.repo, workflow=job.workflow, job_name=job.job_name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One job in a strip of jobs."""
+
+    number: int
+    mark: Mark
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lane:
+    """A lane of a back end.
+
+    Attributes:
+        repo: the back end.
+        name: of the lane.
+        latest: its newest job.
+        strip: its newest jobs, the oldest first.
+        successes: of its completed jobs.
+        completed: how many of its jobs have completed.
+        seconds: the median duration of the completed; None where there is none.
+        last_green: when its newest success started; empty where there is none.
+    """
+
+    repo: str
+    name: str
+    latest: Job
+    strip: Sequence[Cell]
+    successes: int
+    completed: int
+    seconds: float | None
+    last_green: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackEnd:
+    """A repository that reports, with its lanes: first those whose newest job is not green."""
+
+    repo: str
+    lanes: Sequence[Lane]
+    jobs: int
+    successes: int
+    completed: int
+    pull_requests: int
+
+
+def back_ends(jobs: Sequence[Job]) -> list[BackEnd]:
+    """The back ends of jobs, those first where something is not green.
+
+    Args:
+        jobs: the newest first, superseded attempts left out.
+    """
+    by_repo: dict[str, dict[str, list[Job]]] = {}
+    for job in jobs:
+        by_repo.setdefault(job.repo, {}).setdefault(job.lane, []).append(job)
+    made = [_back_end(repo, lanes) for repo, lanes in by_repo.items()]
+    return sorted(made, key=lambda one: (all(lane.latest.green for lane in one.lanes), one.repo))
+
+
+def _back_end(repo: str, by_lane: dict[str, list[Job]]) -> BackEnd:
+    lanes = [_lane(repo, name, jobs) for name, jobs in by_lane.items()]
+    return BackEnd(
+        repo=repo,
+        lanes=sorted(lanes, key=lambda lane: (lane.latest.green, lane.name)),
+        jobs=sum(len(jobs) for jobs in by_lane.values()),
+        successes=sum(lane.successes for lane in lanes),
+        completed=sum(lane.completed for lane in lanes),
+        pull_requests=len({job.pr for jobs in by_lane.values() for job in jobs if job.pr}),
+    )
+
+
+def _lane(repo: str, name: str, jobs: Sequence[Job]) -> Lane:
+    completed = [job for job in jobs if job.done]
+    times = [job.duration_s for job in completed if job.completed_at]
+    return Lane(
+        repo=repo,
+        name=name,
+        latest=jobs[0],
+        strip=[cell(job) for job in reversed(jobs[:STRIP])],
+        successes=sum(job.green for job in completed),
+        completed=len(completed),
+        seconds=median(times) if times else None,
+        last_green=next((job.started_at for job in jobs if job.green), ""),
+    )
+
+
+def cell(job: Job) -> Cell:
+    """A job as a cell of a strip."""
+    mark = conclusion_mark(job.status, job.conclusion)
+    name = job.run or f"{job.workflow} / {job.job_name}"
+    counts = f", {job.failed:,} of {job.total:,} tests failed" if job.total else ""
+    return Cell(number=job.id, mark=mark, title=f"{mark.word}: {name[:200]}, {job.started_at[:16]}{counts}")

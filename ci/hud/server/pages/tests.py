@@ -12,9 +12,8 @@ from ci.hud.server.database import Database
 from ci.hud.server.pages.charts import spark
 from ci.hud.server.pages.render import page
 from ci.hud.server.parameters import Clock, Filters, Key, Place, Text
-from ci.hud.server.queries.choices import form
-from ci.hud.server.queries.one_test import RUNS, history_of_test
-from ci.hud.server.queries.worst_tests import MOST, VERDICTS, worst_tests
+from ci.hud.server.queries.history import MOST, RUNS, VERDICTS, history_of_test, worst_tests
+from ci.hud.server.queries.window import form
 
 SHOWN = 60
 

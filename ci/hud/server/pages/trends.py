@@ -18,13 +18,12 @@ from ci.hud.server.pages.words import percent
 from ci.hud.server.parameters import Clock, Filters
 from ci.hud.server.queries.by_day import verdicts_by_day
 from ci.hud.server.queries.card_health import CardDay, CardHealth, card_health
-from ci.hud.server.queries.choices import form
 from ci.hud.server.queries.jobs import Job, chosen_jobs, newest_with_rows
 from ci.hud.server.queries.metrics import Metrics, Week, metrics
 from ci.hud.server.queries.rollout import LaneRollout, Share, Step, rollout
 from ci.hud.server.queries.tests_of_run import files_of_run, run_tests
 from ci.hud.server.queries.timing import LaneTimes, lane_times, signal_seconds
-from ci.hud.server.queries.window import DAY_S, Window, moment
+from ci.hud.server.queries.window import DAY_S, Window, form, moment
 
 SLOWEST, LANES, CARDS = 20, 12, 200
 PARTS = (("selected", "k-soft"), ("ran", "k-accent"), ("passed", "k-good"))

@@ -16,11 +16,10 @@ from ci.hud.row_layout import TestRun
 from ci.hud.rows import Job
 from ci.hud.server.chores import Chores
 from ci.hud.server.database import StoreUnavailableError
-from ci.hud.server.keep import DAY_S, Pruned, give_back, prune
+from ci.hud.server.keep import DAY_S, SILENT_S, Pruned, give_back, prune
 from ci.hud.server.queries.jobs import list_jobs
 from ci.hud.server.row_store import SqliteRowStore
 from ci.hud.server.store import Store
-from ci.hud.server.sweeper import SILENT_S
 from ci.hud.server.uploads import Incoming, Uploads
 
 REPOSITORY = "o/r"

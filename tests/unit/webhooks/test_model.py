@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from ci.core.errors import MissingInputError, SettingsError
-from ci.webhooks.file import chosen, read_webhooks
-from ci.webhooks.model import GITHUB_API, Hook, Host
+from ci.webhooks.model import GITHUB_API, Hook, Host, chosen, read_webhooks
 
 ROOT = Path(__file__).parent.parent.parent.parent
 HOOK = (

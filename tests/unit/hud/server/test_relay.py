@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ci.hud.hmac_auth import WINDOW_S
-from ci.hud.server.replays import answered, note_answer
+from ci.hud.server.relay import answered, note_answer
 from ci.hud.server.store import Store
 
 NOW = 1_785_000_000.0
