@@ -203,14 +203,13 @@ def serve(
 
     Example: spyre-ci hud serve --port 0
     """
-    from ci.hud.server.chores import Chores, doing  # noqa: PLC0415  # as in `open_server`
-    from ci.hud.server.serve import serve as serve_app  # noqa: PLC0415
+    from ci.hud.server import serve as serving  # noqa: PLC0415  # as in `open_server`
 
     settings = settings_from_context(ctx)
     hud = settings.model.hud
     strict = hud.strict_upstream if strict_upstream is None else strict_upstream
     with open_server(settings, os.environ, clock=time.time, warn=typer.echo, strict=strict) as server:
-        chores = Chores(
+        chores = serving.Chores(
             store=server.store,
             rows=server.rows,
             warn=typer.echo,
@@ -218,8 +217,8 @@ def serve(
             keep_days=hud.keep_days,
             strict=strict,
         )
-        with doing(chores, clock=time.time):
-            serve_app(
+        with serving.doing(chores, clock=time.time):
+            serving.serve(
                 host if host is not None else hud.host,
                 port if port is not None else hud.port,
                 server.app,

@@ -79,8 +79,7 @@ def open_endpoint(
         target = _target(settings, running + CALLBACK_PATH, lambda: token)
         yield Endpoint(target=target, shown=EMBEDDED, page=f"{running}/")
         return
-    from ci.hud.server.chores import Chores  # noqa: PLC0415  # as in `open_server`
-    from ci.hud.server.serve import embedded  # noqa: PLC0415  # the same
+    from ci.hud.server.serve import Chores, embedded  # noqa: PLC0415  # as in `open_server`
 
     with open_server(settings, environ, clock=clock, warn=warn) as server:
         with embedded(server.app) as url:

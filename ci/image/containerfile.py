@@ -20,9 +20,8 @@ from ci.image import roles, steps
 from ci.image.model import PYTORCH, Component
 from ci.image.params import PREFIX, environment_of, params_of
 from ci.image.resolved import ResolvedComponent, ResolvedPytorch, ResolvedStack, by_digest
-from ci.image.steps import SETTINGS, install_python
+from ci.image.steps import SETTINGS, VENV, install_python
 
-VENV = "/opt/spyre/venv"
 LABEL = "io.github.torch-spyre.component."
 # Where the repository is that PyTorch was built from, where it was.
 URL_LABEL = "io.github.torch-spyre.pytorch.url"
@@ -81,7 +80,7 @@ def _base(resolved: ResolvedStack) -> Mapping[str, str]:
         "venv": VENV,
         "install_packages": steps.install_packages(base.manager, base.packages),
         "install_build_packages": steps.install_packages(base.manager, base.build_packages),
-        "make_venv": steps.make_venv(base.python, VENV, base.python_version),
+        "make_venv": steps.make_venv(base.python, base.python_version),
     }
 
 

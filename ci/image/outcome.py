@@ -31,6 +31,7 @@ KIND = "image-tests"
 NOTE = "outcome.json"
 OURS = "spyre-ci.xml"
 MOST_FAILING = 200
+MOST_NAMED = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,13 +168,8 @@ def _signal(number: int) -> str:
         return f"signal {number}"
 
 
-def failure_text(outcomes: Sequence[Outcome], *, most: int = 20) -> str:
-    """What failed, for the end of an error: counts, a line a problem, and the first failing tests.
-
-    Args:
-        outcomes: of all tests that ran.
-        most: tests that are named.
-    """
+def failure_text(outcomes: Sequence[Outcome]) -> str:
+    """What failed, for the end of an error: counts, a line a problem, and the first failing tests."""
     bad = [one for one in outcomes if not one.is_good]
     tests = sum(one.found.tests for one in outcomes)
     failed = sum(one.found.failed for one in outcomes)
@@ -184,10 +180,11 @@ def failure_text(outcomes: Sequence[Outcome], *, most: int = 20) -> str:
     lines += [f"{one.tests.title} {one_line(problem, 500)}" for one in bad for problem in one.problems]
     named = [(one.tests.title, failing) for one in bad for failing in one.found.failing]
     lines += [
-        f"{title} {one_line(test.name, 200)}: {one_line(test.message, 200)}" for title, test in named[:most]
+        f"{title} {one_line(test.name, 200)}: {one_line(test.message, 200)}"
+        for title, test in named[:MOST_NAMED]
     ]
-    if failed > len(named[:most]):
-        lines.append(f"… and {failed - len(named[:most]):,} more")
+    if failed > len(named[:MOST_NAMED]):
+        lines.append(f"… and {failed - len(named[:MOST_NAMED]):,} more")
     return "\n  | ".join(lines)
 
 

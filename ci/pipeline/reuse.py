@@ -19,8 +19,8 @@ from ci.core.errors import CommandError, MissingInputError, SpyreCiError
 from ci.core.git import finish_git, git, shows_token
 from ci.core.github.client import Client, in_repository
 from ci.pipeline.event import text_at
-from ci.pipeline.identity import FILE as IDENTITY_FILE
-from ci.pipeline.identity import KIND as IDENTITY_KIND
+from ci.pipeline.plan import FILE as IDENTITY_FILE
+from ci.pipeline.plan import KIND as IDENTITY_KIND
 from ci.pipeline.runs import Artifact, Run, artifacts_of, fetch, runs_of
 from ci.report.reused import Reused
 from test_selection.files import read_json

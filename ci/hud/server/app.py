@@ -178,4 +178,4 @@ def _local(path: str) -> str:
 def _form(goes_to: str, *, wrong: bool) -> HTMLResponse:
     nonce = secrets.token_urlsafe(16)
     page = TEMPLATES.get_template("login.html").render(goes_to=_local(goes_to), wrong=wrong, nonce=nonce)
-    return html_answer(page, nonce, status=401 if wrong else 200, forms=True)
+    return html_answer(page, nonce, status=401 if wrong else 200)

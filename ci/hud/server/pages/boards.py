@@ -14,8 +14,7 @@ from pydantic import BaseModel
 from ci.hud.server.database import Database
 from ci.hud.server.pages import jobs
 from ci.hud.server.pages.one_run import found_job
-from ci.hud.server.pages.render import page
-from ci.hud.server.pages.words import CONCLUSIONS, RUNNING, Mark, conclusion_mark
+from ci.hud.server.pages.render import CONCLUSIONS, RUNNING, Mark, conclusion_mark, page
 from ci.hud.server.parameters import Clock, Filters, Number, Offset, Text
 from ci.hud.server.queries.compare import KINDS, compare_runs
 from ci.hud.server.queries.jobs import Job, chosen_jobs, count_jobs, list_jobs

@@ -14,8 +14,7 @@ from ci.hud.callback import UPSTREAM_REPOSITORY, RunDetails
 from ci.hud.server.database import Database
 from ci.hud.server.pages import jobs
 from ci.hud.server.pages.charts import verdict_bar
-from ci.hud.server.pages.render import page
-from ci.hud.server.pages.words import VERDICTS
+from ci.hud.server.pages.render import VERDICTS, page
 from ci.hud.server.parameters import Clock, JobNumber, Offset, Text, Verdict
 from ci.hud.server.queries.failures import SEEN, cards_of_run, problems_of_run
 from ci.hud.server.queries.jobs import attempts, job_before, one_job

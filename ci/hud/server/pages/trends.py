@@ -13,8 +13,7 @@ from fastapi.responses import HTMLResponse
 
 from ci.hud.server.database import Database
 from ci.hud.server.pages.charts import Chart, Series, epoch, time_chart
-from ci.hud.server.pages.render import page
-from ci.hud.server.pages.words import percent
+from ci.hud.server.pages.render import page, percent
 from ci.hud.server.parameters import Clock, Filters
 from ci.hud.server.queries.by_day import verdicts_by_day
 from ci.hud.server.queries.card_health import CardDay, CardHealth, card_health

@@ -112,9 +112,9 @@ def _page(
     far: bool,
 ) -> Sequence[Row]:
     if far and order == "verdict":
-        return by_verdict(database, more, values, _COLUMNS, total=total, limit=limit, offset=offset)
+        return by_verdict(database, more, values, total=total, limit=limit, offset=offset)
     if far:
-        return by_time(database, more, values, _COLUMNS, limit=limit, offset=offset)
+        return by_time(database, more, values, limit=limit, offset=offset)
     return database.rows(
         f"SELECT {_COLUMNS} FROM settled_test_run WHERE {OF_JOB}{more} "  # noqa: S608  # our names
         f"ORDER BY {ORDERS[order]} LIMIT :limit OFFSET :offset",
@@ -146,7 +146,7 @@ def files_of_run(database: Database, job: Mapping[str, Value], *, limit: int) ->
 
 
 def by_time(
-    database: Database, more: str, values: Mapping[str, Value], columns: str, *, limit: int, offset: int
+    database: Database, more: str, values: Mapping[str, Value], *, limit: int, offset: int
 ) -> Sequence[Row]:
     """The tests of a job, the slowest first.
 
@@ -156,7 +156,6 @@ def by_time(
         database: what is asked.
         more: conditions besides those of the job, each after ` AND `.
         values: of the job, and of those conditions.
-        columns: to give.
         limit: rows at most.
         offset: rows left out before.
     """
@@ -167,7 +166,7 @@ def by_time(
         return []
     left_out = offset - bisect_left(order, page[0])
     return database.rows(
-        f"SELECT {columns} FROM settled_test_run WHERE {OF_JOB}{more} "  # noqa: S608  # our names
+        f"SELECT {_COLUMNS} FROM settled_test_run WHERE {OF_JOB}{more} "  # noqa: S608  # our names
         "AND time <= :slowest AND time >= :fastest "
         "ORDER BY time DESC, test_id, place LIMIT :limit OFFSET :offset",
         {**values, "slowest": -page[0], "fastest": -page[-1], "limit": limit, "offset": left_out},
@@ -178,7 +177,6 @@ def by_verdict(
     database: Database,
     more: str,
     values: Mapping[str, Value],
-    columns: str,
     *,
     total: int,
     limit: int,
@@ -193,7 +191,6 @@ def by_verdict(
         database: what is asked.
         more: conditions besides those of the job, each after ` AND `.
         values: of the job, and of those conditions.
-        columns: to give, those of the order among them.
         total: how many tests there are.
         limit: rows at most.
         offset: rows left out before.
@@ -208,7 +205,7 @@ def by_verdict(
     if not keys:
         return []
     rows = database.rows(
-        f"SELECT {columns} FROM settled_test_run WHERE {OF_JOB_BY_KEY} AND test_key IN ({keys}){more} "  # noqa: S608
+        f"SELECT {_COLUMNS} FROM settled_test_run WHERE {OF_JOB_BY_KEY} AND test_key IN ({keys}){more} "  # noqa: S608
         "ORDER BY verdict, test_id, place",
         values,
     )

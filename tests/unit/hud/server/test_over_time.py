@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ci.hud.server.pages import boards
 from ci.hud.server.pages.boards import grid
 from ci.hud.server.pages.charts import Series, spark, time_chart, verdict_bar
-from ci.hud.server.pages.words import VERDICTS, address, address_of_test, conclusion_mark, percent
+from ci.hud.server.pages.render import VERDICTS, address, address_of_test, conclusion_mark, percent
 from ci.hud.server.queries.by_day import DayVerdict
 from ci.hud.server.queries.card_health import card_health
 from ci.hud.server.queries.metrics import metrics
