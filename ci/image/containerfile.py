@@ -18,8 +18,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ci.image import roles, steps
 from ci.image.model import PYTORCH, Component
-from ci.image.params import PREFIX, environment_of, params_of
 from ci.image.resolved import ResolvedComponent, ResolvedPytorch, ResolvedStack, by_digest
+from ci.image.stack import PREFIX, environment_of, params_of
 from ci.image.steps import SETTINGS, VENV, install_python
 
 LABEL = "io.github.torch-spyre.component."

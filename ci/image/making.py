@@ -23,12 +23,11 @@ from ci.image.engine import check_platform, has_image
 from ci.image.model import Platform
 from ci.image.override import Override, overridden
 from ci.image.pantry import INDEX_ARGUMENT, index_key, proxies_of, settings_of
-from ci.image.params import params_of
 from ci.image.push import check_tags, push
 from ci.image.registry import digest_of, find_digest
 from ci.image.resolve import Resolver
 from ci.image.resolved import ResolvedComponent, ResolvedStack, identity_of
-from ci.image.stack import read_stack
+from ci.image.stack import params_of, read_stack
 from ci.image.testing import Tester
 from ci.image.verify.gate import Gate
 from ci.image.wheel import WheelMaker

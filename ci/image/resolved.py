@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ci.image.model import Component, Git, Platform, Stack
-from ci.image.params import params_of
+from ci.image.stack import params_of
 
 # 80 bits: no two of a registry's images meet by chance.
 DIGITS = 20

@@ -28,8 +28,7 @@ from ci.hud.server.parameters import (
     plain_headers,
 )
 from ci.hud.server.queries import hud
-from ci.hud.server.queries.by_day import verdicts_by_day
-from ci.hud.server.queries.card_health import CardHealth, card_health
+from ci.hud.server.queries.card_health import CardHealth, card_health, verdicts_by_day
 from ci.hud.server.queries.compare import Comparison, compare_runs
 from ci.hud.server.queries.failures import CardVerdicts, Problem, cards_of_run, problems_of_run
 from ci.hud.server.queries.history import TestHistory, WorstTest, history_of_test, worst_tests

@@ -1,4 +1,4 @@
-"""The gate as a job calls it: its code, its table, and nothing on it that commands anybody."""
+"""The verbs as a job calls them: the gate's code and table, and whose a status is where two builds set it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ci.cli.app import run
+from ci.pipeline.cli import overtaken
 
 CHANGES = {"result": "success", "outputs": {"unit": "false", "pytorch_blocking": "false"}}
 
@@ -65,3 +66,15 @@ def test_a_gate_that_expects_nothing_is_closed(
 ) -> None:
     assert gate(monkeypatch, expect, lint="success") == 2
     assert "no job is expected" in capsys.readouterr().err
+
+
+JOB = "https://jenkins.example/job/pr/"
+
+
+@pytest.mark.parametrize(
+    ("number", "newer"), [("6", True), ("5", False), ("9" * 18, True), ("9" * 5000, False)]
+)
+def test_a_page_of_a_newer_build_is_one_whose_number_a_build_can_have(number: str, newer: bool) -> None:
+    page = f"{JOB}{number}/"
+    found = overtaken(f"{JOB}5/", "ci", [{"context": "ci", "target_url": page}])
+    assert found == (page if newer else "")

@@ -1,4 +1,4 @@
-"""The pages over time, with their charts: durations, cards, the roll-out and the metrics."""
+"""The pages over time, with their charts: tests, durations, cards, the roll-out and the metrics."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from statistics import median
-from typing import Annotated
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, HTTPException, Query
 from fastapi.responses import HTMLResponse
 
+from ci.hud.identity import key_of_test
 from ci.hud.server.database import Database
-from ci.hud.server.pages.charts import Chart, Series, epoch, time_chart
+from ci.hud.server.pages.charts import Chart, Series, epoch, spark, time_chart
 from ci.hud.server.pages.render import page, percent
-from ci.hud.server.parameters import Clock, Filters
-from ci.hud.server.queries.by_day import verdicts_by_day
-from ci.hud.server.queries.card_health import CardDay, CardHealth, card_health
+from ci.hud.server.parameters import Clock, Filters, Key, Place, Text
+from ci.hud.server.queries.card_health import CardDay, CardHealth, card_health, verdicts_by_day
+from ci.hud.server.queries.history import MOST, RUNS, VERDICTS, history_of_test, worst_tests
 from ci.hud.server.queries.jobs import Job, chosen_jobs, newest_with_rows
 from ci.hud.server.queries.metrics import Metrics, Week, metrics
 from ci.hud.server.queries.rollout import LaneRollout, Share, Step, rollout
@@ -29,10 +30,12 @@ PARTS = (("selected", "k-soft"), ("ran", "k-accent"), ("passed", "k-good"))
 STRIP_DAYS = 90
 # More of them one cannot tell apart.
 MOST_POINTS = 120
+SHOWN = 60
 
 
 def add_routes(router: APIRouter, database: Database, clock: Clock) -> None:
-    """Add the four pages."""
+    """Add the six pages."""
+    _add_test_pages(router, database, clock)
     _add_times(router, database, clock)
 
     @router.get("/cards")
@@ -207,3 +210,59 @@ def _box(place: int, day: str, one: CardDay) -> DayBox:
 
 def _at(week: Week) -> float:
     return epoch(f"{week.monday}T00:00:00Z")
+
+
+class TestFilters(Filters):
+    """Of one test's history, or of the tests that had one verdict."""
+
+    __test__ = False  # the name is HUD's; pytest shall not take it for a test class
+
+    id: Text = ""
+    place: Place = 0
+    key: Key | None = None
+
+
+class VerdictFilters(Filters):
+    """Of the tests that had one verdict."""
+
+    verdict: Annotated[Literal["flaky", "failed", "hardware", "xpassed"], Query()] = "flaky"
+
+
+def _add_test_pages(router: APIRouter, database: Database, clock: Clock) -> None:
+    @router.get("/tests")
+    def show_tests(filters: Annotated[VerdictFilters, Query()]) -> HTMLResponse:
+        window = filters.window(clock())
+        total, tests = worst_tests(database, window, filters.verdict)
+        return page(
+            "tests.html",
+            here="/tests",
+            form=form(database, window),
+            verdict=filters.verdict,
+            verdicts=VERDICTS,
+            total=total,
+            tests=tests,
+            most=MOST,
+        )
+
+    @router.get("/test")
+    def show_test(filters: Annotated[TestFilters, Query()]) -> HTMLResponse:
+        if not filters.id and filters.key is None:
+            raise HTTPException(422, "id: say which test, by its id or its key")
+        key = filters.key if filters.key is not None else key_of_test(filters.id, filters.place)
+        window = filters.window(clock())
+        history = history_of_test(database, key, window)
+        timed = [one for one in reversed(history.runs) if one.seconds and not one.superseded]
+        return page(
+            "test.html",
+            here="/tests",
+            form=form(database, window),
+            key=key,
+            asked=filters,
+            test=history,
+            name=history.test_id or filters.id or f"key {key}",
+            strip=history.runs[:SHOWN][::-1],
+            most=RUNS,
+            spark=spark([one.seconds for one in timed]),
+            slowest=max((one.seconds for one in timed), default=0.0),
+            timed=len(timed),
+        )

@@ -13,7 +13,7 @@ from itertools import pairwise
 from statistics import median
 
 from ci.hud.callback import NIGHTLY_EVENTS, stored_epoch
-from ci.hud.server.queries.by_day import DayVerdict
+from ci.hud.server.queries.card_health import DayVerdict
 from ci.hud.server.queries.jobs import Job
 from ci.hud.server.queries.timing import Spread, spread
 from ci.hud.server.queries.window import DAY_S, moment

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ci.hud.server.database import Database
-from ci.hud.server.queries import by_day, compare, failures, history, hud
+from ci.hud.server.queries import card_health, compare, failures, history, hud
 from ci.hud.server.queries.jobs import (
     attempts,
     chosen_jobs,
@@ -40,7 +40,7 @@ ASKED: dict[str, Ask] = {
     "history": lambda database, _: history.history_of_test(database, 7, EVERYTHING),
     "seen": lambda database, _: failures.seen(database, {"7", "8"}),
     "worst": lambda database, _: history.worst_tests(database, EVERYTHING, "flaky"),
-    "by day": lambda database, _: by_day.verdicts_by_day(database, EVERYTHING, cards=True),
+    "by day": lambda database, _: card_health.verdicts_by_day(database, EVERYTHING, cards=True),
     "summary": lambda database, _: hud.summary(database, now=NOW, days=9),
     "dashboard": lambda database, _: hud.nightly_dashboard(database, now=NOW, repo=SPYRE, days=9),
     "nightly summary": lambda database, _: hud.nightly_summary(database, now=NOW, days=30),

@@ -12,8 +12,7 @@ from ci.hud.server.pages import boards
 from ci.hud.server.pages.boards import grid
 from ci.hud.server.pages.charts import Series, spark, time_chart, verdict_bar
 from ci.hud.server.pages.render import VERDICTS, address, address_of_test, conclusion_mark, percent
-from ci.hud.server.queries.by_day import DayVerdict
-from ci.hud.server.queries.card_health import card_health
+from ci.hud.server.queries.card_health import DayVerdict, card_health
 from ci.hud.server.queries.metrics import metrics
 from ci.hud.server.queries.rollout import rollout
 from ci.hud.server.queries.timing import lane_times, signal_seconds, spread

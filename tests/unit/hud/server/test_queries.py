@@ -13,7 +13,7 @@ import pytest
 
 from ci.hud.identity import key_of_test as key_of
 from ci.hud.server.database import Row, SqliteDatabase, Value
-from ci.hud.server.queries import by_day, compare, failures, history, tests_of_run
+from ci.hud.server.queries import card_health, compare, failures, history, tests_of_run
 from ci.hud.server.queries.jobs import (
     attempts,
     chosen_jobs,
@@ -77,7 +77,7 @@ def test_verdicts_by_day(database: SqliteDatabase, rows: list[Row], window: Wind
         for row in within(rows, window)
         if row["card"] or not cards
     )
-    found = by_day.verdicts_by_day(database, window, cards=cards)
+    found = card_health.verdicts_by_day(database, window, cards=cards)
     assert {(one.day, one.card, one.verdict): one.tests for one in found} == wanted
 
 
