@@ -14,9 +14,8 @@ from ci.cli import options
 from ci.cli.matrix import Target, legs_of, worded
 from ci.config.model import SettingsModel
 from ci.pipeline.event import read_event
-from ci.pipeline.identity import unknown
 from ci.pipeline.in_force import settings_in_force
-from ci.pipeline.plan import Planned, plan_for_jobs
+from ci.pipeline.plan import Planned, plan_for_jobs, unknown
 from ci.pipeline.telling import hand_on
 from ci.steps.collecting import resolve_source
 from ci.steps.context import Context

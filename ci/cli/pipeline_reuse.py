@@ -12,10 +12,10 @@ import typer
 
 from ci.cli import options
 from ci.core.errors import MissingInputError, SpyreCiError
+from ci.core.extras import wanted
 from ci.main_job.report import report_step
 from ci.main_job.reuse import doubt_of_results, take_results
-from ci.pipeline.extra import extra
-from ci.pipeline.payload import event_payload
+from ci.pipeline.event import event_payload
 from ci.pipeline.telling import hand_on
 from ci.steps.context import Context
 from ci.steps.folder import PLAN_FILE, RunFolder
@@ -42,8 +42,8 @@ def reuse(
 
     Example: spyre-ci pipeline reuse runs/ci
     """
-    with extra():
-        from ci.pipeline.reusable import Search  # noqa: F401, PLC0415  # said here where it is not installed
+    with wanted("this wants", extra="github"):
+        from ci.pipeline.reuse import Search  # noqa: F401, PLC0415  # said here where it is not installed
 
     context = options.make_context(ctx, {})
     folder = RunFolder(path=run.resolve())
@@ -73,8 +73,7 @@ def _take(context: Context, folder: RunFolder, payload: Mapping[str, Any], repos
         SpyreCiError: what has to be asked cannot be.
     """
     from ci.core.github.access import connect  # noqa: PLC0415  # costs what other verbs need not pay
-    from ci.pipeline.reusable import Search, candidates, doubt_of_group, wanted_of  # noqa: PLC0415
-    from ci.pipeline.reuse import group_of, workflow_file  # noqa: PLC0415
+    from ci.pipeline.reuse import Search, candidates, doubt_of_group, group_of, wanted_of, workflow_file  # noqa: PLC0415  # noqa: PLC0415
 
     group = group_of(payload)
     if group is None:

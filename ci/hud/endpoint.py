@@ -19,9 +19,8 @@ from ci.hud import oidc
 from ci.hud.client import CALLBACK_PATH, Target, callback_url
 from ci.hud.hmac_auth import HmacAuth
 from ci.hud.opening import open_server, own_token
-from ci.hud.server.proof import SERVER_NAME, proof_of_token
 from ci.hud.throttle import Throttle, shared_throttle
-from ci.hud.token import check_recipient, find_token, has_token
+from ci.hud.token import SERVER_NAME, check_recipient, find_token, has_token, proof_of_token
 
 EMBEDDED = "embedded"
 NONE = "none"
@@ -80,8 +79,7 @@ def open_endpoint(
         target = _target(settings, running + CALLBACK_PATH, lambda: token)
         yield Endpoint(target=target, shown=EMBEDDED, page=f"{running}/")
         return
-    from ci.hud.server.chores import Chores  # noqa: PLC0415  # as in `open_server`
-    from ci.hud.server.serve import embedded  # noqa: PLC0415  # the same
+    from ci.hud.server.serve import Chores, embedded  # noqa: PLC0415  # as in `open_server`
 
     with open_server(settings, environ, clock=clock, warn=warn) as server:
         with embedded(server.app) as url:

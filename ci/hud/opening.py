@@ -114,7 +114,7 @@ def _connect(clickhouse: Clickhouse, warn: Callable[[str], None] | None) -> None
 @contextlib.contextmanager
 def _with_clickhouse(path: Path, clickhouse: Clickhouse, warn: Callable[[str], None]) -> Iterator[Kept]:
     from ci.hud.server.clickhouse import ClickhouseRowStore  # noqa: PLC0415
-    from ci.hud.server.copying import Copier, copying  # noqa: PLC0415
+    from ci.hud.server.replicate import Copier, copying  # noqa: PLC0415
     from ci.hud.server.store import Store  # noqa: PLC0415
 
     with (
@@ -146,7 +146,7 @@ def open_server(
         SpyreCiError: the store or a file of the settings cannot be used, or ClickHouse is there and cannot.
     """
     from ci.hud.server.app import create_app  # noqa: PLC0415
-    from ci.hud.server.wiring import gate_of  # noqa: PLC0415
+    from ci.hud.server.gate import gate_of  # noqa: PLC0415
 
     token = own_token(settings, warn=warn)
     strict = settings.model.hud.strict_upstream if strict is None else strict

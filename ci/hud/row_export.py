@@ -1,12 +1,15 @@
-"""JUnit files made into the three files of rows that HUD keeps of a job."""
+"""JUnit files made into the three files of rows HUD keeps of a job, and put in a folder or a bucket."""
 
 from __future__ import annotations
 
 import contextlib
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
-from ci.core.errors import BadFileError, MissingInputError
+from ci.core.errors import BadFileError, MissingInputError, SettingsError
+from ci.core.object_store import SCHEME, Bucket
 from ci.hud.row_files import RowWriter, unpacked
 from ci.hud.row_layout import KINDS, Kind, TestRun
 from ci.hud.rows import Job, SummaryRows, is_failed, junit_rows
@@ -76,3 +79,70 @@ def export_rows(files: Sequence[Path], job: Job, folder: Path) -> Mapping[Kind, 
 def row_file(folder: Path, kind: Kind) -> Path:
     """Where `export_rows` writes a kind."""
     return folder / f"{kind}.jsonl.gz"
+
+
+class ObjectStore(Protocol):
+    """Takes files by name."""
+
+    def put(self, name: str, file: Path) -> str:
+        """Put a file, over one of its name; returns its address.
+
+        Args:
+            name: parts separated by `/`.
+            file: what is put.
+
+        Raises:
+            SpyreCiError: it cannot be put there.
+        """
+
+
+class FolderStore:
+    """A folder; parents are made, and a file is there whole or not at all.
+
+    Args:
+        folder: the top.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def put(self, name: str, file: Path) -> str:
+        """See ObjectStore."""
+        path = self._folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("rb") as source, atomic_writer(path) as target:
+            shutil.copyfileobj(source, target)
+        return str(path)
+
+
+class BucketStore:
+    """A bucket; see `ci.core.object_store.Bucket`.
+
+    Args:
+        address: `s3://bucket` or `s3://bucket/prefix`.
+
+    Raises:
+        SettingsError: it names no bucket, or boto3 is not installed or not told where and who.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._bucket = Bucket(address, where="--to")
+
+    def put(self, name: str, file: Path) -> str:
+        """See ObjectStore."""
+        return self._bucket.put(name, file, kind="application/json", encoding="gzip")
+
+
+def object_store(address: str) -> ObjectStore:
+    """The store of an address: a folder, or `s3://bucket/prefix`.
+
+    Raises:
+        SettingsError: see BucketStore; or the address is a URL of another kind.
+    """
+    if address.startswith(SCHEME):
+        return BucketStore(address)
+    if "://" in address:
+        raise SettingsError(
+            f"{address!r} is no place for files", where="--to", remedy="give a folder or s3://…"
+        )
+    return FolderStore(Path(address))

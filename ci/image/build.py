@@ -1,15 +1,17 @@
-"""Building a rendered stack with the container engine, and telling where it stands or failed."""
+"""Building a rendered stack with the container engine: the context it gets, and where it stands or failed."""
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import tarfile
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import docker
 
@@ -17,7 +19,6 @@ from ci.core.addresses import without_secrets
 from ci.core.errors import EXIT_TEST_FAILED, CommandError
 from ci.core.text import one_line, plain
 from ci.core.workflow_commands import defused
-from ci.image.context import CONTAINERFILE, write_context, write_folder
 from ci.image.engine import NO_SPACE, engine_error, is_no_space
 from ci.image.pantry import ARGUMENT, pantry
 from ci.image.steps import without_settings
@@ -31,6 +32,7 @@ _CACHED = re.compile(r" ?-{2,3}> Using cache")
 _IMAGE = re.compile(r" ?-{2,3}> ([0-9a-f]{3,64})")
 _NOISE = ("Removing intermediate", " ---> Running in")
 _EXIT = re.compile(r"exit status (\d+)")
+CONTAINERFILE = "Containerfile"
 
 
 class BuildStepError(CommandError):
@@ -177,3 +179,49 @@ def _failed(message: Mapping[str, Any], step: str, before: str, last: list[str])
         f"a step ended with code {code}: {script}{lines}",
         remedy=f"try it by hand: {by_hand}",
     )
+
+
+def write_context(stream: IO[bytes], containerfile: str, sources: Mapping[str, Path]) -> None:
+    """Write a context.
+
+    Builders compare what is copied by content, mode and owner, so those are made alike.
+
+    Args:
+        stream: takes the tar.
+        containerfile: the text.
+        sources: folders by the name they have below `sources/`.
+    """
+    with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        content = containerfile.encode()
+        top = tarfile.TarInfo(CONTAINERFILE)
+        top.size = len(content)
+        tar.addfile(top, io.BytesIO(content))
+        for name in sorted(sources):
+            _add(tar, sources[name], f"sources/{name}")
+
+
+def write_folder(stream: IO[bytes], folder: Path) -> None:
+    """Write a folder as a context, for a Containerfile that is in it.
+
+    Args:
+        stream: takes the tar.
+        folder: what its `.dockerignore` leaves out is not in it any more.
+    """
+    with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        _add(tar, folder, "")
+
+
+def _add(tar: tarfile.TarFile, folder: Path, inside: str) -> None:
+    if inside:
+        tar.add(folder, arcname=inside, recursive=False, filter=_alike)
+    for path in sorted(folder.rglob("*")):
+        below = path.relative_to(folder).as_posix()
+        tar.add(path, arcname=f"{inside}/{below}".lstrip("/"), recursive=False, filter=_alike)
+
+
+def _alike(info: tarfile.TarInfo) -> tarfile.TarInfo:
+    info.uid = info.gid = 0
+    info.uname = info.gname = ""
+    info.mtime = 0
+    info.mode = 0o755 if info.isdir() or info.mode & 0o100 else 0o644
+    return info

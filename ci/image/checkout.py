@@ -1,4 +1,4 @@
-"""A component taken from a folder of this machine: what of it is built, and the hash that names it.
+"""Components' files as a build takes them, and the hash that names those of a folder of this machine.
 
 What Git ignores stays out, and what `.dockerignore` at its top leaves out, as in every build of a container.
 """
@@ -8,13 +8,15 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from docker.utils import exclude_paths
 
 from ci.core.errors import CommandError, MissingInputError
 from ci.core.git import git
+from ci.image.repositories import put_files
+from ci.image.resolved import ResolvedComponent
 
 TIMEOUT_S = 60
 _LIST = ("ls-files", "--cached", "--others", "--exclude-standard")
@@ -150,3 +152,41 @@ def _check_links(copy: Path, folder: Path) -> None:
                     where=folder,
                     remedy="take it away, or have Git or .dockerignore ignore it",
                 )
+
+
+def put_sources(
+    parts: Sequence[ResolvedComponent],
+    folder: Path,
+    *,
+    environ: Mapping[str, str],
+    echo: Callable[[str], None],
+) -> dict[str, Path]:
+    """Fetch the components that have sources; returns their folders by name.
+
+    Args:
+        parts: named exactly.
+        folder: takes a folder a component.
+        environ: git's.
+        echo: takes lines for people.
+
+    Raises:
+        CommandError: a commit cannot be fetched, or a folder of this machine changed since it was named.
+    """
+    found = {}
+    for part in parts:
+        name, git = part.component.name, part.component.git
+        if git is None:
+            continue
+        found[name] = folder / name
+        if part.folder is None:
+            echo(f"{name}: {git.url} at {part.commit}")
+            put_files(git.url, part.commit, found[name], environ=environ)
+            continue
+        echo(f"{name}: {part.folder} as it stands")
+        if put_checkout(part.folder, found[name], environ=environ) != part.tree:
+            raise CommandError(
+                f"the files of {name} changed while the image was prepared",
+                where=part.folder,
+                remedy="build again when nothing writes there",
+            )
+    return found

@@ -10,8 +10,8 @@ from typing import Literal
 
 from ci.core.errors import UsageError
 from ci.image import steps
-from ci.image.params import params_of
 from ci.image.resolved import ResolvedStack
+from ci.image.stack import params_of
 
 Kind = Literal["build", "runtime", "device"]
 # Where results go in the container; /tmp can be written by whoever runs there.

@@ -55,8 +55,6 @@ class Conditions:
         shared_memory_bytes: size of its /dev/shm; None: the engine's default.
         restricted: no capabilities, and none to be had.
         labels: besides the one that all have.
-        interactive: its input stays open for whoever attaches; it is removed as soon as it ends.
-        terminal: that input is one.
     """
 
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -76,8 +74,6 @@ class Conditions:
     shared_memory_bytes: int | None = None
     restricted: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
-    interactive: bool = False
-    terminal: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,9 +134,6 @@ def create(
         network_mode=conditions.network,
         ports={f"{inside}/tcp": ("127.0.0.1", outside) for outside, inside in conditions.ports.items()},
         labels={LABEL: "", **conditions.labels},
-        stdin_open=conditions.interactive,
-        tty=conditions.terminal,
-        auto_remove=conditions.interactive,
         shm_size=conditions.shared_memory_bytes,
         pids_limit=conditions.processes,
         **options,
@@ -153,14 +146,8 @@ def container(
 ) -> Iterator[Container]:
     """A container that runs while the block does; killed and removed at its end, with what it made.
 
-    Args:
-        client: the engine, which has the image.
-        image: name or id.
-        command: words, no shell between.
-        conditions: how it runs.
-
     Raises:
-        docker.errors.APIError: the engine refuses; see ci.image.engine.engine.
+        docker.errors.APIError: see `create`.
     """
     made = create(client, image, command, conditions)
     try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -17,15 +18,20 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ci.image import roles, steps
 from ci.image.model import PYTORCH, Component
-from ci.image.params import PREFIX, environment_of, params_of
-from ci.image.pytorch_steps import CHECK_WHEEL, install_pytorch, prepare_source
-from ci.image.resolved import ResolvedComponent, ResolvedStack, by_digest
+from ci.image.resolved import ResolvedComponent, ResolvedPytorch, ResolvedStack, by_digest
+from ci.image.stack import PREFIX, environment_of, params_of
+from ci.image.steps import SETTINGS, VENV, install_python
 
-VENV = "/opt/spyre/venv"
 LABEL = "io.github.torch-spyre.component."
 # Where the repository is that PyTorch was built from, where it was.
 URL_LABEL = "io.github.torch-spyre.pytorch.url"
 WHEEL_DIGITS = 20
+SOURCE = "/src/pytorch"
+_INSTALL = "pip install --no-cache-dir --no-compile"
+CHECK_WHEEL = (
+    'shopt -s nullglob; found=("$WHEELS"/torch-*.whl); if [ "${#found[@]}" -ne 1 ]; then ls -la "$WHEELS"; '
+    'echo "the steps put ${#found[@]} wheels of torch into \\$WHEELS, and not one"; exit 1; fi'
+)
 
 
 def render(resolved: ResolvedStack) -> str:
@@ -74,7 +80,7 @@ def _base(resolved: ResolvedStack) -> Mapping[str, str]:
         "venv": VENV,
         "install_packages": steps.install_packages(base.manager, base.packages),
         "install_build_packages": steps.install_packages(base.manager, base.build_packages),
-        "make_venv": steps.make_venv(base.python, VENV, base.python_version),
+        "make_venv": steps.make_venv(base.python, base.python_version),
     }
 
 
@@ -223,3 +229,31 @@ def _environment() -> Environment:
     )
     made.globals.update(run=run, quoted=quoted)
     return made
+
+
+def install_pytorch(pytorch: ResolvedPytorch) -> str:
+    """Install PyTorch: the wheel that was built, that of an index, or that of the build's own index.
+
+    What it needs comes from the build's own index, and where that lacks it, from the wheel's.
+    """
+    if pytorch.git is not None:
+        return f"{SETTINGS}; {_INSTALL} /wheels/*.whl"
+    if not pytorch.index:
+        return install_python([pytorch.requirement])
+    hashed = (
+        f"{pytorch.requirement} --hash=sha256:{pytorch.sha256}" if pytorch.sha256 else pytorch.requirement
+    )
+    index, name = shlex.quote(pytorch.index), shlex.quote(pytorch.requirement)
+    # A hash can be given in a file of requirements alone.
+    wheel = f"{_INSTALL} --no-deps --index-url {index} -r /dev/stdin <<< {shlex.quote(hashed)}"
+    return f"{SETTINGS}; {wheel}; {_INSTALL} --extra-index-url {index} {name}"
+
+
+def prepare_source(commit: str) -> str:
+    """Folders for what is built, and of Git's what tells PyTorch's build its commit.
+
+    Args:
+        commit: 40 hex digits; goes into torch.version.git_version, and with it the version.
+    """
+    git = f"{SOURCE}/.git"
+    return f'mkdir -p "$WHEELS" "$CCACHE_DIR" {git}/objects {git}/refs; echo {commit} > {git}/HEAD'

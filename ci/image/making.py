@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -12,23 +13,21 @@ from pathlib import Path
 import docker
 from docker.errors import APIError
 
-from ci.core.errors import UsageError
+from ci.core.errors import CommandError, MissingInputError, UsageError
 from ci.image.build import Order, build
+from ci.image.checkout import leave_out_ignored, put_sources
 from ci.image.commit import label_commit
 from ci.image.component_tests import ComponentTests
-from ci.image.containerfile import render
+from ci.image.containerfile import own_image, render
 from ci.image.engine import check_platform, has_image
-from ci.image.identity import identity_of
 from ci.image.model import Platform
 from ci.image.override import Override, overridden
-from ci.image.own_image import own_order
-from ci.image.pantry import INDEX_ARGUMENT, index_key, settings_of
+from ci.image.pantry import INDEX_ARGUMENT, index_key, proxies_of, settings_of
 from ci.image.push import check_tags, push
 from ci.image.registry import digest_of, find_digest
 from ci.image.resolve import Resolver
-from ci.image.resolved import ResolvedStack
-from ci.image.sources import put_sources
-from ci.image.stack import read_stack
+from ci.image.resolved import ResolvedComponent, ResolvedStack, identity_of
+from ci.image.stack import params_of, read_stack
 from ci.image.testing import Tester
 from ci.image.verify.gate import Gate
 from ci.image.wheel import WheelMaker
@@ -295,3 +294,49 @@ class Maker:
                 files=files,
                 settings=settings,
             )
+
+
+@contextmanager
+def own_order(
+    part: ResolvedComponent, resolved: ResolvedStack, source: Path, *, environ: Mapping[str, str]
+) -> Iterator[Order]:
+    """The order for that image, with its context at hand while the block runs.
+
+    Args:
+        part: has `containerfile`.
+        resolved: its stack.
+        source: the component's files.
+        environ: the build's proxies are in it.
+
+    Raises:
+        MissingInputError: there is no such Containerfile.
+    """
+    git = part.component.git
+    assert git is not None  # noqa: S101  # the caller chose
+    folder = source / (git.subfolder or "")
+    # Links are the component's word, and lead where it likes.
+    for path in (folder, folder / str(git.containerfile)):
+        if not path.resolve().is_relative_to(source.resolve()):
+            raise CommandError(
+                f"{path.relative_to(source)} of {part.component.name} is a link that leads out of it",
+                where=part.folder or f"{git.url} at {part.commit}",
+                remedy="name a folder and a Containerfile that are there themselves",
+            )
+    if not (folder / str(git.containerfile)).is_file():
+        raise MissingInputError(
+            f"{part.component.name} has no {git.containerfile}",
+            where=part.folder or f"{git.url} at {part.commit}",
+            remedy="mend `containerfile`, or `subfolder` before it",
+        )
+    with tempfile.TemporaryDirectory(prefix="spyre-ci-image-") as copy:
+        # Its tests may want what its .dockerignore leaves out.
+        context = Path(shutil.copytree(folder, Path(copy) / "context", symlinks=True))
+        leave_out_ignored(context)
+        yield Order(
+            containerfile=str(git.containerfile),
+            sources={},
+            target=git.target,
+            tag=own_image(part, resolved),
+            folder=context,
+            args={**proxies_of(environ), **params_of(resolved.stack, part.component)},
+        )

@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 import docker
 
 from ci.core.errors import EXIT_TEST_FAILED, CommandError, UsageError
-from ci.image.manifests import WHOLE_DIGEST
-from ci.image.registry import find_digest, registry_error
+from ci.image.registry import WHOLE_DIGEST, find_digest, registry_error
 
 _VERSION = re.compile(r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)")
 _DIGEST = re.compile(r"\bdigest: (sha256:[0-9a-f]{64})")

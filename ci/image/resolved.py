@@ -1,12 +1,19 @@
-"""A stack whose every part is named exactly: commits, digests and hashes; what is rendered and built."""
+"""A stack whose every part is named exactly, and the tag that a hash of all of it gives; pure."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from ci.image.model import Component, Git, Platform, Stack
+from ci.image.stack import params_of
+
+# 80 bits: no two of a registry's images meet by chance.
+DIGITS = 20
+PREFIX = "stack-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,3 +118,35 @@ def by_digest(image: str, digest: str) -> str:
     """
     folder, slash, last = image.rpartition("/")
     return f"{folder}{slash}{last.partition(':')[0]}@{digest}"
+
+
+def identity_of(resolved: ResolvedStack, containerfile: str, *, index: str = "") -> str:
+    """The tag `stack-<20 hex digits>` of what is built from a rendered file.
+
+    The commit of the checkout that builds it goes into a label alone: it changes with every commit, and the
+    image does not.
+
+    Args:
+        resolved: the stack, named exactly.
+        containerfile: as rendered, without what changes and does not matter.
+        index: tells the package index that steps find from another; see ci.image.pantry.index_key.
+    """
+    said = {
+        "containerfile": containerfile,
+        "index": index,
+        "platform": resolved.platform,
+        "base": resolved.base_digest,
+        "pytorch": [resolved.pytorch.requirement, resolved.pytorch.commit],
+        "components": {
+            one.component.name: [one.revision, params_of(resolved.stack, one.component)]
+            for one in resolved.components
+        },
+        # Who finds the tag in a registry runs no tests: they have to be the ones that it passed.
+        "tests": {
+            one.component.name: [one.component.test, one.component.device_test]
+            for one in resolved.components
+            if one.component.test or one.component.device_test
+        },
+    }
+    text = json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return PREFIX + hashlib.sha256(text.encode()).hexdigest()[:DIGITS]

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from ci.image.resolved import ResolvedFile
 
+VENV = "/opt/spyre/venv"
 SHELL = ("/bin/bash", "-euo", "pipefail", "-c")
 # Gives settings of the build to this step alone; without a pantry it does nothing.
 SETTINGS = (
@@ -56,15 +57,14 @@ def install_packages(manager: str, packages: Sequence[str]) -> str:
     )
 
 
-def make_venv(python: str, venv: str, version: str | None = None) -> str:
+def make_venv(python: str, version: str | None = None) -> str:
     """Make the environment Python packages go into.
 
     Args:
         python: the base's interpreter.
-        venv: the folder.
         version: the interpreter has to be of; None: any.
     """
-    make = f"{shlex.quote(python)} -m venv {shlex.quote(venv)}"
+    make = f"{shlex.quote(python)} -m venv {VENV}"
     if version is None:
         return make
     check = (

@@ -20,8 +20,15 @@ from ci.image.build import BuildStepError, Order, build
 from ci.image.component_tests import ComponentTests
 from ci.image.container import Conditions, Ended, container, follow, take_out
 from ci.image.engine import engine_error
-from ci.image.junit import put_results, read_results, results_folder
-from ci.image.outcome import Found, Outcome, failure_text, problems_of
+from ci.image.outcome import (
+    Found,
+    Outcome,
+    failure_text,
+    problems_of,
+    put_results,
+    read_results,
+    results_folder,
+)
 
 
 class FailedTestsError(CommandError):

@@ -15,7 +15,7 @@ from ci.core.errors import EXIT_TEST_FAILED, SettingsError, SpyreCiError
 from ci.lanes.cadence import crons, said_after_end
 from ci.lanes.dialects import for_github, for_jenkins
 from ci.lanes.turn import off
-from ci.pipeline.payload import at
+from ci.pipeline.event import at
 
 KIND = "triggers"
 UTC_NAME = "UTC"

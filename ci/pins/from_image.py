@@ -23,8 +23,7 @@ from packaging.utils import canonicalize_name
 
 from ci.image.container import Conditions, container, create, follow
 from ci.image.engine import engine_error, fetch, has_image
-from ci.image.registry import digest_of
-from ci.image.tags import tags_of
+from ci.image.registry import digest_of, tags_of
 from ci.pins.entry_points import signatures
 from ci.pins.out_of_container import bounded, counter, source_in
 from ci.pins.packages import Packages, parse_freeze

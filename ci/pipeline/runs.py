@@ -14,7 +14,7 @@ from ci.core.errors import BadFileError
 from ci.core.github.client import Client, in_repository
 from ci.core.github.errors import GitHubRefusedError
 from ci.pipeline.comment_text import Job
-from ci.pipeline.payload import at, number_at, text_at
+from ci.pipeline.event import at, number_at, text_at
 
 MAX_RUNS = 300
 # A plan has at most 4,096 legs, which each hand on one artifact an attempt, and are one job.

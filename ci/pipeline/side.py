@@ -15,8 +15,7 @@ from ci.compare.side import Side
 from ci.core.archives import bounded_lines
 from ci.core.errors import BadFileError
 from ci.core.text import counted
-from ci.pipeline.surrogates import decode_line
-from ci.pipeline.told import MAX_UNPACKED, Row, Told
+from ci.pipeline.told import MAX_UNPACKED, Row, Told, decode_line
 from ci.record.verdict import NO_OUTCOME, Verdict
 from test_selection.catalog import KIND as CATALOG_KIND
 from test_selection.files import schema_name

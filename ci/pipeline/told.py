@@ -14,7 +14,6 @@ import msgspec
 from ci.compare.existing import Known
 from ci.core.archives import Wanted, bounded_lines
 from ci.core.errors import BadFileError, MissingInputError
-from ci.pipeline.surrogates import decode_line
 from ci.record.identity import source_in
 from ci.record.reproduce_line import Origin, ref_of, reproduce_line
 from ci.record.verdict import Verdict
@@ -39,6 +38,13 @@ _Line = Annotated[str, msgspec.Meta(max_length=20_000)]
 _Id = Annotated[str, msgspec.Meta(min_length=1, max_length=20_000)]
 _Seconds = Annotated[float, msgspec.Meta(ge=0, lt=1e9)]  # thirty years
 Kind = TypeVar("Kind")
+# JSON's `\ud800` without its second half is no character. Python writes it and reads it, where a message had
+# bytes that are no UTF-8; msgspec refuses the whole document for it.
+_ESCAPE = re.compile(
+    rb"(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"  # a whole pair
+    rb"|\\(u[dD][89a-fA-F][0-9a-fA-F]{2})"  # half of one
+    rb"|\\."
+)
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -257,3 +263,29 @@ def _decoded(data: bytes, decoder: msgspec.json.Decoder[Kind], where: Path | str
 def _of_schema(seen: str, kind: str, path: Path) -> None:
     if seen != schema_name(kind):
         raise BadFileError(f"schema is {seen!r:.80}, not {schema_name(kind)!r}", where=path, remedy=_REMEDY)
+
+
+def decode_line(data: bytes, decoder: msgspec.json.Decoder[Kind]) -> Kind:
+    """One document, decoded; a half of a character is read as the text of its escape.
+
+    Args:
+        data: JSON.
+        decoder: of the kind that is wanted.
+
+    Raises:
+        msgspec.MsgspecError: it is no JSON, or of another kind.
+        UnicodeDecodeError: it is no UTF-8.
+    """
+    try:
+        return decoder.decode(data)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        whole = _ESCAPE.sub(_readable, data)
+        if whole == data:
+            raise
+        return decoder.decode(whole)
+
+
+def _readable(found: re.Match[bytes]) -> bytes:
+    return found[0] if found[2] is None else rb"\\" + found[2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -10,20 +11,37 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ci.config.context import settings_from_context
 from ci.config.flags import Json
 from ci.core.errors import UsageError
-from ci.webhooks.file import DEFAULT_FILE, chosen, read_webhooks
-from ci.webhooks.flags import File, Names, Prune, extra
-from ci.webhooks.poll_cli import poll
+from ci.core.extras import wanted
+from ci.core.text import escaped
+from ci.webhooks.model import DEFAULT_FILE, chosen, read_webhooks
 from test_selection.files import document_text
 
 if TYPE_CHECKING:
     from ci.webhooks.model import Repository
+    from ci.webhooks.polling import Passed, Polling
     from ci.webhooks.setting_up import Compared, SetUp
 
 app = typer.Typer(
     help="Webhooks of a list of repositories, and polling where none can reach Jenkins.", no_args_is_help=True
 )
+
+STATE = "polls.json"
+# One call to GitHub waits no longer for a limit: the next pass comes anyway.
+PATIENCE_S = 20.0
+File = Annotated[Path, typer.Argument(help="The file of webhooks.")]
+Names = Annotated[
+    list[str] | None, typer.Option("--only", help="Only this repository; may stand several times.")
+]
+Prune = Annotated[
+    bool,
+    typer.Option(
+        "--prune",
+        help="Delete duplicates, and hooks with a URL of `hooks` that the repository is not to have.",
+    ),
+]
 
 
 @app.command()
@@ -113,8 +131,8 @@ def _task(
         raise UsageError(
             "no repository of it has `hooks`", where=file, remedy="give one `hooks`, or [] for none"
         )
-    with extra():
-        from ci.webhooks.hubs import Hubs  # noqa: PLC0415  # as above
+    with wanted("webhooks want", extra="github"):
+        from ci.webhooks.hub import Hubs  # noqa: PLC0415  # as above
         from ci.webhooks.setting_up import SetUp  # noqa: PLC0415
 
     task = SetUp(
@@ -135,4 +153,78 @@ def _print(lines: Callable[[Compared], Iterator[str]], compared: Iterable[Compar
             typer.echo(line)
 
 
-app.command()(poll)
+@app.command()
+def poll(  # noqa: PLR0917  # typer makes options of them
+    ctx: typer.Context,
+    file: File = DEFAULT_FILE,
+    only: Names = None,
+    state: Annotated[
+        Path | None, typer.Option("--state", help="What is known of the last pass; default: below `state`.")
+    ] = None,
+    every: Annotated[
+        float | None,
+        typer.Option("--every", min=1, max=86_400, help="Seconds between passes; default: one pass."),
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Start what a first pass finds, instead of noting it.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be started, and note nothing.")
+    ] = False,
+) -> None:
+    """Start Jenkins once for each new head; ends with 3 where some are kept for the next pass.
+
+    Example: spyre-ci webhooks poll --dry-run
+    """
+    with wanted("webhooks want", extra="github"):
+        from ci.webhooks.poll_state import StateFile, working_alone  # noqa: PLC0415  # with PyGithub
+        from ci.webhooks.polling import one_pass, repeat  # noqa: PLC0415
+
+    polling = _polling(file, only, everything=everything, dry_run=dry_run)
+    path = state or settings_from_context(ctx).state_dir / STATE
+    with working_alone(path):
+        if every is None:
+            passed = one_pass(polling, StateFile(path))
+            _tell_pass(passed, None)
+            raise typer.Exit(passed.exit_code)
+        repeat(
+            lambda: one_pass(polling, StateFile(path)),
+            every_s=every,
+            sleep=time.sleep,
+            rng=random.SystemRandom().random,
+            tell=_tell_pass,
+        )
+
+
+def _polling(file: Path, only: list[str] | None, *, everything: bool, dry_run: bool) -> Polling:
+    with wanted("webhooks want", extra="github"):
+        from ci.webhooks.hub import Hubs  # noqa: PLC0415  # with PyGithub
+        from ci.webhooks.polling import Polling  # noqa: PLC0415
+
+    found = read_webhooks(file)
+    polled = tuple(one for one in chosen(found, only or (), file) if one.poll is not None)
+    if not polled:
+        raise UsageError(
+            "nothing of it is polled", where=file, remedy="give a repository `poll`, or name another one"
+        )
+    return Polling(
+        found=found,
+        repositories=polled,
+        environ=os.environ,
+        clock=time.time,
+        say=lambda line: typer.echo(escaped(line)),
+        hubs=lambda: Hubs(found, os.environ, patience_s=PATIENCE_S),
+        everything=everything,
+        dry_run=dry_run,
+    )
+
+
+def _tell_pass(passed: Passed, wait_s: float | None) -> None:
+    """Say what went wrong, and what came of a pass."""
+    for name, error in passed.errors:
+        typer.echo(escaped(f"{name}: FAILED: {error.placed}"), err=True)
+        if error.remedy:
+            typer.echo(escaped(f"  remedy: {error.remedy}"), err=True)
+    waiting = f", {passed.waiting} kept for the next pass" if passed.waiting else ""
+    again = f"; next pass in {wait_s:.0f} s" if wait_s is not None else ""
+    typer.echo(f"{passed.started} started{waiting}{again}")

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ci.core.addresses import host_of
-from ci.webhooks.model import Hook
-from ci.webhooks.urls import identity, target, without_token
+from ci.webhooks.model import Hook, identity, target, without_token
 
 
 class Deed(StrEnum):

@@ -1,4 +1,4 @@
-"""A repository's webhooks at GitHub: read, made, changed, deleted, pinged."""
+"""Webhooks at GitHub: a client for each host that a file names, and a repository's hooks read and changed."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ci.core.github.client import Client, in_repository
-from ci.core.github.errors import GitHubAwayError, GitHubMissingError
+from ci.config.recipient import check_recipient
+from ci.core.errors import SpyreCiError
+from ci.core.github.client import Client, Effects, in_repository
+from ci.core.github.errors import GitHubAwayError, GitHubDeniedError, GitHubMissingError
+from ci.core.secrets import secret
 from ci.webhooks.difference import Change, Deed, Seen
-from ci.webhooks.model import Hook
+from ci.webhooks.model import Hook, Host, Repository, Webhooks
 
 MAX_HOOKS = 1000
 
@@ -169,3 +172,65 @@ def body_of(hook: Hook, secret: str) -> dict[str, Any]:
 def whole(value: Any) -> int | None:
     """A whole number of an answer."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+class Hubs:
+    """Clients by host; whoever reached a host's limit is not asked again.
+
+    Args:
+        found: the file.
+        environ: the environment.
+        effects: time and chance.
+        patience_s: how long one call may wait in all.
+    """
+
+    def __init__(
+        self,
+        found: Webhooks,
+        environ: Mapping[str, str],
+        *,
+        effects: Effects | None = None,
+        patience_s: float = 90,
+        timeout_s: int = 30,
+    ) -> None:
+        self._found, self._environ, self._effects = found, environ, effects
+        self._patience_s, self._timeout_s = patience_s, timeout_s
+        self._clients: dict[Host, Client] = {}
+        self._closed: dict[str, GitHubAwayError] = {}
+
+    def client(self, repository: Repository) -> Client:
+        """The client of a repository's host.
+
+        Raises:
+            SettingsError: there is no token for it, or none is to be sent there.
+            GitHubAwayError: its limit was reached before.
+        """
+        if (closed := self._closed.get(repository.host)) is not None:
+            raise closed
+        host = self._found.host_of(repository)
+        if host not in self._clients:
+            check_recipient(self._environ, host.api, "token")
+            self._clients[host] = Client(
+                api=host.api,
+                token=secret(self._environ, host.token, f"token for {repository.host}"),
+                effects=self._effects,
+                patience_s=self._patience_s,
+                timeout_s=self._timeout_s,
+            )
+        return self._clients[host]
+
+    def told(self, repository: Repository, error: SpyreCiError) -> SpyreCiError:
+        """An error as people are told it; a host whose limit is reached is asked no more.
+
+        More questions would make the limit longer. Of a token that is not taken the variable is named.
+        """
+        if isinstance(error, GitHubAwayError) and error.retry_s is not None:
+            self._closed[repository.host] = error
+        if isinstance(error, GitHubDeniedError):
+            token = self._found.host_of(repository).token
+            return GitHubDeniedError(
+                error.what,
+                remedy=f"give a token of {repository.host} in {token} that is valid and may do this: for "
+                "webhooks an administrator's, to poll one that may read the repository",
+            )
+        return error

@@ -1,19 +1,31 @@
-"""What a file of webhooks may hold; every key says what it means."""
+"""A file of webhooks: what it may hold, read with every mistake named, and when two URLs are the same."""
 
 from __future__ import annotations
 
+import difflib
 import re
+import string
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Annotated, Literal
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit, urlunsplit
 
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, ValidationError, model_validator
 
+from ci.config.explain import explain
 from ci.config.section import REPOSITORY, Section, check_https
+from ci.core.errors import SettingsError
+from test_selection.yaml_lines import Document, load_document
 
 GITHUB = "github.com"
 GITHUB_API = "https://api.github.com"
 GITHUB_TOKEN = "SPYRE_CI_GITHUB_TOKEN"  # noqa: S105  # the variable's name, not a secret
 MAX_REPOSITORIES = 1000
+DEFAULT_FILE = Path("jenkins/webhooks.yaml")
+SEE = "docs/pipelines.md says what a file of webhooks may hold"
+_PORTS = {"http": 80, "https": 443}
+# What a URL may say with or without an escape, to the same effect (RFC 3986, 6.2.2).
+_UNRESERVED = string.ascii_letters + string.digits + "-._~"
 
 
 def _checked_https(address: str) -> str:
@@ -175,3 +187,144 @@ class Webhooks(Section):
     def hooks_of(self, repository: Repository) -> tuple[Hook, ...]:
         """The hooks of one of `repositories`."""
         return tuple(self.hooks[name] for name in repository.hooks or ())
+
+
+def read_webhooks(path: Path) -> Webhooks:
+    """The content of a file.
+
+    Raises:
+        MissingInputError: there is no such file.
+        SettingsError: a key or value that cannot be taken, a name nobody has, a repository that stands twice.
+    """
+    document = load_document(path)
+    try:
+        found = Webhooks.model_validate(document.content)
+    except ValidationError as error:
+        raise explain(error, document, Webhooks, see=SEE) from None
+    _check_targets(found, document)
+    seen: dict[tuple[str, str], int] = {}
+    for index, one in enumerate(found.repositories):
+        _check_names(found, one, index, document)
+        # GitHub takes owner and name in any case for the same.
+        key = (one.host, one.repository.lower())
+        if key in seen:
+            raise _error(
+                document,
+                ["repositories", index, "repository"],
+                f"{one.name!r} stands twice",
+                f"put both into the one on line {document.line(['repositories', seen[key]])}",
+            )
+        seen[key] = index
+    return found
+
+
+def chosen(found: Webhooks, names: Sequence[str], where: Path) -> tuple[Repository, ...]:
+    """The repositories that a command names, all where it names none.
+
+    Raises:
+        SettingsError: one of them is not in the file.
+    """
+    known = {one.name: one for one in found.repositories}
+    for name in names:
+        if name not in known:
+            raise SettingsError(
+                f"there is no repository {name!r}{_guess(name, known)}",
+                where=where,
+                remedy=f"known: {', '.join(known) or 'none'}",
+            )
+    return tuple(one for one in found.repositories if not names or one.name in names)
+
+
+def _check_targets(found: Webhooks, document: Document) -> None:
+    """Refuse two hooks that GitHub could not keep apart, and one that is also to be kept."""
+    seen: dict[str, str] = {}
+    kept = {target(url) for url in found.keep}
+    for name, hook in found.hooks.items():
+        place = ["hooks", name, "url"]
+        if (other := seen.get(target(hook.url))) is not None:
+            raise _error(document, place, f"{name} has the URL of {other}", "give both events to one hook")
+        if target(hook.url) in kept:
+            raise _error(document, place, f"{name} is also somebody else's", "take it out of `keep`")
+        seen[target(hook.url)] = name
+
+
+def _check_names(found: Webhooks, one: Repository, index: int, document: Document) -> None:
+    place: list[str | int] = ["repositories", index]
+    if one.host != GITHUB and one.host not in found.hosts:
+        raise _unknown(document, [*place, "host"], "host", one.host, [GITHUB, *found.hosts])
+    for number, hook in enumerate(one.hooks or ()):
+        if hook not in found.hooks:
+            raise _unknown(document, [*place, "hooks", number], "hook", hook, found.hooks)
+        if hook in (one.hooks or ())[:number]:
+            raise _error(
+                document, [*place, "hooks", number], f"the hook {hook!r} stands twice", "keep one of them"
+            )
+    if one.poll is not None and found.jenkins is None:
+        raise _error(
+            document,
+            [*place, "poll"],
+            "there is no Jenkins to start anything of it",
+            "give jenkins.url",
+        )
+
+
+def _unknown(
+    document: Document, place: Sequence[str | int], what: str, name: str, known: Iterable[str]
+) -> SettingsError:
+    known = list(known)
+    return _error(
+        document, place, f"there is no {what} {name!r}{_guess(name, known)}", f"known: {', '.join(known)}"
+    )
+
+
+def _guess(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f", did you mean {close[0]!r}?" if close else ""
+
+
+def _error(document: Document, place: Sequence[str | int], what: str, remedy: str) -> SettingsError:
+    key = ".".join(map(str, place))
+    return SettingsError(f"{key}: {what}", where=document.place(place), remedy=remedy)
+
+
+def identity(url: str) -> str:
+    """What two spellings of a URL have in common: host in small letters, no default port, no last slash.
+
+    Nobody's name and password, no escape that is not needed. A URL that nobody can read is its own identity.
+    """
+    try:
+        parts = urlsplit(url.strip())
+        host, port = (parts.hostname or "").lower(), parts.port
+    except ValueError:
+        return url
+    scheme = parts.scheme.lower()
+    netloc = host if port in {None, _PORTS.get(scheme)} else f"{host}:{port}"
+    path, query = (re.sub("%[0-9A-Fa-f]{2}", _unescaped, one) for one in (parts.path, parts.query))
+    return urlunsplit((scheme, netloc, path.rstrip("/"), query, ""))
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    sign = chr(int(match[0][1:], 16))
+    return sign if sign in _UNRESERVED else match[0].upper()
+
+
+def with_token(hook: Hook, token: str) -> Hook:
+    """A hook with a token in its URL, by which Jenkins finds a job; GitHub can send it no other way."""
+    return hook.model_copy(update={"url": f"{hook.url}?token={quote(token, safe='')}"})
+
+
+def without_token(url: str) -> tuple[str, str]:
+    """A URL without its token, and the token; empty where it has none."""
+    where, _, query = url.partition("?")
+    parts = [one for one in query.split("&") if one]
+    rest = "&".join(one for one in parts if not one.startswith("token="))
+    token = "&".join(one for one in parts if one.startswith("token="))
+    return f"{where}?{rest}" if rest else where, token
+
+
+def target(url: str) -> str:
+    """What a hook is known by: its URL however that is spelled and whatever its token is.
+
+    A token that was renewed leaves no second hook behind.
+    """
+    return without_token(identity(url))[0]

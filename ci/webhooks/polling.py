@@ -1,22 +1,46 @@
-"""One pass of the poller: ask GitHub for heads, start Jenkins for those that are new, note what was taken."""
+"""The poller: ask GitHub for heads, start Jenkins for those that are new, note what was taken.
+
+What did not change costs nothing of GitHub's rate limit.
+"""
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from typing import Any
 
 from ci.core import interrupts
 from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_USAGE, SpyreCiError
+from ci.core.github.answers import content_of
+from ci.core.github.client import PER_PAGE, Client, in_repository
 from ci.core.github.errors import GitHubAwayError
 from ci.jenkins.errors import JenkinsAwayError, JenkinsDeniedError
-from ci.webhooks.asking import heads_of
-from ci.webhooks.heads import BRANCHES, PULL_REQUESTS, Decision, Head, Note, decide, kept
-from ci.webhooks.hubs import Hubs
-from ci.webhooks.model import Branches, PullRequests, Repository, Webhooks
-from ci.webhooks.poll_state import RepositoryState, StateFile
+from ci.webhooks.heads import (
+    BRANCHES,
+    PULL_REQUESTS,
+    Decision,
+    Head,
+    Note,
+    branch_of,
+    decide,
+    kept,
+    prefixes,
+    pull_request_of,
+)
+from ci.webhooks.hub import Hubs
+from ci.webhooks.model import Branches, Poll, PullRequests, Repository, Webhooks
+from ci.webhooks.poll_state import Page, RepositoryState, StateFile
 from ci.webhooks.starting import Starter
+
+NOT_MODIFIED = 304
+MAX_PAGES = 100
+# A tenth more or less, so that many pollers do not come at the same moment.
+JITTER = 0.1
+LONGEST_S = 3600.0
+MAX_DOUBLINGS = 6
 
 
 @dataclass(slots=True, kw_only=True)
@@ -191,3 +215,130 @@ def _rules(repository: Repository) -> list[tuple[str, PullRequests | Branches]]:
 
 def _who(head: Head) -> str:
     return head.association or "unknown"
+
+
+def heads_of(
+    client: Client, repository: Repository, pages: Mapping[str, Page]
+) -> tuple[dict[str, list[Head]], dict[str, Page]]:
+    """The heads of each kind that is polled, and the pages to keep for the next pass.
+
+    A head that moves from a page to one before it while we read is found in the next pass: the first page
+    has another ETag then.
+
+    Args:
+        client: of its host.
+        repository: polled.
+        pages: of the last pass.
+
+    Raises:
+        GitHubError: not all of them could be asked for.
+    """
+    poll = repository.poll or Poll.model_construct()
+    asking = _Asking(client, pages)
+    found: dict[str, list[Head]] = {}
+    if poll.pull_requests is not None:
+        query: dict[str, str | int] = {"state": "open", "sort": "created", "direction": "asc"}
+        found[PULL_REQUESTS] = asking.all_of(
+            in_repository(repository.repository, "pulls"),
+            query,
+            lambda row: pull_request_of(row, repository.repository),
+        )
+    if poll.branches is not None:
+        found[BRANCHES] = _branches(asking, repository.repository, poll.branches)
+    return found, asking.kept
+
+
+def _branches(asking: _Asking, repository: str, rule: Branches) -> list[Head]:
+    heads: list[Head] = []
+    for begin in prefixes(rule.names):
+        path = in_repository(repository, "git", "matching-refs", "heads", *([begin] if begin else []))
+        heads += asking.all_of(path, {}, branch_of)
+    return heads
+
+
+class _Asking:
+    """Reads lists, with what an earlier pass had of them."""
+
+    def __init__(self, client: Client, pages: Mapping[str, Page]) -> None:
+        self._client, self._pages = client, pages
+        self.kept: dict[str, Page] = {}
+
+    def all_of(
+        self, path: str, query: Mapping[str, str | int], read: Callable[[Mapping[str, Any]], Head]
+    ) -> list[Head]:
+        """Every page of a list."""
+        heads: list[Head] = []
+        for number in range(1, MAX_PAGES + 1):
+            page = self._page(path, {**query, "per_page": PER_PAGE, "page": number}, read)
+            heads += page.heads
+            if not page.more:
+                return heads
+        raise GitHubAwayError(
+            f"the list {path} has more than {MAX_PAGES} pages", remedy="name fewer branches under `poll`"
+        )
+
+    def _page(
+        self, path: str, query: Mapping[str, str | int], read: Callable[[Mapping[str, Any]], Head]
+    ) -> Page:
+        key = f"{path} {json.dumps(query, sort_keys=True)}"
+        before = self._pages.get(key)
+        # A last page that is full says the same when another follows it, so it is asked for anew.
+        same = before is not None and (before.more or len(before.heads) != PER_PAGE)
+        reply = self._client.changed(path, query, etag=before.etag if before is not None and same else "")
+        if reply.status == NOT_MODIFIED and before is not None:
+            self.kept[key] = before
+            return before
+        rows = content_of(reply, what=f"GET {path}")
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise GitHubAwayError(
+                f"the answer to GET {path} is no list", remedy="check the address of the API: `hosts.….api`"
+            )
+        page = Page(
+            etag=reply.headers.get("etag", ""), more=reply.has_next, heads=tuple(read(row) for row in rows)
+        )
+        self.kept[key] = page
+        return page
+
+
+def pause_s(every_s: float, passed: Passed, *, failures: int, chance: float) -> float:
+    """Seconds until the next pass.
+
+    Args:
+        every_s: what was asked for.
+        passed: what came of the last pass.
+        failures: passes in a row at which somebody was away; each doubles the time, up to an hour.
+        chance: a number in [0, 1).
+    """
+    longest = max(LONGEST_S, every_s)
+    wait_s = min(every_s * 2.0 ** min(failures, MAX_DOUBLINGS), longest)
+    # Not before a limit is over; from then on as before.
+    return max(wait_s, passed.retry_s) * (1 + JITTER * (2 * chance - 1)) + JITTER * passed.retry_s
+
+
+def repeat(
+    make: Callable[[], Passed],
+    *,
+    every_s: float,
+    sleep: Callable[[float], object],
+    rng: Callable[[], float],
+    tell: Callable[[Passed, float], None],
+) -> None:
+    """Make passes until an interrupt ends it.
+
+    Args:
+        make: a pass.
+        every_s: seconds from the end of one to the next.
+        sleep: waits so many seconds.
+        rng: a number in [0, 1).
+        tell: is told of each pass, and in how many seconds the next one is.
+
+    Raises:
+        KeyboardInterrupt: always, at some time.
+    """
+    failures = 0
+    while True:
+        passed = make()
+        failures = failures + 1 if passed.away else 0
+        wait_s = pause_s(every_s, passed, failures=failures, chance=rng())
+        tell(passed, wait_s)
+        sleep(wait_s)

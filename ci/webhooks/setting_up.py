@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE, SpyreCiError
+from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE, SettingsError, SpyreCiError
+from ci.core.secrets import secret
 from ci.webhooks.difference import Change, Seen, difference
-from ci.webhooks.hub import Delivery, RepositoryHooks
-from ci.webhooks.hubs import Hubs
-from ci.webhooks.model import Repository, Webhooks
-from ci.webhooks.secrets import hook_secret
-from ci.webhooks.urls import target, with_token
+from ci.webhooks.hub import Delivery, Hubs, RepositoryHooks
+from ci.webhooks.model import Repository, Webhooks, target, with_token
 
 # How long a ping's delivery is waited for: GitHub sends it at once, and tells of it a moment later.
 PING_TRIES = 5
 PING_PAUSE_S = 1.0
+# GitHub signs with whatever it is given; of this length nobody finds it out by trying.
+LEAST_SECRET = 16
 
 
 class NotAsWishedError(SpyreCiError):
@@ -205,3 +205,20 @@ def exit_code(compared: Iterable[Compared], *, differing: bool = False) -> int:
         codes.add(EXIT_TEST_FAILED)
     order = (EXIT_USAGE, EXIT_INCOMPLETE, EXIT_TEST_FAILED)
     return next((code for code in order if code in codes), EXIT_OK)
+
+
+def hook_secret(environ: Mapping[str, str], name: str) -> str:
+    """The secret of a webhook, or a token that starts jobs.
+
+    Raises:
+        SettingsError: there is none, or one so short that trying finds it out.
+        MissingInputError: the file that was named is not there.
+    """
+    value = secret(environ, name, "secret of the webhook")
+    if len(value) < LEAST_SECRET:
+        raise SettingsError(
+            f"the webhook's secret has fewer than {LEAST_SECRET} characters",
+            where=name,
+            remedy="make a longer one, such as by `openssl rand -hex 32`, and give it to Jenkins as well",
+        )
+    return value

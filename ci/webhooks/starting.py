@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from ci.jenkins.access import connect
-from ci.jenkins.client import KEY, Jenkins
+from ci.jenkins.client import KEY, Jenkins, connect
 from ci.jenkins.errors import JenkinsDeniedError
 from ci.webhooks.heads import Head, Note
 from ci.webhooks.model import Repository, Start, Webhooks

@@ -26,9 +26,9 @@ import httpx
 
 from ci.hud.server.app import create_app
 from ci.hud.server.clickhouse import Clickhouse
-from ci.hud.server.copying import Copier
 from ci.hud.server.database import Database, Row, SqliteDatabase, Value
 from ci.hud.server.queries.compare import KINDS
+from ci.hud.server.replicate import Copier
 from ci.hud.server.serve import embedded
 from ci.hud.server.store import Store
 from tests.hud_seed import Seeded, seed

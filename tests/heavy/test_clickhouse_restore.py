@@ -16,8 +16,8 @@ from ci.hud.cli import app
 from ci.hud.opening import STORE_FILE, open_server
 from ci.hud.server.backup import back_up, restore
 from ci.hud.server.clickhouse import Clickhouse
-from ci.hud.server.copying import Copier
 from ci.hud.server.database import StoreUnavailableError
+from ci.hud.server.replicate import Copier
 from ci.hud.server.serve import embedded
 
 pytestmark = pytest.mark.nightly

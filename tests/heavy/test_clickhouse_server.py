@@ -15,10 +15,10 @@ from ci.core.errors import CommandError, SettingsError
 from ci.hud.identity import job_number
 from ci.hud.opening import open_kept, open_server
 from ci.hud.server.clickhouse import Clickhouse
-from ci.hud.server.copying import Copier
 from ci.hud.server.database import StoreUnavailableError
 from ci.hud.server.keep import DAY_S, prune
 from ci.hud.server.queries.jobs import count_jobs
+from ci.hud.server.replicate import Copier
 from ci.hud.server.serve import embedded
 
 pytestmark = pytest.mark.nightly

@@ -19,8 +19,7 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 from ci.hud.server.allow_list import OnlyRepository
 from ci.hud.server.app import create_app
 from ci.hud.server.database import SqliteDatabase
-from ci.hud.server.gate import Gate
-from ci.hud.server.rate_limit import RateLimit
+from ci.hud.server.gate import Gate, RateLimit
 from ci.hud.server.results import HEADER
 from ci.hud.server.serve import embedded
 from ci.hud.server.store import Store

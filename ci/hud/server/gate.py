@@ -1,24 +1,72 @@
-"""Who may write, for whom and how often: by a token, an OIDC issuer or a signature, never without one."""
+"""Who may write, for whom and how often: by a token, an OIDC issuer or a signature, never without one.
+
+Secrets are read from their files once, at the start. Requests of one repository are counted as the relay
+counts them: refused ones too. In memory, on purpose: one server process takes the requests of a store, a note
+a request in the store would make a refused request cost as much as one that is taken, and after a restart a
+minute is soon over.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import math
+import re
 import secrets
+import threading
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from fastapi import HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 
+from ci.config import Settings
+from ci.core.errors import SettingsError
+from ci.core.secrets import read_secret
 from ci.hud.hmac_auth import SCHEME, check_header, signature_of
-from ci.hud.server.allow_list import HEARD
-from ci.hud.server.issuers import Issuers, TokenRefusedError
-from ci.hud.server.key_set import FAILED_S, KeysUnavailableError
-from ci.hud.server.rate_limit import RateLimit
+from ci.hud.server.allow_list import HEARD, AllowList, OnlyRepository
+from ci.hud.server.issuers import FAILED_S, Issuers, KeysUnavailableError, TokenRefusedError
+
+WINDOW_S = 60.0
+
+
+class RateLimit:
+    """A sliding window of 60 s for each repository.
+
+    Args:
+        limit: requests a window.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(self, limit: int, clock: Callable[[], float]) -> None:
+        self._limit = limit
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._seen: dict[str, deque[float]] = {}
+
+    def wait(self, repository: str) -> int:
+        """Count a request; 0 where it is taken, else whole seconds until one would be.
+
+        Only the last `limit` requests need to be known: one more within the window is too many.
+
+        Args:
+            repository: one of the allow-list, so there are not any number of them.
+        """
+        now = self._clock()
+        with self._lock:
+            seen = self._seen.setdefault(repository, deque(maxlen=self._limit))
+            full = len(seen) == self._limit and now - seen[0] < WINDOW_S
+            seen.append(now)
+            return max(1, math.ceil(seen[0] + WINDOW_S - now)) if full else 0
+
 
 # Of the 40 threads all requests share.
 AT_ONCE = 4
+# What can be tried a thousand times a second for years and is not found.
+SECRET_CHARACTERS = 32
+READ_CHARACTERS = 16
 
 
 class Levels(Protocol):
@@ -198,3 +246,63 @@ def _refused(error: TokenRefusedError) -> HTTPException:
 
 def _challenge(status: int) -> dict[str, str] | None:
     return {"WWW-Authenticate": "Bearer"} if status == 401 else None  # noqa: PLR2004  # HTTP
+
+
+def gate_of(
+    settings: Settings, *, token: str, clock: Callable[[], float], warn: Callable[[str], None], strict: bool
+) -> Gate:
+    """What the server of these settings takes, and from whom.
+
+    Args:
+        settings: of the checkout.
+        token: the server's own write token.
+        clock: seconds since the epoch.
+        warn: takes lines for people.
+        strict: whether it answers as upstream does.
+
+    Raises:
+        SpyreCiError: a file of secrets or the allow-list cannot be used.
+    """
+    hud, repository = settings.model.hud, settings.model.report.repository
+    levels = _levels(settings, repository, warn)
+    gate = Gate(
+        token=token,
+        repository=repository,
+        levels=levels,
+        limit=RateLimit(hud.rate_limit, clock),
+        clock=clock,
+        issuers=Issuers(hud.issuers, clock=clock) if hud.issuers else None,
+        shared={
+            one.name: (_secret(settings, one.secret, f"hud.hmac.{one.name}"), one.repository)
+            for one in hud.hmac
+        },
+        strict=strict,
+        read_token=_secret(settings, hud.read_token, "hud.read_token", READ_CHARACTERS),
+        ingest_token=_secret(settings, hud.ingest_token, "hud.ingest_token"),
+        webhook_secret=_secret(settings, hud.webhook_secret, "hud.webhook_secret"),
+    )
+    if gate.level(repository) is None:
+        warn(
+            f"{settings.resolve(hud.allow_list or Path())}: {repository}, whose results are reported here, "
+            "is not at L2 or above in it, in this letter case: its reports are ignored"
+        )
+    return gate
+
+
+def _levels(settings: Settings, repository: str, warn: Callable[[str], None]) -> Levels:
+    file = settings.model.hud.allow_list
+    return OnlyRepository(repository) if file is None else AllowList(settings.resolve(file), warn=warn)
+
+
+def _secret(settings: Settings, file: Path | None, key: str, least: int = SECRET_CHARACTERS) -> str:
+    if file is None:
+        return ""
+    path = settings.resolve(file)
+    secret = read_secret(path, key).strip()
+    if not re.fullmatch(rf"[\x21-\x7e]{{{least},8192}}", secret):
+        raise SettingsError(
+            f"holds no secret of {least} or more characters without blanks",
+            where=f"{path} ({key})",
+            remedy="make one: python3 -c 'import secrets; print(secrets.token_urlsafe(32))'",
+        )
+    return secret

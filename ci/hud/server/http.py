@@ -118,19 +118,17 @@ class _Answer(JSONResponse):
         return text.encode("utf-8", "replace")
 
 
-def html_answer(page: str, nonce: str, *, status: int = 200, forms: bool = False) -> HTMLResponse:
-    """A page that may load nothing but its own style.
+def html_answer(page: str, nonce: str, *, status: int = 200) -> HTMLResponse:
+    """A page that may load nothing but its own style, and send forms to this server alone.
 
     Args:
         page: the HTML.
         nonce: the one its style element has.
         status: of the answer.
-        forms: whether it may send a form to this server.
     """
-    action = "'self'" if forms else "'none'"
     policy = (
         f"default-src 'none'; style-src 'nonce-{nonce}'; img-src data:; base-uri 'none'; "
-        f"form-action {action}; frame-ancestors 'none'"
+        f"form-action 'self'; frame-ancestors 'none'"
     )
     return HTMLResponse(page, status, headers={**HEADERS, "Content-Security-Policy": policy})
 

@@ -17,8 +17,7 @@ from ci.hud.callback import Callback, Seconds, explain
 from ci.hud.server.document import body_of
 from ci.hud.server.gate import Gate, same_secret
 from ci.hud.server.http import json_answer, parse_json, read_body
-from ci.hud.server.lenient import MissingFieldError, row_of_body
-from ci.hud.server.record import Row, detail_of, row_of
+from ci.hud.server.record import MissingFieldError, Row, detail_of, row_of, row_of_body
 from ci.hud.server.store import Store
 
 RESULTS_PATH = "/api/crcr/results"

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
-from ci.core.errors import BadFileError
+from ci.core.errors import BadFileError, RunInUseError
+from ci.core.locks import take
 from ci.hud.callback import Callback
 from ci.hud.server.database import Database, SqliteDatabase, connect
 from ci.hud.server.record import Row, detail_of, row_of
 from ci.hud.server.schema import MIGRATIONS
 from ci.hud.server.states import CallbackRefusedError, Step, advance, note_dispatch
-from ci.hud.server.using import InUse
 
 __all__ = ["CallbackRefusedError", "Store", "merge"]
 
@@ -195,3 +199,39 @@ def merge(connection: sqlite3.Connection, table: str, row: Row, *, at: float | N
         f"ON CONFLICT (dynamoKey) DO UPDATE SET {updates}",
         values,
     )
+
+
+class InUse:
+    """A hold on a store, until it is closed or the process ends.
+
+    Args:
+        store: the store's file; the hold is on a file beside it, which stays.
+        alone: whether nobody else may have the store open meanwhile.
+
+    Raises:
+        RunInUseError: somebody has it open, or alone.
+    """
+
+    def __init__(self, store: Path, *, alone: bool = False) -> None:
+        path = store.with_name(f".{store.name}.lock")
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with suppress(OSError):  # a file system without locks: nothing to hold
+            if not take(self._file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH):
+                self.close()
+                what = "is open: a server or a run uses it" if alone else "is being restored"
+                remedy = "end `spyre-ci hud serve` and the runs" if alone else "wait until that is done"
+                raise RunInUseError(f"the HUD store {what}", where=store, remedy=remedy)
+
+    def close(self) -> None:
+        """Let go."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -23,7 +23,7 @@ from ci.hud.row_layout import TestRun, TestRunSummary
 from ci.hud.rows import Job, junit_rows
 from ci.hud.server.gate import Vouched
 from ci.hud.server.http import receive
-from ci.hud.server.replays import answered, note_answer
+from ci.hud.server.relay import answered, note_answer
 from ci.hud.server.store import Store
 from ci.hud.server.uploads import Incoming, Receipt, UploadKind, UploadRefusedError, Uploads
 

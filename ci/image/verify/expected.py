@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ci.core.findings import Finding, judged
 from ci.image.containerfile import labels_of
 from ci.image.resolved import ResolvedStack
 from ci.image.roles import roles_in
@@ -23,6 +24,7 @@ NEEDED = (
     "org.opencontainers.image.title",
 )
 _COMMIT = re.compile(r"[0-9a-f]{40}")
+MOST_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,3 +82,28 @@ def is_version(expected: str, version: str) -> bool:
         version: such as 2.13.0+cpu.
     """
     return expected in {"", version, version.partition("+")[0]}
+
+
+def check_labels(labels: Mapping[str, str], expected: Expected) -> Finding:
+    """Each label is there with its value, however many more there are.
+
+    Args:
+        labels: the image's.
+        expected: what it is held to.
+    """
+    missing = sorted({*expected.needed, *expected.labels} - set(labels))
+    other = sorted(
+        name for name, value in expected.labels.items() if name in labels and labels[name] != value
+    )
+    wrong = [f"{name} is missing" for name in missing]
+    wrong += [f"{name} is {labels[name] or 'empty'}, not {expected.labels[name]}" for name in other]
+    more = f"; and {len(wrong) - MOST_SHOWN} more" if len(wrong) > MOST_SHOWN else ""
+    right = (
+        f"all {len(expected.labels)} as resolved" if expected.labels else f"{len(labels)}, none is missing"
+    )
+    return judged(
+        "labels",
+        "; ".join(wrong[:MOST_SHOWN]) + more if wrong else right,
+        holds=not wrong,
+        remedy="build it with `spyre-ci image build`, from the stack and the refs it is compared with",
+    )

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,11 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 
 from ci.config import Settings, load_settings
 from ci.hud.deliver import Delivery, Reporter, begin, deliver, flush_run, give_up
 from ci.hud.flush import Effects
 from ci.hud.payload import RunIdentity, check_run_of, nightly_completed
+from ci.hud.server.allow_list import OnlyRepository
+from ci.hud.server.gate import Gate, RateLimit
 from ci.hud.server.store import Store
 from test_selection.files import write_json
 
@@ -39,7 +45,66 @@ IDENTITY = {
     "started_at": "2026-08-01T02:00:00+00:00",
     "completed_at": "2026-08-01T02:03:05+00:00",
 }
+SERVE = """
+import sys
+from pathlib import Path
+from ci.config import load_settings
+from ci.hud.cli import app
+app(sys.argv[2:], obj=load_settings(path=None, environ={}, flags={}, cwd=Path(sys.argv[1])))
+"""
+# Every page that stands for itself.
+PAGES = (
+    "/",
+    "/runs",
+    "/grid",
+    "/tests",
+    "/test?id=x",
+    "/durations",
+    "/cards",
+    "/rollout",
+    "/metrics",
+    "/compare",
+)
 CHECK_RUN = check_run_of(RunIdentity.model_validate(IDENTITY))
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def post_report(url: str, content: dict[str, Any], token: str) -> requests.Response:
+    return requests.post(f"{url}/github/callback", json=content, headers=bearer(token), timeout=60)
+
+
+@contextmanager
+def serve_process(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """`spyre-ci hud serve` on a free port, with the settings of a folder; killed at the end."""
+    process = subprocess.Popen(
+        [sys.executable, "-u", "-c", SERVE, str(folder), "serve", "--port", "0", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        found = re.match(r"HUD on (http://\S+)/ \(Ctrl-C ends it\)", process.stdout.readline())
+        assert found is not None
+        yield process, found[1]
+    finally:
+        process.kill()
+        process.communicate(timeout=30)
+
+
+def quick_gate(token: str, repository: str, now: float, *, ingest_token: str = "") -> Gate:
+    """What lets through as many requests as come."""
+    return Gate(
+        token=token,
+        repository=repository,
+        levels=OnlyRepository(repository),
+        limit=RateLimit(100_000, lambda: now),
+        clock=lambda: now,
+        ingest_token=ingest_token,
+    )
 
 
 def nightly_report() -> dict[str, Any]:

@@ -15,13 +15,12 @@ import pytest
 import requests
 
 from ci.hud.identity import job_number
-from ci.hud.server.allow_list import OnlyRepository
 from ci.hud.server.app import create_app
-from ci.hud.server.gate import Gate
 from ci.hud.server.keep import DAY_S
-from ci.hud.server.rate_limit import RateLimit
 from ci.hud.server.serve import embedded
 from ci.hud.server.store import Store
+
+from .conftest import post_report, quick_gate
 
 TOKEN = "s3cret-token"
 AUTH = {"Authorization": f"Bearer {TOKEN}"}
@@ -34,13 +33,7 @@ NOW = 1_785_000_000.0
 
 @pytest.fixture
 def url(store: Store) -> Iterator[str]:
-    gate = Gate(
-        token=TOKEN,
-        repository=REPOSITORY,
-        levels=OnlyRepository(REPOSITORY),
-        limit=RateLimit(100_000, lambda: NOW),
-        clock=lambda: NOW,
-    )
+    gate = quick_gate(TOKEN, REPOSITORY, NOW)
     with embedded(create_app(store, token=TOKEN, repository=REPOSITORY, clock=gate.clock, gate=gate)) as base:
         yield base
 
@@ -108,9 +101,7 @@ def adds_up(store: Store) -> int:
 def test_of_files_of_a_name_sent_at_once_one_stays(
     url: str, store: Store, payload: dict[str, Any], kind: str, names: int
 ) -> None:
-    posted = requests.post(
-        f"{url}/github/callback", json=report(payload, RUN_ID), headers=AUTH, timeout=TIMEOUT
-    )
+    posted = post_report(url, report(payload, RUN_ID), TOKEN)
     assert posted.status_code == 200
     wanted = [(f"{number % names}.xml", f"C{number}") for number in range(9)]
     bodies = [content(kind, RUN_ID, marked, TESTS) for _, marked in wanted]
@@ -144,7 +135,7 @@ def test_of_files_of_a_name_sent_at_once_one_stays(
 def test_the_same_file_sent_by_many_at_once_is_there_once(
     url: str, store: Store, payload: dict[str, Any]
 ) -> None:
-    requests.post(f"{url}/github/callback", json=report(payload, RUN_ID), headers=AUTH, timeout=TIMEOUT)
+    post_report(url, report(payload, RUN_ID), TOKEN)
     body = content("junit", RUN_ID, "C", TESTS)
     answers = at_once([lambda: send(url, "junit", "a.xml", body)] * 8)
     assert {answer.status_code for answer in answers} <= {200, 409}
@@ -154,7 +145,7 @@ def test_the_same_file_sent_by_many_at_once_is_there_once(
 
 
 def test_of_summaries_sent_at_once_one_counts(url: str, store: Store, payload: dict[str, Any]) -> None:
-    requests.post(f"{url}/github/callback", json=report(payload, RUN_ID), headers=AUTH, timeout=TIMEOUT)
+    post_report(url, report(payload, RUN_ID), TOKEN)
     bodies = [content("test_run_summary", RUN_ID, "C", number) for number in range(1, 9)]
     answers = at_once([partial(send, url, "test_run_summary", "s", body) for body in bodies])
     assert {answer.status_code for answer in answers} <= {200, 409}
@@ -166,7 +157,7 @@ def test_of_summaries_sent_at_once_one_counts(url: str, store: Store, payload: d
 def test_a_broken_file_among_good_ones_of_its_name_leaves_nothing(
     url: str, store: Store, payload: dict[str, Any]
 ) -> None:
-    requests.post(f"{url}/github/callback", json=report(payload, RUN_ID), headers=AUTH, timeout=TIMEOUT)
+    post_report(url, report(payload, RUN_ID), TOKEN)
     whole = content("junit", RUN_ID, "C", TESTS)
     calls = [
         lambda body=body: send(url, "junit", "a.xml", body)
@@ -203,9 +194,7 @@ def test_what_is_answered_200_while_a_prune_runs_is_there_and_counts_add_up(
     url: str, store: Store, payload: dict[str, Any]
 ) -> None:
     for run_id in OLD:
-        answer = requests.post(
-            f"{url}/github/callback", json=report(payload, run_id), headers=AUTH, timeout=TIMEOUT
-        )
+        answer = post_report(url, report(payload, run_id), TOKEN)
         assert answer.status_code == 200
         assert send(url, "junit", "a.xml", content("junit", run_id, "C", 300), run_id).status_code == 200
     with store.transaction() as connection:
@@ -227,9 +216,7 @@ def test_what_is_answered_200_while_a_prune_runs_is_there_and_counts_add_up(
         chosen = [*list(OLD)[::-3], *NEW]
         taken: list[tuple[int, int]] = []
         for run_id in chosen:
-            posted = requests.post(
-                f"{url}/github/callback", json=report(payload, run_id), headers=AUTH, timeout=TIMEOUT
-            )
+            posted = post_report(url, report(payload, run_id), TOKEN)
             assert posted.status_code == 200, posted.text
             # The very file that is there, or another of its name.
             body = content("junit", run_id, "C", 300 + run_id % 2)

@@ -5,13 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import signal
 import socket
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,16 +26,7 @@ from ci.hud.server.serve import serve
 from ci.hud.server.store import Store
 from test_selection.files import read_json, write_json
 
-from .conftest import IDENTITY
-
-SERVE = """
-import sys
-from pathlib import Path
-from ci.config import load_settings
-from ci.hud.cli import app
-app(sys.argv[2:], obj=load_settings(path=None, environ={}, flags={}, cwd=Path(sys.argv[1])))
-"""
-
+from .conftest import IDENTITY, serve_process
 
 CLIENT_PAYLOAD = {
     "event_type": "pull_request",
@@ -51,26 +38,8 @@ CLIENT_PAYLOAD = {
 }
 
 
-@contextmanager
-def serving(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    process = subprocess.Popen(
-        [sys.executable, "-u", "-c", SERVE, str(folder), "serve", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        found = re.match(r"HUD on (http://\S+)/ \(Ctrl-C ends it\)", process.stdout.readline())
-        assert found is not None
-        yield process, found[1]
-    finally:
-        process.kill()
-        process.communicate(timeout=30)
-
-
 def test_serve_says_its_port_answers_and_ends_quietly_at_an_interrupt(tmp_path: Path) -> None:
-    with serving(tmp_path, "--port", "0") as (process, url):
+    with serve_process(tmp_path) as (process, url):
         assert requests.get(f"{url}/healthz", timeout=20).json()["server"] == "spyre-ci-hud"
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)

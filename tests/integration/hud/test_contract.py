@@ -25,13 +25,11 @@ from ci.config.hud_model import Issuer
 from ci.hud.callback import MAX_BYTES
 from ci.hud.server.allow_list import AllowList
 from ci.hud.server.app import create_app
-from ci.hud.server.gate import Gate
-from ci.hud.server.issuers import Issuers
-from ci.hud.server.key_set import KeysUnavailableError
+from ci.hud.server.gate import Gate, RateLimit
+from ci.hud.server.issuers import Issuers, KeysUnavailableError
+from ci.hud.server.keep import SILENT_S, sweep
 from ci.hud.server.queries.jobs import list_jobs
-from ci.hud.server.rate_limit import RateLimit
 from ci.hud.server.store import Store
-from ci.hud.server.sweeper import SILENT_S, sweep
 
 from .conftest import empty
 
@@ -183,6 +181,11 @@ def world(request: pytest.FixtureRequest, worlds: dict[str, World]) -> World:
 
 def only(mode: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("world", [mode], indirect=True)
+
+
+def full(*_: Any, **__: Any) -> None:
+    """A store's step, on a disk without room."""
+    raise sqlite3.OperationalError("database or disk is full")
 
 
 def bent(content: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
@@ -691,9 +694,6 @@ FAULTS = [("advance", 503), ("put", 500)]
 def test_strictly_a_lost_state_is_a_503_and_a_lost_row_a_500(
     world: World, payload: dict[str, Any], monkeypatch: pytest.MonkeyPatch, step: str, expected: int
 ) -> None:
-    def full(*_: Any, **__: Any) -> None:
-        raise sqlite3.OperationalError("database or disk is full")
-
     world.store.dispatch(delivery_id="d-1", repository=REPOSITORY, at=NOW)
     monkeypatch.setattr(world.store, step, full)
     assert world.post(pull_request(payload)).status_code == expected
@@ -706,9 +706,6 @@ def test_strictly_a_lost_state_is_a_503_and_a_lost_row_a_500(
 def test_by_default_a_failing_store_keeps_neither_state_nor_row(
     world: World, payload: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: Any, **__: Any) -> None:
-        raise sqlite3.OperationalError("database or disk is full")
-
     world.store.dispatch(delivery_id="d-1", repository=REPOSITORY, at=NOW)
     monkeypatch.setattr("ci.hud.server.store.merge", full)
     answer = world.post(pull_request(payload))
@@ -855,9 +852,6 @@ def test_a_write_merges_what_it_defines(world: World, payload: dict[str, Any]) -
 def test_a_store_that_fails_under_a_relayed_result_is_a_500(
     world: World, payload: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: Any, **__: Any) -> None:
-        raise sqlite3.OperationalError("database or disk is full")
-
     monkeypatch.setattr(world.store, "put", full)
     answer = world.ingest(relayed(payload))
     assert (answer.status_code, set(answer.json())) == (500, {"error"})

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 import signal
-import subprocess
-import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -23,35 +21,15 @@ from ci.hud.cli import app
 from ci.hud.server.queries.jobs import count_jobs, list_jobs
 from ci.hud.server.store import Store
 
+from .conftest import bearer, post_report, serve_process
+
 CLIENTS = 50
 ENOUGH = 300
 MakeSettings = Callable[..., Settings]
-SERVE = """
-import sys
-from pathlib import Path
-from ci.config import load_settings
-from ci.hud.cli import app
-app(sys.argv[2:], obj=load_settings(path=None, environ={}, flags={}, cwd=Path(sys.argv[1])))
-"""
 
 
-@contextmanager
-def serving(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], str, str]]:
-    (folder / "spyre-ci.yaml").write_text("hud: {rate_limit: 100000}\n")
-    process = subprocess.Popen(
-        [sys.executable, "-u", "-c", SERVE, str(folder), "serve", "--port", "0", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        found = re.match(r"HUD on (http://\S+)/ \(Ctrl-C ends it\)", process.stdout.readline())
-        assert found is not None
-        yield process, found[1], (folder / ".spyre-ci" / "hud-token").read_text().strip()
-    finally:
-        process.kill()
-        process.communicate(timeout=30)
+def own_token(folder: Path) -> str:
+    return (folder / ".spyre-ci" / "hud-token").read_text().strip()
 
 
 class Posting:
@@ -59,7 +37,7 @@ class Posting:
 
     def __init__(self, url: str, token: str, payload: dict[str, Any]) -> None:
         self._url = f"{url}/github/callback"
-        self._headers = {"Authorization": f"Bearer {token}"}
+        self._headers = bearer(token)
         self._payload = payload
         self.taken: list[int] = []
         self.others: list[str] = []
@@ -87,8 +65,9 @@ class Posting:
 def test_a_server_killed_under_fifty_clients_has_what_it_answered(
     tmp_path: Path, payload: dict[str, Any], mode: str
 ) -> None:
-    with serving(tmp_path, mode) as (process, url, token):
-        posting = Posting(url, token, payload)
+    (tmp_path / "spyre-ci.yaml").write_text("hud: {rate_limit: 100000}\n")
+    with serve_process(tmp_path, mode) as (process, url):
+        posting = Posting(url, own_token(tmp_path), payload)
         for thread in posting.threads:
             thread.start()
         assert posting.enough.wait(120)
@@ -143,9 +122,8 @@ def test_backup_and_restore_go_there_and_back(filled: Settings, tmp_path: Path) 
 def test_a_store_is_backed_up_and_not_replaced_while_a_server_runs(
     settings: MakeSettings, tmp_path: Path, payload: dict[str, Any]
 ) -> None:
-    with serving(tmp_path) as (_, url, token):
-        headers = {"Authorization": f"Bearer {token}"}
-        assert requests.post(f"{url}/github/callback", json=payload, headers=headers, timeout=20).ok
+    with serve_process(tmp_path) as (_, url):
+        assert post_report(url, payload, own_token(tmp_path)).ok
         copy = tmp_path / "copy.sqlite"
         assert "1 jobs in" in invoke(settings(), "backup", str(copy)).output
         refused = invoke(settings(), "restore", str(copy))
@@ -162,7 +140,7 @@ def test_verbs_without_a_store_or_backup_say_so(settings: MakeSettings, verb: li
 
 
 def test_serve_prunes_what_is_older_than_it_keeps(filled: Settings, tmp_path: Path) -> None:
-    with serving(tmp_path) as (process, url, _):
+    with serve_process(tmp_path) as (process, url):
         assert process.stdout is not None
         assert process.stdout.readline() == "HUD store: 1 jobs older than 180 days were pruned\n"
         assert requests.get(f"{url}/healthz", timeout=20).json()["runs"] == 0

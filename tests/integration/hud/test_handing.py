@@ -11,8 +11,7 @@ import pytest
 from ci.config import Settings, load_settings
 from ci.core.errors import BadFileError, MissingInputError, SettingsError, UsageError
 from ci.hud.dispatched import Dispatch, keep
-from ci.hud.handed import forward
-from ci.hud.handing import BOX, MAX_INPUT_CHARACTERS, hand_over
+from ci.hud.handing import BOX, MAX_INPUT_CHARACTERS, forward, hand_over
 from ci.hud.outbox import Outbox
 from test_selection.files import read_json, write_json
 

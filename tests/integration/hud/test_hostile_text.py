@@ -15,13 +15,12 @@ import pytest
 import requests
 
 from ci.hud.identity import key_of_test
-from ci.hud.server.allow_list import OnlyRepository
 from ci.hud.server.app import create_app
-from ci.hud.server.gate import Gate
-from ci.hud.server.rate_limit import RateLimit
 from ci.hud.server.results import HEADER
 from ci.hud.server.serve import embedded
 from ci.hud.server.store import Store
+
+from .conftest import post_report, quick_gate
 
 TOKEN = "s3cret-token"
 REPOSITORY = "torch-spyre/torch-spyre"
@@ -93,14 +92,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def serving(path: Path) -> Any:
-    gate = Gate(
-        token=TOKEN,
-        repository=REPOSITORY,
-        levels=OnlyRepository(REPOSITORY),
-        limit=RateLimit(10_000, lambda: NOW),
-        clock=lambda: NOW,
-        ingest_token=TOKEN,
-    )
+    gate = quick_gate(TOKEN, REPOSITORY, NOW, ingest_token=TOKEN)
     store = Store(path)
     return embedded(create_app(store, token=TOKEN, repository=REPOSITORY, clock=gate.clock, gate=gate))
 
@@ -182,7 +174,7 @@ def fill(url: str, text: str, *, first: int = 1) -> None:
     headers = {"Authorization": f"Bearer {TOKEN}"}
     for number in (first, first + 1):
         report = callback(text, number)
-        answer = requests.post(f"{url}/github/callback", json=report, headers=headers, timeout=TIMEOUT)
+        answer = post_report(url, report, TOKEN)
         assert answer.status_code == 200, answer.text
         upload: dict[str, int | str] = {
             "workflow_id": number,

@@ -22,8 +22,10 @@ from ci.hud.server.serve import embedded
 from ci.hud.server.store import Store
 from tests.integration.hud.conftest import IDENTITY
 
+from .conftest import bearer, post_report
+
 REPOSITORY = "torch-spyre/torch-spyre"
-AUTH = {"Authorization": "Bearer t"}
+AUTH = bearer("t")
 NOW = 1_785_931_200.0  # 2026-08-05, noon
 CARDS = ("card0", "card1", "card2")
 BAD = {"failed", "hardware", "not_run"}
@@ -120,7 +122,7 @@ def send(url: str, run: Run) -> None:
     told = nightly_completed(
         identity, run=f"run-{run.day}", verdicts=run.verdicts, exit_code=1, details=run.shares
     )
-    answer = requests.post(f"{url}/github/callback", json=told, headers=AUTH, timeout=20)
+    answer = post_report(url, told, "t")
     assert answer.status_code == 200, answer.text
     where: dict[str, str | int] = {
         "workflow_id": run.number,

@@ -18,6 +18,8 @@ from ci.hud.server.store import Store
 from tests.hud_seed import Seeded, seed
 from tests.hud_seed_plan import FILES, HOSTILE, OTHER, SPYRE
 
+from .conftest import PAGES
+
 BROWSER = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))),
     None,
@@ -162,18 +164,7 @@ def test_every_page_is_whole(look: Page, url: str, tmp_path: Path) -> None:
 
 
 def test_every_page_of_an_empty_store_says_what_to_do(look: Page, empty_url: str) -> None:
-    for path in (
-        "/",
-        "/grid",
-        "/runs",
-        "/tests",
-        "/test?id=x",
-        "/durations",
-        "/cards",
-        "/rollout",
-        "/metrics",
-        "/compare",
-    ):
+    for path in PAGES:
         page = look.context.new_page()
         assert visit(page, empty_url, path) == []
         assert "nox -s pytorch" in page.inner_text("main")

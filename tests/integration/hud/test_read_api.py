@@ -18,6 +18,8 @@ from ci.hud.server.store import Store
 from tests.hud_seed import Seeded, seed
 from tests.hud_seed_plan import HOSTILE, SPYRE
 
+from .conftest import PAGES
+
 END = datetime(2026, 8, 30, 12, tzinfo=UTC)
 TIMEOUT = 60
 NINE = {
@@ -25,18 +27,6 @@ NINE = {
     "backend_dashboard": f"repo={SPYRE}&days=5&per_page=3&offset=1", "nightly_dashboard": f"repo={SPYRE}",
     "pr_results": "pr=140007", "hud_results": "prNums=1&prNums=2", "health_last_prs": "window_minutes=9000",
 }  # fmt: skip
-PAGES = (
-    "/",
-    "/runs",
-    "/grid",
-    "/tests",
-    "/test?id=x",
-    "/durations",
-    "/cards",
-    "/rollout",
-    "/metrics",
-    "/compare",
-)
 # Numbers at and beyond every bound, and text that other layers trip over.
 ODD = (
     "", "0", "-1", "1e9", "9" * 30, str(2**63), str(2**63 - 1), "1.5", "NaN", "%00", "%ff%fe", "%ED%A0%80",

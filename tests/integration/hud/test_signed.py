@@ -20,9 +20,8 @@ from ci.hud.identity import job_number
 from ci.hud.row_upload import rows_wait
 from ci.hud.server.allow_list import OnlyRepository
 from ci.hud.server.app import create_app
-from ci.hud.server.gate import Gate
+from ci.hud.server.gate import Gate, RateLimit
 from ci.hud.server.queries.jobs import count_jobs, list_jobs
-from ci.hud.server.rate_limit import RateLimit
 from ci.hud.server.serve import embedded
 from ci.hud.server.store import Store
 

@@ -31,6 +31,8 @@ from ci.hud.server.queries.jobs import count_jobs, list_jobs
 from ci.hud.server.serve import embedded
 from ci.hud.server.store import Store
 
+from .conftest import bearer, post_report
+
 MakeSettings = Callable[..., Settings]
 REPOSITORY = "torch-spyre/torch-spyre"
 SECRET = "a-secret-of-the-closed-network-0123456789"
@@ -50,10 +52,6 @@ def serving(settings: Settings, said: list[str] | None = None) -> Iterator[tuple
     warn = (said if said is not None else []).append
     with open_server(settings, {}, clock=lambda: NOW, warn=warn) as server, embedded(server.app) as url:
         yield url, server.store, (settings.state_dir / "hud-token").read_text().strip()
-
-
-def bearer(token: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {token}"}
 
 
 def signing(name: str = "lab", text: str = SECRET, at: float = NOW) -> HmacAuth:
@@ -139,7 +137,7 @@ def test_a_dispatched_job_is_taken_and_twice_is_once(
             assert answer.json() == {"ok": True, "repository": REPOSITORY, "new": new}
         begun = {**payload, "event_type": "pull_request", "delivery_id": "d-1"}
         begun["workflow"] = {**payload["workflow"], "status": "in_progress"}
-        answer = requests.post(f"{url}/github/callback", json=begun, headers=bearer(token), timeout=TIMEOUT)
+        answer = post_report(url, begun, token)
         assert answer.json() == {"ok": True, "status": "in_progress"}
 
 
@@ -244,9 +242,8 @@ def test_health_stays_open_and_reading_gives_no_right_to_write(
 ) -> None:
     url, store, token = locked
     assert requests.get(f"{url}/healthz", timeout=TIMEOUT).status_code == 200
-    callback = f"{url}/github/callback"
-    assert requests.post(callback, json=payload, headers=bearer(READ), timeout=TIMEOUT).status_code == 401
-    assert requests.post(callback, json=payload, headers=bearer(token), timeout=TIMEOUT).status_code == 200
+    assert post_report(url, payload, READ).status_code == 401
+    assert post_report(url, payload, token).status_code == 200
     assert count_jobs(store.database) == 1
 
 
@@ -392,9 +389,7 @@ def test_a_jenkins_job_reports_with_a_token_of_its_plugin(
     known = {"url": issuing.url, "kind": "jenkins", "audience": "hud", "repositories": mapped}
     with serving(settings(hud__issuers=[known])) as (url, store, _):
         for _ in range(3):
-            answer = requests.post(
-                f"{url}/github/callback", json=payload, headers=bearer(token), timeout=TIMEOUT
-            )
+            answer = post_report(url, payload, token)
             assert answer.json() == {"ok": True, "status": "completed"}
         assert list_jobs(store.database, limit=1)[0]["downstream_repo"] == REPOSITORY
     assert issuing.asked == ["/oidc/jwks"]
@@ -421,9 +416,7 @@ def test_keys_that_cannot_be_had_are_a_503_and_are_not_asked_for_at_once_again(
     token = issuing.token(repository=REPOSITORY)
     with serving(settings(hud__issuers=[{"url": issuing.url, "audience": "hud"}])) as (url, _, _token):
         for _ in range(3):
-            answer = requests.post(
-                f"{url}/github/callback", json=payload, headers=bearer(token), timeout=TIMEOUT
-            )
+            answer = post_report(url, payload, token)
             assert (answer.status_code, answer.headers["Retry-After"]) == (503, "11")
             assert token not in answer.text
     assert issuing.asked == ["/.well-known/jwks"]
@@ -432,22 +425,18 @@ def test_keys_that_cannot_be_had_are_a_503_and_are_not_asked_for_at_once_again(
 def test_an_issuer_whose_keys_drip_holds_up_nobody_else(
     settings: MakeSettings, faulty: Any, payload: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ci.hud.server.key_set.TOTAL_S", 1.0)
+    monkeypatch.setattr("ci.hud.server.issuers.TOTAL_S", 1.0)
     faulty.otherwise = "drip"
     slow = Issuing()
     slow.url = faulty.url
     token = slow.token(repository=REPOSITORY)
     with serving(settings(hud__issuers=[{"url": slow.url, "audience": "hud"}])) as (url, store, own):
-
-        def post(value: str) -> requests.Response:
-            return requests.post(f"{url}/github/callback", json=payload, headers=bearer(value), timeout=60)
-
         # More than there are threads.
         with ThreadPoolExecutor(60) as pool:
-            waiting = [pool.submit(post, token) for _ in range(60)]
+            waiting = [pool.submit(post_report, url, payload, token) for _ in range(60)]
             while not faulty.requests:
                 time.sleep(0.01)
-            assert post(own).status_code == 200
+            assert post_report(url, payload, own).status_code == 200
             assert not all(one.done() for one in waiting)
             answers = [one.result() for one in waiting]
         assert {answer.status_code for answer in answers} == {503}
@@ -501,7 +490,7 @@ def test_a_request_in_a_request_is_never_taken(
     assert b" 200 " not in said.split(b"\r\n")[0]
     assert b" 500 " not in said.split(b"\r\n")[0]
     assert count_jobs(store.database) == 0
-    answer = requests.post(f"{url}/github/callback", json=payload, headers=bearer(token), timeout=TIMEOUT)
+    answer = post_report(url, payload, token)
     assert answer.status_code == 200
 
 

@@ -16,7 +16,7 @@ from ci.hud.server.app import create_app
 from ci.hud.server.serve import embedded
 from ci.hud.server.store import Store
 
-from .conftest import CHECK_RUN
+from .conftest import CHECK_RUN, post_report
 
 TOKEN = "s3cret-token"
 AUTH = {"Authorization": f"Bearer {TOKEN}"}
@@ -42,7 +42,7 @@ class TestA(unittest.TestCase):
 @pytest.fixture
 def url(store: Store, payload: dict[str, Any]) -> Iterator[str]:
     with embedded(create_app(store, token=TOKEN, repository=REPOSITORY, clock=lambda: 2000.0)) as base:
-        answer = requests.post(f"{base}/github/callback", json=payload, headers=AUTH, timeout=TIMEOUT)
+        answer = post_report(base, payload, TOKEN)
         assert answer.status_code == 200
         yield base
 

@@ -11,12 +11,11 @@ import pytest
 
 from ci.image.build import BuildStepError, Built, Order, build
 from ci.image.containerfile import render
-from ci.image.identity import identity_of
 from ci.image.pantry import settings_of
 from ci.image.registry import digest_of
 from ci.image.repositories import put_files
 from ci.image.resolve import Resolver
-from ci.image.resolved import ResolvedStack
+from ci.image.resolved import ResolvedStack, identity_of
 from ci.image.stack import read_stack
 
 from .conftest import World

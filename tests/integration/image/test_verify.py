@@ -19,7 +19,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 from ci.core.findings import Finding
 from ci.image.registry import find_digest
 from ci.image.shell import Caller, find_client, shell_command
-from ci.image.verify import inventory, starts
+from ci.image.verify import inventory, roles
 from ci.image.verify.expected import Expected, of_labels, of_stack
 from ci.image.verify.gate import Gate
 from ci.image.verify.inventory import Inventory
@@ -132,13 +132,13 @@ def contents(check: Callable[[Inventory], Finding]) -> Callable[[Subject, Expect
 
 
 ALONE: dict[str, Callable[[Subject, Expected], Finding]] = {
-    "user": starts.check_user,
-    "read-only root": lambda subject, _: starts.check_read_only(subject),
-    "torch": starts.check_torch,
-    "signals": lambda subject, _: starts.check_signals(subject),
-    "exit code": lambda subject, _: starts.check_exit_code(subject),
-    "role shell": lambda subject, _: starts.check_shell(subject),
-    "arbitrary user": lambda subject, _: starts.check_arbitrary_user(subject),
+    "user": roles.check_user,
+    "read-only root": lambda subject, _: roles.check_read_only(subject),
+    "torch": roles.check_torch,
+    "signals": lambda subject, _: roles.check_signals(subject),
+    "exit code": lambda subject, _: roles.check_exit_code(subject),
+    "role shell": lambda subject, _: roles.check_shell(subject),
+    "arbitrary user": lambda subject, _: roles.check_arbitrary_user(subject),
     "setuid": contents(inventory.check_powerful),
     "writable by all": contents(inventory.check_writable),
 }

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ci.pipeline import commenting
-from ci.pipeline.commenting import find
+from ci.pipeline import gather
+from ci.pipeline.gather import find
 from tests.github_api import GitHubApi, artifact, pull, workflow_run
 from tests.pipeline_runs import report_folder, zipped
 from tests.unit.compare.making import add_catalog
@@ -362,7 +362,7 @@ def test_two_jobs_that_write_at_the_same_moment_leave_one_comment(
         seen.append(True)
         return None if len(seen) == 1 else find(*words)
 
-    monkeypatch.setattr(commenting, "find", blind)
+    monkeypatch.setattr(gather, "find", blind)
     assert spyre("comment") == 0
     (body,) = bodies(api)
     assert "nothing failed" in body

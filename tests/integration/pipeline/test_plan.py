@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ci.cli.app import run
-from ci.pipeline.identity import FILE, tree_of
+from ci.pipeline.plan import FILE, tree_of
 from test_selection.durations import Durations, write_durations
 from test_selection.files import read_json
 from test_selection.plan import read_plan

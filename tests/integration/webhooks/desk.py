@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from ci.cli.app import run
-from ci.jenkins import calls
+from ci.jenkins import client
 from tests.calls import Said
 from tests.github_api import _REPO, NOT_FOUND, Ask, GitHubApi, route
 from tests.jenkins_api import JenkinsApi
@@ -104,7 +104,7 @@ def environment(desk: Desk, jenkins: JenkinsApi | None = None) -> dict[str, str]
         **os.environ,
         "SPYRE_CI_GITHUB_TOKEN": desk.api.token,
         "SPYRE_CI_TRUSTED_HOSTS": " ".join(hosts),
-        "PYTHONPATH": str(Path(calls.__file__).parent.parent.parent),
+        "PYTHONPATH": str(Path(client.__file__).parent.parent.parent),
         "NO_COLOR": "1",
     }
 

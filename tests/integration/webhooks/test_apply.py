@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from ci.webhooks.file import read_webhooks
-from ci.webhooks.hubs import Hubs
+from ci.webhooks.hub import Hubs
+from ci.webhooks.model import read_webhooks
 from ci.webhooks.setting_up import NotAsWishedError, SetUp, apply, compare
 from tests.github_api import GitHubApi, Repository
 from tests.integration.webhooks.desk import HOOK, OLD, URL, Desk, environment

@@ -11,8 +11,8 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from ci.webhooks.file import read_webhooks
-from ci.webhooks.hubs import Hubs
+from ci.webhooks.hub import Hubs
+from ci.webhooks.model import read_webhooks
 from ci.webhooks.poll_state import StateFile
 from ci.webhooks.polling import Passed, Polling, one_pass
 from tests.github_api import GitHubApi, Repository, pull
@@ -405,7 +405,7 @@ def test_a_proxys_page_in_place_of_github_is_told(polled: Desk, jenkins: Jenkins
 
 
 def test_a_list_without_an_end_is_told(polled: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ci.webhooks.asking.MAX_PAGES", 2)
+    monkeypatch.setattr("ci.webhooks.polling.MAX_PAGES", 2)
     polled.api.repositories["o/r"].pulls.update(
         {number: pull(number, sha=f"{number:040x}") for number in range(1, 202)}
     )

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from ci.core.errors import BadFileError
 from ci.hud.row_files import RowWriter, object_name, read_rows, unpacked
 from ci.hud.row_layout import TestRun, TestRunSummary
-from ci.hud.row_verdict import Told
-from ci.hud.row_verdict import told as told_of
 from ci.hud.rows import Job, SummaryRows, file_of_class, invoking_file, is_failed, junit_rows, seconds
+from ci.hud.server.row_values import Told
+from ci.hud.server.row_values import told as told_of
 
 JOB = Job(workflow_id=4242, workflow_run_attempt=2, job_id=77)
 

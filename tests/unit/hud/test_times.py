@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from ci.hud.callback import Callback, parse_time, stored_time
-from ci.hud.server.lenient import row_of_body
 from ci.hud.server.pages.charts import epoch
-from ci.hud.server.pages.words import time_text
+from ci.hud.server.pages.render import time_text
 from ci.hud.server.queries.jobs import list_jobs
+from ci.hud.server.record import row_of_body
 from ci.hud.server.schema import MIGRATIONS
 from ci.hud.server.store import Store
 

@@ -15,8 +15,7 @@ from ci.core.errors import SettingsError, UsageError
 from ci.device import environment
 from ci.image.component_tests import EMULATE, JUNIT_DIR, ComponentTests, Device, chosen_tests, planned_tests
 from ci.image.containerfile import render
-from ci.image.identity import identity_of
-from ci.image.resolved import ResolvedComponent, ResolvedPytorch, ResolvedStack
+from ci.image.resolved import ResolvedComponent, ResolvedPytorch, ResolvedStack, identity_of
 from ci.image.stack import read_stack
 
 STACK = """version: 1

@@ -13,8 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.image.containerfile import quoted, render, run
-from ci.image.identity import identity_of
-from ci.image.resolved import ResolvedComponent, ResolvedFile, ResolvedPytorch, ResolvedStack, by_digest
+from ci.image.resolved import (
+    ResolvedComponent,
+    ResolvedFile,
+    ResolvedPytorch,
+    ResolvedStack,
+    by_digest,
+    identity_of,
+)
 from ci.image.stack import read_stack
 
 DIGEST = "sha256:" + "d" * 64

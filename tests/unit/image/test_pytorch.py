@@ -13,12 +13,10 @@ from hypothesis import strategies as st
 
 from ci.core.errors import BadFileError, CommandError, FileSystemError, MissingInputError, SettingsError
 from ci.image.commit import COMMIT_LABEL, told_commit
-from ci.image.containerfile import URL_LABEL, render, render_wheel, wheel_name
-from ci.image.identity import identity_of
-from ci.image.index import Wanted, Wheel, arguments, environment, platform_tags, refusal, wheel_of
+from ci.image.containerfile import URL_LABEL, install_pytorch, render, render_wheel, wheel_name
 from ci.image.model import NIGHTLY_INDEX, PLATFORMS, Git
-from ci.image.pytorch_steps import install_pytorch
-from ci.image.resolved import ResolvedPytorch, ResolvedStack
+from ci.image.resolve import Wanted, Wheel, arguments, environment, platform_tags, refusal, wheel_of
+from ci.image.resolved import ResolvedPytorch, ResolvedStack, identity_of
 from ci.image.stack import read_stack
 from ci.image.tree import PYTORCH_URL, Origin, put_tree, told_origin
 from ci.runner.checkout import COMMIT_FILE

@@ -13,9 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.core.errors import MissingInputError, SettingsError
-from ci.image.order import CycleError, in_order
-from ci.image.params import environment_of, params_of
-from ci.image.stack import read_stack
+from ci.image.stack import CycleError, environment_of, in_order, params_of, read_stack
 
 TOP = """version: 1
 name: runtime

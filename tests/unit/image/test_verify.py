@@ -21,13 +21,19 @@ from ci.image.container import Ended
 from ci.image.model import Stack
 from ci.image.resolved import ResolvedComponent, ResolvedFile, ResolvedPytorch, ResolvedStack
 from ci.image.verify import inside
-from ci.image.verify.expected import COMMIT_LABEL, NEEDED, Expected, is_version, of_labels, of_stack
-from ci.image.verify.gate import is_tag, split_name
+from ci.image.verify.expected import (
+    COMMIT_LABEL,
+    NEEDED,
+    Expected,
+    check_labels,
+    is_version,
+    of_labels,
+    of_stack,
+)
+from ci.image.verify.gate import MIB, Layer, grown, is_tag, judge_size, split_name, step_of
 from ci.image.verify.inventory import Inventory, check_build_packages, check_powerful, check_writable
-from ci.image.verify.labels import check_labels
 from ci.image.verify.roles import judge_addresses
 from ci.image.verify.sbom import NEVER, Described, check_library, created_at, sbom_of
-from ci.image.verify.size import MIB, Layer, grown, judge_size, step_of
 from ci.image.verify.subject import how, told
 
 DIGEST = "sha256:" + "d" * 64

@@ -2,9 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ci.jenkins.answers import refusal
-from ci.jenkins.calls import Answer
-from ci.jenkins.client import job_path
+from ci.jenkins.client import Answer, job_path, refusal
 from ci.jenkins.errors import JenkinsAwayError, JenkinsDeniedError, JenkinsMissingError, JenkinsRefusedError
 
 

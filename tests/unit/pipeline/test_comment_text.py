@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from msgspec import Raw
 
-from ci.pipeline.comment_part import Part
-from ci.pipeline.comment_text import MAX_BYTES, Comment, Job, marked, marker, render, slug
+from ci.pipeline.comment_text import MAX_BYTES, Comment, Job, Part, marked, marker, render, slug
 from ci.pipeline.told import Row, Told, Uncollected, Who
 from ci.record.verdict import Verdict
 

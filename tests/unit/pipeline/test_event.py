@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.core.errors import BadFileError, MissingInputError
-from ci.pipeline import payload as module
-from ci.pipeline.event import Event, event_of, read_event
+from ci.core.errors import BadFileError, MissingInputError, UsageError
+from ci.pipeline import event
+from ci.pipeline.event import Event, at, event_of, event_payload, number_at, read_event, read_payload, text_at
 
 HEAD, BASE = "a" * 40, "b" * 40
 JSON = st.recursive(
@@ -123,7 +123,7 @@ def test_bytes_that_are_no_text_are_told(tmp_path: Path) -> None:
 
 
 def test_an_event_without_end_is_not_read_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_BYTES", 10)
+    monkeypatch.setattr(event, "MAX_BYTES", 10)
     file = tmp_path / "event.json"
     file.write_text(json.dumps(request()), encoding="utf-8")
     with pytest.raises(BadFileError, match="more than 10 bytes"):
@@ -145,3 +145,46 @@ def test_jenkins_names_the_branch_a_change_is_for() -> None:
 
 def test_without_a_ci_there_is_no_event() -> None:
     assert read_event({}) == Event(name="local")
+
+
+def test_the_event_s_payload_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "event.json"
+    path.write_text('{"a": {"b": 1}}')
+    environ = {"GITHUB_EVENT_NAME": "push", "GITHUB_EVENT_PATH": str(path)}
+    assert event_payload(environ, "pull_request", "push") == {"a": {"b": 1}}
+    with pytest.raises(UsageError, match="the event is 'push', not merge_group or pull_request"):
+        event_payload(environ, "merge_group", "pull_request")
+    with pytest.raises(UsageError, match="there is no event"):
+        event_payload({}, "push")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "null", "{", '{"a": ' + "[" * 200_000])
+def test_a_payload_that_is_no_object_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "event.json"
+    path.write_text(text)
+    with pytest.raises(BadFileError, match="no JSON"):
+        read_payload(path)
+
+
+def test_a_payload_that_is_too_big_or_missing_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(MissingInputError, match="cannot be read"):
+        read_payload(tmp_path / "event.json")
+    monkeypatch.setattr(event, "MAX_BYTES", 3)
+    (tmp_path / "event.json").write_text("{    }")
+    with pytest.raises(BadFileError, match="more than 3 bytes"):
+        read_payload(tmp_path / "event.json")
+
+
+@pytest.mark.parametrize(
+    "content", [None, [], "x", {"a": None}, {"a": []}, {"a": {"b": None}}, {"a": {"b": []}}]
+)
+def test_what_is_of_another_kind_counts_as_not_said(content: Any) -> None:
+    assert text_at(content, "a", "b") == ""
+    assert number_at(content, "a", "b") == 0
+
+
+def test_numbers_are_whole_and_above_nothing() -> None:
+    assert [number_at({"n": one}, "n") for one in (5, 0, -1, True, 1.5, "5")] == [5, 0, 0, 0, 0, 0]
+    assert at({"a": {"b": [1]}}, "a", "b") == [1]

@@ -5,8 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from ci.pipeline.merged import _header
-from ci.pipeline.reuse import Group, Wanted, doubt, doubt_of_parts, group_of, own_doubt, workflow_file
+from ci.pipeline.reuse import (
+    Group,
+    Wanted,
+    _header,
+    doubt,
+    doubt_of_parts,
+    group_of,
+    own_doubt,
+    workflow_file,
+)
 from ci.pipeline.runs import Run
 from ci.report.reused import Reused, read_reused, write_reused
 

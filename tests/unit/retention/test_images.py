@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ci.image.containerfile import WHEEL_DIGITS
-from ci.image.identity import DIGITS, PREFIX
 from ci.image.making import UNTESTED
+from ci.image.resolved import DIGITS, PREFIX
 from ci.report.released import Released
 from ci.retention.images import find_images, is_our_tag
 from ci.retention.things import Found

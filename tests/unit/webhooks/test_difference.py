@@ -11,8 +11,7 @@ from ci.core.addresses import host_of
 from ci.core.github.errors import GitHubAwayError
 from ci.webhooks.difference import Change, Deed, Seen, difference
 from ci.webhooks.hub import body_of, seen_of
-from ci.webhooks.model import Hook
-from ci.webhooks.urls import identity, target, with_token
+from ci.webhooks.model import Hook, identity, target, with_token
 
 URL = "https://j.example.com/h/"
 OURS = frozenset({target(URL)})

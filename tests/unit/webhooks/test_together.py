@@ -8,9 +8,8 @@ from pathlib import Path
 
 from ci.config.recipient import check_recipient
 from ci.jenkins.client import KEY
-from ci.webhooks.file import read_webhooks
 from ci.webhooks.heads import Head
-from ci.webhooks.model import Repository
+from ci.webhooks.model import Repository, read_webhooks
 from ci.webhooks.starting import parameters
 
 JENKINS = Path(__file__).parent.parent.parent.parent / "jenkins"

@@ -1,7 +1,10 @@
-"""The pages over many jobs: the grid, and two runs side by side."""
+"""The pages over many jobs: the summary, the list of runs, the grid, and two runs side by side."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
@@ -11,16 +14,16 @@ from pydantic import BaseModel
 from ci.hud.server.database import Database
 from ci.hud.server.pages import jobs
 from ci.hud.server.pages.one_run import found_job
-from ci.hud.server.pages.render import page
-from ci.hud.server.pages.summary import cell
-from ci.hud.server.pages.words import CONCLUSIONS, RUNNING
-from ci.hud.server.queries.choices import form
+from ci.hud.server.pages.render import CONCLUSIONS, RUNNING, Mark, conclusion_mark, page
+from ci.hud.server.parameters import Clock, Filters, Number, Offset, Text
 from ci.hud.server.queries.compare import KINDS, compare_runs
-from ci.hud.server.queries.grid import grid
-from ci.hud.server.queries.jobs import chosen_jobs, list_jobs
-from ci.hud.server.read_api.parameters import Clock, Filters, Number, Offset, Text
+from ci.hud.server.queries.jobs import Job, chosen_jobs, count_jobs, list_jobs
+from ci.hud.server.queries.window import form
 
 ROWS, CHANGES, CHOICES = 40, 50, 200
+COLUMNS = 60
+RUNS, LANES = 100, 60
+STRIP = 30
 
 
 class GridFilters(Filters):
@@ -43,7 +46,32 @@ class Sides(BaseModel):
 
 
 def add_routes(router: APIRouter, database: Database, clock: Clock) -> None:
-    """Add both pages."""
+    """Add the summary, the list of runs, the grid and the comparison."""
+
+    @router.get("/")
+    def show_summary(filters: Annotated[Filters, Query()]) -> HTMLResponse:
+        window = filters.window(clock())
+        found = back_ends(chosen_jobs(database, window))
+        return page(
+            "summary.html",
+            here="/",
+            form=form(database, window),
+            back_ends=found,
+            strip=STRIP,
+            most=LANES,
+        )
+
+    @router.get("/runs")
+    def show_runs(offset: Offset = 0) -> HTMLResponse:
+        found = list_jobs(database, limit=RUNS, offset=offset)
+        return page(
+            "runs.html",
+            here="/runs",
+            jobs=[jobs.view(job) for job in found],
+            total=count_jobs(database),
+            offset=offset,
+            step=RUNS,
+        )
 
     @router.get("/grid")
     def show_grid(filters: Annotated[GridFilters, Query()]) -> HTMLResponse:
@@ -85,3 +113,166 @@ def add_routes(router: APIRouter, database: Database, clock: Clock) -> None:
             kinds=KINDS,
             step=CHANGES,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A job of a back end, by its workflow and name."""
+
+    repo: str
+    workflow: str
+    job_name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GridRow:
+    """A commit of a pull request (its number, else 0) and its newest job in each column, or None."""
+
+    sha: str
+    pr: int
+    upstream: str
+    newest: str
+    jobs: Sequence[Job | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """A page of the grid; `total` rows there are in all, `hidden` columns are left out."""
+
+    columns: Sequence[Column]
+    rows: Sequence[GridRow]
+    total: int
+    hidden: int
+
+
+def grid(jobs: Sequence[Job], *, limit: int, offset: int = 0) -> Grid:
+    """The grid of jobs, commits with the newest start first.
+
+    Args:
+        jobs: the newest first, superseded attempts left out.
+        limit: rows at most.
+        offset: rows left out before.
+    """
+    by_commit: dict[tuple[int, str], list[Job]] = {}
+    for job in jobs:
+        by_commit.setdefault((job.pr, job.sha), []).append(job)
+    chosen = list(by_commit.items())[offset : offset + limit]
+    columns = sorted(
+        {_column(job) for _, group in chosen for job in group},
+        key=lambda one: (one.repo, one.workflow, one.job_name),
+    )
+    rows = [_row(pr, sha, group, columns[:COLUMNS]) for (pr, sha), group in chosen]
+    return Grid(
+        columns=columns[:COLUMNS], rows=rows, total=len(by_commit), hidden=max(0, len(columns) - COLUMNS)
+    )
+
+
+def _row(pr: int, sha: str, jobs: Sequence[Job], columns: Sequence[Column]) -> GridRow:
+    newest: dict[Column, Job] = {}
+    for job in jobs:
+        newest.setdefault(_column(job), job)
+    return GridRow(
+        sha=sha,
+        pr=pr,
+        upstream=jobs[0].upstream,
+        newest=jobs[0].started_at,
+        jobs=[newest.get(column) for column in columns],
+    )
+
+
+def _column(job: Job) -> Column:
+    return Column(repo=job.repo, workflow=job.workflow, job_name=job.job_name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One job in a strip of jobs."""
+
+    number: int
+    mark: Mark
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lane:
+    """A lane of a back end.
+
+    Attributes:
+        repo: the back end.
+        name: of the lane.
+        latest: its newest job.
+        strip: its newest jobs, the oldest first.
+        successes: of its completed jobs.
+        completed: how many of its jobs have completed.
+        seconds: the median duration of the completed; None where there is none.
+        last_green: when its newest success started; empty where there is none.
+    """
+
+    repo: str
+    name: str
+    latest: Job
+    strip: Sequence[Cell]
+    successes: int
+    completed: int
+    seconds: float | None
+    last_green: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackEnd:
+    """A repository that reports, with its lanes: first those whose newest job is not green."""
+
+    repo: str
+    lanes: Sequence[Lane]
+    jobs: int
+    successes: int
+    completed: int
+    pull_requests: int
+
+
+def back_ends(jobs: Sequence[Job]) -> list[BackEnd]:
+    """The back ends of jobs, those first where something is not green.
+
+    Args:
+        jobs: the newest first, superseded attempts left out.
+    """
+    by_repo: dict[str, dict[str, list[Job]]] = {}
+    for job in jobs:
+        by_repo.setdefault(job.repo, {}).setdefault(job.lane, []).append(job)
+    made = [_back_end(repo, lanes) for repo, lanes in by_repo.items()]
+    return sorted(made, key=lambda one: (all(lane.latest.green for lane in one.lanes), one.repo))
+
+
+def _back_end(repo: str, by_lane: dict[str, list[Job]]) -> BackEnd:
+    lanes = [_lane(repo, name, jobs) for name, jobs in by_lane.items()]
+    return BackEnd(
+        repo=repo,
+        lanes=sorted(lanes, key=lambda lane: (lane.latest.green, lane.name)),
+        jobs=sum(len(jobs) for jobs in by_lane.values()),
+        successes=sum(lane.successes for lane in lanes),
+        completed=sum(lane.completed for lane in lanes),
+        pull_requests=len({job.pr for jobs in by_lane.values() for job in jobs if job.pr}),
+    )
+
+
+def _lane(repo: str, name: str, jobs: Sequence[Job]) -> Lane:
+    completed = [job for job in jobs if job.done]
+    times = [job.duration_s for job in completed if job.completed_at]
+    return Lane(
+        repo=repo,
+        name=name,
+        latest=jobs[0],
+        strip=[cell(job) for job in reversed(jobs[:STRIP])],
+        successes=sum(job.green for job in completed),
+        completed=len(completed),
+        seconds=median(times) if times else None,
+        last_green=next((job.started_at for job in jobs if job.green), ""),
+    )
+
+
+def cell(job: Job) -> Cell:
+    """A job as a cell of a strip."""
+    mark = conclusion_mark(job.status, job.conclusion)
+    name = job.run or f"{job.workflow} / {job.job_name}"
+    counts = f", {job.failed:,} of {job.total:,} tests failed" if job.total else ""
+    return Cell(number=job.id, mark=mark, title=f"{mark.word}: {name[:200]}, {job.started_at[:16]}{counts}")

@@ -9,10 +9,11 @@ from datetime import UTC, datetime
 
 from ci.core.svg import Segment
 from ci.hud.callback import stored_time
-from ci.hud.server.pages.words import VERDICTS
+from ci.hud.server.pages.render import VERDICTS
 
 WIDTH, HEIGHT = 640.0, 200.0
 LEFT, RIGHT, TOP, BOTTOM = 52.0, 8.0, 10.0, 22.0
+SPARK_WIDTH, SPARK_HEIGHT = 300.0, 40.0
 BAR, LEAST = 1000.0, 6.0
 LEAST_AXIS = 1e-6
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
@@ -109,14 +110,14 @@ def time_chart(
     )
 
 
-def spark(values: Sequence[float], *, width: float = 300.0, height: float = 40.0) -> str:
+def spark(values: Sequence[float]) -> str:
     """Values in their order as the points of a line from 0 up; empty where there are fewer than two."""
     if len(values) < 2:  # noqa: PLR2004  # a line has two ends
         return ""
     most = max(values) or 1.0
-    step = width / (len(values) - 1)
+    step = SPARK_WIDTH / (len(values) - 1)
     return " ".join(
-        f"{number * step:.1f},{height - 2 - value / most * (height - 4):.1f}"
+        f"{number * step:.1f},{SPARK_HEIGHT - 2 - value / most * (SPARK_HEIGHT - 4):.1f}"
         for number, value in enumerate(values)
     )
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from ci.core.addresses import without_credentials
 from ci.hud.callback import RunDetails, is_web_url
 from ci.hud.payload import COUNT_OF_VERDICT
-from ci.hud.server.pages.words import SHA_CHARACTERS, conclusion_mark, duration, time_text
+from ci.hud.server.pages.render import SHA_CHARACTERS, conclusion_mark, duration, time_text
 
 BAR_WIDTH = 120
 SECONDS = "%Y-%m-%d %H:%M:%S UTC"

@@ -1,26 +1,32 @@
-"""The pages of one run: what failed and why, and all its tests."""
+"""The pages of one run: what failed and why, how to run it again, and all its tests."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, HTTPException, Query
 from fastapi.responses import HTMLResponse
 
+from ci.core.text import clip
+from ci.hud.callback import UPSTREAM_REPOSITORY, RunDetails
 from ci.hud.server.database import Database
 from ci.hud.server.pages import jobs
-from ci.hud.server.pages.again import command_of
 from ci.hud.server.pages.charts import verdict_bar
-from ci.hud.server.pages.render import page
-from ci.hud.server.pages.words import VERDICTS
+from ci.hud.server.pages.render import VERDICTS, page
+from ci.hud.server.parameters import Clock, JobNumber, Offset, Text, Verdict
 from ci.hud.server.queries.failures import SEEN, cards_of_run, problems_of_run
 from ci.hud.server.queries.jobs import attempts, job_before, one_job
 from ci.hud.server.queries.tests_of_run import files_of_run, run_tests
-from ci.hud.server.read_api.parameters import Clock, JobNumber, Offset, Text, Verdict
-from ci.record.reproduce_line import attempt_of
+from ci.record.reproduce_line import Origin, attempt_of, ref_of, reproduce_line
+from test_selection.seeds import MOST
 
 FILES, SLOWEST, ROWS = 20, 15, 100
+_SHA = re.compile(r"[0-9a-f]{40}")
+_NAME = re.compile(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+")
+_DEVICE = re.compile(r"[a-z][a-z0-9_]{0,30}")
+LONGEST = 4000
 
 
 def add_routes(router: APIRouter, database: Database, _: Clock) -> None:
@@ -88,3 +94,33 @@ def found_job(database: Database, number: int) -> Mapping[str, Any]:
     if job is None:
         raise HTTPException(404, "there is no such run")
     return job
+
+
+def command_of(job: Mapping[str, Any], details: RunDetails, test_id: str, *, attempt: int) -> str:
+    """The command line, quoted for a shell; empty where the job does not say the device it ran on.
+
+    Args:
+        job: a row of the store.
+        details: what the job says of itself.
+        test_id: the canonical id.
+        attempt: which try of the test is meant, from 1.
+    """
+    if not _DEVICE.fullmatch(details.device):
+        return ""
+    sha, source = job["pytorch_head_sha"], None
+    if _SHA.fullmatch(sha):
+        upstream = job["upstream_repo"] if _NAME.fullmatch(job["upstream_repo"]) else UPSTREAM_REPOSITORY
+        source = f"git+https://github.com/{upstream}@{sha}"
+    number = str(job["run_id"])
+    origin = Origin(
+        device=details.device,
+        source=source,
+        seed=details.seed if details.seed is None or details.seed <= MOST else None,
+        ref=ref_of(
+            run=details.run,
+            provider=details.provider,
+            run_id=int(number) if number.isdecimal() else 0,
+            run_attempt=job["run_attempt"],
+        ),
+    )
+    return clip(reproduce_line(test_id, origin, attempt), LONGEST)

@@ -1,43 +1,53 @@
-"""The pages over time: durations, cards, the roll-out and the metrics."""
+"""The pages over time, with their charts: tests, durations, cards, the roll-out and the metrics."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from statistics import median
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, HTTPException, Query
 from fastapi.responses import HTMLResponse
 
+from ci.hud.identity import key_of_test
 from ci.hud.server.database import Database
-from ci.hud.server.pages import trend_charts
-from ci.hud.server.pages.render import page
-from ci.hud.server.queries.by_day import verdicts_by_day
-from ci.hud.server.queries.card_health import card_health
-from ci.hud.server.queries.choices import form
+from ci.hud.server.pages.charts import Chart, Series, epoch, spark, time_chart
+from ci.hud.server.pages.render import page, percent
+from ci.hud.server.parameters import Clock, Filters, Key, Place, Text
+from ci.hud.server.queries.card_health import CardDay, CardHealth, card_health, verdicts_by_day
+from ci.hud.server.queries.history import MOST, RUNS, VERDICTS, history_of_test, worst_tests
 from ci.hud.server.queries.jobs import Job, chosen_jobs, newest_with_rows
-from ci.hud.server.queries.metrics import metrics
-from ci.hud.server.queries.rollout import rollout
+from ci.hud.server.queries.metrics import Metrics, Week, metrics
+from ci.hud.server.queries.rollout import LaneRollout, Share, Step, rollout
 from ci.hud.server.queries.tests_of_run import files_of_run, run_tests
-from ci.hud.server.queries.timing import LaneTimes, lane_times
-from ci.hud.server.read_api.parameters import Clock, Filters
+from ci.hud.server.queries.timing import LaneTimes, lane_times, signal_seconds
+from ci.hud.server.queries.window import DAY_S, Window, form, moment
 
 SLOWEST, LANES, CARDS = 20, 12, 200
+PARTS = (("selected", "k-soft"), ("ran", "k-accent"), ("passed", "k-good"))
+STRIP_DAYS = 90
+# More of them one cannot tell apart.
+MOST_POINTS = 120
+SHOWN = 60
 
 
 def add_routes(router: APIRouter, database: Database, clock: Clock) -> None:
-    """Add the four pages."""
+    """Add the six pages."""
+    _add_test_pages(router, database, clock)
     _add_times(router, database, clock)
 
     @router.get("/cards")
     def show_cards(filters: Annotated[Filters, Query()]) -> HTMLResponse:
         window = filters.window(clock())
         cards = card_health(verdicts_by_day(database, window, cards=True))
-        days = trend_charts.days_of(window)
+        days = days_of(window)
         return page(
             "cards.html",
             here="/cards",
             form=form(database, window),
-            cards=[(one, trend_charts.card_strip(one, days)) for one in cards[:CARDS]],
+            cards=[(one, card_strip(one, days)) for one in cards[:CARDS]],
             total=len(cards),
             days=days,
         )
@@ -50,7 +60,7 @@ def add_routes(router: APIRouter, database: Database, clock: Clock) -> None:
             "rollout.html",
             here="/rollout",
             form=form(database, window),
-            lanes=[(one, trend_charts.rollout_charts(one)) for one in lanes[:LANES]],
+            lanes=[(one, rollout_charts(one)) for one in lanes[:LANES]],
             hidden=max(0, len(lanes) - LANES),
         )
 
@@ -64,8 +74,8 @@ def add_routes(router: APIRouter, database: Database, clock: Clock) -> None:
             here="/metrics",
             form=form(database, window),
             found=found,
-            flaky=trend_charts.flaky_chart(found),
-            passing=trend_charts.pass_chart(found),
+            flaky=flaky_chart(found),
+            passing=pass_chart(found),
         )
 
 
@@ -80,7 +90,7 @@ def _add_times(router: APIRouter, database: Database, clock: Clock) -> None:
             "durations.html",
             here="/durations",
             form=form(database, window),
-            lanes=[(one, trend_charts.times_chart(one)) for one in lanes[:LANES]],
+            lanes=[(one, times_chart(one)) for one in lanes[:LANES]],
             hidden=max(0, len(lanes) - LANES),
             newest=newest,
             files=files_of_run(database, newest, limit=SLOWEST) if newest else [],
@@ -95,3 +105,164 @@ def _longest_first(lanes: Sequence[LaneTimes]) -> list[LaneTimes]:
 
 def _completed(jobs: Sequence[Job]) -> int:
     return sum(job.done for job in jobs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DayBox:
+    """A day of a card: its style, and what it says when pointed at."""
+
+    x: int
+    kind: str
+    height: float
+    title: str
+
+
+def times_chart(lane: LaneTimes) -> Chart | None:
+    """Duration and time-to-signal of a lane's jobs over time; of many jobs the median of each day."""
+    whole = [(epoch(job.started_at), job.duration_s) for job in lane.jobs if job.completed_at]
+    signal = [
+        (epoch(job.started_at), seconds) for job in lane.jobs if (seconds := signal_seconds(job)) is not None
+    ]
+    each = "each job" if len(whole) <= MOST_POINTS else "median of a day"
+    return time_chart(
+        [
+            Series(name=f"duration, {each}", kind="k-accent", points=_daily(whole)),
+            Series(name="time to signal", kind="k-good", points=_daily(signal)),
+        ],
+        label=f"duration and time to signal of {lane.lane} over time",
+        unit="s",
+    )
+
+
+def _daily(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    if len(points) <= MOST_POINTS:
+        return list(points)
+    by_day: dict[float, list[float]] = {}
+    for x, y in points:
+        by_day.setdefault(x // DAY_S, []).append(y)
+    return [(day * DAY_S, median(values)) for day, values in sorted(by_day.items())]
+
+
+def rollout_charts(lane: LaneRollout) -> list[tuple[str, Chart | None]]:
+    """The shares of a lane over time, by count and by seconds."""
+    made = []
+    for words, name in (("by number of tests", "tests"), ("by seconds of tests", "seconds")):
+        series = [
+            Series(name=part, kind=kind, points=_shares(lane.steps, name, part)) for part, kind in PARTS
+        ]
+        label = f"share of the tests in scope that is selected, ran and passed in {lane.lane}, {words}"
+        made.append((words, time_chart(series, label=label, unit="%", top=1.0)))
+    return made
+
+
+def _shares(steps: Iterable[Step], name: str, part: str) -> list[tuple[float, float]]:
+    found: list[tuple[float, float]] = []
+    for step in steps:
+        share: Share | None = getattr(step, name)
+        value = share.of(part) if share is not None else None
+        if value is not None:
+            found.append((epoch(step.started_at), value))
+    return found
+
+
+def flaky_chart(found: Metrics) -> Chart | None:
+    """The flaky share of outcomes by week, beside its limit."""
+    points = [(_at(week), week.flaky / week.ran) for week in found.weeks if week.ran]
+    series = [Series(name="flaky share of outcomes", kind="flaky", points=points)]
+    return time_chart(series, label="flaky share of outcomes by week", unit="%", limit=found.flaky_limit)
+
+
+def pass_chart(found: Metrics) -> Chart | None:
+    """The pass rates of jobs and tests by week."""
+    jobs = [(_at(week), week.successes / week.jobs) for week in found.weeks if week.jobs]
+    tests = [(_at(week), week.good / (week.good + week.bad)) for week in found.weeks if week.good + week.bad]
+    series = [
+        Series(name="jobs that succeeded", kind="k-accent", points=jobs),
+        Series(name="tests that did what was declared", kind="k-good", points=tests),
+    ]
+    return time_chart(series, label="pass rates of jobs and of tests by week", unit="%", top=1.0)
+
+
+def days_of(window: Window) -> list[str]:
+    """The newest days of a window (UTC), at most 90, in order."""
+    last = date.fromisoformat(moment(window.now)[:10])
+    number = min(window.days, STRIP_DAYS)
+    return [(last - timedelta(days=back)).isoformat() for back in reversed(range(number))]
+
+
+def card_strip(card: CardHealth, days: Sequence[str]) -> list[DayBox]:
+    """A card's days as bars: as high as its share of bad tests, at least a line where it was in use."""
+    by_day = {one.day: one for one in card.days}
+    return [_box(place, day, by_day[day]) for place, day in enumerate(days) if day in by_day]
+
+
+def _box(place: int, day: str, one: CardDay) -> DayBox:
+    bad = (one.failed + one.hardware) / one.tests
+    kind = "hardware" if one.hardware else "failed" if one.failed else "passed"
+    told = f"{one.hardware:,} hardware and {one.failed:,} failed of {one.tests:,} tests"
+    return DayBox(
+        x=place,
+        kind=kind,
+        height=round(3 + 27 * min(1.0, bad * 4), 1),
+        title=f"{day}: {told} ({percent(one.failed + one.hardware, one.tests)})",
+    )
+
+
+def _at(week: Week) -> float:
+    return epoch(f"{week.monday}T00:00:00Z")
+
+
+class TestFilters(Filters):
+    """Of one test's history, or of the tests that had one verdict."""
+
+    __test__ = False  # the name is HUD's; pytest shall not take it for a test class
+
+    id: Text = ""
+    place: Place = 0
+    key: Key | None = None
+
+
+class VerdictFilters(Filters):
+    """Of the tests that had one verdict."""
+
+    verdict: Annotated[Literal["flaky", "failed", "hardware", "xpassed"], Query()] = "flaky"
+
+
+def _add_test_pages(router: APIRouter, database: Database, clock: Clock) -> None:
+    @router.get("/tests")
+    def show_tests(filters: Annotated[VerdictFilters, Query()]) -> HTMLResponse:
+        window = filters.window(clock())
+        total, tests = worst_tests(database, window, filters.verdict)
+        return page(
+            "tests.html",
+            here="/tests",
+            form=form(database, window),
+            verdict=filters.verdict,
+            verdicts=VERDICTS,
+            total=total,
+            tests=tests,
+            most=MOST,
+        )
+
+    @router.get("/test")
+    def show_test(filters: Annotated[TestFilters, Query()]) -> HTMLResponse:
+        if not filters.id and filters.key is None:
+            raise HTTPException(422, "id: say which test, by its id or its key")
+        key = filters.key if filters.key is not None else key_of_test(filters.id, filters.place)
+        window = filters.window(clock())
+        history = history_of_test(database, key, window)
+        timed = [one for one in reversed(history.runs) if one.seconds and not one.superseded]
+        return page(
+            "test.html",
+            here="/tests",
+            form=form(database, window),
+            key=key,
+            asked=filters,
+            test=history,
+            name=history.test_id or filters.id or f"key {key}",
+            strip=history.runs[:SHOWN][::-1],
+            most=RUNS,
+            spark=spark([one.seconds for one in timed]),
+            slowest=max((one.seconds for one in timed), default=0.0),
+            timed=len(timed),
+        )

@@ -1,13 +1,15 @@
-"""What is asked about: how many days back, which repository, lane and event; and times as rows have them."""
+"""What is asked about: how many days back, which repository, lane and event, and what there is to choose."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from ci.hud.server.database import Value
+from ci.hud.server.database import Database, Value
 
 DAY_S = 24 * 3600.0
+MOST = 200
+DAYS = (7, 14, 30, 90, 180, 365)
 
 
 def moment(epoch_s: float) -> str:
@@ -60,3 +62,37 @@ CHOSEN = f"""
         AND (:event = '' OR j.event_type = :event)
         AND (:lane = '' OR {LANE} = :lane)
 """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """The filters of a page: what is chosen, and what could be; sorted, at most 200 of each."""
+
+    chosen: Window
+    repos: tuple[str, ...]
+    lanes: tuple[str, ...]
+    events: tuple[str, ...]
+    days: tuple[int, ...]
+
+
+def form(database: Database, window: Window) -> Form:
+    """What could be chosen instead of a window; what is chosen is always among it."""
+    everything = replace(window, repo="", lane="", event="")
+    rows = database.rows(
+        f"""
+        SELECT j.downstream_repo AS o_repo, {LANE} AS o_lane, j.event_type AS o_event
+        {CHOSEN} GROUP BY j.downstream_repo, {LANE}, j.event_type
+        """,  # our names
+        everything.values,
+    )
+    return Form(
+        chosen=window,
+        repos=_sorted({row["o_repo"] for row in rows} | {window.repo}),
+        lanes=_sorted({row["o_lane"] for row in rows if window.repo in {"", row["o_repo"]}} | {window.lane}),
+        events=_sorted({row["o_event"] for row in rows} | {window.event}),
+        days=tuple(sorted({*DAYS, window.days})),
+    )
+
+
+def _sorted(found: set[str]) -> tuple[str, ...]:
+    return tuple(sorted(one for one in found if one)[:MOST])

@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ci.hud.server.database import Database
-from ci.hud.server.queries import by_day, compare, failures, hud_jobs, hud_numbers, one_test, worst_tests
-from ci.hud.server.queries.choices import form
+from ci.hud.server.queries import card_health, compare, failures, history, hud
 from ci.hud.server.queries.jobs import (
     attempts,
     chosen_jobs,
@@ -18,7 +17,7 @@ from ci.hud.server.queries.jobs import (
     newest_with_rows,
 )
 from ci.hud.server.queries.tests_of_run import files_of_run, run_tests
-from ci.hud.server.queries.window import Window
+from ci.hud.server.queries.window import Window, form
 from tests.hud_seed_plan import SPYRE
 
 END = datetime(2026, 8, 30, 12, tzinfo=UTC)
@@ -38,24 +37,22 @@ ASKED: dict[str, Ask] = {
     "compare": lambda database, job: compare.compare_runs(
         database, job, job, kind="fixed", limit=9, offset=0
     ),
-    "history": lambda database, _: one_test.history_of_test(database, 7, EVERYTHING),
+    "history": lambda database, _: history.history_of_test(database, 7, EVERYTHING),
     "seen": lambda database, _: failures.seen(database, {"7", "8"}),
-    "worst": lambda database, _: worst_tests.worst_tests(database, EVERYTHING, "flaky"),
-    "by day": lambda database, _: by_day.verdicts_by_day(database, EVERYTHING, cards=True),
-    "summary": lambda database, _: hud_numbers.summary(database, now=NOW, days=9),
-    "dashboard": lambda database, _: hud_jobs.nightly_dashboard(database, now=NOW, repo=SPYRE, days=9),
-    "nightly summary": lambda database, _: hud_numbers.nightly_summary(database, now=NOW, days=30),
-    "backend summary": lambda database, _: hud_numbers.backend_summary(
-        database, now=NOW, repo=SPYRE, days=30
-    ),
-    "no backend": lambda database, _: hud_numbers.backend_summary(database, now=NOW, repo="no/such", days=30),
-    "success rate": lambda database, _: hud_numbers.success_rate(database, now=NOW, days=30),
-    "health": lambda database, _: hud_numbers.health_last_prs(
+    "worst": lambda database, _: history.worst_tests(database, EVERYTHING, "flaky"),
+    "by day": lambda database, _: card_health.verdicts_by_day(database, EVERYTHING, cards=True),
+    "summary": lambda database, _: hud.summary(database, now=NOW, days=9),
+    "dashboard": lambda database, _: hud.nightly_dashboard(database, now=NOW, repo=SPYRE, days=9),
+    "nightly summary": lambda database, _: hud.nightly_summary(database, now=NOW, days=30),
+    "backend summary": lambda database, _: hud.backend_summary(database, now=NOW, repo=SPYRE, days=30),
+    "no backend": lambda database, _: hud.backend_summary(database, now=NOW, repo="no/such", days=30),
+    "success rate": lambda database, _: hud.success_rate(database, now=NOW, days=30),
+    "health": lambda database, _: hud.health_last_prs(
         database, now=NOW, window_minutes=90_000, stale_after_minutes=9
     ),
-    "by pull request": lambda database, _: hud_jobs.backend_dashboard(
+    "by pull request": lambda database, _: hud.backend_dashboard(
         database, now=NOW, repo=SPYRE, days=30, per_page=9, offset=1
     ),
-    "pull request": lambda database, job: hud_jobs.pr_results(database, pr=job["pr_number"]),
-    "pull requests": lambda database, job: hud_jobs.hud_results(database, numbers=[job["pr_number"], 3]),
+    "pull request": lambda database, job: hud.pr_results(database, pr=job["pr_number"]),
+    "pull requests": lambda database, job: hud.hud_results(database, numbers=[job["pr_number"], 3]),
 }

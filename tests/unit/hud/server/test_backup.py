@@ -10,8 +10,7 @@ from ci.core.errors import BadFileError, MissingInputError, RunInUseError, Usage
 from ci.hud.callback import Callback
 from ci.hud.server.backup import back_up, restore
 from ci.hud.server.queries.jobs import count_jobs
-from ci.hud.server.store import Store
-from ci.hud.server.using import InUse
+from ci.hud.server.store import InUse, Store
 
 
 def store_of(path: Path, payload: dict[str, Any], jobs: int) -> Store:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.hud.server.database import Row, Value
-from ci.hud.server.pages.words import VERDICTS
+from ci.hud.server.pages.render import VERDICTS
 from ci.hud.server.queries import compare as compare_module
 from ci.hud.server.queries.compare import KINDS, Comparison, compare_runs
 from ci.hud.server.queries.marks import middle_of

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ci.hud.server.queries import hud_jobs, hud_numbers
+from ci.hud.server.queries import hud
 from ci.hud.server.store import Store
 
 NOW = datetime(2026, 8, 30, 12, tzinfo=UTC)
@@ -125,13 +125,13 @@ def test_summary(filled: tuple[Store, Rows]) -> None:
     store, rows = filled
     done = [row for row in within(rows, 7) if row["status"] == "completed" and row["pr_number"] > 0]
     wanted = summed(latest(done, "downstream_repo", "pr_number", "job_name"), probes=True)
-    same(hud_numbers.summary(store.database, now=NOW.timestamp(), days=7), wanted)
+    same(hud.summary(store.database, now=NOW.timestamp(), days=7), wanted)
 
 
 def test_nightly_summary(filled: tuple[Store, Rows]) -> None:
     store, rows = filled
     done = [row for row in within(rows, 7) if row["status"] == "completed" and row["event_type"] == "nightly"]
-    same(hud_numbers.nightly_summary(store.database, now=NOW.timestamp(), days=7), summed(done, probes=False))
+    same(hud.nightly_summary(store.database, now=NOW.timestamp(), days=7), summed(done, probes=False))
 
 
 def test_backend_summary(filled: tuple[Store, Rows]) -> None:
@@ -147,7 +147,7 @@ def test_backend_summary(filled: tuple[Store, Rows]) -> None:
 
     total = len(own)
     same(
-        [hud_numbers.backend_summary(store.database, now=NOW.timestamp(), repo="o/a", days=10)],
+        [hud.backend_summary(store.database, now=NOW.timestamp(), repo="o/a", days=10)],
         [{
             "successes": count(own, "success"), "failures": count(own, "failure"),
             "timed_out": count(own, "timed_out"), "total_jobs": total,
@@ -170,7 +170,7 @@ def test_success_rate(filled: tuple[Store, Rows]) -> None:
             "day": day, "repo": repo, "successes": good, "failures": count(own, "failure"),
             "timed_out": count(own, "timed_out"), "total": len(own), "pass_rate": good / len(own),
         })  # fmt: skip
-    same(hud_numbers.success_rate(store.database, now=NOW.timestamp(), days=9), wanted)
+    same(hud.success_rate(store.database, now=NOW.timestamp(), days=9), wanted)
 
 
 def test_health_last_prs(filled: tuple[Store, Rows]) -> None:
@@ -194,7 +194,7 @@ def test_health_last_prs(filled: tuple[Store, Rows]) -> None:
             "total": len(done), "pending": len(waiting), "pass_rate": good / len(done) if done else None,
             "overdue_in_progress": sum(row["started_at"] < stale for row in waiting),
         })  # fmt: skip
-    found = hud_numbers.health_last_prs(
+    found = hud.health_last_prs(
         store.database, now=NOW.timestamp(), window_minutes=5000, stale_after_minutes=900
     )
     wanted.sort(key=lambda one: one["pr_number"])
@@ -212,7 +212,7 @@ def test_backend_dashboard(filled: tuple[Store, Rows], per_page: int, offset: in
     wanted = sorted(
         (row for row in own if row["pr_number"] in page), key=lambda row: row["started_at"], reverse=True
     )
-    found = hud_jobs.backend_dashboard(
+    found = hud.backend_dashboard(
         store.database, now=NOW.timestamp(), repo="o/b", days=8, per_page=per_page, offset=offset
     )
     assert [one.check_run_id for one in found] == [row["check_run_id"] for row in wanted]
@@ -241,7 +241,7 @@ def test_nightly_dashboard(filled: tuple[Store, Rows]) -> None:
         key=lambda row: row["started_at"],
         reverse=True,
     )
-    found = hud_jobs.nightly_dashboard(store.database, now=NOW.timestamp(), repo="o/a", days=3)
+    found = hud.nightly_dashboard(store.database, now=NOW.timestamp(), repo="o/a", days=3)
     assert [one.check_run_id for one in found] == [row["check_run_id"] for row in wanted[:500]]
 
 
@@ -253,7 +253,7 @@ def test_pr_results(filled: tuple[Store, Rows], number: int) -> None:
         sorted(own, key=lambda row: row["dynamoKey"]), key=lambda row: row["started_at"], reverse=True
     )
     wanted.sort(key=lambda row: row["downstream_repo"])
-    found = hud_jobs.pr_results(store.database, pr=number)
+    found = hud.pr_results(store.database, pr=number)
     assert [one.check_run_id for one in found] == [row["check_run_id"] for row in wanted[:100]]
 
 
@@ -269,5 +269,5 @@ def test_hud_results(filled: tuple[Store, Rows], numbers: list[int]) -> None:
     ]
     names = ("pr_number", "downstream_repo", "job_name", "dynamoKey")
     wanted = sorted(own, key=lambda row: tuple(row[name] for name in names))
-    found = hud_jobs.hud_results(store.database, numbers=numbers)
+    found = hud.hud_results(store.database, numbers=numbers)
     assert [one.check_run_id for one in found] == [row["check_run_id"] for row in wanted]

@@ -14,8 +14,15 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 
 from ci.config.hud_model import Issuer
-from ci.hud.server.issuers import Issuers, TokenRefusedError
-from ci.hud.server.key_set import FRESH_S, MAX_KEYS, KeySet, KeysUnavailableError, public_keys
+from ci.hud.server.issuers import (
+    FRESH_S,
+    MAX_KEYS,
+    Issuers,
+    KeySet,
+    KeysUnavailableError,
+    TokenRefusedError,
+    public_keys,
+)
 
 NOW = 1_785_000_000.0
 ISSUER = "https://issuer.example"
@@ -223,7 +230,7 @@ def test_a_key_that_is_known_is_used_while_another_request_asks_for_newer_ones()
 
 
 def test_who_waits_for_keys_that_do_not_come_is_told_to_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ci.hud.server.key_set.TOTAL_S", 0.01)
+    monkeypatch.setattr("ci.hud.server.issuers.TOTAL_S", 0.01)
 
     def fetch(_: str) -> Any:
         with pytest.raises(KeysUnavailableError, match="does not answer"):

@@ -14,13 +14,12 @@ from ci.hud.callback import Callback
 from ci.hud.identity import job_number
 from ci.hud.row_layout import TestRun
 from ci.hud.rows import Job
-from ci.hud.server.chores import Chores
 from ci.hud.server.database import StoreUnavailableError
-from ci.hud.server.keep import DAY_S, Pruned, give_back, prune
+from ci.hud.server.keep import DAY_S, SILENT_S, Pruned, give_back, prune
 from ci.hud.server.queries.jobs import list_jobs
 from ci.hud.server.row_store import SqliteRowStore
+from ci.hud.server.serve import Chores
 from ci.hud.server.store import Store
-from ci.hud.server.sweeper import SILENT_S
 from ci.hud.server.uploads import Incoming, Uploads
 
 REPOSITORY = "o/r"
@@ -249,7 +248,7 @@ def test_a_chore_that_fails_is_said_and_comes_again(
     said: list[str] = []
     work = chores(store, said)
     running(store, payload, NOW)
-    monkeypatch.setattr("ci.hud.server.chores.sweep", locked)
+    monkeypatch.setattr("ci.hud.server.serve.sweep", locked)
     work.tick(NOW + SILENT_S + 1)
     assert said == ["HUD store: sweep failed and is tried again: database is locked"]
     monkeypatch.undo()
@@ -285,7 +284,7 @@ def test_pruning_that_fails_does_not_fail_the_report(store: Store, monkeypatch: 
         raise StoreUnavailableError("ClickHouse: away")
 
     said: list[str] = []
-    monkeypatch.setattr("ci.hud.server.chores.prune", away)
+    monkeypatch.setattr("ci.hud.server.serve.prune", away)
     chores(store, said).prune_daily(NOW)
     with store.transaction() as connection:
         connection.execute("DROP TABLE chore")

@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.hud.server.pages import summary
+from ci.hud.server.pages import boards
+from ci.hud.server.pages.boards import grid
 from ci.hud.server.pages.charts import Series, spark, time_chart, verdict_bar
-from ci.hud.server.pages.words import VERDICTS, address, address_of_test, conclusion_mark, percent
-from ci.hud.server.queries.by_day import DayVerdict
-from ci.hud.server.queries.card_health import card_health
-from ci.hud.server.queries.grid import grid
+from ci.hud.server.pages.render import VERDICTS, address, address_of_test, conclusion_mark, percent
+from ci.hud.server.queries.card_health import DayVerdict, card_health
 from ci.hud.server.queries.metrics import metrics
 from ci.hud.server.queries.rollout import rollout
 from ci.hud.server.queries.timing import lane_times, signal_seconds, spread
@@ -26,7 +25,7 @@ def day(day: str, verdict: str, tests: int, card: str = "") -> DayVerdict:
 
 def test_a_back_end_with_a_lane_that_is_not_green_comes_first() -> None:
     jobs = [made(1, repo="a/a"), made(2, repo="b/b", conclusion="failure"), made(3, repo="b/b", lane="pr")]
-    found = summary.back_ends(jobs)
+    found = boards.back_ends(jobs)
     assert [one.repo for one in found] == ["b/b", "a/a"]
     assert [lane.name for lane in found[0].lanes] == ["nightly-main", "pr"]
     assert (found[0].successes, found[0].completed) == (1, 2)
@@ -34,7 +33,7 @@ def test_a_back_end_with_a_lane_that_is_not_green_comes_first() -> None:
 
 def test_a_lane_shows_its_newest_jobs_the_newest_at_the_right() -> None:
     jobs = [made(number, days=number) for number in range(1, 41)]
-    ((back_end),) = summary.back_ends(jobs)
+    ((back_end),) = boards.back_ends(jobs)
     (lane,) = back_end.lanes
     assert [cell.number for cell in lane.strip] == list(range(30, 0, -1))
     assert (lane.completed, lane.last_green, lane.seconds) == (40, at(1), 3600)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ci.hud.callback import Callback
 from ci.hud.server.pages import jobs as pages
-from ci.hud.server.pages import words
+from ci.hud.server.pages import render
 from ci.hud.server.pages.render import page_text
 from ci.hud.server.queries.jobs import attempts, list_jobs
 from ci.hud.server.store import Store
@@ -154,7 +154,7 @@ def test_what_others_write_as_environment_does_no_harm(
     ],
 )
 def test_durations_read_as_people_say_them(seconds: float, text: str) -> None:
-    assert words.duration(seconds) == text
+    assert render.duration(seconds) == text
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 10**6))

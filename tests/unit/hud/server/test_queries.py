@@ -13,8 +13,7 @@ import pytest
 
 from ci.hud.identity import key_of_test as key_of
 from ci.hud.server.database import Row, SqliteDatabase, Value
-from ci.hud.server.queries import by_day, compare, failures, far, one_test, tests_of_run, worst_tests
-from ci.hud.server.queries.choices import form
+from ci.hud.server.queries import card_health, compare, failures, history, tests_of_run
 from ci.hud.server.queries.jobs import (
     attempts,
     chosen_jobs,
@@ -25,7 +24,7 @@ from ci.hud.server.queries.jobs import (
     one_job,
 )
 from ci.hud.server.queries.tests_of_run import files_of_run, run_tests
-from ci.hud.server.queries.window import Window
+from ci.hud.server.queries.window import Window, form
 from tests.hud_seed import Seeded, seed
 from tests.hud_seed_plan import CARDS, OTHER, SPYRE
 from tests.unit.hud.server.asked import ASKED, END, EVERYTHING, NOW
@@ -78,7 +77,7 @@ def test_verdicts_by_day(database: SqliteDatabase, rows: list[Row], window: Wind
         for row in within(rows, window)
         if row["card"] or not cards
     )
-    found = by_day.verdicts_by_day(database, window, cards=cards)
+    found = card_health.verdicts_by_day(database, window, cards=cards)
     assert {(one.day, one.card, one.verdict): one.tests for one in found} == wanted
 
 
@@ -86,7 +85,7 @@ def test_verdicts_by_day(database: SqliteDatabase, rows: list[Row], window: Wind
 @pytest.mark.parametrize("verdict", ["flaky", "failed"])
 def test_the_worst_tests(database: SqliteDatabase, rows: list[Row], window: Window, verdict: str) -> None:
     wanted = Counter(row["test_id"] for row in within(rows, window) if row["verdict"] == verdict)
-    total, found = worst_tests.worst_tests(database, window, verdict)
+    total, found = history.worst_tests(database, window, verdict)
     assert total == len(wanted)
     assert len(found) == min(total, 50)
     assert {one.test_id: one.runs for one in found}.items() <= wanted.items()
@@ -106,9 +105,9 @@ def test_the_worst_tests(database: SqliteDatabase, rows: list[Row], window: Wind
 
 def test_a_history_ends_at_five_hundred_attempts(monkeypatch: pytest.MonkeyPatch, seeded: Seeded) -> None:
     database, key = SqliteDatabase(seeded.path), key_of(seeded.flaky[0], 0)
-    whole = one_test.history_of_test(database, key, EVERYTHING)
-    monkeypatch.setattr(one_test, "RUNS", 5)
-    found = one_test.history_of_test(database, key, EVERYTHING)
+    whole = history.history_of_test(database, key, EVERYTHING)
+    monkeypatch.setattr(history, "RUNS", 5)
+    found = history.history_of_test(database, key, EVERYTHING)
     assert found.runs == whole.runs[:5]
     assert found.counted == sum(not one.superseded for one in found.runs)
 
@@ -117,7 +116,7 @@ def test_a_history_ends_at_five_hundred_attempts(monkeypatch: pytest.MonkeyPatch
 def test_a_tests_history(database: SqliteDatabase, seeded: Seeded, rows: list[Row], window: Window) -> None:
     name = seeded.flaky[0]
     own = [row for row in within(rows, window) if row["test_id"] == name]
-    found = one_test.history_of_test(database, key_of(name, 0), window)
+    found = history.history_of_test(database, key_of(name, 0), window)
     assert Counter(one.verdict for one in found.runs if not one.superseded) == Counter(
         row["verdict"] for row in own
     )
@@ -127,13 +126,13 @@ def test_a_tests_history(database: SqliteDatabase, seeded: Seeded, rows: list[Ro
 
 
 def test_a_test_that_failed_and_then_passed_in_the_next_attempt_is_flaky() -> None:
-    def run(number: int, verdict: str, **more: Any) -> one_test.TestRun:
+    def run(number: int, verdict: str, **more: Any) -> history.TestRun:
         values: dict[str, Any] = {
             "run_name": "", "repo": "o/r", "lane": "pr", "sha": "s", "attempt": 1, "superseded": False,
             "started_at": "2026-08-01T00:00:00Z", "cause": "", "card": "c", "seconds": 1.0, "tries": 1,
             "message": "", "same_job": str(number),
         }  # fmt: skip
-        return one_test.TestRun(run=number, verdict=verdict, **(values | more))
+        return history.TestRun(run=number, verdict=verdict, **(values | more))
 
     again = {"same_job": "x"}
     runs = [
@@ -141,10 +140,10 @@ def test_a_test_that_failed_and_then_passed_in_the_next_attempt_is_flaky() -> No
         run(2, "failed", superseded=True, **again),
         run(1, "passed"),
     ]
-    found = one_test.summarize("t", 0, "f", runs)
+    found = history.summarize("t", 0, "f", runs)
     assert (found.counted, found.outcomes, found.flaky, found.failed, found.flake_rate) == (2, 2, 1, 0, 0.5)
-    assert one_test.summarize("t", 0, "f", [run(3, "failed"), run(1, "passed")]).flaky == 0
-    assert one_test.summarize("t", 0, "f", [run(3, "skipped")]).flake_rate is None
+    assert history.summarize("t", 0, "f", [run(3, "failed"), run(1, "passed")]).flaky == 0
+    assert history.summarize("t", 0, "f", [run(3, "skipped")]).flake_rate is None
 
 
 def test_a_runs_problems_and_cards(database: SqliteDatabase, rows: list[Row]) -> None:
@@ -320,8 +319,8 @@ def test_pages_far_down_are_those_of_the_plain_way(
     total, whole = run_tests(database, job, limit=10**6, order=order, **chosen)
     assert total == len(whole) > 9
     monkeypatch.setattr(tests_of_run, "FAR", 0)
-    monkeypatch.setattr(far, "_EVERY", every)
-    monkeypatch.setattr(far, "_LEAST_SAMPLE", 5)
+    monkeypatch.setattr(tests_of_run, "_EVERY", every)
+    monkeypatch.setattr(tests_of_run, "_LEAST_SAMPLE", 5)
     for step in (1, 7, 1000):
         found = [
             one
@@ -351,14 +350,14 @@ def test_a_test_that_two_files_of_a_job_tell_of_is_compared_twice_and_is_one_run
     )
     assert found.before == found.both == total["number"] > 0
     for verdict in ("flaky", "failed"):
-        before = worst_tests.worst_tests(database, EVERYTHING, verdict)[1]
+        before = history.worst_tests(database, EVERYTHING, verdict)[1]
         for one in [one for one in before if one.test_id == name]:
             seen = failures.seen(database, {one.test_key})[one.test_key, verdict]
             assert one.runs == seen["number"] <= made.jobs
             assert one.runs == len(
                 {
                     run.run
-                    for run in one_test.history_of_test(database, int(one.test_key), EVERYTHING).runs
+                    for run in history.history_of_test(database, int(one.test_key), EVERYTHING).runs
                     if run.verdict == verdict and not run.superseded
                 }
             )

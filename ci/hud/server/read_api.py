@@ -1,0 +1,352 @@
+"""The routes of the read API, under `/api`: one run, many runs, and HUD's nine queries under HUD's names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Path, Query
+from pydantic import BaseModel, ConfigDict
+from starlette.convertors import StringConvertor, register_url_convertor
+
+from ci.hud.identity import key_of_test
+from ci.hud.server.database import Database
+from ci.hud.server.parameters import (
+    Clock,
+    Days,
+    Filters,
+    JobNumber,
+    Limit,
+    Minutes,
+    Offset,
+    PerPage,
+    Place,
+    Pr,
+    Repo,
+    Text,
+    Verdict,
+    plain_headers,
+)
+from ci.hud.server.queries import hud
+from ci.hud.server.queries.card_health import CardHealth, card_health, verdicts_by_day
+from ci.hud.server.queries.compare import Comparison, compare_runs
+from ci.hud.server.queries.failures import CardVerdicts, Problem, cards_of_run, problems_of_run
+from ci.hud.server.queries.history import TestHistory, WorstTest, history_of_test, worst_tests
+from ci.hud.server.queries.jobs import Job, attempts, chosen_jobs, count_jobs, details, list_jobs, one_job
+from ci.hud.server.queries.metrics import Metrics, metrics
+from ci.hud.server.queries.rollout import LaneRollout, rollout
+from ci.hud.server.queries.tests_of_run import TestRow, run_tests
+from ci.hud.server.queries.timing import Spread, lane_times
+from ci.hud.server.store import Store
+
+NOT_FOUND: dict[int | str, dict[str, Any]] = {404: {"description": "there is no such run"}}
+Order = Annotated[Literal["verdict", "time"], Query(description="problems first, or the slowest first")]
+Kind = Annotated[
+    Literal["new failures", "fixed", "flaky", "slower", "faster", "appeared", "vanished", "still failing"],
+    Query(description="whose changes are given"),
+]
+RunNumber = Annotated[int, Query(ge=1, le=2**63 - 1, description="of a run, as `id` in /api/runs")]
+PrNumbers = Annotated[
+    list[Annotated[int, Query(ge=-(2**53), le=2**53)]],
+    Query(alias="prNums", max_length=500, description="numbers of upstream pull requests"),
+]
+TestId = Annotated[
+    str, Path(min_length=1, max_length=8192, description="canonical id, as `test_id` elsewhere")
+]
+Bad = Annotated[Literal["flaky", "failed", "hardware", "xpassed"], Query()]
+
+
+class RunRow(BaseModel):
+    """A row of `crcr_workflow_job` with HUD's column names; `id`, `job_id` and `superseded` are ours."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: int
+    dynamoKey: str  # noqa: N815  # HUD's name
+    status: str
+    conclusion: str
+    downstream_repo: str
+    repository_full_name: str
+    downstream_repo_level: str
+    upstream_repo: str
+    pr_number: int
+    pytorch_head_sha: str
+    delivery_id: str
+    event_type: str
+    workflow_name: str
+    job_name: str
+    check_run_id: str
+    run_id: str
+    run_attempt: int
+    job_id: int
+    superseded: bool
+    started_at: str
+    completed_at: str
+    duration_seconds: float
+    queue_time: float | None
+    execution_time: float | None
+    total_tests: int
+    passed_tests: int
+    failed_tests: int
+    skipped_tests: int
+    failed_tests_json: str
+    workflow_run_url: str
+    artifact_url: str
+    environment: str
+
+
+class Runs(BaseModel):
+    """A page of runs; `total` are all there are."""
+
+    total: int
+    runs: list[RunRow]
+
+
+class Run(BaseModel):
+    """A run, what it says of itself, and its attempts; no verdicts where only counts were reported."""
+
+    run: RunRow
+    details: Job
+    attempts: list[RunRow]
+    cards: list[CardVerdicts]
+
+
+class Failures(BaseModel):
+    """What needs a look in a run, failures first; at most 200 groups with five examples each."""
+
+    problems: Sequence[Problem]
+
+
+class Tests(BaseModel):
+    """A page of a run's tests; `total` are all that match."""
+
+    total: int
+    tests: Sequence[TestRow]
+
+
+def add_run_routes(router: APIRouter, database: Database) -> None:
+    """Add the routes of runs."""
+
+    @router.get("/runs")
+    def runs(limit: Limit = 100, offset: Offset = 0) -> Runs:
+        """The latest attempt of each job, the newest start first, with HUD's column names."""
+        found = list_jobs(database, limit=limit, offset=offset)
+        return Runs(total=count_jobs(database), runs=[RunRow(**row) for row in found])
+
+    @router.get("/runs/{number}", responses=NOT_FOUND)
+    def run(number: JobNumber) -> Run:
+        """One run, superseded or not."""
+        job, said = _job(database, number), details(database, number)
+        if said is None:
+            raise HTTPException(404, "there is no such run")
+        tries = [RunRow(**row) for row in attempts(database, job)]
+        return Run(run=RunRow(**job), details=said, attempts=tries, cards=cards_of_run(database, job))
+
+    @router.get("/runs/{number}/failures", responses=NOT_FOUND)
+    def failures(number: JobNumber) -> Failures:
+        """What went wrong in a run, by verdict, cause and message, with the cards it happened on."""
+        return Failures(problems=problems_of_run(database, _job(database, number)))
+
+    @router.get("/runs/{number}/tests", responses=NOT_FOUND)
+    def tests(
+        *,
+        number: JobNumber,
+        verdict: Verdict = "",
+        file: Text = "",
+        card: Text = "",
+        order: Order = "verdict",
+        limit: Limit = 100,
+        offset: Offset = 0,
+    ) -> Tests:
+        """The tests of a run, a page of them."""
+        chosen = {"verdict": verdict, "file": file, "card": card}
+        job = _job(database, number)
+        total, found = run_tests(database, job, limit=limit, offset=offset, order=order, **chosen)
+        return Tests(total=total, tests=found)
+
+    @router.get("/compare", responses=NOT_FOUND)
+    def compare(
+        *,
+        before: RunNumber,
+        after: RunNumber,
+        kind: Kind = "new failures",
+        limit: Limit = 100,
+        offset: Offset = 0,
+    ) -> Comparison:
+        """Two runs side by side: counts of every kind of change, and a page of the changes of one kind."""
+        sides = _job(database, before), _job(database, after)
+        return compare_runs(database, *sides, kind=kind, limit=limit, offset=offset)
+
+
+def _job(database: Database, number: int) -> Mapping[str, Any]:
+    job = one_job(database, number)
+    if job is None:
+        raise HTTPException(404, "there is no such run")
+    return job
+
+
+def add_hud_routes(router: APIRouter, database: Database, clock: Clock) -> None:
+    """Add the nine routes."""
+    _add_numbers(router, database, clock)
+    _add_jobs(router, database, clock)
+
+
+def _add_numbers(router: APIRouter, database: Database, clock: Clock) -> None:
+    @router.get("/crcr/summary")
+    def summary(days: Days = 7) -> list[hud.RepoSummary]:
+        """Each repository's pull-request jobs, the worst pass rate first.
+
+        As HUD does: of each (repository, pull request, job name) the completed row of the highest attempt, so
+        a new push replaces what the push before came to. Expected failures of pytorch/crcr-test count as
+        successes. Our pages count every job that no later attempt superseded.
+        """
+        return hud.summary(database, now=clock(), days=days)
+
+    @router.get("/crcr/nightly_summary")
+    def nightly_summary(days: Days = 7) -> list[hud.NightlySummary]:
+        """Each repository's nightly jobs; as HUD does, superseded attempts count too."""
+        return hud.nightly_summary(database, now=clock(), days=days)
+
+    @router.get("/crcr/backend_summary")
+    def backend_summary(repo: Repo, days: Days = 7) -> hud.BackendSummary:
+        """One repository's pull-request jobs; as HUD does, superseded attempts count too."""
+        return hud.backend_summary(database, now=clock(), repo=repo, days=days)
+
+    @router.get("/crcr/success_rate")
+    def success_rate(days: Days = 7) -> list[hud.SuccessRate]:
+        """Jobs by day and repository; as HUD does, superseded attempts count too."""
+        return hud.success_rate(database, now=clock(), days=days)
+
+    @router.get("/crcr/health_last_prs")
+    def health_last_prs(
+        window_minutes: Minutes = 1440, stale_after_minutes: Minutes = 1455
+    ) -> list[hud.HealthOfPr]:
+        """HUD's own probes (pytorch/crcr-test) by pull request, the latest first."""
+        return hud.health_last_prs(
+            database, now=clock(), window_minutes=window_minutes, stale_after_minutes=stale_after_minutes
+        )
+
+
+def _add_jobs(router: APIRouter, database: Database, clock: Clock) -> None:
+    @router.get("/crcr/backend_dashboard")
+    def backend_dashboard(
+        repo: Repo, days: Days = 7, per_page: PerPage = 50, offset: Offset = 0
+    ) -> list[hud.BackendJob]:
+        """Every row of a page of pull requests, the newest first; superseded attempts are there too."""
+        return hud.backend_dashboard(
+            database, now=clock(), repo=repo, days=days, per_page=per_page, offset=offset
+        )
+
+    @router.get("/crcr/nightly_dashboard")
+    def nightly_dashboard(repo: Repo, days: Days = 7) -> list[hud.NightlyJob]:
+        """Whole nightlies, of each (commit, run, job name) the highest attempt; at most 500 rows."""
+        return hud.nightly_dashboard(database, now=clock(), repo=repo, days=days)
+
+    @router.get("/crcr/pr_results")
+    def pr_results(pr: Pr) -> list[hud.PrResult]:
+        """Every row of one pull request, at most 100; superseded attempts are there too."""
+        return hud.pr_results(database, pr=pr)
+
+    @router.get("/crcr/hud_results")
+    def hud_results(numbers: PrNumbers) -> list[hud.HudResult]:
+        """Every row of some pull requests, without HUD's own probes; superseded attempts are there too."""
+        return hud.hud_results(database, numbers=numbers)
+
+
+class HistoryFilters(Filters):
+    """Which runs a history is of; `place`: how many rows of the same id stand before it in a job."""
+
+    days: Annotated[int, Query(ge=1, le=3650)] = 90
+    place: Place = 0
+
+
+class BadFilters(Filters):
+    """Which tests: those that had a verdict most often."""
+
+    verdict: Bad = "flaky"
+
+
+class WorstTests(BaseModel):
+    """The tests that had a verdict most often, at most 50 of `total`."""
+
+    total: int
+    tests: list[WorstTest]
+
+
+class LaneSeconds(BaseModel):
+    """How a lane's seconds are spread: duration, wait in the queue, time to signal."""
+
+    repo: str
+    lane: str
+    jobs: int
+    duration: Spread | None
+    queue: Spread | None
+    signal: Spread | None
+
+
+class _Anything(StringConvertor):
+    # Starlette's own `path` ends at a newline, which ids of parametrized tests may hold.
+    regex = "(?s:.*)"
+
+
+def add_routes_over_time(router: APIRouter, database: Database, clock: Clock) -> None:
+    """Add them. In all of them attempts that a later one superseded are counted nowhere."""
+    register_url_convertor("anything", _Anything())
+
+    @router.get("/tests")
+    def tests(filters: Annotated[BadFilters, Query()]) -> WorstTests:
+        """The tests that were flaky (or failed, …) in most runs of the window."""
+        total, found = worst_tests(database, filters.window(clock()), filters.verdict)
+        return WorstTests(total=total, tests=found)
+
+    @router.get("/tests/{test_id:anything}")
+    def history(test_id: TestId, filters: Annotated[HistoryFilters, Query()]) -> TestHistory:
+        """A test's newest runs, at most 500, and its flake rate; empty where no run has it."""
+        return history_of_test(database, key_of_test(test_id, filters.place), filters.window(clock()))
+
+    @router.get("/durations")
+    def durations(filters: Annotated[Filters, Query()]) -> list[LaneSeconds]:
+        """Durations and times to signal of every lane."""
+        return [
+            LaneSeconds(
+                repo=one.repo,
+                lane=one.lane,
+                jobs=len(one.jobs),
+                duration=one.duration,
+                queue=one.queue,
+                signal=one.signal,
+            )
+            for one in lane_times(chosen_jobs(database, filters.window(clock())))
+        ]
+
+    @router.get("/cards")
+    def cards(filters: Annotated[Filters, Query()]) -> list[CardHealth]:
+        """How well each card is, those with the largest share of hardware verdicts first."""
+        return card_health(verdicts_by_day(database, filters.window(clock()), cards=True))
+
+    @router.get("/rollout")
+    def share(filters: Annotated[Filters, Query()]) -> list[LaneRollout]:
+        """Of every lane the shares of what is in scope that are selected, ran and passed, run by run."""
+        return rollout(chosen_jobs(database, filters.window(clock())))
+
+    @router.get("/metrics")
+    def judge(filters: Annotated[Filters, Query()]) -> Metrics:
+        """Flaky share, pass rates, cycle time of a commit, outages and recovery."""
+        now = clock()
+        window = filters.window(now)
+        return metrics(chosen_jobs(database, window), verdicts_by_day(database, window), now)
+
+
+def add_read_api(app: FastAPI, store: Store, clock: Clock) -> None:
+    """Add every route that reads.
+
+    Args:
+        app: the server.
+        store: what is read.
+        clock: seconds since the epoch; windows of days end there.
+    """
+    router = APIRouter(prefix="/api", dependencies=[Depends(plain_headers)])
+    add_hud_routes(router, store.database, clock)
+    add_run_routes(router, store.database)
+    add_routes_over_time(router, store.database, clock)
+    app.include_router(router)
