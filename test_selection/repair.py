@@ -8,8 +8,8 @@ and is packed by best fit in an order that is shaken a little.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Mapping, Sequence
-from random import Random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 from test_selection.bound import ROUNDING
 from test_selection.fluid import Packing
@@ -22,6 +22,9 @@ FEWEST, MOST = 2, 6
 SHAKEN = (0.0, 0.1, 0.3, 0.8)
 # The limit lies between the mean of the shards and the longest one, this near to it at most.
 NEAR = 0.95
+
+# Knuth's multiplier and increment, MMIX (The Art of Computer Programming, volume 2, 3.3.4).
+MULTIPLIER, INCREMENT, MODULUS = 6364136223846793005, 1442695040888963407, 1 << 64
 
 # Seconds of each file, by its place in the loads.
 Pieces = dict[int, float]
@@ -59,8 +62,7 @@ def repair(packing: Packing, goal: float, steps: int, *, seed: int) -> None:
         steps: how often at most.
         seed: of the draws: another one finds another packing.
     """
-    # Only its `random`: that gives the same numbers in every version of Python.
-    draw = Random(seed).random  # noqa: S311  # a search, no secret
+    draw = partial(next, _draws(seed))
     shards = _Shards(packing)
     longest_first = [(-end, shard) for shard, end in enumerate(shards.ends)]
     heapq.heapify(longest_first)
@@ -83,6 +85,14 @@ def repair(packing: Packing, goal: float, steps: int, *, seed: int) -> None:
             shards.put(shard, held)
             heapq.heappush(longest_first, (-shards.ends[shard], shard))
     packing.shares = [list(held.items()) for held in shards.held]
+
+
+def _draws(seed: int) -> Iterator[float]:
+    """Numbers from 0 up to 1, the same in every run: neither secret nor of any statistical claim."""
+    state = seed
+    while True:
+        state = (state * MULTIPLIER + INCREMENT) % MODULUS
+        yield (state >> 32) / (1 << 32)
 
 
 def gathered(some: Sequence[Mapping[int, float]]) -> Pieces:
