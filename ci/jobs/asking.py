@@ -1,4 +1,4 @@
-"""Asking a cluster until it answers: bounded, and never twice what may have been done already."""
+"""Ask a cluster until it answers, page by page: bounded, and never twice what may have been done."""
 
 from __future__ import annotations
 
@@ -136,3 +136,33 @@ def _no_answer(error: NoAnswerError, what: str) -> ClusterError:
         f"the cluster gives no answer to {what}{doubt}: {error}",
         remedy="check the network, the cluster's address and its certificate, and do it again",
     )
+
+
+PAGE = 500
+
+
+def all_pages(asking: Asking, path: str, narrowed: Mapping[str, str]) -> tuple[list[dict[str, Any]], str]:
+    """What a list holds, and the version it is of.
+
+    Args:
+        asking: the cluster.
+        path: of the list.
+        narrowed: selectors, as the address has them.
+
+    Raises:
+        GoneError: the version was dropped under way.
+        ClusterError: see `ci.jobs.errors`.
+    """
+    found: list[dict[str, Any]] = []
+    query = {**narrowed, "limit": str(PAGE)}
+    while True:
+        page = asking.answer("GET", path, query)
+        about, rows = page.get("metadata") or {}, page.get("items")
+        if not isinstance(rows, list):
+            raise ClusterAwayError(
+                f"the answer to GET {path} is no list", remedy="check the cluster's address"
+            )
+        found += rows
+        if not about.get("continue"):
+            return found, str(about.get("resourceVersion", ""))
+        query["continue"] = about["continue"]

@@ -11,10 +11,9 @@ from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 from ci.jobs.access import configuration_of
-from ci.jobs.asking import Asking, Effects
+from ci.jobs.answers import events_of
+from ci.jobs.asking import Asking, Effects, all_pages
 from ci.jobs.errors import ConflictError, CutError, GoneError, MissingError
-from ci.jobs.events import events_of
-from ci.jobs.pages import all_pages
 from ci.jobs.paths import VERSION, log_path
 from ci.jobs.wire import READ_TIMEOUT_S, Wire
 

@@ -11,9 +11,7 @@ import typer
 
 from ci.config.flags import Json
 from ci.core.object_store import Bucket
-from ci.jobs.transfer import fetch
-from ci.jobs.transfer_pool import Moved, amount
-from ci.jobs.transfer_put import put
+from ci.jobs.transfer import Moved, amount, fetch, put
 from test_selection.files import document_text
 
 

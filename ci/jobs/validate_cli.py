@@ -25,14 +25,23 @@ from ci.core.workflow_commands import Defused
 from ci.jobs.access import configuration_of
 from ci.jobs.cluster import Cluster, open_cluster
 from ci.jobs.cluster_cli import InContext, Namespace
-from ci.jobs.names import job_name
+from ci.jobs.labels import job_name
 from ci.jobs.spec import read_spec
-from ci.jobs.validate.checked import digest, exit_code, rows, unasked
-from ci.jobs.validate.checks import check_all
+from ci.jobs.validate.checks import (
+    About,
+    check_all,
+    check_out,
+    counts,
+    digest,
+    exit_code,
+    rows,
+    table,
+    unasked,
+    write_report,
+)
 from ci.jobs.validate.facts import Asked, Facts, Node, card_nodes, name_of
 from ci.jobs.validate.fetch import facts_of
 from ci.jobs.validate.probing import try_cards, try_image
-from ci.jobs.validate.report import About, check_out, counts, table, write_report
 from test_selection.files import document_text
 
 # The stage that holds no tests yet: a cluster is validated in it.

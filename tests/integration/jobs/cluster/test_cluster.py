@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ci.core.errors import EXIT_INCOMPLETE, EXIT_USAGE
+from ci.jobs.asking import PAGE
 from ci.jobs.cluster import Cluster, Effects
 from ci.jobs.errors import (
     ClusterAwayError,
@@ -19,7 +20,6 @@ from ci.jobs.errors import (
     MissingError,
     RefusedError,
 )
-from ci.jobs.pages import PAGE
 from ci.jobs.paths import path_of
 from tests.kubernetes_api import NAMESPACE, TOKEN, KubernetesApi
 
