@@ -14,6 +14,13 @@ from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED
 from ci.core.text import counted
 from ci.record.verdict import Verdict
 
+# What `--check` stops at.
+STOPPING = (Kind.NEW_FAILURES, Kind.NEW_TESTS_FAILING, Kind.NEWLY_FLAKY)
+# What it cannot answer for.
+UNANSWERED = (Kind.FAILING_UNKNOWN, Kind.FLAKY_UNKNOWN)
+# The clock of a journal has milliseconds.
+_LEAST_TIMED_S = 0.0005
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side(Generic[Test]):
@@ -63,14 +70,6 @@ def unlike(now: Side[Test], base: Side[Test], existence: Existence) -> tuple[Unl
     if now.in_scope and base.in_scope and now.in_scope - base.in_scope != more:
         found.append(Unlike("tests in scope", f"{now.in_scope:,}", f"{base.in_scope:,}"))
     return tuple(one for one in found if one.now != one.base)
-
-
-# What `--check` stops at.
-STOPPING = (Kind.NEW_FAILURES, Kind.NEW_TESTS_FAILING, Kind.NEWLY_FLAKY)
-# What it cannot answer for.
-UNANSWERED = (Kind.FAILING_UNKNOWN, Kind.FLAKY_UNKNOWN)
-# The clock of a journal has milliseconds.
-_LEAST_TIMED_S = 0.0005
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

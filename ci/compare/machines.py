@@ -29,6 +29,14 @@ _LEAST_OF_A_SIDE = 40
 _DEEPEST = 10
 # Of a normal distribution, the standard deviation in median absolute deviations.
 _MAD = 1.4826
+# Seconds that are added to both times: below it a clock and a scheduler say more than a test.
+FLOOR_S = 0.1
+# Lengths of tests that are looked at apart, in seconds: what slows long ones down need not slow short ones.
+LENGTHS = (0.0, 0.1, 1.0, 10.0, math.inf)
+_LEAST_OF_A_LENGTH = 30
+_LEAST_TESTS, _LEAST_FILES = 20, 3
+# A test of less says nothing of a machine.
+_TELLING_S = 0.02
 
 
 def median(values: Iterable[float]) -> float:
@@ -90,16 +98,6 @@ def _tail(side: Sequence[float], alarms: float) -> float:
         limits.append(side[rank - 1] + scale * math.log(rank / alarms))
         rank *= 4
     return max(limits)
-
-
-# Seconds that are added to both times: below it a clock and a scheduler say more than a test.
-FLOOR_S = 0.1
-# Lengths of tests that are looked at apart, in seconds: what slows long ones down need not slow short ones.
-LENGTHS = (0.0, 0.1, 1.0, 10.0, math.inf)
-_LEAST_OF_A_LENGTH = 30
-_LEAST_TESTS, _LEAST_FILES = 20, 3
-# A test of less says nothing of a machine.
-_TELLING_S = 0.02
 
 
 class Pair(NamedTuple):

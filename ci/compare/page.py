@@ -37,6 +37,35 @@ MARGIN = 56.0
 MAX_POINTS = 5_000
 # What is shorter stands at the edge: a clock says no more of it.
 _LEAST_S = 0.001
+MAX_ROWS = 200
+
+
+def render_page(comparison: Comparison[Test], outcome: Check) -> str:
+    """The whole page; the same comparison gives the same text."""
+    existence = comparison.existence
+    context: dict[str, Any] = {
+        "now": comparison.now,
+        "base": comparison.base,
+        "outcome": outcome,
+        "tested": tested_line(comparison),
+        "unlike": unlike_lines(comparison),
+        "counts": [(kind, number) for kind, number in comparison.changes.counts.items() if number],
+        "kinds": [(kind, comparison.changes[kind]) for kind in LISTED if comparison.changes[kind]],
+        "notes": [*counted_lines(comparison), *time_lines(comparison)],
+        "machines": list(machine_lines(comparison)),
+        "findings": findings(comparison.times),
+        "judged": "" if comparison.times.too_few else judged_line(comparison),
+        "existence": [
+            ("Appeared", existence.appeared),
+            ("Vanished", existence.vanished),
+            ("Moved", tuple(f"{old} → {new}" for new, old in existence.moved.items())),
+        ],
+        "drawing": scatter(comparison.times),
+        "most": MAX_ROWS,
+    }
+    environment = harmless_environment("ci.compare")
+    environment.filters |= {"because": because, "finding": finding_line}
+    return environment.get_template("compare.html").render(context) + "\n"
 
 
 class Point(NamedTuple):
@@ -131,34 +160,3 @@ def _every(pairs: Sequence[Pair], most: int) -> Iterator[Pair]:
 
 def _seconds(power: int) -> str:
     return f"{10**power:g} s" if power >= 0 else f"{10 ** (power + 3):g} ms"
-
-
-MAX_ROWS = 200
-
-
-def render_page(comparison: Comparison[Test], outcome: Check) -> str:
-    """The whole page; the same comparison gives the same text."""
-    existence = comparison.existence
-    context: dict[str, Any] = {
-        "now": comparison.now,
-        "base": comparison.base,
-        "outcome": outcome,
-        "tested": tested_line(comparison),
-        "unlike": unlike_lines(comparison),
-        "counts": [(kind, number) for kind, number in comparison.changes.counts.items() if number],
-        "kinds": [(kind, comparison.changes[kind]) for kind in LISTED if comparison.changes[kind]],
-        "notes": [*counted_lines(comparison), *time_lines(comparison)],
-        "machines": list(machine_lines(comparison)),
-        "findings": findings(comparison.times),
-        "judged": "" if comparison.times.too_few else judged_line(comparison),
-        "existence": [
-            ("Appeared", existence.appeared),
-            ("Vanished", existence.vanished),
-            ("Moved", tuple(f"{old} → {new}" for new, old in existence.moved.items())),
-        ],
-        "drawing": scatter(comparison.times),
-        "most": MAX_ROWS,
-    }
-    environment = harmless_environment("ci.compare")
-    environment.filters |= {"because": because, "finding": finding_line}
-    return environment.get_template("compare.html").render(context) + "\n"

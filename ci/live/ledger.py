@@ -15,6 +15,12 @@ from ci.record.run_state import RunState, attempt_in
 from ci.record.verdict import BROKEN, Verdict
 from test_selection.plan import Shard
 
+RATE_WINDOW_S = 30
+_Row = tuple[int, int, int, float, int, int, bool, bool, Verdict]
+DETAIL_CHARS = 3000
+# Details of failures that wait for their files' ends; beyond, the reason must do.
+MAX_DETAILS = 1000
+
 
 @dataclass(slots=True, kw_only=True)
 class Stream:
@@ -102,9 +108,6 @@ class Streams:
         return stream
 
 
-RATE_WINDOW_S = 30
-
-
 class Pace:
     """Counts what is settled and what it took.
 
@@ -142,9 +145,6 @@ class Pace:
     def _forget(self, now: float) -> None:
         while self._seconds and self._seconds[0][0] < now - RATE_WINDOW_S:
             self._seconds.popleft()
-
-
-_Row = tuple[int, int, int, float, int, int, bool, bool, Verdict]
 
 
 @dataclass(slots=True)
@@ -186,11 +186,6 @@ def _outcomes(tries: Sequence[_Row]) -> list[Verdict]:
         (number, again, Verdict.FAILED if silent and number < last else outcome)
         for _, number, *_, again, silent, outcome in tries
     )
-
-
-DETAIL_CHARS = 3000
-# Details of failures that wait for their files' ends; beyond, the reason must do.
-MAX_DETAILS = 1000
 
 
 class Ledger:

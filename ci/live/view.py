@@ -46,6 +46,94 @@ MAX_DETAIL_LINES = 30
 # Lines on tests of files that were told of, and on troubles; the closing table has them all.
 MAX_ASIDES = 200
 Say = Callable[[str], None]
+# What scrolls by faster than it is read is no use; the closing table has the others.
+MAX_SHOWN = 100
+MAX_ROWS = 8
+BAR_WIDTH = 30
+TICK_S = 0.5
+
+
+class View(Protocol):
+    """What shows a run to people."""
+
+    def tell(self, news: News, state: State, now: float) -> None:
+        """Something happened."""
+
+    def tick(self, state: State, now: float) -> None:
+        """Time has passed."""
+
+    def end(self, state: State, now: float) -> None:
+        """The run is over."""
+
+
+class Watcher:
+    """Takes the events of all shards' journals; may be called from several threads."""
+
+    def __init__(self, state: State, view: View, sink: Sink | None, clock: Callable[[], float]) -> None:
+        self.state = state
+        self._view, self._sink, self._clock = view, sink, clock
+        self._lock = threading.Lock()
+
+    def take(self, shard: int, event: Mapping[str, Any]) -> None:
+        """One event of one shard's journal."""
+        with self._lock:
+            now = self._clock()
+            self._tell(self.state.take(shard, event, now), now)
+
+    def tick(self) -> None:
+        """Time has passed."""
+        with self._lock:
+            self._view.tick(self.state, self._clock())
+
+    def finish(self, *, interrupted: bool) -> None:
+        """The run is over."""
+        with self._lock:
+            now = self._clock()
+            self._tell(self.state.finish(now, interrupted=interrupted), now)
+            self._view.end(self.state, now)
+
+    def _tell(self, news: Iterable[News], now: float) -> None:
+        for one in news:
+            if self._sink is not None:
+                self._sink.write(stream.row(one))
+            self._view.tell(one, self.state, now)
+
+
+def view_for(console: Console, environ: Mapping[str, str], again: Again) -> Lines | Screen:
+    """A bar on a terminal; lines in a CI's log, in a file, and where a terminal can do no better.
+
+    Args:
+        console: for people.
+        environ: the environment.
+        again: the command that runs a test once more, by id.
+    """
+    if console.is_terminal and not console.is_dumb_terminal and not in_log(environ):
+        return Screen(console=console, again=again)
+
+    def say(text: str) -> None:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    command = console.file.command if isinstance(console.file, Defused) else None
+    return Lines(say=say, again=again, command=command)
+
+
+@contextlib.contextmanager
+def watching(watcher: Watcher, view: Lines | Screen, clock: Callable[[], float]) -> Iterator[None]:
+    """Keep the view moving while the block runs; a run that says nothing still has its line now and then.
+
+    Args:
+        watcher: takes the events.
+        view: that it tells.
+        clock: monotonic seconds.
+    """
+    if isinstance(view, Screen):
+        view.begin(watcher.state, clock())
+    try:
+        with ticking(watcher.tick, TICK_S):
+            yield
+    finally:
+        if isinstance(view, Screen):
+            view.end(watcher.state, clock())
 
 
 @dataclass(slots=True, kw_only=True)
@@ -155,12 +243,6 @@ def annotation(told: Ended) -> str:
     )
 
 
-# What scrolls by faster than it is read is no use; the closing table has the others.
-MAX_SHOWN = 100
-MAX_ROWS = 8
-BAR_WIDTH = 30
-
-
 def picture(state: State, now: float) -> RenderableType:
     """The bar, and what each card does where they are few."""
     line = Table.grid(padding=(0, 2))
@@ -239,89 +321,3 @@ class Screen:
             return
         for line, style in lines:
             self.console.print(Text(line, style=style), soft_wrap=True, highlight=False)
-
-
-TICK_S = 0.5
-
-
-class View(Protocol):
-    """What shows a run to people."""
-
-    def tell(self, news: News, state: State, now: float) -> None:
-        """Something happened."""
-
-    def tick(self, state: State, now: float) -> None:
-        """Time has passed."""
-
-    def end(self, state: State, now: float) -> None:
-        """The run is over."""
-
-
-class Watcher:
-    """Takes the events of all shards' journals; may be called from several threads."""
-
-    def __init__(self, state: State, view: View, sink: Sink | None, clock: Callable[[], float]) -> None:
-        self.state = state
-        self._view, self._sink, self._clock = view, sink, clock
-        self._lock = threading.Lock()
-
-    def take(self, shard: int, event: Mapping[str, Any]) -> None:
-        """One event of one shard's journal."""
-        with self._lock:
-            now = self._clock()
-            self._tell(self.state.take(shard, event, now), now)
-
-    def tick(self) -> None:
-        """Time has passed."""
-        with self._lock:
-            self._view.tick(self.state, self._clock())
-
-    def finish(self, *, interrupted: bool) -> None:
-        """The run is over."""
-        with self._lock:
-            now = self._clock()
-            self._tell(self.state.finish(now, interrupted=interrupted), now)
-            self._view.end(self.state, now)
-
-    def _tell(self, news: Iterable[News], now: float) -> None:
-        for one in news:
-            if self._sink is not None:
-                self._sink.write(stream.row(one))
-            self._view.tell(one, self.state, now)
-
-
-def view_for(console: Console, environ: Mapping[str, str], again: Again) -> Lines | Screen:
-    """A bar on a terminal; lines in a CI's log, in a file, and where a terminal can do no better.
-
-    Args:
-        console: for people.
-        environ: the environment.
-        again: the command that runs a test once more, by id.
-    """
-    if console.is_terminal and not console.is_dumb_terminal and not in_log(environ):
-        return Screen(console=console, again=again)
-
-    def say(text: str) -> None:
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-    command = console.file.command if isinstance(console.file, Defused) else None
-    return Lines(say=say, again=again, command=command)
-
-
-@contextlib.contextmanager
-def watching(watcher: Watcher, view: Lines | Screen, clock: Callable[[], float]) -> Iterator[None]:
-    """Keep the view moving while the block runs; a run that says nothing still has its line now and then.
-
-    Args:
-        watcher: takes the events.
-        view: that it tells.
-        clock: monotonic seconds.
-    """
-    if isinstance(view, Screen):
-        view.begin(watcher.state, clock())
-    try:
-        with ticking(watcher.tick, TICK_S):
-            yield
-    finally:
-        if isinstance(view, Screen):
-            view.end(watcher.state, clock())

@@ -70,6 +70,13 @@ _STEPS = (_RUNS, _IMPORTS, _COMMIT)
 VERSION = len(_STEPS)
 # What SQLite says of values, and not of its file.
 _NOT_TAKEN = (sqlite3.IntegrityError, sqlite3.InterfaceError, sqlite3.ProgrammingError, sqlite3.DataError)
+_ROWS = """
+SELECT number, run, run_id, started_at,
+    (SELECT count(*) FROM results WHERE results.run = runs.number)
+    + (SELECT count(*) FROM setups WHERE setups.run = runs.number) + 1
+FROM runs ORDER BY started_at, number
+"""
+_FORGET = "DELETE FROM runs WHERE number = ? AND run = ? AND run_id = ? AND started_at = ?"
 
 
 @contextlib.contextmanager
@@ -190,15 +197,6 @@ def _prepare(store: sqlite3.Connection, path: Path) -> None:
             store.execute(statement)
     if version != VERSION:
         store.execute(f"PRAGMA user_version = {VERSION}")
-
-
-_ROWS = """
-SELECT number, run, run_id, started_at,
-    (SELECT count(*) FROM results WHERE results.run = runs.number)
-    + (SELECT count(*) FROM setups WHERE setups.run = runs.number) + 1
-FROM runs ORDER BY started_at, number
-"""
-_FORGET = "DELETE FROM runs WHERE number = ? AND run = ? AND run_id = ? AND started_at = ?"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

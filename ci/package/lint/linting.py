@@ -9,16 +9,15 @@ from pathlib import Path
 
 from ci.core.errors import SettingsError, UsageError
 from ci.core.text import counted
-from ci.package.as_committed import refuse_moved
 from ci.package.lint.files import File, files_of
-from ci.package.lint.findings import Finding, by_linter
 from ci.package.lint.linters import LINTERS, NAMES, Linter
 from ci.package.lint.own_config import OwnConfig, own_config, read_above, read_below
 from ci.package.lint.run import LinterError, Runner
-from ci.package.lint.show import Looked
+from ci.package.lint.show import Finding, Looked, by_linter
 from ci.package.lint.tools import Tool, linter_environment, tools_for
 from ci.package.project import Source, read_source
 from ci.package.records import LINT, Record, write_record
+from ci.package.source import refuse_moved
 from ci.package.text import harmless
 
 # Size, time of change and rights; None: it is gone.

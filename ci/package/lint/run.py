@@ -10,10 +10,10 @@ from pathlib import Path
 from ci.core.errors import EXIT_INCOMPLETE, CommandError
 from ci.core.process import LAST_LINES, finish_command, signal_name
 from ci.package.lint.files import File
-from ci.package.lint.findings import Finding
 from ci.package.lint.linters import Linter, Words
 from ci.package.lint.own_config import OwnConfig
 from ci.package.lint.parsers import UNREADABLE
+from ci.package.lint.show import Finding
 from ci.package.lint.tools import Tool
 from ci.package.text import harmless, harmless_line
 

@@ -8,15 +8,14 @@ import pytest
 
 from ci.core.errors import EXIT_USAGE, SettingsError, UsageError
 from ci.core.process import Ended
-from ci.package.as_committed import MovedError
 from ci.package.lint import linting, tools
-from ci.package.lint.findings import Finding
 from ci.package.lint.linters import LINTERS, NAMES
 from ci.package.lint.linting import Linted, Wanted, chosen_linters, record, why_no_record
-from ci.package.lint.show import Looked
+from ci.package.lint.show import Finding, Looked
 from ci.package.lint.tools import MissingToolError, find_tool, linter_environment, tools_for
 from ci.package.project import Source
 from ci.package.records import LINT, forget_record, read_record
+from ci.package.source import MovedError
 
 
 def wanted(folder: Path, *, only: tuple[str, ...] = ()) -> Wanted:

@@ -10,10 +10,10 @@ from ci.core.errors import EXIT_INCOMPLETE, CommandError
 from ci.core.process import Ended
 from ci.package.lint import run
 from ci.package.lint.files import File
-from ci.package.lint.findings import Finding
 from ci.package.lint.linters import LINTERS, Linter
 from ci.package.lint.own_config import OwnConfig
 from ci.package.lint.run import LinterError, Runner, parts_of
+from ci.package.lint.show import Finding
 from ci.package.lint.tools import Tool
 
 RUFF = next(one for one in LINTERS if one.name == "ruff")
