@@ -27,6 +27,19 @@ from ci.jobs.errors import (
 MAX_SAID = 600
 # The most a Retry-After is taken at its word; a longer one is somebody's mistake.
 LONGEST_S = 60.0
+_REFUSALS: Mapping[int, tuple[type[ClusterError], str]] = {
+    HTTPStatus.UNAUTHORIZED: (ForbiddenError, "sign in again (oc login), or give a service account's token"),
+    HTTPStatus.FORBIDDEN: (
+        ForbiddenError,
+        "have the role of docs/jobs.md bound to whom you are signed in as",
+    ),
+    HTTPStatus.NOT_FOUND: (
+        MissingError,
+        "check the namespace and the name, and that the cluster serves this kind",
+    ),
+    HTTPStatus.CONFLICT: (ConflictError, "look at what has the name, remove it or take another name"),
+    HTTPStatus.GONE: (GoneError, "do it again"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,21 +123,6 @@ def error_of(reply: Reply, what: str) -> ClusterError:
     if status == HTTPStatus.FORBIDDEN and "exceeded quota" in said:
         remedy = "wait until others are done, ask for less, or have the namespace's quota raised"
     return kind(text, remedy=remedy, said=said)
-
-
-_REFUSALS: Mapping[int, tuple[type[ClusterError], str]] = {
-    HTTPStatus.UNAUTHORIZED: (ForbiddenError, "sign in again (oc login), or give a service account's token"),
-    HTTPStatus.FORBIDDEN: (
-        ForbiddenError,
-        "have the role of docs/jobs.md bound to whom you are signed in as",
-    ),
-    HTTPStatus.NOT_FOUND: (
-        MissingError,
-        "check the namespace and the name, and that the cluster serves this kind",
-    ),
-    HTTPStatus.CONFLICT: (ConflictError, "look at what has the name, remove it or take another name"),
-    HTTPStatus.GONE: (GoneError, "do it again"),
-}
 
 
 def lines_of(pieces: Iterable[bytes]) -> Iterator[bytes]:

@@ -37,6 +37,13 @@ CHUNK_BYTES = 1 << 16
 HEAD_BYTES = 160
 MOST_NOTES = 20
 SIDE_BY_SIDE = 8
+KIND = "gathered"
+FILE = "gathered.json"
+EARLIER = "earlier"
+# Folders of a run folder that gathering fills.
+FILLED = ("journal", "logs", "control")
+ATTEMPT = 0
+NO_POD = "no journal of its pod was gathered: the pod never began, or what it left is not in the store"
 
 
 class Held(Protocol):
@@ -224,13 +231,6 @@ def _files(pod: int, kind: str, folder: Path, note: Callable[[str], None]) -> It
         yield _File(pod=pod, file=name, path=folder / entry.name, size=min(size, MOST_BYTES), trouble=trouble)
 
 
-KIND = "gathered"
-FILE = "gathered.json"
-EARLIER = "earlier"
-# Folders of a run folder that gathering fills.
-FILLED = ("journal", "logs", "control")
-
-
 def make_room(folder: Path, run: str, record: JobRecord | None) -> Path | None:
     """Move away what was gathered of another job, and note whose it is from here on.
 
@@ -272,10 +272,6 @@ def _new_folder(among: Path) -> Path:
         number += 1
     path.mkdir()
     return path
-
-
-ATTEMPT = 0
-NO_POD = "no journal of its pod was gathered: the pod never began, or what it left is not in the store"
 
 
 def tell_untold(folder: Path, plan: Plan, reasons: Mapping[int, str], *, moment: float) -> list[int]:

@@ -27,21 +27,6 @@ _NOUNS = (
     "marsh", "meadow", "moss", "oak", "orchid", "otter", "owl", "pebble", "pine", "plover", "pond", "raven",
     "reef", "ridge", "river", "robin", "sparrow", "spruce", "stone", "swan", "tulip", "willow", "wren",
 )  # fmt: skip
-
-
-def job_name(word: str, seed: str) -> str:
-    """`<word>-<adjective>-<noun>-<five hex digits>`, a DNS label of at most 52 letters.
-
-    Args:
-        word: the spec's name or kind.
-        seed: the run's id; the same gives the same name.
-    """
-    digest = hashlib.sha256(f"{word}\n{seed}".encode()).digest()
-    adjective = _ADJECTIVES[digest[0] % len(_ADJECTIVES)]
-    noun = _NOUNS[digest[1] % len(_NOUNS)]
-    return f"{word}-{adjective}-{noun}-{digest[2:5].hex()[:5]}"
-
-
 MANAGED_BY = "spyre-ci"
 NAME_LABEL = "app.kubernetes.io/name"
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
@@ -55,6 +40,19 @@ SPEC_ANNOTATION = f"{ANNOTATION}spec"
 MAX_ANNOTATIONS = 256 * 1024 - 128
 # https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set
 _VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+
+
+def job_name(word: str, seed: str) -> str:
+    """`<word>-<adjective>-<noun>-<five hex digits>`, a DNS label of at most 52 letters.
+
+    Args:
+        word: the spec's name or kind.
+        seed: the run's id; the same gives the same name.
+    """
+    digest = hashlib.sha256(f"{word}\n{seed}".encode()).digest()
+    adjective = _ADJECTIVES[digest[0] % len(_ADJECTIVES)]
+    noun = _NOUNS[digest[1] % len(_NOUNS)]
+    return f"{word}-{adjective}-{noun}-{digest[2:5].hex()[:5]}"
 
 
 def labels_of(job: Job) -> dict[str, str]:

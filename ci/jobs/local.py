@@ -37,90 +37,6 @@ from ci.jobs.here import (
 from ci.jobs.job import Job, container_of, fetches_of, mounts_of
 from ci.jobs.kinds import SCRATCH
 
-
-class Next(Enum):
-    """What a cluster's failure policy makes of a pod that ended."""
-
-    DONE = "done"
-    FAILED = "failed"
-    AGAIN = "again"
-
-
-def decide(code: int, *, tries: int, retries: int) -> Next:
-    """Whether another pod takes up an index: not where a test failed or usage is wrong.
-
-    Args:
-        code: the pod's exit code.
-        tries: pods of the index so far, this one among them.
-        retries: how often one is replaced.
-    """
-    if code == EXIT_OK:
-        return Next.DONE
-    if code in {EXIT_TEST_FAILED, EXIT_USAGE} or tries > retries:
-        return Next.FAILED
-    return Next.AGAIN
-
-
-def exit_code_of(codes: Sequence[int]) -> int:
-    """The whole job's exit code: usage, then what is incomplete, then failed tests.
-
-    Args:
-        codes: of the pods that were each index's last.
-    """
-    told = {code if code in {EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE} else EXIT_INCOMPLETE for code in codes}
-    return next((code for code in (EXIT_USAGE, EXIT_INCOMPLETE, EXIT_TEST_FAILED) if code in told), EXIT_OK)
-
-
-@contextmanager
-def folders_of(job: Job, here: Here) -> Iterator[Path]:
-    """Folders that a job wants here; gives the one with its files, which is there while the block runs."""
-    own_folder(here.results, here.user)
-    here.work.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f"{job.name}-config-", dir=here.work) as folder:
-        yield put_files(job.files, Path(folder) / "files")
-
-
-def put_files(files: Mapping[str, bytes], folder: Path) -> Path:
-    """Write a job's files, for any user to read; gives their folder."""
-    folder.mkdir(mode=0o755, parents=True)
-    for name, content in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-        path.chmod(0o644)
-    return folder
-
-
-def own_folder(path: Path, user: int) -> Path:
-    """A folder that the containers' user can write, made where it is not there.
-
-    Args:
-        path: of it.
-        user: number; only root can give a folder away.
-    """
-    path.mkdir(parents=True, exist_ok=True)
-    if os.geteuid() == 0:
-        os.chown(path, user, GROUP)
-    return path
-
-
-@contextmanager
-def pod_disk(job: Job, index: int, here: Here) -> Iterator[Path]:
-    """The disk of a pod, which ends with it."""
-    prefix = f"{job.name}-{index}-"
-    with tempfile.TemporaryDirectory(prefix=prefix, dir=here.work, ignore_cleanup_errors=True) as folder:
-        yield make_disk(job, Path(folder) / "scratch", here)
-
-
-def make_disk(job: Job, scratch: Path, here: Here) -> Path:
-    """A pod's disk, with the folders that are fetched to, of which one may be mounted as the model."""
-    own_folder(scratch, here.user)
-    for one in fetches_of(job):
-        for path in (one.to, one.at):
-            own_folder(scratch / PurePosixPath(path).relative_to(SCRATCH), here.user)
-    return scratch
-
-
 # A run that is told to end writes its account first; whoever pressed Ctrl-C waits for it.
 GRACE_S = 30.0
 _POLL_S = 0.2
@@ -334,3 +250,86 @@ def local(job: Job, here: Here, *, echo: Callable[[str], None]) -> int:
     if "results" in mounts_of(job):
         echo(f"what they left is in {here.results}")
     return code
+
+
+class Next(Enum):
+    """What a cluster's failure policy makes of a pod that ended."""
+
+    DONE = "done"
+    FAILED = "failed"
+    AGAIN = "again"
+
+
+def decide(code: int, *, tries: int, retries: int) -> Next:
+    """Whether another pod takes up an index: not where a test failed or usage is wrong.
+
+    Args:
+        code: the pod's exit code.
+        tries: pods of the index so far, this one among them.
+        retries: how often one is replaced.
+    """
+    if code == EXIT_OK:
+        return Next.DONE
+    if code in {EXIT_TEST_FAILED, EXIT_USAGE} or tries > retries:
+        return Next.FAILED
+    return Next.AGAIN
+
+
+def exit_code_of(codes: Sequence[int]) -> int:
+    """The whole job's exit code: usage, then what is incomplete, then failed tests.
+
+    Args:
+        codes: of the pods that were each index's last.
+    """
+    told = {code if code in {EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE} else EXIT_INCOMPLETE for code in codes}
+    return next((code for code in (EXIT_USAGE, EXIT_INCOMPLETE, EXIT_TEST_FAILED) if code in told), EXIT_OK)
+
+
+@contextmanager
+def folders_of(job: Job, here: Here) -> Iterator[Path]:
+    """Folders that a job wants here; gives the one with its files, which is there while the block runs."""
+    own_folder(here.results, here.user)
+    here.work.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f"{job.name}-config-", dir=here.work) as folder:
+        yield put_files(job.files, Path(folder) / "files")
+
+
+def put_files(files: Mapping[str, bytes], folder: Path) -> Path:
+    """Write a job's files, for any user to read; gives their folder."""
+    folder.mkdir(mode=0o755, parents=True)
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        path.chmod(0o644)
+    return folder
+
+
+def own_folder(path: Path, user: int) -> Path:
+    """A folder that the containers' user can write, made where it is not there.
+
+    Args:
+        path: of it.
+        user: number; only root can give a folder away.
+    """
+    path.mkdir(parents=True, exist_ok=True)
+    if os.geteuid() == 0:
+        os.chown(path, user, GROUP)
+    return path
+
+
+@contextmanager
+def pod_disk(job: Job, index: int, here: Here) -> Iterator[Path]:
+    """The disk of a pod, which ends with it."""
+    prefix = f"{job.name}-{index}-"
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=here.work, ignore_cleanup_errors=True) as folder:
+        yield make_disk(job, Path(folder) / "scratch", here)
+
+
+def make_disk(job: Job, scratch: Path, here: Here) -> Path:
+    """A pod's disk, with the folders that are fetched to, of which one may be mounted as the model."""
+    own_folder(scratch, here.user)
+    for one in fetches_of(job):
+        for path in (one.to, one.at):
+            own_folder(scratch / PurePosixPath(path).relative_to(SCRATCH), here.user)
+    return scratch

@@ -31,6 +31,12 @@ from test_selection.ranges import format_ranges
 LOG_PATIENCE_S = 15.0
 # So many nodes one after another are the cluster itself.
 MOST_AWAY = 3
+MAIN = "main"
+# Each log that is followed is a connection of its own.
+MOST_FOLLOWED = 32
+# How often a followed log that was cut is taken up again without a line between.
+RESUMES = 5
+Write = Callable[[str], object]
 
 
 class Away:
@@ -57,14 +63,6 @@ class Away:
         """A node did not; an empty name is that of one nobody knows."""
         self._in_a_row += node not in self._nodes
         self._nodes |= {node} - {""}
-
-
-MAIN = "main"
-# Each log that is followed is a connection of its own.
-MOST_FOLLOWED = 32
-# How often a followed log that was cut is taken up again without a line between.
-RESUMES = 5
-Write = Callable[[str], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,22 +32,6 @@ from test_selection.ranges import format_ranges
 
 # linux/prctl.h
 _PR_SET_DUMPABLE = 4
-
-
-def close_process(*, closed: bool = True) -> bool:
-    """Have procfs and ptrace refuse this process to its own user; what it starts anew is open again.
-
-    Source: the manual's PR_SET_DUMPABLE(2const) and proc(5).
-
-    Args:
-        closed: False opens it.
-
-    Returns:
-        Whether the system did so; only Linux can.
-    """
-    return prctl(_PR_SET_DUMPABLE, int(not closed))
-
-
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _INDEX = re.compile(r"\d{1,6}")
 # The run's own words; any other end is no account of it.
@@ -57,6 +41,11 @@ TERMINATED = 128 + signal.SIGTERM
 # many ways to name them, so of these variables only what says where the store is goes on.
 _KEYS = "AWS_"
 _NO_KEYS = ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL")
+# Objects of a pod: that it has begun, and that its every line is in the bucket, as of one that was evicted.
+BEGUN, WHOLE = "begun", "whole"
+CUT_OFF = "an earlier pod was lost with what had not reached the store"
+# A journal's first line is no longer.
+LINE_BYTES = 1 << 16
 
 
 class StoreError(SpyreCiError):
@@ -177,13 +166,6 @@ def exit_code_of(code: int, interrupts: Sequence[int]) -> int:
     return code if code in _TOLD else EXIT_INCOMPLETE
 
 
-# Objects of a pod: that it has begun, and that its every line is in the bucket, as of one that was evicted.
-BEGUN, WHOLE = "begun", "whole"
-CUT_OFF = "an earlier pod was lost with what had not reached the store"
-# A journal's first line is no longer.
-LINE_BYTES = 1 << 16
-
-
 def fetch_earlier(
     bucket: Bucket, place: Place, folder: Path, note: Callable[[str], None]
 ) -> tuple[set[str], bool]:
@@ -286,3 +268,17 @@ def mark_doubts(
             )  # fmt: skip
             journal.write("resumed", ids=ids, message=CUT_OFF)
     return count
+
+
+def close_process(*, closed: bool = True) -> bool:
+    """Have procfs and ptrace refuse this process to its own user; what it starts anew is open again.
+
+    Source: the manual's PR_SET_DUMPABLE(2const) and proc(5).
+
+    Args:
+        closed: False opens it.
+
+    Returns:
+        Whether the system did so; only Linux can.
+    """
+    return prctl(_PR_SET_DUMPABLE, int(not closed))

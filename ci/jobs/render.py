@@ -22,6 +22,15 @@ from ci.jobs.parts import Scratch, SecretRef, Toleration
 from ci.jobs.spec import Spec
 
 _NOT_ASCII = re.compile(r"[^\x20-\x7e]")
+# Many times as fast where libyaml is there, for ConfigMaps of some megabytes.
+_LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_DUMPER: type[yaml.SafeDumper] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+# `1e3` is a text to YAML 1.1 as it is read here, and a number to others; `y` is true to some.
+_WORD = re.compile(r"[A-Za-z][-A-Za-z0-9_./]+")
+# PyTorch's workers hand tensors over in it, and 64 MiB are soon full.
+SHARED_MEMORY = "/dev/shm"  # noqa: S108  # a place of the container
+READ_ONLY = {"config", "model"}
+Manifest = dict[str, Any]
 
 
 def fill(template: str, **values: Any) -> dict[str, Any]:
@@ -65,20 +74,11 @@ def _environment() -> Environment:
     )
 
 
-# Many times as fast where libyaml is there, for ConfigMaps of some megabytes.
-_LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_DUMPER: type[yaml.SafeDumper] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-
-
 class _Dumper(_DUMPER):  # type: ignore[misc,valid-type]  # whichever is there
     """Texts quoted but for plain words, lines as lines, and nothing by reference."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002  # the method it stands for
         return True
-
-
-# `1e3` is a text to YAML 1.1 as it is read here, and a number to others; `y` is true to some.
-_WORD = re.compile(r"[A-Za-z][-A-Za-z0-9_./]+")
 
 
 def _represent(dumper: yaml.SafeDumper, value: str) -> yaml.Node:
@@ -87,11 +87,6 @@ def _represent(dumper: yaml.SafeDumper, value: str) -> yaml.Node:
 
 
 _Dumper.add_representer(str, _represent)
-
-
-# PyTorch's workers hand tensors over in it, and 64 MiB are soon full.
-SHARED_MEMORY = "/dev/shm"  # noqa: S108  # a place of the container
-READ_ONLY = {"config", "model"}
 
 
 def pod_of(job: Job, packed: Sequence[Parcel]) -> dict[str, Any]:
@@ -243,9 +238,6 @@ def _toleration(one: Toleration) -> dict[str, Any]:
         "tolerationSeconds": one.seconds,
     }
     return {key: value for key, value in found.items() if value is not None}
-
-
-Manifest = dict[str, Any]
 
 
 def render(job: Job) -> list[Manifest]:

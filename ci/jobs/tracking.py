@@ -21,9 +21,6 @@ from ci.jobs.tracking_facts import JOB_TAG, Status, configs_of, params_of, tags_
 from ci.jobs.transfer import fetch, files_of
 from test_selection.files import atomic_writer, read_json, write_json
 
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
-
 URI_VARIABLE = "MLFLOW_TRACKING_URI"
 # A batch takes no more.
 _BATCH = 100
@@ -37,6 +34,11 @@ _BOUNDS = {
     # It prints the server's address as it is, with a password that is in it.
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
+FOLDER = "tracking"
+_KIND = "tracking"
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
 
 
 @dataclass(kw_only=True)
@@ -151,9 +153,6 @@ def log_files(client: MlflowClient, run: str, folder: Path, below: str) -> None:
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-
-FOLDER = "tracking"
-_KIND = "tracking"
 
 
 @dataclass(frozen=True, kw_only=True)

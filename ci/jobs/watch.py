@@ -21,6 +21,15 @@ from ci.jobs.standing import End, Standing, standing_of
 from test_selection.ranges import format_ranges
 
 TICK_S = 0.5
+# A watch is opened anew so often; between two the job itself is looked at. An open one costs nothing.
+WINDOW_S = 15
+SETTLED_WINDOW_S = 1
+# What a pod has to write its account once it is ended (`terminationGracePeriodSeconds`), and a margin.
+ENDING_S = 120 + 30
+# A server that ends each watch at once is not asked more often than this.
+SHORTEST_S = 1.0
+# Which codes of a pod beat which, worst first; others are infrastructure's.
+_WORST = (EXIT_INCOMPLETE, EXIT_USAGE, EXIT_TEST_FAILED)
 
 
 class View(Protocol):
@@ -87,17 +96,6 @@ class Watcher:
     def _tick(self) -> None:
         with self._lock:
             self._view.show(self.board, self._clock())
-
-
-# A watch is opened anew so often; between two the job itself is looked at. An open one costs nothing.
-WINDOW_S = 15
-SETTLED_WINDOW_S = 1
-# What a pod has to write its account once it is ended (`terminationGracePeriodSeconds`), and a margin.
-ENDING_S = 120 + 30
-# A server that ends each watch at once is not asked more often than this.
-SHORTEST_S = 1.0
-# Which codes of a pod beat which, worst first; others are infrastructure's.
-_WORST = (EXIT_INCOMPLETE, EXIT_USAGE, EXIT_TEST_FAILED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -176,9 +176,8 @@ def publish(  # noqa: PLR0917  # typer makes options of them
     """
     with extra():
         from ci.core.findings import refuse_failed  # noqa: PLC0415
-        from ci.package import fitness  # noqa: PLC0415
         from ci.package.artifacts import artifacts_in  # noqa: PLC0415
-        from ci.package.publishing import Release  # noqa: PLC0415
+        from ci.package.publishing import Release, taken_by, verified  # noqa: PLC0415
         from ci.package.release import ground_of  # noqa: PLC0415
         from ci.package.wiring import bench_of, index_of  # noqa: PLC0415
 
@@ -189,8 +188,8 @@ def publish(  # noqa: PLR0917  # typer makes options of them
     refuse_failed(
         f"for {index}",
         [
-            *fitness.verified(artifacts, record, project.source, project.canonical),
-            *fitness.taken_by(artifacts, index, target),
+            *verified(artifacts, record, project.source, project.canonical),
+            *taken_by(artifacts, index, target),
         ],
     )
     gate = gate_of(ground_of(bench))

@@ -23,6 +23,13 @@ from ci.jobs.validate import namespace, nodes
 from ci.jobs.validate.facts import Asked, Facts, Node
 from test_selection.files import write_text
 
+FORMS: Mapping[str, str] = {".html": "report.html.j2", ".md": "report.md.j2"}
+WORDS: Mapping[str, str] = {PASSED: "ok", FAILED: "FAIL", UNASKED: "NOT ASKED"}
+# What Markdown has a meaning for in a line.
+_MARKS = re.compile(r"[\\`*_\[\]|~]")
+# Of a card in the drawing: pixels, and how many stand in a row.
+CARD, GAP, ROW = 10, 2, 64
+
 
 def unasked(check: str, why: str, remedy: str) -> Finding:
     """A check whose answer could not be had: the cluster did not say."""
@@ -107,14 +114,6 @@ def check_all(facts: Facts, asked: Asked) -> list[Finding]:
         else:
             found += check.run(facts, asked)
     return found
-
-
-FORMS: Mapping[str, str] = {".html": "report.html.j2", ".md": "report.md.j2"}
-WORDS: Mapping[str, str] = {PASSED: "ok", FAILED: "FAIL", UNASKED: "NOT ASKED"}
-# What Markdown has a meaning for in a line.
-_MARKS = re.compile(r"[\\`*_\[\]|~]")
-# Of a card in the drawing: pixels, and how many stand in a row.
-CARD, GAP, ROW = 10, 2, 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,9 @@ _FORM = re.compile(
 )
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = "KMGTPE"
+Object = Mapping[str, Any]
+HOSTNAME = "kubernetes.io/hostname"
+TIERS = ("", "_tier0", "_tier1", "_tier2")
 
 
 def quantity(text: object) -> Decimal:
@@ -46,11 +49,6 @@ def whole(text: object) -> int:
 def written(value: Decimal) -> str:
     """A number as people write it."""
     return f"{value.normalize():f}"
-
-
-Object = Mapping[str, Any]
-HOSTNAME = "kubernetes.io/hostname"
-TIERS = ("", "_tier0", "_tier1", "_tier2")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

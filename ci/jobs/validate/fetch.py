@@ -22,6 +22,11 @@ from ci.jobs.validate.rights import wanted
 
 GROUP = "/apis/kueue.x-k8s.io"
 VERSIONS = ("v1beta2", "v1beta1")
+POLICIES = "/apis/spyre.ibm.com/v1alpha1/spyreclusterpolicies"
+NODE_STATES = "/apis/spyre.ibm.com/v1alpha1/spyrenodestates"
+DAEMON_SETS = "/apis/apps/v1/daemonsets"
+# OpenShift's secondary scheduler operator calls its deployment so, whatever the scheduler is called.
+SCHEDULERS = ("secondary-scheduler", SCHEDULER)
 
 
 def served(cluster: Cluster) -> str | None:
@@ -42,13 +47,6 @@ def local_queue(base: str, namespace: str, name: str) -> str:
 def cluster_queue(base: str, name: str) -> str:
     """The path of a ClusterQueue, below what `served` says."""
     return f"{base}/clusterqueues/{quote(name, safe='')}"
-
-
-POLICIES = "/apis/spyre.ibm.com/v1alpha1/spyreclusterpolicies"
-NODE_STATES = "/apis/spyre.ibm.com/v1alpha1/spyrenodestates"
-DAEMON_SETS = "/apis/apps/v1/daemonsets"
-# OpenShift's secondary scheduler operator calls its deployment so, whatever the scheduler is called.
-SCHEDULERS = ("secondary-scheduler", SCHEDULER)
 
 
 def facts_of(cluster: Cluster, asked: Asked) -> Facts:

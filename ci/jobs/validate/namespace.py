@@ -14,6 +14,11 @@ from ci.jobs.spec import Spec
 from ci.jobs.validate.facts import Asked, Facts, Object, is_true, labels_of, name_of, quantity, written
 from ci.jobs.validate.rights import lacking, wanted
 
+# A class of it makes no volumes by itself.
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+MANY = "ReadWriteMany"
+Row = Mapping[str, Any]
+
 
 def of_a_pod(spec: Spec) -> dict[str, Decimal]:
     """What one pod asks for, by resource; requests are limits, less that of the node's disk.
@@ -52,11 +57,6 @@ def of_a_job(asked: Asked) -> Mapping[str, Decimal]:
         claims = Decimal(pods)
         found |= {"persistentvolumeclaims": claims, f"{of_class}/persistentvolumeclaims": claims}
     return found
-
-
-# A class of it makes no volumes by itself.
-NO_PROVISIONER = "kubernetes.io/no-provisioner"
-MANY = "ReadWriteMany"
 
 
 def storage(facts: Facts, asked: Asked) -> Iterator[Finding]:
@@ -210,9 +210,6 @@ def _tolerates(one: Toleration, taint: Mapping[str, Any]) -> bool:
         and one.effect in {None, taint.get("effect")}
         and (one.operator == "Exists" or one.value == taint.get("value", ""))
     )
-
-
-Row = Mapping[str, Any]
 
 
 def queue(facts: Facts, asked: Asked) -> Iterator[Finding]:

@@ -33,6 +33,10 @@ SPYRE = "ibm.com/spyre_"
 OLD = "ibm.com/aiu_"
 PRESENT, PRODUCT, COUNT = "ibm.com/spyre.present", "ibm.com/spyre.product", "ibm.com/spyre.count"
 PSEUDO, BY_TIER = "pseudoDevice", "topologyAwareAllocation"
+# What manifests are checked against.
+OLDEST, NEWEST = 28, 36
+CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
 
 
 def is_spyre(asked: Asked) -> bool:
@@ -185,12 +189,6 @@ def tiers(facts: Facts, asked: Asked) -> Iterator[Finding]:
 
 def _modes(policy: Object) -> list[str]:
     return list((policy.get("spec") or {}).get("experimentalMode") or ())
-
-
-# What manifests are checked against.
-OLDEST, NEWEST = 28, 36
-CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
-PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
 
 
 def api_server(facts: Facts, _asked: Asked) -> Iterator[Finding]:

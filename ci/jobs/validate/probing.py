@@ -41,6 +41,10 @@ NOT_PULLED = {
 NOT_YET = {"", "ContainerCreating", "PodInitializing"}
 ENDED = {"Succeeded", "Failed"}
 MAX_LINES = 4096
+POLL_S = 5.0
+# What a preflight says is a line a card; a log beyond this is something else.
+MAX_LOG = 1 << 20
+REMEDY = "see what refuses it (quota, admission, rights), and ask again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,12 +184,6 @@ def preflight(nodes: Sequence[Node], told: Sequence[NodeTold]) -> Iterator[Findi
         seen += f" ({listed(whys, 2)})" if whys and silent else ""
         seen += f"; {listed(short)}" if short else ""
         yield unasked("preflight of every node", seen, "free the cards that others hold there, and ask again")
-
-
-POLL_S = 5.0
-# What a preflight says is a line a card; a log beyond this is something else.
-MAX_LOG = 1 << 20
-REMEDY = "see what refuses it (quota, admission, rights), and ask again"
 
 
 def try_image(cluster: Cluster, asked: Asked, name: str, *, timeout_s: float) -> Finding:

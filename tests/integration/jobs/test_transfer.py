@@ -24,7 +24,7 @@ from ci.core.errors import (
     SettingsError,
 )
 from ci.jobs import transfer
-from ci.jobs.transfer_cli import fetch_verb, put_verb
+from ci.jobs.cli import fetch_verb, put_verb
 from ci.jobs.transfer_names import MANIFEST, OWN
 from tests.cutting_proxy import CuttingProxy
 from tests.s3_server import s3_server

@@ -17,8 +17,8 @@ from ci.jobs.fate import Fate, Phase
 from ci.jobs.log_lines import Unseen, shown_line, split_lines, window_s, without_time
 from ci.jobs.paths import log_path, path_of
 from ci.jobs.standing import Standing
+from ci.jobs.transport import NoAnswerError, _told
 from ci.jobs.watch_view import MAX_TOLD, Lines, Screen, reasons, view_for
-from ci.jobs.wire import NoAnswerError, _told
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from ci.core.errors import EXIT_INCOMPLETE, EXIT_USAGE
-from ci.jobs.asking import PAGE
 from ci.jobs.cluster import Cluster, Effects
 from ci.jobs.errors import (
     ClusterAwayError,
@@ -21,6 +20,7 @@ from ci.jobs.errors import (
     RefusedError,
 )
 from ci.jobs.paths import path_of
+from ci.jobs.transport import PAGE
 from tests.kubernetes_api import NAMESPACE, TOKEN, KubernetesApi
 
 CONFIGS = path_of("ConfigMap", NAMESPACE)
@@ -158,7 +158,7 @@ def test_another_object_of_the_same_name_is_no_success(api: KubernetesApi, clust
 def test_a_cluster_that_says_nothing_is_not_waited_for_without_end(
     api: KubernetesApi, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ci.jobs.wire.READ_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("ci.jobs.transport.READ_TIMEOUT_S", 0.2)
     api.fail("hang", times=99)
     with pytest.raises(ClusterAwayError, match=r"no answer to GET .*timed out"):
         cluster.items(CONFIGS)
