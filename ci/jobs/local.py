@@ -117,8 +117,10 @@ class Local:
     def index(self, index: int, until: float) -> PodEnd:
         """Run pods of an index until one is done, or none is to follow."""
         retries, tries = self.job.spec.retries, 0
+        # A pod may say nothing for all the time it has.
+        patience_s = max(TIMEOUT_S, self.job.deadline_s + int(GRACE_S))
         # A connection of its own: those of the library are not for several threads.
-        with engine(self.here.environ, timeout_s=_patience(self.job)) as client:
+        with engine(self.here.environ, timeout_s=patience_s) as client:
             while True:
                 tries += 1
                 code = self._pod(client, index, until)
@@ -174,11 +176,6 @@ class Local:
         """Show a line of a pod."""
         with self.lock:
             self.echo(shown_line(line, index, self.secrets))
-
-
-def _patience(job: Job) -> int:
-    """Seconds that a pod may say nothing in, which is all it has."""
-    return max(TIMEOUT_S, job.deadline_s + int(GRACE_S))
 
 
 def _all_of(

@@ -52,7 +52,7 @@ def run_from_json(content: Mapping[str, Any], where: Path) -> Run:
     """
     try:
         identity = content["identity"]
-        stage = identity["stage"]
+        stage, commit = identity["stage"], str(identity.get("commit", ""))
         return Run(
             name=str(identity["run"]),
             run_id=int(identity["run_id"]),
@@ -63,7 +63,7 @@ def run_from_json(content: Mapping[str, Any], where: Path) -> Run:
             planned=_whole(content["planned"]),
             verdicts={str(name): _whole(count) for name, count in content["verdicts"].items()},
             pytorch=str(identity["pytorch_sha"]),
-            commit=_commit(str(identity.get("commit", ""))),
+            commit=commit if _COMMIT.fullmatch(commit) else "",
             ran_in=tuple(ran_in_of(one) for one in content.get("ran_in", ())),
             restricted=str(identity.get("restricted", "")),
             forgiven=_whole((content.get("quarantine") or {}).get("forgiven", 0)),
@@ -97,7 +97,3 @@ def _whole(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{value!r} is no whole number")
     return value
-
-
-def _commit(text: str) -> str:
-    return text if _COMMIT.fullmatch(text) else ""

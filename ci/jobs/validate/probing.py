@@ -237,7 +237,13 @@ def try_cards(
         with _cleaned_up(cluster, asked.namespace, name):
             for body in bodies:
                 cluster.create(path_of("Job", asked.namespace), body)
-            pods = _ended_pods(cluster, asked.namespace, name, sum(map(_completions, bodies)), timeout_s)
+            pods = _ended_pods(
+                cluster,
+                asked.namespace,
+                name,
+                sum(int(body["spec"]["completions"]) for body in bodies),
+                timeout_s,
+            )
             away = Away()
             answers = [node_told(pod, _log(cluster, pod, away)) for pod in pods]
     except (RefusedError, ConflictError) as error:
@@ -245,10 +251,6 @@ def try_cards(
     except (ForbiddenError, MissingError) as error:
         return [unasked("preflight", _said(error), REMEDY)]
     return list(preflight(usable, answers))
-
-
-def _completions(body: dict[str, Any]) -> int:
-    return int(body["spec"]["completions"])
 
 
 def _ended_pods(

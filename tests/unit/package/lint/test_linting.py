@@ -100,22 +100,20 @@ def test_linters_that_are_missing_are_all_named(tmp_path: Path) -> None:
     assert caught.value.exit_code == EXIT_USAGE
 
 
+@pytest.mark.parametrize(
+    ("said", "version"),
+    [
+        (b"ShellCheck - shell script analysis tool\nversion: 0.11.0\n", "0.11.0"),
+        # Its own, where it tells that of others.
+        (b"CodeNarc version 3.7.0\nruff version 16.2.0\n\nEmbeds:\n- Groovy version 3.0.9\n", "16.2.0"),
+    ],
+)
 def test_a_version_is_taken_from_whatever_a_tool_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: bytes, version: str
 ) -> None:
     program(tmp_path, "ruff")
-    said = b"ShellCheck - shell script analysis tool\nversion: 0.11.0\n"
     monkeypatch.setattr(tools, "finish_command", lambda *_, **__: Ended(code=0, stdout=said, stderr=b""))
-    assert tools_for(LINTERS[:1], {"PATH": ""}, here=tmp_path)["ruff"].version == "0.11.0"
-
-
-def test_the_version_of_a_tool_is_its_own_where_it_tells_that_of_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program(tmp_path, "ruff")
-    said = b"CodeNarc version 3.7.0\nruff version 16.2.0\n\nEmbeds:\n- Groovy version 3.0.9\n"
-    monkeypatch.setattr(tools, "finish_command", lambda *_, **__: Ended(code=0, stdout=said, stderr=b""))
-    assert tools_for(LINTERS[:1], {"PATH": ""}, here=tmp_path)["ruff"].version == "16.2.0"
+    assert tools_for(LINTERS[:1], {"PATH": ""}, here=tmp_path)["ruff"].version == version
 
 
 def test_a_tool_that_would_start_a_server_is_not_asked_for_its_version(
