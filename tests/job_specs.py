@@ -7,7 +7,7 @@ from typing import Any
 
 from ci.jobs.job import Job
 from ci.jobs.kinds import TRACKING_VARIABLE, check_contract
-from ci.jobs.names import job_name
+from ci.jobs.labels import job_name
 from ci.jobs.spec import DAY_MINUTES, Spec
 
 RUN = "2026-11-23-nightly-main-0042"

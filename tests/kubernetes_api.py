@@ -22,8 +22,8 @@ from typing import Any
 
 import yaml
 
-from ci.jobs.asking import Effects
 from ci.jobs.cluster import Cluster, open_cluster
+from ci.jobs.transport import Effects
 from tests import stand_in
 from tests.kubernetes_checks import (
     KUEUE,

@@ -14,7 +14,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ci.jobs.asking import Effects
+from ci.jobs.transport import Effects
 from tests.kubernetes_api import KubernetesApi
 from tests.kubernetes_checks import RESOURCES, Resource
 from tests.kubernetes_pods import NO_ROOM, Pod

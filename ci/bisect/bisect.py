@@ -29,7 +29,7 @@ from ci.core.errors import (
 from ci.core.run_lock import run_lock
 from ci.core.text import counted, one_line
 from ci.core.withheld import without_job_secrets
-from ci.report.history_outcomes import past_outcomes
+from ci.report.history_queries import past_outcomes
 from ci.steps.context import Context
 from ci.steps.folder import find_run
 from test_selection.files import write_text

@@ -21,13 +21,11 @@ from ci.core.text import counted, plain
 from ci.core.workflow_commands import defused
 from ci.jobs.cluster import Cluster, open_cluster
 from ci.jobs.cluster_cli import InContext
-from ci.jobs.gather import gather
-from ci.jobs.reasons import Told, ask_cluster
+from ci.jobs.gather import gather, make_room, tell_untold
+from ci.jobs.listing import Told, ask_cluster
 from ci.jobs.record import FILE as RECORD_FILE
 from ci.jobs.record import HERE, JobRecord, read_record
-from ci.jobs.room import make_room
 from ci.jobs.tracking_facts import metrics_of, status_of
-from ci.jobs.untold import tell_untold
 from ci.main_job.report import report_step
 from ci.record.identity import read_identity
 from ci.steps.context import Context

@@ -42,7 +42,7 @@ def local(
 
     Example: spyre-ci job local examples/tests-stage1.yaml --parallel 2
     """
-    from ci.jobs.local_cli import local as run_pods  # noqa: PLC0415  # the engine's client takes its time
+    from ci.jobs.local import local as run_pods  # noqa: PLC0415  # the engine's client takes its time
 
     context = options.make_context(ctx, {})
     job, folder = prepare(context, spec, Asked(run=run, plan=plan, parameters=param or ()))

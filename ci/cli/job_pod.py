@@ -22,12 +22,22 @@ from ci.core.object_store import SCHEME, Bucket
 from ci.core.run_lock import run_lock
 from ci.core.supervise import tend_command
 from ci.core.text import counted
-from ci.jobs.closed import close_process
-from ci.jobs.earlier import WHOLE, fetch_earlier, mark_doubts, refuse_another_image
 from ci.jobs.job import IMAGE_VARIABLE, INPUT_VARIABLE, STORE_VARIABLE
 from ci.jobs.kinds import SCRATCH
 from ci.jobs.mirror import LOOK_S, Mirror, Sender, look_s
-from ci.jobs.pod import Place, StoreError, command_of, environment_of, exit_code_of, place_of
+from ci.jobs.pod import (
+    WHOLE,
+    Place,
+    StoreError,
+    close_process,
+    command_of,
+    environment_of,
+    exit_code_of,
+    fetch_earlier,
+    mark_doubts,
+    place_of,
+    refuse_another_image,
+)
 from ci.jobs.slices import Opened, open_slice, slice_name
 from ci.record.journal import read_journals
 from ci.runner.lost import MOST_LOSSES, write_off

@@ -56,7 +56,7 @@ def preflight(
 
 
 def line_of(card: str, found: Finding, *, emulated: bool) -> str:
-    """What is said of a card; `ci.jobs.validate.told` reads it."""
+    """What is said of a card; `ci.jobs.validate.probing` reads it."""
     return json.dumps(
         {
             "card": card,

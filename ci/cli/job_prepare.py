@@ -17,7 +17,7 @@ from ci.cli.matrix import Target, legs_of, worded
 from ci.core.errors import SettingsError, UsageError
 from ci.jobs.job import Job
 from ci.jobs.kinds import check_contract
-from ci.jobs.names import job_name
+from ci.jobs.labels import job_name
 from ci.jobs.parcels import too_large
 from ci.jobs.parts import SecretRef
 from ci.jobs.slices import make_slices

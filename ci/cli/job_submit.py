@@ -17,12 +17,12 @@ from ci.cli.job_tracking import tracker_of
 from ci.core.errors import UsageError
 from ci.core.text import counted
 from ci.jobs.cluster_cli import WATCH_PATIENCE_S, InContext, Namespace, watched
-from ci.jobs.fill import to_yaml
-from ci.jobs.inputs import put_inputs
 from ci.jobs.job import Job
 from ci.jobs.labels import SPEC_ANNOTATION
 from ci.jobs.record import record_of, refuse_another_deal, write_record
 from ci.jobs.render import render as manifests_of
+from ci.jobs.render import to_yaml
+from ci.jobs.slices import put_inputs
 from ci.jobs.token import how_to_make, is_made, secret_name, secret_of
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder

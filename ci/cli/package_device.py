@@ -9,8 +9,7 @@ import typer
 
 from ci.cli import options
 from ci.core.errors import EXIT_OK
-from ci.package.extra import extra
-from ci.package.flags import ProjectFolder, Records
+from ci.package.flags import ProjectFolder, Records, extra
 from test_selection.files import document_text
 
 

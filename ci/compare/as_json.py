@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ci.compare.comparison import Check, Comparison
+from ci.compare.comparison import Check, Comparison, Side
 from ci.compare.existing import Existence
-from ci.compare.side import Side
 from ci.compare.times import Finding, Times
 from ci.compare.verdicts import Change, Test
 from ci.compare.words import LISTED

@@ -86,7 +86,7 @@ def match(came: Iterable[str], went: Iterable[str]) -> dict[str, str]:
     those count whose files others moved between; where that does not decide, none does.
     """
     came, went = list(came), list(went)
-    found = _pair(came, went, _without_file)
+    found = _pair(came, went, lambda name: name.partition("::")[2])
     taken = set(found.values())
     found |= _pair(
         [name for name in came if name not in found],
@@ -131,10 +131,6 @@ def _by(names: Iterable[str], key: Callable[[str], str]) -> dict[str, list[str]]
 
 def _file(name: str) -> str:
     return name.partition("::")[0]
-
-
-def _without_file(name: str) -> str:
-    return name.partition("::")[2]
 
 
 def _without_class(name: str) -> str:

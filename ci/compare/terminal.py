@@ -9,7 +9,6 @@ from rich.table import Table
 from rich.text import Text
 
 from ci.compare.comparison import Comparison
-from ci.compare.times import Finding
 from ci.compare.verdicts import Change, Kind, Test
 from ci.compare.words import (
     LISTED,
@@ -53,7 +52,7 @@ def show(console: Console, comparison: Comparison[Test], *, limit: int) -> None:
         _listed(console, [one_line(one) for one in ids], limit)
     for words, rows in findings(comparison.times):
         _say(console, words, "bold")
-        _listed(console, [_finding(one) for one in rows], limit)
+        _listed(console, [f"{one_line(one.name)}: {finding_line(one)}" for one in rows], limit)
     for line in (*counted_lines(comparison), *machine_lines(comparison), *time_lines(comparison)):
         _say(console, line)
     if comparison.times.found:
@@ -98,10 +97,6 @@ def _test_line(change: Change[Test]) -> str:
         return said
     about = [because(change), now.cause or "", one_line(now.message, _MESSAGE)]
     return f"{said}: {'; '.join(one for one in about if one)}"
-
-
-def _finding(one: Finding) -> str:
-    return f"{one_line(one.name)}: {finding_line(one)}"
 
 
 def _listed(console: Console, lines: Sequence[str], limit: int) -> None:

@@ -8,8 +8,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from ci.compare.machines import LENGTHS, Machines, Pair, machines_of, off
-from ci.compare.noise import FALSE_ALARMS, LEAST, limit_of, median, spread_of
+from ci.compare.machines import (
+    FALSE_ALARMS,
+    LEAST,
+    LENGTHS,
+    Machines,
+    Pair,
+    limit_of,
+    machines_of,
+    median,
+    off,
+    spread_of,
+)
 
 LEAST_S = 0.5
 # Tests of a length are not taken to be steadier than this, as the logarithm of a ratio.

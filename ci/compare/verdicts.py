@@ -1,4 +1,4 @@
-"""What a run changes against another one, test by test; pure."""
+"""Say what a run changes against another one, test by test. Pure."""
 
 from __future__ import annotations
 
@@ -6,11 +6,48 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
-from ci.compare.outcome import KNOWN, Outcome
 from ci.record.failure_signature import differs
 from ci.record.verdict import GOOD, Verdict
+
+# Verdicts that say how a test does; the others say that nobody knows.
+KNOWN = frozenset({
+    Verdict.PASSED, Verdict.FAILED, Verdict.FLAKY, Verdict.SKIPPED, Verdict.XFAILED, Verdict.XPASSED,
+})  # fmt: skip
+
+
+class Outcome(Protocol):
+    """What became of one test."""
+
+    @property
+    def id(self) -> str:
+        """The canonical id."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """One of the nine."""
+
+    @property
+    def seconds(self) -> float:
+        """How long its last try with an outcome ran."""
+
+    @property
+    def card(self) -> str | None:
+        """The accelerator it ran on; None where nobody says."""
+
+    @property
+    def message(self) -> str:
+        """One line for people."""
+
+    @property
+    def cause(self) -> str | None:
+        """Of a crash: signal, hang, oom or exit."""
+
+    @property
+    def quarantined(self) -> bool:
+        """Whether an entry of the quarantine covers its failure."""
+
 
 Test = TypeVar("Test", bound=Outcome)
 

@@ -1,4 +1,4 @@
-"""Reading a cluster's answers: what is an error, what is worth another try, and after how long. Pure.
+"""Read a cluster's answers and watches: what is an error, what is worth another try, how soon. Pure.
 
 How errors are told: kubernetes.io, "Kubernetes API Concepts", and the kind Status of meta/v1.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -27,6 +27,19 @@ from ci.jobs.errors import (
 MAX_SAID = 600
 # The most a Retry-After is taken at its word; a longer one is somebody's mistake.
 LONGEST_S = 60.0
+_REFUSALS: Mapping[int, tuple[type[ClusterError], str]] = {
+    HTTPStatus.UNAUTHORIZED: (ForbiddenError, "sign in again (oc login), or give a service account's token"),
+    HTTPStatus.FORBIDDEN: (
+        ForbiddenError,
+        "have the role of docs/jobs.md bound to whom you are signed in as",
+    ),
+    HTTPStatus.NOT_FOUND: (
+        MissingError,
+        "check the namespace and the name, and that the cluster serves this kind",
+    ),
+    HTTPStatus.CONFLICT: (ConflictError, "look at what has the name, remove it or take another name"),
+    HTTPStatus.GONE: (GoneError, "do it again"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,16 +125,42 @@ def error_of(reply: Reply, what: str) -> ClusterError:
     return kind(text, remedy=remedy, said=said)
 
 
-_REFUSALS: Mapping[int, tuple[type[ClusterError], str]] = {
-    HTTPStatus.UNAUTHORIZED: (ForbiddenError, "sign in again (oc login), or give a service account's token"),
-    HTTPStatus.FORBIDDEN: (
-        ForbiddenError,
-        "have the role of docs/jobs.md bound to whom you are signed in as",
-    ),
-    HTTPStatus.NOT_FOUND: (
-        MissingError,
-        "check the namespace and the name, and that the cluster serves this kind",
-    ),
-    HTTPStatus.CONFLICT: (ConflictError, "look at what has the name, remove it or take another name"),
-    HTTPStatus.GONE: (GoneError, "do it again"),
-}
+def lines_of(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Whole lines, without their ends; what is left when the pieces end is no whole line and is dropped."""
+    open_: list[bytes] = []
+    for piece in pieces:
+        *whole, rest = piece.split(b"\n")
+        if whole:
+            yield b"".join((*open_, whole[0]))
+            yield from whole[1:]
+            open_ = []
+        open_.append(rest)
+
+
+def events_of(pieces: Iterable[bytes], what: str) -> Iterator[dict[str, Any]]:
+    """The events of a watch.
+
+    Args:
+        pieces: of its answer.
+        what: was asked for.
+
+    Raises:
+        GoneError: the version it was to go on from is no longer kept.
+        ClusterError: another error in place of an event.
+        ClusterAwayError: a line is no event.
+    """
+    for line in lines_of(pieces):
+        if not line.strip():
+            continue
+        try:
+            event = json.loads(line)
+            kind, content = event["type"], event["object"]
+        except (ValueError, RecursionError, TypeError, KeyError):
+            raise ClusterAwayError(
+                f"the watch {what} says what is no event", remedy="check that no proxy stands between"
+            ) from None
+        if kind == "ERROR":
+            code = content.get("code") if isinstance(content, dict) else None
+            status = code if isinstance(code, int) else 500
+            raise error_of(Reply(status=status, headers={}, body=json.dumps(content).encode()), what)
+        yield event

@@ -1,6 +1,6 @@
 """A cluster: every call of its API goes through here.
 
-One request by itself is in `ci.jobs.wire`, second tries in `ci.jobs.asking`, what an answer means in
+One request by itself is in `ci.jobs.transport`, second tries in `ci.jobs.transport`, what an answer means in
 `ci.jobs.answers`.
 """
 
@@ -11,12 +11,10 @@ from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 from ci.jobs.access import configuration_of
-from ci.jobs.asking import Asking, Effects
+from ci.jobs.answers import events_of
 from ci.jobs.errors import ConflictError, CutError, GoneError, MissingError
-from ci.jobs.events import events_of
-from ci.jobs.pages import all_pages
 from ci.jobs.paths import VERSION, log_path
-from ci.jobs.wire import READ_TIMEOUT_S, Wire
+from ci.jobs.transport import READ_TIMEOUT_S, Asking, Effects, Wire, all_pages
 
 __all__ = ["Cluster", "Effects", "open_cluster", "same_spec"]
 

@@ -27,13 +27,11 @@ from ci.jobs.cancel import cancel as cancel_job
 from ci.jobs.cluster import Cluster, open_cluster
 from ci.jobs.errors import ClusterAwayError
 from ci.jobs.listing import HEAD, jobs_of
-from ci.jobs.log_files import Into, into_file, into_folder, into_one
 from ci.jobs.log_lines import Unit, window_s
-from ci.jobs.logs import Wanted, find_sources, missing, write_logs
+from ci.jobs.logs import Into, Wanted, find_sources, into_file, into_folder, into_one, missing, write_logs
 from ci.jobs.standing import standing_of
-from ci.jobs.watch import Ending, find_job, watch_job
+from ci.jobs.watch import Ending, Watcher, find_job, watch_job
 from ci.jobs.watch_view import view_for
-from ci.jobs.watcher import Watcher
 from test_selection.files import document_text
 
 Name = Annotated[str, typer.Argument(help="Name of the job, as submit and list say it.")]

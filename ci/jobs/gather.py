@@ -1,13 +1,20 @@
-"""Gathering what pods left in a store, their journals and logs, into a run folder.
+"""Gather what pods left in a store, their journals and logs, into a run folder.
 
 What is here is a copy, and the store is the truth. What is new there is put behind what is here, so that
 gathering again is cheap and gathering while pods run is of use; what became another file there is taken anew.
 What a store holds is data: names are checked, links are not followed, and a file whose middle is missing ends
 where the hole begins.
+
+A run folder may have the same name every night, and the plan its fingerprint. So what is gathered is noted
+with its job; what is there of another one, or of nobody that is known, is moved out of the way before.
+
+Where no journal tells of a test, one is made that says why, so that the report does. It is attempt 0 of its
+shard, which no pod makes: whatever a pod's journal tells of a test comes after it, and it goes when one came.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
@@ -16,16 +23,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from ci.core.errors import BadFileError
 from ci.core.object_store import SCHEME, Bucket
-from ci.jobs.layout import KINDS, MOST_BYTES, PODS, is_file, is_pod, shard_of
-from ci.jobs.pieces import BucketFiles
-from test_selection.files import atomic_writer
+from ci.jobs.layout import KINDS, MOST_BYTES, PODS, BucketFiles, is_file, is_pod, shard_of
+from ci.jobs.record import HERE, JobRecord
+from ci.record import events
+from ci.record.journal import JournalWriter, journal_path, read_journal
+from ci.record.run_state import state_of
+from test_selection.files import atomic_writer, read_json, write_json
+from test_selection.plan import Plan, Shard
 
 CHUNK_BYTES = 1 << 16
 # By so much of its beginning a journal is known again: its first line has a time in it.
 HEAD_BYTES = 160
 MOST_NOTES = 20
 SIDE_BY_SIDE = 8
+KIND = "gathered"
+FILE = "gathered.json"
+EARLIER = "earlier"
+# Folders of a run folder that gathering fills.
+FILLED = ("journal", "logs", "control")
+ATTEMPT = 0
+NO_POD = "no journal of its pod was gathered: the pod never began, or what it left is not in the store"
 
 
 class Held(Protocol):
@@ -211,3 +230,107 @@ def _files(pod: int, kind: str, folder: Path, note: Callable[[str], None]) -> It
         size = entry.stat(follow_symlinks=False).st_size
         trouble = f"is larger than {MOST_BYTES:,} bytes, and cut there" if size > MOST_BYTES else ""
         yield _File(pod=pod, file=name, path=folder / entry.name, size=min(size, MOST_BYTES), trouble=trouble)
+
+
+def make_room(folder: Path, run: str, record: JobRecord | None) -> Path | None:
+    """Move away what was gathered of another job, and note whose it is from here on.
+
+    Args:
+        folder: the run's; nobody else works in it.
+        run: as the store knows it.
+        record: of the job; None where nobody noted it.
+
+    Returns:
+        Where it was moved; None: there was nothing to move.
+    """
+    # A job that ran on this machine is another than the cluster's of the same run.
+    whose = {"run": run, "namespace": HERE if record is None else record.namespace}
+    if _noted(folder) == whose:
+        return None
+    there = [name for name in FILLED if (folder / name).is_dir() and any((folder / name).iterdir())]
+    into = _new_folder(folder / EARLIER) if there else None
+    for name in there:
+        assert into is not None  # noqa: S101  # for mypy: it is made where there is something
+        (folder / name).rename(into / name)
+    write_json(folder / FILE, KIND, whose)
+    return into
+
+
+def _noted(folder: Path) -> dict[str, str] | None:
+    if not (folder / FILE).is_file():
+        return None
+    try:
+        content = read_json(folder / FILE, KIND)
+    except BadFileError:
+        return None  # nobody knows whose it is
+    return {name: str(value) for name, value in content.items() if name != "schema"}
+
+
+def _new_folder(among: Path) -> Path:
+    among.mkdir(exist_ok=True)
+    number = 1
+    while (path := among / str(number)).exists():
+        number += 1
+    path.mkdir()
+    return path
+
+
+def tell_untold(folder: Path, plan: Plan, reasons: Mapping[int, str], *, moment: float) -> list[int]:
+    """Write a journal for each shard that has none, or whose pod is known to have been lost for good.
+
+    Those that were made before and are not needed now are taken back.
+
+    Args:
+        folder: the run's, with what was gathered.
+        plan: the whole plan.
+        reasons: by shard, why its pod left nothing, or no more, where that is known.
+        moment: when it is said to have been told, in seconds since the epoch; not behind the run's end.
+
+    Returns:
+        The shards of which no journal tells.
+
+    Raises:
+        OSError: a journal cannot be written.
+    """
+    told = _told(folder)
+    untold = []
+    for shard in plan.shards:
+        path = journal_path(folder, shard.index, ATTEMPT)
+        path.unlink(missing_ok=True)
+        ids = shard.ids
+        if shard.index in told:
+            ids = _left(shard, told[shard.index]) if shard.index in reasons else []
+        elif ids:
+            untold.append(shard.index)
+        if ids:
+            with contextlib.closing(JournalWriter(path, lambda: moment)) as journal:
+                journal.write(
+                    events.ShardStart(
+                        shard=shard.index, attempt=ATTEMPT, planned=len(ids), fingerprint=plan.fingerprint
+                    )
+                )
+                journal.write(events.NotRun(ids=ids, message=reasons.get(shard.index, NO_POD)))
+    return untold
+
+
+def _left(shard: Shard, journals: list[Path]) -> list[str]:
+    """The tests of a shard of which its journals have no word, nor of their file."""
+    named: set[str] = set()
+    files: set[str] = set()
+    for path in journals:
+        state = state_of(shard.index, ATTEMPT, read_journal(path, shard.index, ATTEMPT).events)
+        named |= state.ids | state.open.keys() | state.no_retry.keys()
+        files |= state.file_errors.keys()
+    return [
+        name for group in shard.groups if group.file not in files for name in group.ids if name not in named
+    ]
+
+
+def _told(folder: Path) -> dict[int, list[Path]]:
+    """The journals of pods that tell anything, by shard."""
+    found: dict[int, list[Path]] = {}
+    for path in (folder / "journal").glob("*-*.jsonl"):
+        shard, _, attempt = path.stem.partition("-")
+        if shard.isdecimal() and attempt.isdecimal() and int(attempt) != ATTEMPT and path.stat().st_size:
+            found.setdefault(int(shard), []).append(path)
+    return found

@@ -1,26 +1,29 @@
-"""Running a job on the container engine here, pod by pod, with a cluster's mounts and environment."""
+"""Run a job on the container engine here, pod by pod, with a cluster's mounts and failure policy."""
 
 from __future__ import annotations
 
+import os
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import Enum
 from http import HTTPStatus
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import docker
 from docker.errors import APIError
 
-from ci.core.errors import EXIT_INCOMPLETE
+from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE
 from ci.core.text import shell_line
 from ci.image.container import Conditions, Ended, container, follow
 from ci.image.engine import TIMEOUT_S, check_is_here, engine, fetch
-from ci.jobs.endings import Next, decide, exit_code_of
 from ci.jobs.here import (
+    GROUP,
     JOB_LABEL,
     Here,
     conditions_of,
@@ -31,8 +34,8 @@ from ci.jobs.here import (
     shown_line,
     url_of,
 )
-from ci.jobs.job import Job, container_of, fetches_of
-from ci.jobs.places import folders_of, pod_disk
+from ci.jobs.job import Job, container_of, fetches_of, mounts_of
+from ci.jobs.kinds import SCRATCH
 
 # A run that is told to end writes its account first; whoever pressed Ctrl-C waits for it.
 GRACE_S = 30.0
@@ -114,8 +117,10 @@ class Local:
     def index(self, index: int, until: float) -> PodEnd:
         """Run pods of an index until one is done, or none is to follow."""
         retries, tries = self.job.spec.retries, 0
+        # A pod may say nothing for all the time it has.
+        patience_s = max(TIMEOUT_S, self.job.deadline_s + int(GRACE_S))
         # A connection of its own: those of the library are not for several threads.
-        with engine(self.here.environ, timeout_s=_patience(self.job)) as client:
+        with engine(self.here.environ, timeout_s=patience_s) as client:
             while True:
                 tries += 1
                 code = self._pod(client, index, until)
@@ -173,11 +178,6 @@ class Local:
             self.echo(shown_line(line, index, self.secrets))
 
 
-def _patience(job: Job) -> int:
-    """Seconds that a pod may say nothing in, which is all it has."""
-    return max(TIMEOUT_S, job.deadline_s + int(GRACE_S))
-
-
 def _all_of(
     local: Local, indexes: Sequence[int], client: docker.DockerClient, grace_s: float
 ) -> list[PodEnd]:
@@ -227,3 +227,106 @@ def _already_ended() -> Iterator[None]:
     except APIError as error:
         if error.status_code not in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
             raise
+
+
+def local(job: Job, here: Here, *, echo: Callable[[str], None]) -> int:
+    """Run a job on the engine here, and say how each pod ended; its exit code.
+
+    Args:
+        job: ready.
+        here: this machine.
+        echo: takes lines for people.
+
+    Raises:
+        SpyreCiError: see `ci.jobs.local.run_here`.
+    """
+    ends, code = run_here(job, here, echo=echo)
+    for one in ends:
+        how = "done" if one.code == EXIT_OK else f"ended with code {one.code}"
+        echo(f"pod {one.index}: {how}" + (f" after {one.pods} pods" if one.pods > 1 else ""))
+    if "results" in mounts_of(job):
+        echo(f"what they left is in {here.results}")
+    return code
+
+
+class Next(Enum):
+    """What a cluster's failure policy makes of a pod that ended."""
+
+    DONE = "done"
+    FAILED = "failed"
+    AGAIN = "again"
+
+
+def decide(code: int, *, tries: int, retries: int) -> Next:
+    """Whether another pod takes up an index: not where a test failed or usage is wrong.
+
+    Args:
+        code: the pod's exit code.
+        tries: pods of the index so far, this one among them.
+        retries: how often one is replaced.
+    """
+    if code == EXIT_OK:
+        return Next.DONE
+    if code in {EXIT_TEST_FAILED, EXIT_USAGE} or tries > retries:
+        return Next.FAILED
+    return Next.AGAIN
+
+
+def exit_code_of(codes: Sequence[int]) -> int:
+    """The whole job's exit code: usage, then what is incomplete, then failed tests.
+
+    Args:
+        codes: of the pods that were each index's last.
+    """
+    told = {code if code in {EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE} else EXIT_INCOMPLETE for code in codes}
+    return next((code for code in (EXIT_USAGE, EXIT_INCOMPLETE, EXIT_TEST_FAILED) if code in told), EXIT_OK)
+
+
+@contextmanager
+def folders_of(job: Job, here: Here) -> Iterator[Path]:
+    """Folders that a job wants here; gives the one with its files, which is there while the block runs."""
+    own_folder(here.results, here.user)
+    here.work.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f"{job.name}-config-", dir=here.work) as folder:
+        yield put_files(job.files, Path(folder) / "files")
+
+
+def put_files(files: Mapping[str, bytes], folder: Path) -> Path:
+    """Write a job's files, for any user to read; gives their folder."""
+    folder.mkdir(mode=0o755, parents=True)
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        path.chmod(0o644)
+    return folder
+
+
+def own_folder(path: Path, user: int) -> Path:
+    """A folder that the containers' user can write, made where it is not there.
+
+    Args:
+        path: of it.
+        user: number; only root can give a folder away.
+    """
+    path.mkdir(parents=True, exist_ok=True)
+    if os.geteuid() == 0:
+        os.chown(path, user, GROUP)
+    return path
+
+
+@contextmanager
+def pod_disk(job: Job, index: int, here: Here) -> Iterator[Path]:
+    """The disk of a pod, which ends with it."""
+    prefix = f"{job.name}-{index}-"
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=here.work, ignore_cleanup_errors=True) as folder:
+        yield make_disk(job, Path(folder) / "scratch", here)
+
+
+def make_disk(job: Job, scratch: Path, here: Here) -> Path:
+    """A pod's disk, with the folders that are fetched to, of which one may be mounted as the model."""
+    own_folder(scratch, here.user)
+    for one in fetches_of(job):
+        for path in (one.to, one.at):
+            own_folder(scratch / PurePosixPath(path).relative_to(SCRATCH), here.user)
+    return scratch

@@ -1,32 +1,68 @@
-"""Logs of a job's pods, as they come: nothing is held whole."""
+"""Read the logs of a job's pods as they come, to the screen or into files: nothing is held whole.
+
+The API server fetches a log from the pod's node, and fails itself (5xx) where that does not answer; such
+nodes are told apart from a cluster that does not answer.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, UsageError
 from ci.core.text import counted, one_line
-from ci.jobs.away import Away
 from ci.jobs.cluster import Cluster
 from ci.jobs.errors import ClusterAwayError, CutError, MissingError, RefusedError
 from ci.jobs.fate import index_of
 from ci.jobs.labels import selector
 from ci.jobs.log_lines import Unseen, shown_line, split_lines, without_time
 from ci.jobs.paths import path_of
+from test_selection.files import atomic_writer
 from test_selection.ranges import format_ranges
 
+# One node is not to make the logs of all others wait: so long its first is asked for, its others once.
+LOG_PATIENCE_S = 15.0
+# So many nodes one after another are the cluster itself.
+MOST_AWAY = 3
 MAIN = "main"
 # Each log that is followed is a connection of its own.
 MOST_FOLLOWED = 32
 # How often a followed log that was cut is taken up again without a line between.
 RESUMES = 5
 Write = Callable[[str], object]
+
+
+class Away:
+    """What is known of nodes while one log after another is asked for."""
+
+    def __init__(self) -> None:
+        self._nodes: set[str] = set()
+        self._in_a_row = 0
+
+    @property
+    def all(self) -> bool:
+        """Whether it is the cluster itself that does not answer."""
+        return self._in_a_row >= MOST_AWAY
+
+    def patience_s(self, node: str) -> float:
+        """For how long a log of a pod there is asked for."""
+        return 0.0 if node in self._nodes else LOG_PATIENCE_S
+
+    def answered(self) -> None:
+        """The cluster did."""
+        self._in_a_row = 0
+
+    def silent(self, node: str) -> None:
+        """A node did not; an empty name is that of one nobody knows."""
+        self._in_a_row += node not in self._nodes
+        self._nodes |= {node} - {""}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,3 +268,42 @@ def _node(pod: Mapping[str, Any]) -> str:
 
 def _name(pod: Mapping[str, Any]) -> str:
     return one_line(str(pod["metadata"].get("name", "")))
+
+
+Into = Callable[[Source], AbstractContextManager[Write]]
+
+
+@contextlib.contextmanager
+def into_one(write: Write) -> Iterator[Into]:
+    """All lines to what takes a line."""
+
+    @contextlib.contextmanager
+    def into(_: Source) -> Iterator[Write]:
+        yield write
+
+    yield into
+
+
+@contextlib.contextmanager
+def into_file(path: Path) -> Iterator[Into]:
+    """All lines to one file; what was followed until Ctrl-C is kept."""
+    interrupted = False
+    with _lines_to(path) as write, into_one(write) as into:
+        try:
+            yield into
+        except KeyboardInterrupt:
+            interrupted = True
+    if interrupted:
+        raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def into_folder(folder: Path) -> Iterator[Into]:
+    """The lines of each pod to a file of its own, named as the pod; none where it has no log."""
+    yield lambda source: _lines_to(folder / f"{source.name}.log")
+
+
+@contextlib.contextmanager
+def _lines_to(path: Path) -> Iterator[Write]:
+    with atomic_writer(path) as stream:
+        yield lambda line: stream.write(line.encode("utf-8", "backslashreplace") + b"\n")

@@ -1,19 +1,243 @@
-"""A job as manifests: ConfigMaps, a Service where it listens, and the Job or Deployment; pure."""
+"""Render a job as manifests: ConfigMaps, a Service where it listens, and the Job or Deployment. Pure."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import PurePosixPath
 from typing import Any
 
-from ci.jobs.fill import fill
-from ci.jobs.job import Job, container_of
-from ci.jobs.labels import QUEUE_LABEL, SPEC_ANNOTATION, annotations_of, found_by, labels_of
-from ci.jobs.parcels import Parcel, parcels
-from ci.jobs.pod_template import config_map_name, pod_of
+import yaml
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from ci.jobs.job import Fetch, Job, container_of, fetches_of, mounts_of
+from ci.jobs.kinds import SCRATCH
+from ci.jobs.labels import QUEUE_LABEL, SPEC_ANNOTATION, annotations_of, found_by, labels_of, origin_of
+from ci.jobs.parcels import Parcel, parcels
+from ci.jobs.parts import Scratch, SecretRef, Toleration
+from ci.jobs.spec import Spec
+
+_NOT_ASCII = re.compile(r"[^\x20-\x7e]")
+# Many times as fast where libyaml is there, for ConfigMaps of some megabytes.
+_LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_DUMPER: type[yaml.SafeDumper] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+# `1e3` is a text to YAML 1.1 as it is read here, and a number to others; `y` is true to some.
+_WORD = re.compile(r"[A-Za-z][-A-Za-z0-9_./]+")
+# PyTorch's workers hand tensors over in it, and 64 MiB are soon full.
+SHARED_MEMORY = "/dev/shm"  # noqa: S108  # a place of the container
+READ_ONLY = {"config", "model"}
 Manifest = dict[str, Any]
+
+
+def fill(template: str, **values: Any) -> dict[str, Any]:
+    """A manifest, or part of one, of a template and what goes in; no value gets out of its place.
+
+    Args:
+        template: name, without its ending.
+        **values: what JSON knows, and objects whose attributes are.
+    """
+    text = _environment().get_template(f"{template}.yaml.j2").render(values)
+    filled: dict[str, Any] = yaml.load(text, Loader=_LOADER)  # noqa: S506  # the safe one
+    return filled
+
+
+def quoted(value: Any) -> str:
+    """A value as JSON, which is YAML too: one line of ASCII, whatever it holds.
+
+    JSON's own escapes would not do: half a pair of surrogates is a letter to YAML, and it folds lines where
+    Unicode breaks them.
+    """
+    text = json.dumps(value, ensure_ascii=False)
+    return _NOT_ASCII.sub(lambda found: f"\\U{ord(found[0]):08x}", text)
+
+
+def to_yaml(manifests: list[dict[str, Any]]) -> str:
+    """Manifests as YAML documents, as `kubectl apply` reads them."""
+    return yaml.dump_all(manifests, Dumper=_Dumper, sort_keys=False, explicit_start=True, width=110)
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=PackageLoader("ci.jobs"),
+        undefined=StrictUndefined,
+        # Every value that a template prints, so that none can be forgotten.
+        finalize=quoted,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # noqa: S701  # not for a page
+    )
+
+
+class _Dumper(_DUMPER):  # type: ignore[misc,valid-type]  # whichever is there
+    """Texts quoted but for plain words, lines as lines, and nothing by reference."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002  # the method it stands for
+        return True
+
+
+def _represent(dumper: yaml.SafeDumper, value: str) -> yaml.Node:
+    style = "|" if "\n" in value else None if _WORD.fullmatch(value) else '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+
+_Dumper.add_representer(str, _represent)
+
+
+def pod_of(job: Job, packed: Sequence[Parcel]) -> dict[str, Any]:
+    """The template of a job's pods.
+
+    Args:
+        job: resolved.
+        packed: what its ConfigMaps hold, in order.
+    """
+    spec = job.spec
+    return fill(
+        "pod",
+        spec=spec,
+        labels=labels_of(job),
+        # Without the tags, which may be long, and pods many.
+        annotations=origin_of(job),
+        restart="Always" if spec.kind == "serve" else "Never",
+        # A Deployment's pods may have none.
+        deadline_s=0 if spec.kind == "serve" else job.pod_deadline_s,
+        pull_secrets=[{"name": name} for name in spec.image.pull_secrets],
+        tolerations=[_toleration(one) for one in spec.tolerations],
+        environment=_variables(container_of(job).environment),
+        fetches=[_fetch(job, one) for one in fetches_of(job)],
+        main=_main(job),
+        volumes=_volumes(job, packed),
+    )
+
+
+def asks_for_disk(spec: Spec) -> bool:
+    """Whether pods ask for room on their node's disk.
+
+    Not in a queue: Kueue admits no job that asks for what its ClusterQueue does not cover, and next to none
+    covers ephemeral-storage. Scratch keeps its sizeLimit all the same.
+    """
+    return spec.resources.scratch.storage_class is None and spec.queue is None
+
+
+def config_map_name(job: Job, number: int) -> str:
+    """The name of a job's ConfigMap."""
+    return f"{job.name}-{number}"
+
+
+def _main(job: Job) -> dict[str, Any]:
+    container = container_of(job)
+    resources = job.spec.resources
+    cards = {resources.card_resource: str(resources.cards)} if resources.cards else {}
+    return {
+        "name": "main",
+        "image": job.image,
+        "command": _literal(container.command),
+        "args": _literal(container.args),
+        "port": container.port,
+        "mounts": [*_mounts(job), {"name": "shm", "mountPath": SHARED_MEMORY}],
+        **_resources(job, cards),
+    }
+
+
+def _fetch(job: Job, fetch: Fetch) -> dict[str, Any]:
+    return {
+        "name": fetch.name,
+        "image": job.spec.source_image or job.image,
+        "command": _literal(fetch.command),
+        "args": [],
+        "port": None,
+        "mounts": [{"name": "scratch", "mountPath": SCRATCH}],
+        # As much as the pod's own: it runs before that and costs nothing more.
+        **_resources(job, {}),
+    }
+
+
+def _resources(job: Job, cards: Mapping[str, str]) -> dict[str, Any]:
+    resources = job.spec.resources
+    limits = {"cpu": resources.cpu, "memory": resources.memory, **cards}
+    # A node is chosen that has the room on its disk; the limit is the volume's own.
+    disk = {"ephemeral-storage": resources.scratch.size} if asks_for_disk(job.spec) else {}
+    return {"limits": limits, "requests": limits | disk}
+
+
+def _literal(words: Sequence[str]) -> list[str]:
+    """Words as they are: Kubernetes would put variables where `$(NAME)` stands, and `$` for `$$`.
+
+    https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/
+    """
+    return [word.replace("$", "$$") for word in words]
+
+
+def _variables(values: Mapping[str, str | SecretRef]) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "valueFrom": {"secretKeyRef": {"name": value.secret, "key": value.key}}}
+        if isinstance(value, SecretRef)
+        else {"name": name, "value": _literal([value])[0]}
+        for name, value in values.items()
+    ]
+
+
+def _mounts(job: Job) -> list[dict[str, Any]]:
+    found = []
+    for name, path in mounts_of(job).items():
+        mount: dict[str, Any] = {"name": name, "mountPath": path}
+        if name in READ_ONLY:
+            mount["readOnly"] = True
+        if name == "model":
+            below = PurePosixPath(fetches_of(job)[0].at).relative_to(SCRATCH)
+            mount |= {"name": "scratch", "subPath": str(below)}
+        found.append(mount)
+    return found
+
+
+def _volumes(job: Job, packed: Sequence[Parcel]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = [
+        {"name": "scratch", **_scratch(job, job.spec.resources.scratch)},
+        # What is put there counts against the memory's limit.
+        {"name": "shm", "emptyDir": {"medium": "Memory"}},
+    ]
+    if packed:
+        sources = [_projection(config_map_name(job, number), one) for number, one in enumerate(packed)]
+        found.append({"name": "config", "projected": {"sources": sources}})
+    if job.spec.store is not None and job.spec.store.volume is not None:
+        found.append({"name": "results", "persistentVolumeClaim": {"claimName": job.spec.store.volume}})
+    return found
+
+
+def _scratch(job: Job, scratch: Scratch) -> dict[str, Any]:
+    """The node's own disk, or a volume that is claimed for the pod and ends with it.
+
+    https://kubernetes.io/docs/concepts/storage/ephemeral-volumes/#generic-ephemeral-volumes
+    """
+    if scratch.storage_class is None:
+        return {"emptyDir": {"sizeLimit": scratch.size}}
+    claim = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": scratch.storage_class,
+        "resources": {"requests": {"storage": scratch.size}},
+    }
+    return {"ephemeral": {"volumeClaimTemplate": {"metadata": {"labels": labels_of(job)}, "spec": claim}}}
+
+
+def _projection(name: str, parcel: Parcel) -> dict[str, Any]:
+    items = [{"key": key, "path": path} for key, path in parcel.paths.items()]
+    return {"configMap": {"name": name} | ({"items": items} if items else {})}
+
+
+def _toleration(one: Toleration) -> dict[str, Any]:
+    found = {
+        "key": one.key,
+        "operator": one.operator,
+        "value": one.value,
+        "effect": one.effect,
+        "tolerationSeconds": one.seconds,
+    }
+    return {key: value for key, value in found.items() if value is not None}
 
 
 def render(job: Job) -> list[Manifest]:

@@ -1,7 +1,8 @@
 """A job's slices: for each pod a file of what it has to know of the run, and the run folder made of it there.
 
 A slice is `slice-<pod>.json.gz`: the pod's shards of the plan, the declared outcomes and the seconds of their
-tests, and who the run is. Pods that share take all of a job's slices and have the whole plan of them.
+tests, and who the run is. Pods that share take all of a job's slices and have the whole plan of them. Where
+they are too many for ConfigMaps, they go by the job's store.
 """
 
 from __future__ import annotations
@@ -11,13 +12,17 @@ import json
 import re
 import zlib
 from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ci.core.errors import BadFileError, MissingInputError
+from ci.core.errors import BadFileError, MissingInputError, UsageError
+from ci.core.object_store import Bucket
+from ci.jobs.job import Job
+from ci.jobs.layout import INPUTS
 from test_selection.durations_file import Durations, read_durations, write_durations
-from test_selection.files import read_json, schema_name, write_json
+from test_selection.files import atomic_writer, read_json, schema_name, write_json
 from test_selection.legs import Leg
 from test_selection.plan import KIND as PLAN_KIND
 from test_selection.plan import Plan, plan_from_json, plan_to_json, read_plan
@@ -35,6 +40,8 @@ _AS_IT_IS = {"run": "run.json", "source": "source.json"}
 _OF_THE_PLANNER = {"run": {"pytorch_version": ""}}
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _REMEDY = "submit the job anew"
+# Slices are small, so that the endpoint's answers are what takes time.
+AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,3 +230,39 @@ def _bare(content: Mapping[str, Any]) -> dict[str, Any]:
 
 def _bad(what: str, where: Path) -> BadFileError:
     return BadFileError(what, where=where, remedy=_REMEDY)
+
+
+def put_inputs(job: Job, seen_at: Path | None) -> str:
+    """Put the slices where pods read them; returns where that is.
+
+    Args:
+        job: whose slices go by its store.
+        seen_at: the store's volume as a folder here; None: it is not mounted here.
+
+    Raises:
+        UsageError: the store is a volume, and nobody says where it is seen.
+        CommandError: the bucket refuses.
+    """
+    store = job.spec.store
+    if store is not None and store.bucket is not None:
+        bucket = Bucket(store.bucket, where="store.bucket")
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            put = [
+                pool.submit(bucket.put, f"{job.run}/{INPUTS}/{name}", content)
+                for name, content in job.files.items()
+            ]
+            for one in put:
+                one.result()
+        return bucket.address(f"{job.run}/{INPUTS}")
+    if seen_at is None:
+        size = sum(map(len, job.files.values()))
+        raise UsageError(
+            f"the {len(job.files):,} slices have {size:,} bytes, more than ConfigMaps take",
+            where="--store",
+            remedy="name the folder where the store's volume is mounted here, or give the spec store.bucket",
+        )
+    folder = seen_at / job.run / INPUTS
+    for name, content in job.files.items():
+        with atomic_writer(folder / name) as stream:
+            stream.write(content)
+    return str(folder)

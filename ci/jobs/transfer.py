@@ -1,27 +1,39 @@
-"""A folder from a bucket: checked by name, taken up again where it broke off, told as not whole till then."""
+"""Move a folder from and into a bucket: side by side, checked by name, told as not whole till its manifest.
+
+A fetch that broke off is taken up again. Of what is put, what is there is left, and a manifest comes last.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from ci.core.errors import BadFileError, NotWholeError
-from ci.core.object_store import Bucket
+from ci.core.errors import BadFileError, MissingInputError, NotWholeError
+from ci.core.object_store import PART_BYTES, Bucket
 from ci.jobs.transfer_names import (
     LARGEST_MANIFEST,
     MANIFEST,
     OWN,
+    Manifest,
+    Sum,
     Wanted,
     check_names,
     read_manifest,
     wanted,
 )
-from ci.jobs.transfer_pool import Moved, Tally, amount, each
 from test_selection.files import read_json, write_json
 
+# Files under way at once; a large one has parts side by side besides.
+AT_ONCE = 4
+LINE_EVERY_S = 10.0
+Item = TypeVar("Item")
 _KIND = "fetch"
 
 
@@ -148,3 +160,186 @@ def _check_inside(path: Path, inside: Path) -> None:
             where=path,
             remedy="remove the link, or name an empty folder",
         )
+
+
+def put(folder: Path, bucket: Bucket, *, say: Callable[[str], object], clock: Callable[[], float]) -> Moved:
+    """Put every file of a folder below an address, and at the end a manifest that tells it is whole.
+
+    What is there with the same content is left. Objects there that are not in the folder stay; a fetch
+    passes them over.
+
+    Args:
+        folder: with files.
+        bucket: the address.
+        say: takes a line of progress.
+        clock: seconds, monotonic.
+
+    Raises:
+        MissingInputError: there is no such folder.
+        BadFileError: it is empty, or holds a link that leads out of it, or a name that is refused.
+        NotWholeError: it was not fetched to its end.
+        BucketAwayError: the endpoint is not reached; the next call goes on from here.
+        CommandError: the bucket refuses.
+    """
+    paths = files_of(folder)
+    there = {one.name: one for one in bucket.objects()}
+    sizes = {name: path.stat().st_size for name, path in paths.items()}
+    sums: dict[str, Sum] = {}
+    etags: dict[str, str] = {}
+    tally = Tally(word="read", files=len(paths), size=sum(sizes.values()), say=say, clock=clock)
+
+    def read(name: str) -> None:
+        sums[name], etags[name] = digests(paths[name], tally.seen)
+
+    each(read, list(paths), tally)
+    changed = [name for name in paths if name not in there or there[name].etag != etags[name]]
+    manifest = Manifest(whole=True, files={name: sums[name] for name in paths})
+    moved = Moved(files=len(paths), size=tally.size, moved=len(changed))
+    if not changed and MANIFEST in there and bucket.get(MANIFEST) == manifest.as_bytes():
+        return moved
+    size = sum(sizes[name] for name in changed)
+    tally = Tally(word="put", files=len(changed), size=size, say=say, clock=clock)
+    bucket.put(MANIFEST, Manifest(whole=False, files={}).as_bytes(), kind="application/json")
+    each(lambda name: bucket.put(name, paths[name], seen=tally.seen), changed, tally)
+    bucket.put(MANIFEST, manifest.as_bytes(), kind="application/json")
+    return moved
+
+
+def files_of(folder: Path) -> dict[str, Path]:
+    """The files of a folder that is to be put, by name.
+
+    Raises:
+        MissingInputError: there is no such folder.
+        BadFileError: it is empty, or holds what is no file, a link that leads out, or a name that is refused.
+        NotWholeError: it was not fetched to its end.
+    """
+    if not folder.is_dir():
+        raise MissingInputError("there is no such folder", where=folder, remedy="check the path")
+    check_fetched(folder)
+    inside = folder.resolve()
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if name.split("/")[0] == OWN or (path.is_dir() and not path.is_symlink()):
+            continue
+        # Links between files are how model caches are laid out; a linked folder would be walked for ever.
+        if not path.is_file() or not path.resolve().is_relative_to(inside):
+            raise BadFileError(
+                f"{name!r} is no file of this folder",
+                where=folder,
+                remedy="remove it, or put a copy in its place: links may lead to files of the folder alone",
+            )
+        found[name] = path
+    if not found:
+        raise BadFileError("holds no file", where=folder, remedy="check the path")
+    check_names(found, str(folder))
+    return found
+
+
+def digests(path: Path, seen: Callable[[int], object]) -> tuple[Sum, str]:
+    """What a file holds, and the ETag it would have in a bucket.
+
+    An ETag is the MD5 of the object or, where it came in parts, of the parts' MD5 sums. Where the bucket
+    makes it otherwise (as where it encrypts with keys of a service) it never fits, and the file is put again.
+
+    Args:
+        path: of the file.
+        seen: told of so many more bytes that were read.
+    """
+    size = 0
+    whole = hashlib.sha256()
+    parts = []
+    with path.open("rb") as stream:
+        while data := stream.read(PART_BYTES):
+            whole.update(data)
+            parts.append(hashlib.md5(data, usedforsecurity=False).digest())
+            size += len(data)
+            seen(len(data))
+    joined = hashlib.md5(b"".join(parts), usedforsecurity=False).hexdigest()
+    alone = parts[0].hex() if parts else joined
+    etag = alone if size < PART_BYTES else f"{joined}-{len(parts)}"
+    return Sum(size=size, sha256=whole.hexdigest()), etag
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """What a transfer did.
+
+    Attributes:
+        files: how many there are at its end.
+        size: of all of them, in bytes.
+        moved: how many of them were moved; the others were there.
+    """
+
+    files: int
+    size: int
+    moved: int
+
+
+class _StoppedError(Exception):
+    """A transfer that ends because another one failed."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Tally:
+    """What was moved so far, and lines that tell it; `word` is what is done to it."""
+
+    word: str
+    files: int
+    size: int
+    say: Callable[[str], object]
+    clock: Callable[[], float]
+    done: int = 0
+    moved: int = 0
+    stop: threading.Event = field(default_factory=threading.Event)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _said: float = 0.0
+
+    def seen(self, count: int) -> None:
+        """So many more bytes, from any thread; it ends the transfer where another failed."""
+        if self.stop.is_set():
+            raise _StoppedError
+        with self._lock:
+            self.moved += count
+
+    def tell(self) -> None:
+        """A line, where it is time for one."""
+        if (now := self.clock()) - self._said >= LINE_EVERY_S:
+            self._said = now
+            amounts = f"{amount(self.moved)} of {amount(self.size)}"
+            self.say(f"{self.word} {self.done} of {self.files} files, {amounts}")
+
+
+def amount(size: int) -> str:
+    """A number of bytes as people read it."""
+    for unit, word in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if size >= unit:
+            return f"{size / unit:.1f} {word}"
+    return f"{size} B"
+
+
+def each(work: Callable[[Item], object], items: Sequence[Item], tally: Tally) -> None:
+    """Do a piece of work for each of many, some at once; the first that fails ends the others.
+
+    Raises:
+        Exception: what the first of them raised.
+    """
+    rest = iter(items)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+
+        def more(count: int) -> set[Future[object]]:
+            return {pool.submit(work, one) for one in islice(rest, count)}
+
+        left = more(2 * AT_ONCE)
+        try:
+            while left:
+                done, left = wait(left, timeout=LINE_EVERY_S, return_when=FIRST_COMPLETED)
+                for one in done:
+                    one.result()
+                tally.done += len(done)
+                tally.tell()
+                left |= more(len(done))
+        except BaseException:
+            tally.stop.set()
+            pool.shutdown(cancel_futures=True)
+            raise

@@ -1,23 +1,26 @@
-"""Watching a job until it ends: list, watch, go on from where a watch ended."""
+"""Watch a job until it ends: list, watch, go on from where a watch ended, and show what is heard."""
 
 from __future__ import annotations
 
 import contextlib
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE, MissingInputError
+from ci.core.progress import ticking
 from ci.core.text import one_line, span
 from ci.jobs.board import Board
 from ci.jobs.cluster import Cluster
 from ci.jobs.errors import ForbiddenError, GoneError
-from ci.jobs.fate import NODE_AWAY, Phase
+from ci.jobs.fate import NODE_AWAY, Fate, Phase
 from ci.jobs.labels import selector
 from ci.jobs.paths import path_of
-from ci.jobs.standing import End, standing_of
-from ci.jobs.watcher import Watcher
+from ci.jobs.standing import End, Standing, standing_of
 from test_selection.ranges import format_ranges
 
+TICK_S = 0.5
 # A watch is opened anew so often; between two the job itself is looked at. An open one costs nothing.
 WINDOW_S = 15
 SETTLED_WINDOW_S = 1
@@ -27,6 +30,72 @@ ENDING_S = 120 + 30
 SHORTEST_S = 1.0
 # Which codes of a pod beat which, worst first; others are infrastructure's.
 _WORST = (EXIT_INCOMPLETE, EXIT_USAGE, EXIT_TEST_FAILED)
+
+
+class View(Protocol):
+    """What shows a job to people."""
+
+    def tell(self, fate: Fate) -> None:
+        """A pod ended badly."""
+
+    def show(self, board: Board, now: float) -> None:
+        """What is known has changed, or time has passed."""
+
+    def end(self, board: Board) -> None:
+        """The watch is over."""
+
+
+class Watcher:
+    """Takes what is heard of a job.
+
+    Args:
+        board: of the job.
+        view: that shows it.
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, board: Board, view: View, clock: Callable[[], float]) -> None:
+        self.board = board
+        self._view, self._clock = view, clock
+        self._lock = threading.Lock()
+
+    def take(self, kind: str, pod: Mapping[str, Any]) -> None:
+        """One event of a watch."""
+        with self._lock:
+            now = self._clock()
+            if (fate := self.board.take(kind, pod, now)) is not None:
+                self._view.tell(fate)
+            self._view.show(self.board, now)
+
+    def relist(self, pods: Iterable[Mapping[str, Any]]) -> None:
+        """All pods there are."""
+        with self._lock:
+            now = self._clock()
+            for fate in self.board.relist(pods, now):
+                self._view.tell(fate)
+            self._view.show(self.board, now)
+
+    def look(self, standing: Standing) -> None:
+        """What the job's controller says now."""
+        with self._lock:
+            self.board.look(standing, self._clock())
+
+    def stalled_s(self) -> float:
+        """For how many seconds nothing has run, while pods are pending."""
+        return self.board.stalled_s(self._clock())
+
+    @contextlib.contextmanager
+    def moving(self) -> Iterator[None]:
+        """Within, the view moves though nothing happens; it ends with the block."""
+        try:
+            with ticking(self._tick, TICK_S, name="watch"):
+                yield
+        finally:
+            self._view.end(self.board)
+
+    def _tick(self) -> None:
+        with self._lock:
+            self._view.show(self.board, self._clock())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

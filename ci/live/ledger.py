@@ -1,23 +1,191 @@
-"""The tests of a run and what became of each so far; texts only of what is still to be told. Pure."""
+"""Keep the tests of a run and what became of each so far; texts only of what is still to be told. Pure."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+import itertools
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from ci.core.text import one_line, tail
 from ci.live.news import MAX_HELD, Ended, News, Tally
-from ci.live.pace import Pace
-from ci.live.planned import PlannedTest
-from ci.live.streams import Stream
-from ci.record.result import Try
+from ci.record.events import JournalEvent
+from ci.record.result import SILENT, Try, fold, known_outcomes, last_ordered
+from ci.record.run_state import RunState, attempt_in
 from ci.record.verdict import BROKEN, Verdict
 from test_selection.plan import Shard
 
+RATE_WINDOW_S = 30
+_Row = tuple[int, int, int, float, int, int, bool, bool, Verdict]
 DETAIL_CHARS = 3000
 # Details of failures that wait for their files' ends; beyond, the reason must do.
 MAX_DETAILS = 1000
+
+
+@dataclass(slots=True, kw_only=True)
+class Stream:
+    """One attempt at one shard: a worker at work.
+
+    Attributes:
+        shard: its index.
+        state: what its journal said; of tries, those that are not told yet.
+            since: when the test that runs began, or the set-up, in monotonic seconds.
+        over: whether the worker works no more for the shard.
+    """
+
+    shard: int
+    state: RunState
+    since: float = 0.0
+    over: bool = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether a test runs or a file is being set up."""
+        state = self.state
+        return not (self.over or state.status) and (state.running is not None or state.setting_up)
+
+    @property
+    def card(self) -> str:
+        """The card of the worker."""
+        return self.state.card or ""
+
+    @property
+    def running(self) -> str | None:
+        """The id that runs."""
+        return self.state.running
+
+    @property
+    def setting_up(self) -> bool:
+        """Whether the file is being set up."""
+        return self.state.setting_up
+
+    @property
+    def file(self) -> str:
+        """The file it has in hand."""
+        return self.state.file
+
+    def take(self, event: JournalEvent, now: float) -> None:
+        """Take the next event of its journal."""
+        steps = self.state.steps
+        self.state.take(event)
+        if self.state.steps != steps:
+            self.since = now
+
+
+class Streams:
+    """All attempts at the shards of a run, and for each shard the one at work."""
+
+    def __init__(self) -> None:
+        """Begin with nobody at work."""
+        self._known: dict[tuple[int, int], Stream] = {}
+        self._current: dict[int, Stream] = {}
+
+    def values(self) -> Collection[Stream]:
+        """Every attempt there was."""
+        return self._known.values()
+
+    @property
+    def at_work(self) -> list[Stream]:
+        """The workers that do something."""
+        return [stream for stream in self._current.values() if stream.busy]
+
+    def of(self, shard: int, event: JournalEvent) -> Stream:
+        """The attempt that an event is of; `shard_start` begins one, or goes back to it."""
+        stream = self._current.get(shard)
+        otherwise = stream.state.attempt if stream is not None else 1
+        begun = attempt_in(event, otherwise)
+        if stream is not None and begun is None:
+            return stream
+        attempt = otherwise if begun is None else begun
+        if stream is not None:
+            stream.over = True
+        stream = self._known.get((shard, attempt))
+        if stream is None:
+            stream = Stream(shard=shard, state=RunState(shard=shard, attempt=attempt))
+            self._known[shard, attempt] = stream
+        stream.over = False
+        self._current[shard] = stream
+        return stream
+
+
+class Pace:
+    """Counts what is settled and what it took.
+
+    Attributes:
+        began_at: monotonic seconds.
+        told_s: seconds expected of the tests that ran to their ends.
+        ran_s: seconds these took.
+    """
+
+    def __init__(self, now: float) -> None:
+        """Begin at `now`, in monotonic seconds."""
+        self.began_at = now
+        self.told_s = self.ran_s = 0.0
+        self._seconds: deque[list[float]] = deque()
+
+    def ran(self, *, expected_s: float, took_s: float) -> None:
+        """A test ran to its end."""
+        self.told_s += expected_s
+        self.ran_s += took_s
+
+    def settled(self, now: float) -> None:
+        """A test has a verdict."""
+        second = float(int(now))
+        if not self._seconds or self._seconds[-1][0] != second:
+            self._forget(now)
+            self._seconds.append([second, 0])
+        self._seconds[-1][1] += 1
+
+    def rate(self, now: float) -> float:
+        """Tests that were settled in a second, over the last half minute or since the beginning."""
+        self._forget(now)
+        span = min(max(now - self.began_at, 1.0), RATE_WINDOW_S)
+        return sum(count for _, count in self._seconds) / span
+
+    def _forget(self, now: float) -> None:
+        while self._seconds and self._seconds[0][0] < now - RATE_WINDOW_S:
+            self._seconds.popleft()
+
+
+@dataclass(slots=True)
+class PlannedTest:
+    """A planned test.
+
+    Its tries are (job, number, attempt of the shard, began, shard, order of ending, ordered again, without an
+    end, outcome): as the report sorts them, whichever is told of first.
+    """
+
+    tally: Tally
+    expected_s: float
+    verdict: Verdict | None = None
+    tries: tuple[_Row, ...] = ()
+
+    def add(self, one: Try, *, attempt: int, shard: int, order: int) -> Verdict:
+        """The verdict with one try more.
+
+        Args:
+            one: the try.
+            attempt: of the shard in whose journal it stands.
+            shard: that one's index.
+            order: which of all tries it is that ended.
+        """
+        began = one.started_at or 0.0
+        silent = one.message == SILENT
+        row = (one.job, one.number, attempt, began, shard, order, one.again, silent, one.outcome)
+        self.tries = (*self.tries, row)
+        if len(self.tries) == 1 and not one.again:
+            return one.outcome
+        jobs = itertools.groupby(sorted(self.tries), key=lambda tried: tried[0])
+        return fold([outcome for _, tries in jobs for outcome in _outcomes(list(tries))])
+
+
+def _outcomes(tries: Sequence[_Row]) -> list[Verdict]:
+    """What the tries of one job came to."""
+    last = last_ordered((number, again) for _, number, *_, again, _, _ in tries)
+    return known_outcomes(
+        (number, again, Verdict.FAILED if silent and number < last else outcome)
+        for _, number, *_, again, silent, outcome in tries
+    )
 
 
 class Ledger:

@@ -10,9 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ci.core.text import one_line
-from ci.live.ledger import Ledger
+from ci.live.ledger import Ledger, Stream, Streams
 from ci.live.news import CardLost, FileBroken, News, Retried, Tally, WorkerLost
-from ci.live.streams import Stream, Streams
 from ci.record.events import JournalEvent
 from ci.record.verdict import Verdict
 from test_selection.plan import Shard

@@ -1,4 +1,4 @@
-"""How a run's progress is said: the same words on a terminal and in a log. Pure."""
+"""Say a run's progress, and how long it still takes, in the same words on a terminal and in a log. Pure."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable, Sequence
 
 from ci.core.text import clean, counted, one_line, span
-from ci.live.left import seconds_left
+from ci.live.ledger import Stream
 from ci.live.news import CardLost, Ended, FileBroken, FileEnded, Tally, WorkerLost
 from ci.live.state import State
-from ci.live.streams import Stream
 from ci.record.verdict import BROKEN, Verdict
 
+# So many expected seconds must have ended before what they took outweighs the estimates.
+PRIOR_S = 20.0
 Again = Callable[[str, int], str]
 # What the overall figures always name, and what only where there is some.
 _TOLD = (Verdict.FAILED, Verdict.HARDWARE, Verdict.INFRASTRUCTURE, Verdict.FLAKY, Verdict.NOT_RUN)
@@ -149,3 +150,41 @@ def _on_cards(tally: Tally) -> str:
         return f" on card {names[0]}"
     more = f" and {len(names) - MAX_CARDS} more" if len(names) > MAX_CARDS else ""
     return f" on cards {', '.join(names[:MAX_CARDS])}{more}"
+
+
+def seconds_left(state: State, now: float) -> float | None:
+    """Seconds until every test is settled; None where no card is left to settle them.
+
+    The seconds left, corrected by what ended tests took (a file's own where it has some), over the cards;
+    never less than the longest thing that one card must do by itself.
+
+    Args:
+        state: of the run.
+        now: monotonic seconds.
+    """
+    if not state.left:
+        return 0.0
+    cards = len(state.able)
+    if not cards:
+        return None
+    pace = (state.ran_s + PRIOR_S) / (state.told_s + PRIOR_S)
+    total = longest = 0.0
+    scales: dict[str, float] = {}
+    for name, tally in state.unended.items():
+        scale = (tally.ran_s + PRIOR_S * pace) / (tally.told_s + PRIOR_S)
+        scales[name] = scale
+        total += max(tally.left_s, 0.0) * scale
+        if tally.began_at is None:
+            total += tally.setup_s
+            longest = max(longest, tally.setup_s + tally.longest_s * scale)
+    for stream in state.at_work:
+        elapsed = now - stream.since
+        if stream.running is not None and state.verdict(stream.running) is None:
+            expected = state.expected_s(stream.running) * scales.get(stream.file, pace)
+            total -= min(elapsed, expected)
+            longest = max(longest, expected - elapsed)
+        elif stream.setting_up and stream.file in state.files:
+            remaining = max(state.files[stream.file].setup_s - elapsed, 0.0)
+            total += remaining
+            longest = max(longest, remaining)
+    return max(total / min(cards, state.left), longest, 0.0)

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from dependency_groups import resolve
+
 import ci
 import test_selection
 from ci.core.errors import EXIT_INCOMPLETE, BadFileError, CommandError, UsageError
@@ -19,10 +21,11 @@ from ci.core.withheld import without_job_secrets
 from ci.package.compiling import constrained
 from ci.package.environment import Environment, in_folder, make
 from ci.package.export import export
-from ci.package.needs import extra_of, group_of
-from ci.package.project import Project
+from ci.package.project import PYPROJECT, Project
 
 _TIMEOUT_S = 120
+# The extra or the dependency group with what tests want.
+TEST = "test"
 _LISTED = (
     "import importlib.metadata as m, json, sys; "
     "found = m.distribution(sys.argv[1]).files or []; "
@@ -218,3 +221,29 @@ def refuse_without_torch(bed: Bed) -> None:
             where="package.tests.emulated",
             remedy="name it in package.tests.requirements, or set package.tests.emulated: false",
         )
+
+
+def extra_of(project: Project) -> str:
+    """`[test]` where the project has such an extra, or may have one that is made when it is built."""
+    table = project.pyproject["project"]
+    dynamic = "optional-dependencies" in table.get("dynamic", [])
+    return f"[{TEST}]" if dynamic or TEST in table.get("optional-dependencies", {}) else ""
+
+
+def group_of(project: Project) -> list[str]:
+    """The requirements of the dependency group `test` (PEP 735); none where there is no such group.
+
+    Raises:
+        BadFileError: the groups are not what the standard has.
+    """
+    groups = project.pyproject.get("dependency-groups", {})
+    if TEST not in groups:
+        return []
+    try:
+        return list(resolve(groups, TEST))
+    except (ValueError, TypeError, LookupError) as error:
+        raise BadFileError(
+            f"the dependency group {TEST!r} cannot be resolved: {error}",
+            where=project.folder / PYPROJECT,
+            remedy="mend it there; see PEP 735",
+        ) from error

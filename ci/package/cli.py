@@ -2,19 +2,123 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ci.config.flags import Json
-from ci.package import release_cli
-from ci.package.extra import extra
-from ci.package.flags import Dist, ForIndex, ProjectFolder, Records
-from ci.package.lint_cli import lint
-from ci.package.publish_cli import publish
-from ci.package.unit_cli import unit
+from ci.core.errors import EXIT_OK, EXIT_TEST_FAILED
+from ci.package.flags import Dist, ForIndex, ProjectFolder, Records, extra
+from ci.package.publish_cli import changelog, check_statement, notes, publish, release
 from test_selection.files import document_text
+
+
+def lint(  # noqa: PLR0917  # typer makes options of them
+    ctx: typer.Context,
+    folder: ProjectFolder = Path(),
+    fix: Annotated[bool, typer.Option("--fix", help="Mend what linters can; then say what is left.")] = False,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only this linter; repeatable.")
+    ] = None,
+    records: Records = None,
+    as_json: Json = False,
+) -> None:
+    """Look at every file of a checkout with the field's linters; without --fix nothing there changes.
+
+    Example: spyre-ci package lint --only ruff --only codespell
+    """
+    with extra():
+        from ci.package.lint import linting, show  # noqa: PLC0415
+        from ci.package.project import read_source  # noqa: PLC0415
+        from ci.package.records import LINT, forget_record  # noqa: PLC0415
+        from ci.package.source import with_settings  # noqa: PLC0415
+        from ci.package.wiring import checkout_of, echo  # noqa: PLC0415
+    from ci.core.provider import detect  # noqa: PLC0415
+
+    checkout = checkout_of(ctx, folder)
+    package = checkout.settings.model.package
+    wanted = linting.Wanted(
+        folder=checkout.folder,
+        only=only or (),
+        skip=package.lint.skip,
+        containerfiles=package.lint.containerfiles,
+        timeout_s=package.lint.timeout_s,
+        environ=os.environ,
+        fix=fix,
+    )
+    kept = (records or checkout.folder / package.records).resolve()
+    unwritten = linting.why_no_record(
+        wanted, kept, named=records is not None, ours=checkout.settings.path is not None
+    )
+    if not unwritten:
+        forget_record(kept, LINT)
+    before = with_settings(checkout.folder, read_source(checkout.folder), checkout.settings.path)
+    linted = linting.lint(wanted, echo)
+    for line in show.looked_lines(linted.looked):
+        echo(line)
+    if as_json:
+        typer.echo(show.document(linted.findings, linted.looked))
+    else:
+        typer.echo("\n".join(show.lines(linted.findings)))
+    if detect(os.environ, epoch_s=0).name == "github":
+        workspace = os.environ.get("GITHUB_WORKSPACE")
+        root = Path(workspace).resolve() if workspace else None
+        for line in show.github_commands(linted.findings, checkout.folder, root):
+            typer.echo(line, err=as_json)
+    if unwritten:
+        echo(unwritten)
+    else:
+        linting.record(wanted, linted, project=checkout.name, records=kept, before=before)
+    if linted.findings:
+        raise typer.Exit(EXIT_TEST_FAILED)
+
+
+def unit(  # typer makes options of them
+    ctx: typer.Context,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[PROJECT] [-- ARGS]",
+            help="Folder of the project, default: this one; behind --, arguments of pytest.",
+            show_default=False,
+        ),
+    ] = None,
+    records: Records = None,
+    keep_env: Annotated[
+        bool, typer.Option("--keep-env", help="Use the environment of the last time again.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Install a project in an environment of its own and run its tests that need no device.
+
+    Example: spyre-ci package unit . -- -k shapes
+    """
+    with extra():
+        from ci.package.unit import run_unit  # noqa: PLC0415
+        from ci.package.wiring import bench_of, echo  # noqa: PLC0415
+
+    folder, given = split(words or [])
+    bench = bench_of(ctx, folder, records=records)
+    untracked = [one for one in bench.project.source.untracked if not bench.is_ours(one)]
+    if untracked:
+        echo(f"left out, not being in the repository: {len(untracked)} files, such as {untracked[0]!r}")
+    outcome = run_unit(bench, os.environ, given, keep=keep_env, say=echo)
+    if as_json:
+        typer.echo(document_text("package-unit", outcome.as_json()))
+    else:
+        typer.echo(outcome.line)
+    if outcome.exit_code != EXIT_OK:
+        raise typer.Exit(outcome.exit_code)
+
+
+def split(words: list[str]) -> tuple[Path, list[str]]:
+    """The project's folder, and the arguments of pytest: what begins with a dash is no folder."""
+    if not words or words[0].startswith("-"):
+        return Path(), words
+    return Path(words[0]), words[1:]
+
 
 # What builds is imported late: its libraries take a part of a second, which every verb would pay.
 app = typer.Typer(help="Lint, test, build, verify and publish a project.", no_args_is_help=True)
@@ -82,8 +186,8 @@ def verify(  # noqa: PLR0917  # typer makes options of them
     refuse_failed(str(bench.dist), verified.findings)
 
 
-app.command()(release_cli.release)
-app.command("check-statement")(release_cli.check_statement)
-app.command()(release_cli.notes)
-app.command()(release_cli.changelog)
+app.command()(release)
+app.command("check-statement")(check_statement)
+app.command()(notes)
+app.command()(changelog)
 app.command()(publish)

@@ -183,11 +183,9 @@ def interpreters(
             )
         if full and where and (named or SpecifierSet(supported).contains(full, prereleases=True)):
             found.setdefault(full.rpartition(".")[0], where)
-    return sorted(((where, short) for short, where in found.items()), key=lambda one: _numbers(one[1]))
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split(".")))
+    return sorted(
+        ((where, short) for short, where in found.items()), key=lambda one: tuple(map(int, one[1].split(".")))
+    )
 
 
 def _version(python: str, *, named: bool) -> str:

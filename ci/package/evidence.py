@@ -52,7 +52,7 @@ def run_from_json(content: Mapping[str, Any], where: Path) -> Run:
     """
     try:
         identity = content["identity"]
-        stage = identity["stage"]
+        stage, commit = identity["stage"], str(identity.get("commit", ""))
         return Run(
             name=str(identity["run"]),
             run_id=int(identity["run_id"]),
@@ -63,7 +63,7 @@ def run_from_json(content: Mapping[str, Any], where: Path) -> Run:
             planned=_whole(content["planned"]),
             verdicts={str(name): _whole(count) for name, count in content["verdicts"].items()},
             pytorch=str(identity["pytorch_sha"]),
-            commit=_commit(str(identity.get("commit", ""))),
+            commit=commit if _COMMIT.fullmatch(commit) else "",
             ran_in=tuple(
                 ran_in_of(one.get("back_end"), one.get("torch"), one.get("image"))
                 for one in content.get("ran_in", ())
@@ -100,7 +100,3 @@ def _whole(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{value!r} is no whole number")
     return value
-
-
-def _commit(text: str) -> str:
-    return text if _COMMIT.fullmatch(text) else ""

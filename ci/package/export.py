@@ -11,8 +11,8 @@ from pathlib import Path
 
 from ci.core.errors import BadFileError, CommandError, MissingInputError
 from ci.core.git import SUBMODULE, git, parts
-from ci.package.as_committed import MovedError, refuse_other
 from ci.package.project import PYPROJECT, Project
+from ci.package.source import MovedError, refuse_other
 
 # Of a checkout without Git; packages of their own may have the names of those that only the top leaves out.
 _LEFT_OUT = {".git", ".hg", "__pycache__", ".nox", ".venv", ".spyre-ci"}

@@ -1,11 +1,20 @@
-"""The flags that verbs of `spyre-ci package` share: the same for the same thing."""
+"""The flags that verbs of `spyre-ci package` share, and the extra that all of them need."""
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from ci.core.extras import wanted
+
+
+def extra() -> AbstractContextManager[None]:
+    """Within, a library that is not there is told as what it is: the extra was not installed."""
+    return wanted("packaging wants", extra="package")
+
 
 ProjectFolder = Annotated[
     Path,

@@ -15,9 +15,8 @@ from ci.core.errors import EXIT_TEST_FAILED, RunInUseError, SpyreCiError, UsageE
 from ci.core.locks import alone
 from ci.core.text import listed
 from ci.package.artifacts import Artifact
-from ci.package.building import Built, Wanted, build
+from ci.package.building import Built, Wanted, build, differences
 from ci.package.records import BUILD, VERIFY, Record, forget_record, write_record
-from ci.package.reproducible import differences
 from ci.package.wiring import Bench, index_of, version_of
 
 

@@ -1,4 +1,7 @@
-"""`spyre-ci package unit`: a project's tests that need no device, against what was installed of it."""
+"""`spyre-ci package unit`: a project's tests that need no device, against what was installed of it.
+
+The JUnit that its runner writes is another's word: entities in it are refused.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ci.config.package_model import PackageTests
 from ci.config.run_model import Device
 from ci.core.errors import (
     EXIT_INCOMPLETE,
@@ -16,17 +20,21 @@ from ci.core.errors import (
     BadFileError,
     CommandError,
     RunInUseError,
+    UsageError,
 )
 from ci.core.locks import alone
 from ci.core.process import signal_name, stream_command
+from ci.core.text import counted, one_line
 from ci.package.bed import Bed, emulate, know_marker, lay, refuse_without_torch, take_sources_away
-from ci.package.junit import Counts, read_counts
-from ci.package.needs import paths_in, unit_arguments
 from ci.package.records import UNIT, Record, forget_record, write_record
 from ci.package.text import harmless, harmless_line
 from ci.package.wiring import Bench
+from ci.record.junit import case_of, junit_cases
 from test_selection.files import write_text
 
+_FOLDERS = ("tests", "test")
+# As many failed tests are named in a record.
+MOST_FAILED = 100
 JUNIT_FILE = "unit.xml"
 _DEVICE_PLUGIN = "ci.device.pytest_plugin"
 # pytest's exit codes that are no outcome of tests: see pytest.ExitCode.
@@ -224,3 +232,102 @@ def _pytest(
         junit.unlink(missing_ok=True)
         return None, error.what
     return code, ""
+
+
+def unit_arguments(tests: PackageTests, has: Callable[[str], bool], given: Sequence[str]) -> list[str]:
+    """What pytest is told of which tests run.
+
+    Args:
+        tests: the settings.
+        has: whether the project has a file or folder.
+        given: the user's arguments; a test file among them takes the place of the settings' tests.
+
+    Raises:
+        UsageError: there are no tests.
+    """
+    without = ["-m", f"not {tests.device_marker}"]
+    if any(_is_path(one, has) for one in given):
+        return [*without, *given]
+    if tests.unit:
+        return [*tests.unit, *given]
+    if has("tests/unit"):
+        return ["tests/unit", *given]
+    folder = next((name for name in _FOLDERS if has(name)), None)
+    if folder is None:
+        raise UsageError(
+            "the project has no folder tests/unit, tests or test",
+            where="package.tests.unit",
+            remedy="set it to the tests that need no device",
+        )
+    return [*without, folder, *given]
+
+
+def paths_in(arguments: Sequence[str], has: Callable[[str], bool]) -> list[str]:
+    """The files and folders that arguments of pytest name."""
+    return [path for one in arguments if has(path := one.partition("::")[0]) and not one.startswith("-")]
+
+
+def _is_path(argument: str, has: Callable[[str], bool]) -> bool:
+    """Whether an argument is a test's path, and not the value of an option."""
+    path = argument.partition("::")[0]
+    return ("/" in path or path.endswith(".py")) and not argument.startswith("-") and has(path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """What became of tests.
+
+    Attributes:
+        passed: how many did.
+        failed: how many did not, or broke before or after.
+        skipped: how many were, those included that were expected to fail and did.
+        failing: the first of those that failed, with why.
+    """
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    failing: tuple[str, ...] = ()
+
+    @property
+    def ran(self) -> int:
+        """Tests that came to an outcome."""
+        return self.passed + self.failed
+
+    @property
+    def line(self) -> str:
+        """For people."""
+        return f"{counted(self.passed, 'test')} passed, {self.failed:,} failed, {self.skipped:,} skipped"
+
+    def as_json(self) -> dict[str, object]:
+        """For machines, and the record."""
+        return {
+            "passed": self.passed,
+            "failed": self.failed,
+            "skipped": self.skipped,
+            "failing": list(self.failing),
+        }
+
+
+def read_counts(path: Path) -> Counts:
+    """Count the tests of a JUnit file.
+
+    Raises:
+        BadFileError: it is not there, is no JUnit, or declares entities.
+    """
+    counts = {"passed": 0, "failed": 0, "skipped": 0}
+    failing: list[str] = []
+    try:
+        with path.open("rb") as stream:
+            for element, _ in junit_cases(stream, name=path.name):
+                case = case_of(element)
+                counts[case.became] += 1
+                if case.became == "failed" and len(failing) < MOST_FAILED:
+                    failing.append(one_line(f"{case.name}: {case.message}" if case.message else case.name))
+    except (OSError, BadFileError) as error:
+        raise BadFileError(
+            f"is no JUnit that can be read: {error.what if isinstance(error, BadFileError) else error}",
+            where=path,
+            remedy="look at what the tests printed: their process ended before it wrote its results",
+        ) from error
+    return Counts(**counts, failing=tuple(failing))

@@ -13,9 +13,9 @@ from ci.config import Settings, load_settings
 from ci.config.context import settings_from_context
 from ci.config.package_model import Index, Package
 from ci.core.errors import BadFileError, MissingInputError, UsageError
-from ci.package.as_committed import with_settings
 from ci.package.environment import fitting, torch_pin
 from ci.package.project import PYPROJECT, Project, project_name, read_project
+from ci.package.source import with_settings
 from ci.package.version_source import read_version
 from ci.package.versions import as_version, version_to_build
 

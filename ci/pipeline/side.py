@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
+from ci.compare.comparison import Side
 from ci.compare.existing import Known
-from ci.compare.side import Side
 from ci.core.archives import bounded_lines
 from ci.core.errors import BadFileError
 from ci.core.text import counted

@@ -1,22 +1,27 @@
-"""The page of a run: one file that needs nothing else, safe to open whatever tests call themselves.
+"""Render the page of a run: one file that needs nothing else, safe to open whatever tests call themselves.
 
 Everything that comes from tests passes the template engine's escaping, and the page's own policy forbids
-scripts and any request. Lists are capped, so that 35,000 tests make a page and not a flood.
+scripts and any request. Lists are capped, so that 35,000 tests make a page and not a flood. Where bars stand
+is geometry here, in thousandths of the width, without any text: escaping stays in the template.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from jinja2 import Environment
 
+from ci.core.svg import Axis, Segment
 from ci.core.templates import harmless_environment
-from ci.core.text import clip, iso_utc, plain, span, tail
+from ci.core.text import clip, counted, iso_utc, plain, span, tail
 from ci.record.identity import MAX_COMMAND, command_of
 from ci.record.result import Result
-from ci.record.verdict import Verdict
+from ci.record.run_state import GroupTiming, ShardTimeline
+from ci.record.verdict import PROBLEMS, Verdict
 from ci.report.digest import (
+    FileTotals,
     ProblemGroup,
     failed,
     leaky,
@@ -29,9 +34,13 @@ from ci.report.digest import (
 )
 from ci.report.reconcile import Account
 from ci.report.summary import FORGIVEN, LEAKY, RETRIED, ladder_lines, outcome_line, share_line, upstream_title
-from ci.report.svg import file_bars, slowest_bars, time_chart, verdict_segments
 from ci.report.totals import Summary
 
+WIDTH = 1000.0
+# A single failure among thousands must be seen.
+LEAST = 8.0
+MAX_SEGMENTS = 4000
+TICKS = 4
 MAX_GROUPS = 100
 MAX_TESTS = 500
 MAX_TESTS_A_GROUP = 5
@@ -153,3 +162,143 @@ def _environment() -> Environment:
         "tail": lambda text: tail(plain(text), MAX_DETAIL),
     }
     return environment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """A row of a chart; `mark` is where something was expected."""
+
+    label: str
+    note: str
+    segments: tuple[Segment, ...]
+    mark: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeChart:
+    """Shards over one time axis; `hidden` shards are left out."""
+
+    bars: tuple[Bar, ...]
+    ticks: tuple[str, ...]
+    hidden: int
+
+
+def verdict_segments(counts: Mapping[Verdict, int]) -> tuple[Segment, ...]:
+    """The verdicts of a file or a run as one full bar; problems are never too thin to see."""
+    present = [verdict for verdict in Verdict if counts.get(verdict, 0)]
+    total = sum(counts[verdict] for verdict in present)
+    widths = {verdict: WIDTH * counts[verdict] / total for verdict in present}
+    for verdict in present:
+        widest = max(present, key=lambda one: widths[one])
+        lacking = LEAST - widths[verdict]
+        if verdict in PROBLEMS and 0 < lacking < widths[widest] - LEAST:
+            widths[verdict] += lacking
+            widths[widest] -= lacking
+    segments, x = [], 0.0
+    for verdict in present:
+        title = f"{counts[verdict]:,} {verdict.words}"
+        segments.append(
+            Segment(x=round(x, 2), width=round(widths[verdict], 2), kind=verdict.value, title=title)
+        )
+        x += widths[verdict]
+    return tuple(segments)
+
+
+def file_bars(totals: Iterable[FileTotals]) -> list[Bar]:
+    """The verdicts of each file."""
+    return [
+        Bar(
+            label=one.file,
+            note=counted(one.tests, "test")
+            + (f", {counted(one.problems, 'problem')}" if one.problems else ""),
+            segments=verdict_segments(one.counts),
+        )
+        for one in totals
+    ]
+
+
+def slowest_bars(results: Sequence[Result]) -> list[Bar]:
+    """How long each test ran, against the longest."""
+    longest = max((result.seconds for result in results), default=0.0) or 1.0
+    return [
+        Bar(
+            label=result.id,
+            note=span(result.seconds),
+            segments=(
+                Segment(
+                    x=0.0,
+                    width=round(WIDTH * result.seconds / longest, 2),
+                    kind=result.verdict.value,
+                    title=f"{span(result.seconds)}, {result.verdict.words}",
+                ),
+            ),
+        )
+        for result in results
+    ]
+
+
+def time_chart(account: Account, limit: int) -> TimeChart | None:
+    """What each attempt at a shard did when; None where no shard left a journal.
+
+    Args:
+        account: with its time lines.
+        limit: how many are shown; the ones that ended last are kept.
+    """
+    if not account.timelines:
+        return None
+    latest = sorted(account.timelines, key=lambda line: (-line.ended_at, line.shard, line.attempt))[:limit]
+    lines = sorted(latest, key=lambda line: (line.shard, line.attempt))
+    start = min(line.started_at for line in account.timelines)
+    expected = {
+        line.shard: line.started_at + account.expected_s[line.shard]
+        for line in lines
+        if line.attempt == 1 and line.shard in account.expected_s
+    }
+    end = max(*(line.ended_at for line in lines), *expected.values(), start + 0.001)
+    scale = Axis(low=start, high=end, start=0.0, end=WIDTH)
+    room = max(MAX_SEGMENTS // len(lines), 4)
+    return TimeChart(
+        bars=tuple(
+            _time_bar(line, expected.get(line.shard) if line.attempt == 1 else None, scale, room)
+            for line in lines
+        ),
+        ticks=tuple(span((end - start) * number / TICKS) for number in range(TICKS + 1)),
+        hidden=len(account.timelines) - len(lines),
+    )
+
+
+def _segment(scale: Axis, begin: float, end: float, kind: str, title: str) -> Segment:
+    x = scale.at(begin)
+    return Segment(x=x, width=round(max(scale.at(end) - x, 0.0), 2), kind=kind, title=title)
+
+
+def _time_bar(line: ShardTimeline, expected: float | None, scale: Axis, room: int) -> Bar:
+    took = line.ended_at - line.started_at
+    note = span(took)
+    if expected is not None:
+        note += f" of {span(expected - line.started_at)} expected"
+    if line.status != "done":
+        note += f", {line.status or 'broke off'}"
+    attempt = f", attempt {line.attempt}" if line.attempt > 1 else ""
+    return Bar(
+        label=f"shard {line.shard}{attempt}" + (f" on {line.card}" if line.card else ""),
+        note=note,
+        segments=tuple(_group_segments(line.groups, scale, room)),
+        mark=None if expected is None else scale.at(expected),
+    )
+
+
+def _group_segments(groups: Sequence[GroupTiming], scale: Axis, room: int) -> Iterable[Segment]:
+    shown = groups[: room // 2]
+    for group in shown:
+        took = group.ended_at - group.started_at
+        # A group that never became ready spent all its time on setting up.
+        setup_s = took if group.setup_s is None else min(group.setup_s, took)
+        ready = group.started_at + setup_s
+        title = f"{group.file}: {span(took)}, of it {span(setup_s)} set-up"
+        yield _segment(scale, group.started_at, ready, "setup", title)
+        yield _segment(scale, ready, group.ended_at, "tests", title)
+    rest = groups[len(shown) :]
+    if rest:
+        title = f"{counted(len(rest), 'more file')}"
+        yield _segment(scale, rest[0].started_at, rest[-1].ended_at, "tests", title)

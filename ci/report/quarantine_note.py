@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Literal
@@ -162,11 +162,7 @@ def _state(entry: Entry, results: Sequence[Result], today: date, *, matched: boo
         return "expired"
     if not results:
         return "idle" if matched else "unmatched"
-    told = list(_telling(results))
+    told = [one.verdict for one in results if one.verdict not in _SAYS_NOTHING]
     if not told:
         return "idle"
     return "passing" if all(one is Verdict.PASSED for one in told) else "holds"
-
-
-def _telling(results: Iterable[Result]) -> Iterator[Verdict]:
-    return (one.verdict for one in results if one.verdict not in _SAYS_NOTHING)

@@ -141,7 +141,10 @@ def summarize(
         estimates: what the tests were expected to take, for the shares by seconds.
         allow_collect_errors: whether files in scope may fail to collect.
     """
-    errors = tuple(_collect_error(file, text) for file, text in sorted(selection.collect_errors.items()))
+    errors = tuple(
+        CollectError(file=file, error=last_line(text) or "no error was told", detail=text)
+        for file, text in sorted(selection.collect_errors.items())
+    )
     status = judge(
         account.counts,
         percent=selection.percent,
@@ -202,10 +205,6 @@ def _first_failure_s(results: Iterable[Result], started_at: float) -> float | No
         if one.verdict is Verdict.FAILED and not one.forgiven and one.started_at is not None
     ]
     return round(max(min(ends) - started_at, 0.0), 3) if ends else None
-
-
-def _collect_error(file: str, text: str) -> CollectError:
-    return CollectError(file=file, error=last_line(text) or "no error was told", detail=text)
 
 
 def _shares(results: Iterable[Result], selection: Selection, estimates: Estimates | None) -> dict[str, Share]:

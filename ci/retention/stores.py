@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from ci.hud.opening import STORE_FILE, open_kept
-from ci.report.history_keep import StoredRun, forget_runs, stored_runs
+from ci.report.history_store import StoredRun, forget_runs, stored_runs
 from ci.report.released import Released
 from ci.retention.rules import HISTORY
 from ci.retention.things import DAY_S, Found, Thing

@@ -1,26 +1,52 @@
-"""Asking a cluster for all that checks look at; what it does not say is noted with the reason."""
+"""Ask a cluster for all that checks look at; what it does not say is noted with the reason.
+
+Kueue is asked at the newest version of its API that both a cluster and we know: v1beta1 is what older Kueues
+serve, and newer ones only for a while (https://github.com/kubernetes-sigs/kueue/issues/7626).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
 from typing import Any
+from urllib.parse import quote
 
 from ci.jobs.cluster import Cluster
 from ci.jobs.errors import ForbiddenError, MissingError, RefusedError
-from ci.jobs.kueue import cluster_queue, local_queue, served
 from ci.jobs.paths import ACCESS_REVIEW, path_of
 from ci.jobs.policy import KEPT_SINCE, dropped
-from ci.jobs.validate.cards import CHECKER, DEFINITION, PLUGIN, SCHEDULER, is_spyre
 from ci.jobs.validate.facts import Asked, Facts, minor_of
+from ci.jobs.validate.nodes import CHECKER, DEFINITION, PLUGIN, SCHEDULER, is_spyre
 from ci.jobs.validate.probe import policy_job
 from ci.jobs.validate.rights import wanted
 
+GROUP = "/apis/kueue.x-k8s.io"
+VERSIONS = ("v1beta2", "v1beta1")
 POLICIES = "/apis/spyre.ibm.com/v1alpha1/spyreclusterpolicies"
 NODE_STATES = "/apis/spyre.ibm.com/v1alpha1/spyrenodestates"
 DAEMON_SETS = "/apis/apps/v1/daemonsets"
 # OpenShift's secondary scheduler operator calls its deployment so, whatever the scheduler is called.
 SCHEDULERS = ("secondary-scheduler", SCHEDULER)
+
+
+def served(cluster: Cluster) -> str | None:
+    """Where a cluster serves Kueue's objects, such as /apis/kueue.x-k8s.io/v1beta2; None: it has no Kueue.
+
+    Raises:
+        ClusterError: the cluster does not say.
+    """
+    known = {str(one.get("version")) for one in (cluster.get(GROUP) or {}).get("versions") or ()}
+    return next((f"{GROUP}/{version}" for version in VERSIONS if version in known), None)
+
+
+def local_queue(base: str, namespace: str, name: str) -> str:
+    """The path of a LocalQueue, below what `served` says."""
+    return f"{base}/namespaces/{quote(namespace, safe='')}/localqueues/{quote(name, safe='')}"
+
+
+def cluster_queue(base: str, name: str) -> str:
+    """The path of a ClusterQueue, below what `served` says."""
+    return f"{base}/clusterqueues/{quote(name, safe='')}"
 
 
 def facts_of(cluster: Cluster, asked: Asked) -> Facts:

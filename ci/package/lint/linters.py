@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ci.package.lint import kinds, parsers
-from ci.package.lint.files import File
+from ci.package.lint import parsers
+from ci.package.lint.files import (
+    File,
+    is_action,
+    is_containerfile,
+    is_cxx,
+    is_groovy,
+    is_python,
+    is_shell,
+    is_text,
+    is_workflow,
+)
 from ci.package.lint.own_config import CODESPELL, RUFF, OwnConfig
 
 Words = tuple[str, ...]
@@ -50,12 +60,12 @@ def _ruff_words(file: File, own: OwnConfig) -> Words:
 
 
 def _schema(file: File, _: OwnConfig) -> Words:
-    kind = "workflows" if kinds.is_workflow(file) else "actions"
+    kind = "workflows" if is_workflow(file) else "actions"
     return ("--builtin-schema", f"vendor.github-{kind}")
 
 
 def _of_github(file: File, _: OwnConfig) -> bool:
-    return kinds.is_workflow(file) or kinds.is_action(file)
+    return is_workflow(file) or is_action(file)
 
 
 # Without --force-exclude ruff would look at files that the project leaves out, because they are named.
@@ -69,7 +79,7 @@ LINTERS = (
         check=("check", *_RUFF, "--no-fix", "--no-fix-only", "--output-format=json"),
         fix=("check", *_RUFF, "--fix", "--exit-zero"),
         parse=parsers.ruff("ruff"),
-        looks_at=lambda file, _: kinds.is_python(file),
+        looks_at=lambda file, _: is_python(file),
         words=_ruff_words,
     ),
     Linter(
@@ -78,7 +88,7 @@ LINTERS = (
         check=("--disable-colors",),
         fix=("--disable-colors", "--write-changes"),
         parse=parsers.codespell,
-        looks_at=lambda file, own: kinds.is_text(file) and own.spelling.looks_at(file),
+        looks_at=lambda file, own: is_text(file) and own.spelling.looks_at(file),
         words=lambda _, own: () if own.spelling.own else ("--config", str(CODESPELL)),
         codes=frozenset({0, 65}),
         fix_codes=frozenset({0, 65}),
@@ -89,7 +99,7 @@ LINTERS = (
         check=("format", *_RUFF, "--check", "--output-format=json"),
         fix=("format", *_RUFF),
         parse=parsers.ruff("ruff-format"),
-        looks_at=lambda file, _: kinds.is_python(file),
+        looks_at=lambda file, _: is_python(file),
         words=_ruff_words,
         codes=frozenset({0, 1, 2}),
         fix_codes=frozenset({0, 2}),
@@ -100,7 +110,7 @@ LINTERS = (
         check=("--dry-run", "--style=file", "--fallback-style=none"),
         fix=("-i", "--style=file", "--fallback-style=none"),
         parse=parsers.clang_format,
-        looks_at=lambda file, own: kinds.is_cxx(file) and own.has_clang_format(file),
+        looks_at=lambda file, own: is_cxx(file) and own.has_clang_format(file),
         codes=frozenset({0}),
     ),
     Linter(
@@ -124,7 +134,7 @@ LINTERS = (
         tool="actionlint",
         check=("-no-color", "-format", "{{json .}}"),
         parse=parsers.actionlint,
-        looks_at=lambda file, _: kinds.is_workflow(file),
+        looks_at=lambda file, _: is_workflow(file),
         optional=True,
     ),
     Linter(
@@ -132,7 +142,7 @@ LINTERS = (
         tool="shellcheck",
         check=("--format=json1",),
         parse=parsers.shellcheck,
-        looks_at=lambda file, _: kinds.is_shell(file),
+        looks_at=lambda file, _: is_shell(file),
     ),
     Linter(
         name="npm-groovy-lint",
@@ -141,7 +151,7 @@ LINTERS = (
         check=("--noserver", "--parse", "--failon=none", "--output=json"),
         parse=parsers.npm_groovy_lint,
         # Without a project's own rules every second line breaks one.
-        looks_at=lambda file, own: kinds.is_groovy(file) and own.groovy,
+        looks_at=lambda file, own: is_groovy(file) and own.groovy,
         codes=frozenset({0}),
         optional=True,
         package="npm-groovy-lint",
@@ -151,7 +161,7 @@ LINTERS = (
         tool="hadolint",
         check=("--format=json", "--no-color"),
         parse=parsers.hadolint,
-        looks_at=lambda file, own: kinds.is_containerfile(file, own.containerfiles),
+        looks_at=lambda file, own: is_containerfile(file, own.containerfiles),
     ),
 )
 NAMES = tuple(one.name for one in LINTERS)

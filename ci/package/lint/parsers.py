@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from itertools import groupby
 from typing import Any
 
-from ci.package.lint.findings import Finding
+from ci.package.lint.show import Finding
 
 UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, IndexError)
 # Standard output, then standard error.

@@ -1,16 +1,57 @@
-"""Showing findings: lines for people, annotations for GitHub Actions, JSON for machines; pure."""
+"""Show what linters find: lines for people, annotations for GitHub Actions, JSON for machines. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ci.core.text import counted, one_line
 from ci.core.workflow_commands import MAX_ANNOTATIONS, command
-from ci.package.lint.findings import Finding, by_linter
 from ci.package.text import harmless
 from test_selection.files import document_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Finding:
+    """Something a linter wants otherwise.
+
+    Attributes:
+        path: the file, relative to the project.
+        line: from 1; 0 where it is about the whole file.
+        column: from 1; 0 where it is about the whole line.
+        linter: its name.
+        rule: what the linter calls it; may be empty.
+        message: in the linter's words.
+        fixable: whether `--fix` mends it.
+    """
+
+    path: str
+    line: int = 0
+    column: int = 0
+    linter: str
+    rule: str = ""
+    message: str
+    fixable: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "linter": self.linter,
+            "path": self.path,
+            "line": self.line,
+            "column": self.column,
+            "rule": self.rule,
+            "message": self.message,
+            "fixable": self.fixable,
+        }
+
+
+def by_linter(findings: Iterable[Finding]) -> Mapping[str, int]:
+    """How many each linter has, the most first."""
+    return dict(Counter(one.linter for one in findings).most_common())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,7 @@
-"""`spyre-ci package verify`: every check of what was built, and the record that publishing asks for."""
+"""`spyre-ci package verify`: every check of what was built, and the record that publishing asks for.
+
+The field's tools are asked, too: twine, check-wheel-contents, validate-pyproject, auditwheel.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +15,22 @@ from typing import Any
 from packaging.version import Version
 
 from ci.config.package_model import Index
+from ci.core.archives import walk
 from ci.core.errors import CommandError
 from ci.core.findings import Finding
 from ci.core.operating_system import in_words, is_linux
+from ci.core.process import run_command
+from ci.core.text import plain
 from ci.package.artifacts import Artifact, artifacts_in, contents_of
 from ci.package.environment import interpreters
+from ci.package.project import PYPROJECT, Project
 from ci.package.records import BUILD, VERIFY, Record, forget_record, read_record, write_record
 from ci.package.verify import contents as inside
-from ci.package.verify import metadata, tags, tools
+from ci.package.verify import metadata
 from ci.package.verify.installed import Trial, Tried, try_artifact
 from ci.package.wiring import Bench, index_of
 
+_TIMEOUT_S = 300
 # Of a project that names no index: what PyPI takes.
 _MAX_MIB = 100.0
 
@@ -110,7 +118,7 @@ def _static(
 ) -> Iterator[Finding]:
     """Every check that only looks."""
     environ = _with_our_tools(os.environ)
-    yield tools.check_pyproject(bench.project, environ)
+    yield check_pyproject(bench.project, environ)
     yield metadata.check_together(artifacts)
     yield _from_this_commit(bench, artifacts, built)
     for one in artifacts:
@@ -173,11 +181,11 @@ def _artifact(
     )
     yield metadata.check_size(one, index.max_mib if index else _MAX_MIB)
     yield from inside.check_contents(one, contents, toplevel=toplevel, forbidden=bench.package.forbidden)
-    yield tools.check_twine(one, environ)
+    yield check_twine(one, environ)
     if one.kind == "sdist":
         return
-    yield tools.check_wheel_contents(one, bench.project, environ)
-    yield from tags.check_tags(one, contents)
+    yield check_wheel_contents(one, bench.project, environ)
+    yield from metadata.check_tags(one, contents)
     if any("linux" in platform for platform in one.platforms):
         yield _linux(bench, one, index, environ)
 
@@ -190,13 +198,13 @@ def _linux(bench: Bench, one: Artifact, index: Index | None, environ: Mapping[st
             remedy="verify wheels for Linux on Linux, as CI does: nox -s verify",
         )
     try:
-        shown = tools.auditwheel_show(one, environ)
+        shown = auditwheel_show(one, environ)
     except CommandError as error:
         return Finding(
             check="wheel libraries", seen=" ".join(str(error).split())[-400:], remedy="see auditwheel show"
         )
     wants = index is not None and not index.linux_tags
-    return tags.check_linux(one, shown, excluded=bench.package.repair_exclude, wants_manylinux=wants)
+    return metadata.check_linux(one, shown, excluded=bench.package.repair_exclude, wants_manylinux=wants)
 
 
 def _toplevel(bench: Bench) -> list[str]:
@@ -209,3 +217,77 @@ def _with_our_tools(environ: Mapping[str, str]) -> dict[str, str]:
     path = os.pathsep.join([str(Path(sys.executable).parent), environ.get("PATH", os.defpath)])
     hidden = {"PYTHONPATH", "PYTHONHOME"}
     return {**{key: value for key, value in environ.items() if key not in hidden}, "PATH": path}
+
+
+def check_twine(one: Artifact, environ: Mapping[str, str]) -> Finding:
+    """Whether an index takes its metadata and can show its description (twine check --strict)."""
+    return _asked(
+        f"{one.kind} twine check",
+        ["twine", "check", "--strict", one.path],
+        environ,
+        remedy="mend the README, or what [project] says; `twine check --strict` shows it again",
+    )
+
+
+def check_wheel_contents(one: Artifact, project: Project, environ: Mapping[str, str]) -> Finding:
+    """What check-wheel-contents finds; the project's own settings of it win."""
+    own = project.tool("check-wheel-contents") is not None
+    words = ["--config", project.folder / PYPROJECT] if own else ["--no-config", "--ignore", ignored(one)]
+    return _asked(
+        "wheel check-wheel-contents",
+        ["check_wheel_contents", *words, one.path],
+        environ,
+        remedy="mend it, or let [tool.check-wheel-contents] ignore what is meant so",
+    )
+
+
+def ignored(wheel: Artifact) -> str:
+    """Codes of check-wheel-contents that are not asked of a wheel.
+
+    What may be at the top level is a check of ours, and a stricter one than W009. W004 takes each library
+    that auditwheel brought for a module.
+    """
+    brought = f"{wheel.filename.partition('-')[0]}.libs/"
+    has = any(entry.member.name.startswith(brought) for entry in walk(wheel.path, "wheel"))
+    return "W004,W009" if has else "W009"
+
+
+def check_pyproject(project: Project, environ: Mapping[str, str]) -> Finding:
+    """Whether pyproject.toml is what the packaging specifications say it is (validate-pyproject)."""
+    return _asked(
+        PYPROJECT,
+        ["validate_pyproject", project.folder / PYPROJECT],
+        # Without it the list of classifiers would be fetched.
+        {**environ, "VALIDATE_PYPROJECT_NO_NETWORK": "1", "NO_NETWORK": "1"},
+        remedy="mend the key that is named",
+    )
+
+
+def auditwheel_show(one: Artifact, environ: Mapping[str, str]) -> str:
+    """What auditwheel sees in a Linux wheel, as JSON.
+
+    Raises:
+        CommandError: it could not look.
+    """
+    words: list[str | Path] = [sys.executable, "-m", "auditwheel", "show", "--json", one.path]
+    return run_command(words, timeout_s=_TIMEOUT_S, env=environ)
+
+
+def _asked(check: str, words: Sequence[str | Path], environ: Mapping[str, str], *, remedy: str) -> Finding:
+    """A tool's word: passed where it ends with 0, else what it printed."""
+    command: list[str | Path] = [sys.executable, "-P", "-m", *words]
+    try:
+        run_command(
+            command,
+            timeout_s=_TIMEOUT_S,
+            env={**environ, "NO_COLOR": "1", "COLUMNS": "200", "TERM": "dumb"},
+        )
+    except CommandError as error:
+        return Finding(check=check, seen=_said(str(error)), remedy=remedy)
+    return Finding(check=check, seen="nothing to say")
+
+
+def _said(text: str) -> str:
+    """What a tool printed, without our words around it, in one line."""
+    lines = [plain(line).removeprefix("  | ").strip() for line in text.splitlines()[1:]]
+    return " ".join(" ".join(line.split()) for line in lines if line)[:600] or text.splitlines()[0]

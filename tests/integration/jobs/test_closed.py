@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.jobs.closed import close_process
+from ci.jobs.pod import close_process
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="procfs is Linux's"),

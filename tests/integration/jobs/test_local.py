@@ -22,8 +22,7 @@ from ci.image.container import LABEL, create
 from ci.jobs.here import Here, MissingSecretError, conditions_of, url_of
 from ci.jobs.job import Fetch, Job
 from ci.jobs.kinds import CONTRACTS
-from ci.jobs.local import PodEnd, run_here
-from ci.jobs.local_cli import local
+from ci.jobs.local import PodEnd, local, run_here
 from ci.jobs.spec import Kind
 
 from .conftest import USER, MakeJob

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from moto.server import ThreadedMotoServer
 
-from ci.jobs.earlier import CUT_OFF
+from ci.jobs.pod import CUT_OFF
 from ci.record.events import ShardStart
 from ci.record.journal_line import event_of, line_of
 from ci.record.verdict import Verdict

@@ -23,8 +23,8 @@ from ci.core.errors import (
     NotWholeError,
     SettingsError,
 )
-from ci.jobs import transfer_pool
-from ci.jobs.transfer_cli import fetch_verb, put_verb
+from ci.jobs import transfer
+from ci.jobs.cli import fetch_verb, put_verb
 from ci.jobs.transfer_names import MANIFEST, OWN
 from tests.cutting_proxy import CuttingProxy
 from tests.s3_server import s3_server
@@ -210,7 +210,7 @@ def test_a_fetch_that_was_cut_is_told_as_not_whole_and_goes_on_where_it_was(
 ) -> None:
     fill(store, {"m/a": b"a" * 10, "m/z-large": os.urandom(3_000_000)})
     folder = tmp_path / "in"
-    monkeypatch.setattr(transfer_pool, "AT_ONCE", 1)
+    monkeypatch.setattr(transfer, "AT_ONCE", 1)
     with CuttingProxy(endpoint) as proxy:
         proxy.cut_after = 1_000_000
         monkeypatch.setenv("AWS_ENDPOINT_URL_S3", proxy.url)
@@ -373,7 +373,7 @@ def test_a_folder_that_is_none_or_empty_is_not_put(tmp_path: Path) -> None:
 
 @pytest.mark.nightly
 def test_progress_is_told_in_lines(tmp_path: Path, store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transfer_pool, "LINE_EVERY_S", 0)
+    monkeypatch.setattr(transfer, "LINE_EVERY_S", 0)
     fill(store, {f"m/{number:03}": b"x" * 10 for number in range(20)})
     result = call("fetch", "s3://box/m", tmp_path / "in")
     assert result.stderr.splitlines()[-1] == "fetched 20 of 20 files, 200 B of 200 B"

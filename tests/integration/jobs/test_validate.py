@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from ci.cli.app import run
-from ci.jobs import validate_cli
+from ci.jobs import cli as job_cli
 from ci.jobs.cluster import open_cluster
 from tests.kubernetes_api import NAMESPACE, TOKEN, KubernetesApi
 from tests.kubernetes_cluster import PF, CardCluster
@@ -83,7 +83,7 @@ def made(api: KubernetesApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig(tmp_path)))
     monkeypatch.setattr(
-        validate_cli,
+        job_cli,
         "open_cluster",
         lambda environ, **more: open_cluster(environ, effects=made.effects(), **more),
     )

@@ -10,10 +10,10 @@ import pytest
 from ci.config import load_settings
 from ci.core.errors import BadFileError
 from ci.package import making
-from ci.package.as_committed import MovedError, with_settings
 from ci.package.bed import lay
 from ci.package.export import export
 from ci.package.project import read_project, read_source
+from ci.package.source import MovedError, with_settings
 from ci.package.wiring import Bench
 from tests.integration.package.conftest import Checkout
 from tests.repositories import git

@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from ci.cli.job_prepare import run_of
-from ci.jobs import validate_cli
+from ci.jobs import cli as job_cli
 from ci.jobs.cluster import open_cluster
 from ci.jobs.record import JobRecord, write_record
 from ci.jobs.slices import make_slices
@@ -65,7 +65,7 @@ def card_cluster(world: World) -> None:
     put({"kind": "ClusterVersion", "metadata": {"name": "version"}, "spec": {"clusterID": "0123-abcd"},
          "status": {"desired": {"version": "4.20.1"}}})  # fmt: skip
     world.patch.setattr(
-        validate_cli,
+        job_cli,
         "open_cluster",
         lambda environ, **more: open_cluster(environ, effects=made.effects(), **more),
     )

@@ -15,7 +15,7 @@ from ci.record.identity import RunIdentity
 from ci.record.result import Result
 from ci.record.verdict import Verdict
 from ci.report.history import record
-from ci.report.history_outcomes import past_outcomes
+from ci.report.history_queries import past_outcomes
 from tests.unit.bisect.hands import shas
 
 S = shas(20)

@@ -21,7 +21,7 @@ from ci.record.reproduction import FILE, KIND, content_of
 from ci.record.result import Result
 from ci.record.verdict import Verdict
 from ci.report.history import record
-from ci.report.history_keep import stored_runs
+from ci.report.history_store import stored_runs
 from tests.retention_world import DAY_S, age, make_record, make_run, make_tree, put, release_of
 
 ROOT = Path(__file__).parent.parent.parent.parent

@@ -17,11 +17,10 @@ from msgspec import Raw
 from rich.console import Console
 
 from ci.compare.as_json import as_json
-from ci.compare.comparison import Comparison, check, compare_sides
+from ci.compare.comparison import Comparison, Side, check, compare_sides, unlike
 from ci.compare.existing import Existence, Known
 from ci.compare.markdown import render_markdown
 from ci.compare.page import render_page
-from ci.compare.side import Side, unlike
 from ci.compare.terminal import show
 from ci.pipeline.told import Row
 from ci.record.verdict import Verdict

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.compare.machines import Machines, Pair, machines_of
-from ci.compare.noise import FALSE_ALARMS
+from ci.compare.machines import FALSE_ALARMS, Machines, Pair, machines_of
 from ci.compare.times import Past, Times, compare_times, with_history
 
 

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from ci.compare.outcome import KNOWN
-from ci.compare.verdicts import Changes, Kind, compare
+from ci.compare.verdicts import KNOWN, Changes, Kind, compare
 from ci.pipeline.told import Row
 from ci.record.verdict import GOOD, Verdict
 from tests.unit.compare.making import rows

@@ -10,16 +10,15 @@ from hypothesis import strategies as st
 from rich.console import Console
 from urllib3.exceptions import SSLError
 
-from ci.jobs.answers import Reply, asked_wait_s, content_of, error_of
+from ci.jobs.answers import Reply, asked_wait_s, content_of, error_of, events_of, lines_of
 from ci.jobs.board import Board
 from ci.jobs.errors import ClusterAwayError, CredentialsError, ForbiddenError, GoneError
-from ci.jobs.events import events_of, lines_of
 from ci.jobs.fate import Fate, Phase
 from ci.jobs.log_lines import Unseen, shown_line, split_lines, window_s, without_time
 from ci.jobs.paths import log_path, path_of
 from ci.jobs.standing import Standing
+from ci.jobs.transport import NoAnswerError, _told
 from ci.jobs.watch_view import MAX_TOLD, Lines, Screen, reasons, view_for
-from ci.jobs.wire import NoAnswerError, _told
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ci.jobs.fill import to_yaml
 from ci.jobs.job import Job
 from ci.jobs.kinds import check_contract
-from ci.jobs.render import render
+from ci.jobs.render import render, to_yaml
 from ci.jobs.spec import KINDS, read_spec
 from tests.conftest import Golden
 from tests.job_specs import job_of

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from ci.jobs.fill import to_yaml
 from ci.jobs.job import Job
 from ci.jobs.parcels import BOUND
-from ci.jobs.render import render
+from ci.jobs.render import render, to_yaml
 from ci.jobs.spec import KINDS
 from tests.conftest import Golden
 from tests.job_specs import ARTIFACT, MLFLOW, job_of, spec_of

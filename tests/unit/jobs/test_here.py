@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.core.errors import EXIT_USAGE, DeviceError, UsageError
-from ci.jobs.endings import Next, decide, exit_code_of
 from ci.jobs.here import (
     ARBITRARY_USER,
     Here,
@@ -27,6 +26,7 @@ from ci.jobs.here import (
     user_of,
 )
 from ci.jobs.job import Job, fetches_of
+from ci.jobs.local import Next, decide, exit_code_of
 from ci.jobs.spec import Spec
 
 HERE = Here(results=Path("/r"), work=Path("/w"), environ={}, user=1000)

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
 from ci.core.errors import SettingsError
-from ci.jobs.fill import fill, quoted, to_yaml
 from ci.jobs.parcels import BOUND
-from ci.jobs.render import render
+from ci.jobs.render import fill, quoted, render, to_yaml
 from tests.job_specs import MLFLOW, job_of, spec_of
 from tests.manifests import broken_rules, check_strictly
 

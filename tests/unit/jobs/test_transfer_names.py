@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from ci.core.errors import BadFileError, NotWholeError
 from ci.core.object_store import Held
+from ci.jobs.transfer import amount
 from ci.jobs.transfer_names import MANIFEST, Manifest, Sum, check_names, read_manifest, wanted
-from ci.jobs.transfer_pool import amount
 
 WHERE = "s3://bucket/model"
 SUM = Sum(size=3, sha256="ab" * 32)

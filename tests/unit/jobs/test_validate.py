@@ -13,12 +13,10 @@ from hypothesis import strategies as st
 from ci.cli.job_preflight import line_of
 from ci.core.findings import FAILED, PASSED, UNASKED, judged
 from ci.jobs.spec import Spec
-from ci.jobs.validate import checked, probe, told
-from ci.jobs.validate.asking_for import of_a_job
-from ci.jobs.validate.checks import CHECKS, check_all
-from ci.jobs.validate.facts import Asked, Facts, Node
-from ci.jobs.validate.quantity import quantity, whole
-from ci.jobs.validate.report import cell, drawing
+from ci.jobs.validate import checks, probe, probing
+from ci.jobs.validate.checks import CHECKS, cell, check_all, drawing
+from ci.jobs.validate.facts import Asked, Facts, Node, quantity, whole
+from ci.jobs.validate.namespace import of_a_job
 from ci.jobs.validate.rights import RIGHTS, lacking, wanted
 from ci.runner.preflight import Finding
 from tests.job_specs import spec_of
@@ -106,14 +104,14 @@ def test_secrets_are_asked_of_none_but_a_notebook_whose_token_is_made(spec: Spec
 def test_3_beats_1_and_all_well_is_0() -> None:
     good = judged("a", "seen", holds=True, remedy="never shown")
     bad = judged("b", "seen", holds=False, remedy="mend")
-    open_ = checked.unasked("c", "forbidden", "ask")
+    open_ = checks.unasked("c", "forbidden", "ask")
     assert good.remedy == ""
-    assert checked.exit_code([]) == 0
-    assert checked.exit_code([good]) == 0
-    assert checked.exit_code([good, bad]) == 1
-    assert checked.exit_code([bad, open_]) == 3
-    assert checked.digest([good, bad]) != checked.digest([good, open_])
-    assert checked.digest([good]) == checked.digest([good])
+    assert checks.exit_code([]) == 0
+    assert checks.exit_code([good]) == 0
+    assert checks.exit_code([good, bad]) == 1
+    assert checks.exit_code([bad, open_]) == 3
+    assert checks.digest([good, bad]) != checks.digest([good, open_])
+    assert checks.digest([good]) == checks.digest([good])
 
 
 def test_a_check_whose_answer_was_refused_is_not_asked_and_others_are() -> None:
@@ -138,7 +136,7 @@ def test_what_preflight_says_is_read_again() -> None:
     bad = line_of(
         "0000:1b:00.0", Finding(ok=False, seconds=1, message="broke\x1b[31m\n::error::"), emulated=True
     )
-    found = told.cards_told(f"noise\n[1]\n{good}\n{bad}\n{json.dumps({'card': 'x'})}".encode() + b"\xff")
+    found = probing.cards_told(f"noise\n[1]\n{good}\n{bad}\n{json.dumps({'card': 'x'})}".encode() + b"\xff")
     assert [(one.card, one.ok, one.emulated) for one in found] == [
         ("0000:1a:00.0", True, False),
         ("0000:1b:00.0", False, True),
@@ -148,7 +146,7 @@ def test_what_preflight_says_is_read_again() -> None:
 
 @given(st.binary(max_size=300))
 def test_a_log_of_anything_says_nothing_of_cards(log: bytes) -> None:
-    assert told.cards_told(log) == () or b"card" in log
+    assert probing.cards_told(log) == () or b"card" in log
 
 
 def node(name: str, healthy: int = 2, capacity: int = 2, *, usable: bool = True) -> Node:
@@ -156,17 +154,17 @@ def node(name: str, healthy: int = 2, capacity: int = 2, *, usable: bool = True)
 
 
 def test_a_node_that_answers_for_fewer_cards_than_it_gives_out_is_told() -> None:
-    card = told.CardTold(card="0", ok=True, message="", emulated=False)
-    found = list(told.preflight([node("a")], [told.NodeTold(node="a", cards=(card,))]))
+    card = probing.CardTold(card="0", ok=True, message="", emulated=False)
+    found = list(probing.preflight([node("a")], [probing.NodeTold(node="a", cards=(card,))]))
     assert [one.state for one in found] == [PASSED, UNASKED]
     assert "a: 1 of 2" in found[1].seen
 
 
 def test_a_pod_that_ended_and_said_nothing_is_told() -> None:
     pod = {"metadata": {"name": "p"}, "spec": {"nodeName": "a"}, "status": {"phase": "Failed"}}
-    found = told.node_told(pod, b"Traceback (most recent call last):")
+    found = probing.node_told(pod, b"Traceback (most recent call last):")
     assert found.why == "p said nothing of cards"
-    assert [one.state for one in told.preflight([node("a")], [found])] == [FAILED, UNASKED]
+    assert [one.state for one in probing.preflight([node("a")], [found])] == [FAILED, UNASKED]
 
 
 @pytest.mark.parametrize(
@@ -188,12 +186,12 @@ def test_a_pod_that_ended_and_said_nothing_is_told() -> None:
 def test_an_image_is_pulled_or_not_by_what_its_pod_waits_for(
     status: dict[str, Any], state: str, seen: str
 ) -> None:
-    found = told.image_pull("image", {"metadata": {"name": "p"}, "status": status})
+    found = probing.image_pull("image", {"metadata": {"name": "p"}, "status": status})
     assert (found.state, seen in found.seen) == (state, True)
 
 
 def test_a_pod_that_went_away_is_not_asked() -> None:
-    assert told.image_pull("image", None).state == UNASKED
+    assert probing.image_pull("image", None).state == UNASKED
 
 
 def test_what_is_put_into_a_cluster_is_what_nine_releases_take() -> None:

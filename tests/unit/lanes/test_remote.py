@@ -14,7 +14,7 @@ from ci.core.errors import SpyreCiError
 from ci.lanes.order import Order, Seen, Standing
 from ci.lanes.remote import Brought, Remote
 from ci.lanes.remote_errors import MovedError, NotSubmittedError, UnsettledError
-from ci.report.history_overview import overview
+from ci.report.history_queries import overview
 from tests.pipeline_runs import T0, report_folder
 
 

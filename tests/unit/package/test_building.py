@@ -15,12 +15,11 @@ from ci.config.package_model import Package
 from ci.core.errors import BadFileError, CommandError
 from ci.package import environment
 from ci.package.artifacts import artifact
-from ci.package.building import _refuse_clutter
+from ci.package.building import _refuse_clutter, differences, pack_again
 from ci.package.compiling import CacheUse, cache_environment, cache_use, jobs_environment
 from ci.package.environment import fitting, in_folder, interpreters, torch_pin
 from ci.package.export import set_times
 from ci.package.project import Project, Source
-from ci.package.reproducible import differences, pack_again
 from ci.package.verify.installed import Trial, given, try_artifact
 from tests.packages import make_sdist, make_wheel
 

@@ -19,10 +19,10 @@ from ci.core.errors import BadFileError
 from ci.core.findings import Finding, VerificationError, refuse_failed
 from ci.core.text import escaped
 from ci.package.artifacts import artifact, contents_of, digests_of, read_member
-from ci.package.reproducible import pack_again
+from ci.package.building import pack_again
+from ci.package.verify.checking import ignored
 from ci.package.verify.contents import check_contents, installed_at_top
 from ci.package.verify.metadata import check_metadata
-from ci.package.verify.tools import ignored
 from tests.packages import make_sdist, make_wheel
 
 MODULE = {"demo/__init__.py": "x"}

@@ -19,10 +19,10 @@ from ci.config.package_model import Gate
 from ci.core.errors import BadFileError, MissingInputError, SettingsError, UsageError
 from ci.package import gates, release
 from ci.package.artifacts import artifact, artifacts_in
-from ci.package.bill import bill_of, pinned_of
 from ci.package.evidence import read_run, records_in
 from ci.package.project import Project, Source
 from ci.package.records import Record, read_record, write_record
+from ci.package.release import bill_of, pinned_of
 from ci.package.statement import (
     StatementError,
     check_envelope,

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE
-from ci.package.junit import Counts
-from ci.package.unit import Outcome, problem_of
+from ci.config.package_model import PackageTests
+from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE, BadFileError, UsageError
+from ci.package.bed import extra_of, group_of
+from ci.package.cli import split
+from ci.package.project import Project, Source
+from ci.package.unit import (
+    Counts,
+    Outcome,
+    paths_in,
+    problem_of,
+    read_counts,
+    unit_arguments,
+)
 
 GOOD, BAD = Counts(passed=2), Counts(passed=1, failed=1, failing=("a::b: no",))
 
@@ -58,3 +71,137 @@ def test_machines_get_counts_and_both_codes() -> None:
     told = outcome(1, BAD).as_json()
     assert told["counts"] == {"passed": 1, "failed": 1, "skipped": 0, "failing": ["a::b: no"]}
     assert (told["pytest_exit_code"], told["exit_code"]) == (1, EXIT_TEST_FAILED)
+
+
+def project(**tables: Any) -> Project:
+    content = {"project": {"name": "p"}, **tables}
+    return Project(folder=Path("/p"), name="p", pyproject=content, source=Source(commit=""))
+
+
+def test_the_extra_test_is_asked_for_where_the_project_has_it() -> None:
+    assert extra_of(project(project={"name": "p", "optional-dependencies": {"test": ["x"]}})) == "[test]"
+    assert extra_of(project(project={"name": "p", "dynamic": ["optional-dependencies"]})) == "[test]"
+    assert extra_of(project(project={"name": "p", "optional-dependencies": {"docs": ["x"]}})) == ""
+
+
+def test_a_dependency_group_is_resolved_with_those_it_includes() -> None:
+    groups = {"test": ["pytest>=8", {"include-group": "more"}], "more": ["expecttest"], "docs": ["sphinx"]}
+    assert group_of(project(**{"dependency-groups": groups})) == ["pytest>=8", "expecttest"]
+    assert group_of(project()) == []
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        {"test": [{"include-group": "test"}]},
+        {"test": [{"include-group": "gone"}]},
+        {"test": ["--index-url=http://x"]},
+        {"test": "pytest"},
+    ],
+)
+def test_a_broken_dependency_group_is_told(groups: dict[str, Any]) -> None:
+    with pytest.raises(BadFileError, match="the dependency group 'test' cannot be resolved") as caught:
+        group_of(project(**{"dependency-groups": groups}))
+    assert "/p/pyproject.toml" in str(caught.value)
+
+
+def arguments(there: set[str], *given: str, **settings: Any) -> list[str]:
+    return unit_arguments(PackageTests(**settings), there.__contains__, given)
+
+
+def test_what_the_settings_name_runs() -> None:
+    assert arguments({"tests/unit"}, "-x", unit=["tests/fast", "-q"]) == ["tests/fast", "-q", "-x"]
+
+
+def test_without_settings_the_unit_tests_run_where_there_is_such_a_folder() -> None:
+    assert arguments({"tests", "tests/unit"}) == ["tests/unit"]
+
+
+def test_else_all_that_do_not_carry_the_marker_run() -> None:
+    assert arguments({"tests"}) == ["-m", "not device", "tests"]
+    assert arguments({"test"}, device_marker="card") == ["-m", "not card", "test"]
+
+
+def test_a_named_file_takes_the_place_of_all_others() -> None:
+    there = {"tests/unit", "tests/unit/test_a.py"}
+    assert arguments(there, "tests/unit/test_a.py::test_x", "-q") == [
+        "-m", "not device", "tests/unit/test_a.py::test_x", "-q",
+    ]  # fmt: skip
+    assert arguments(there, "-k", "shapes") == ["tests/unit", "-k", "shapes"]
+
+
+def test_a_project_without_tests_is_told_what_to_set() -> None:
+    with pytest.raises(UsageError, match=r"package\.tests\.unit: the project has no folder tests/unit"):
+        arguments(set())
+
+
+def test_the_files_among_arguments_are_known() -> None:
+    there = {"tests", "tests/a.py"}
+    assert paths_in(["-m", "not device", "tests/a.py::x", "tests", "gone"], there.__contains__) == [
+        "tests/a.py", "tests",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "folder", "given"),
+    [
+        ([], ".", []),
+        (["p"], "p", []),
+        (["p", "-k", "x"], "p", ["-k", "x"]),
+        (["-k", "x"], ".", ["-k", "x"]),
+    ],
+)
+def test_what_begins_with_a_dash_is_no_folder(words: list[str], folder: str, given: list[str]) -> None:
+    assert split(words) == (Path(folder), given)
+
+
+JUNIT = """<?xml version="1.0" encoding="utf-8"?>
+<testsuites name="pytest tests"><testsuite name="pytest" errors="1" failures="1" skipped="2" tests="5">
+<testcase classname="tests.test_a" name="test_one" time="0.001" />
+<testcase classname="tests.test_a" name="test_two"><failure message="assert 1 == 2">…</failure></testcase>
+<testcase classname="" name="tests.test_b"><error message="collection failure">no module</error></testcase>
+<testcase classname="tests.test_a" name="test_s"><skipped type="pytest.skip" message="no card" /></testcase>
+<testcase classname="tests.test_a" name="test_x"><skipped type="pytest.xfail" message="" /></testcase>
+</testsuite></testsuites>
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "unit.xml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_every_test_is_counted_once_and_what_failed_is_named(tmp_path: Path) -> None:
+    counts = read_counts(written(tmp_path, JUNIT))
+    assert (counts.passed, counts.failed, counts.skipped, counts.ran) == (1, 2, 2, 3)
+    assert counts.failing == (
+        "tests.test_a::test_two: assert 1 == 2",
+        "tests.test_b: collection failure",
+    )
+    assert counts.line == "1 test passed, 2 failed, 2 skipped"
+
+
+def test_suites_in_suites_and_a_suite_alone_are_counted(tmp_path: Path) -> None:
+    inner = '<testsuite name="i"><testcase name="b" classname="c"/></testsuite>'
+    alone = f'<testsuite name="o"><testcase name="a" classname="c"/>{inner}</testsuite>'
+    assert read_counts(written(tmp_path, alone)).passed == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        JUNIT[:300],
+        "<html/>",
+        '<!DOCTYPE x [<!ENTITY a "b">]><testsuites>&a;</testsuites>',
+    ],
+)
+def test_what_is_no_whole_junit_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(BadFileError, match="is no JUnit that can be read"):
+        read_counts(written(tmp_path, text))
+
+
+def test_results_that_were_not_written_are_missed(tmp_path: Path) -> None:
+    with pytest.raises(BadFileError, match="their process ended before it wrote"):
+        read_counts(tmp_path / "unit.xml")

@@ -13,7 +13,7 @@ from packaging.version import Version
 from ci.core.errors import BadFileError, MissingInputError
 from ci.core.findings import Finding
 from ci.package.artifacts import Artifact, artifact, artifacts_in, contents_of
-from ci.package.verify import contents, metadata, tags
+from ci.package.verify import contents, metadata
 from tests.packages import make_sdist, make_wheel
 
 ELF = b"\x7fELF"
@@ -27,7 +27,7 @@ def look(
     inside = contents_of(one)
     found = metadata.check_metadata(one, inside, project="demo", version=Version("1.0"))
     found += contents.check_contents(one, inside, toplevel=toplevel, forbidden=forbidden)
-    return found + (tags.check_tags(one, inside) if one.kind == "wheel" else [])
+    return found + (metadata.check_tags(one, inside) if one.kind == "wheel" else [])
 
 
 def failed(path: Path, **options: Any) -> dict[str, str]:
@@ -197,7 +197,7 @@ def test_an_extension_with_its_tags_passes(tmp_path: Path, library: str) -> None
 
 def linux(tmp_path: Path, platform: str, shown: dict[str, Any], *, wants: bool = False) -> Finding:
     one = artifact(make_wheel(tmp_path, tag=f"cp311-cp311-{platform}", pure=False, files={"demo/_C.so": ELF}))
-    return tags.check_linux(one, json.dumps(shown), excluded=["libtorch*.so*"], wants_manylinux=wants)
+    return metadata.check_linux(one, json.dumps(shown), excluded=["libtorch*.so*"], wants_manylinux=wants)
 
 
 def test_what_auditwheel_sees_is_judged(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ci.live.ledger import PlannedTest
 from ci.live.news import Tally
-from ci.live.planned import PlannedTest
 from ci.record.journal import attempts_before
 from ci.record.result import LOST, Failures, Try, fold, judge, known_outcomes, settle
 from ci.record.verdict import NO_OUTCOME, Verdict

@@ -15,8 +15,17 @@ from hypothesis import strategies as st
 from ci.core.errors import SettingsError
 from ci.record.result import Result
 from ci.record.verdict import Verdict
-from ci.report.flakes import Flakes, FlakyTest, Outcome, blame, flaky_test, propose, rank, wilson_low
-from ci.report.flakes_query import find_flakes
+from ci.report.flakes import (
+    Flakes,
+    FlakyTest,
+    Outcome,
+    blame,
+    find_flakes,
+    flaky_test,
+    propose,
+    rank,
+    wilson_low,
+)
 from ci.report.history import record
 from ci.report.history_store import VERSION
 from ci.report.quarantine import load_quarantine

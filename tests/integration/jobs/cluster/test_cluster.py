@@ -19,8 +19,8 @@ from ci.jobs.errors import (
     MissingError,
     RefusedError,
 )
-from ci.jobs.pages import PAGE
 from ci.jobs.paths import path_of
+from ci.jobs.transport import PAGE
 from tests.kubernetes_api import NAMESPACE, TOKEN, KubernetesApi
 
 CONFIGS = path_of("ConfigMap", NAMESPACE)
@@ -158,7 +158,7 @@ def test_another_object_of_the_same_name_is_no_success(api: KubernetesApi, clust
 def test_a_cluster_that_says_nothing_is_not_waited_for_without_end(
     api: KubernetesApi, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ci.jobs.wire.READ_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("ci.jobs.transport.READ_TIMEOUT_S", 0.2)
     api.fail("hang", times=99)
     with pytest.raises(ClusterAwayError, match=r"no answer to GET .*timed out"):
         cluster.items(CONFIGS)

@@ -10,8 +10,16 @@ import pytest
 from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, UsageError
 from ci.jobs.cluster import Cluster
 from ci.jobs.errors import ForbiddenError
-from ci.jobs.log_files import into_file, into_folder, into_one
-from ci.jobs.logs import MOST_FOLLOWED, Wanted, find_sources, missing, write_logs
+from ci.jobs.logs import (
+    MOST_FOLLOWED,
+    Wanted,
+    find_sources,
+    into_file,
+    into_folder,
+    into_one,
+    missing,
+    write_logs,
+)
 from ci.jobs.submit import submit
 from tests.kubernetes_api import KubernetesApi
 from tests.kubernetes_jobs import NAME, manifests_of

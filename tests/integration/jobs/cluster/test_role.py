@@ -16,8 +16,7 @@ from ci.jobs.cluster import Cluster
 from ci.jobs.errors import ForbiddenError
 from ci.jobs.labels import SPEC_ANNOTATION
 from ci.jobs.listing import jobs_of
-from ci.jobs.log_files import into_one
-from ci.jobs.logs import Wanted, find_sources, write_logs
+from ci.jobs.logs import Wanted, find_sources, into_one, write_logs
 from ci.jobs.paths import path_of
 from ci.jobs.render import render
 from ci.jobs.spec import KINDS
@@ -27,9 +26,8 @@ from ci.jobs.token import secret_of, with_token
 from ci.jobs.validate.facts import Asked, Facts, card_nodes
 from ci.jobs.validate.probing import try_cards, try_image
 from ci.jobs.validate.rights import RIGHTS
-from ci.jobs.watch import find_job, watch_job
+from ci.jobs.watch import Watcher, find_job, watch_job
 from ci.jobs.watch_view import Lines
-from ci.jobs.watcher import Watcher
 from tests.job_specs import job_of, spec_of
 from tests.kubernetes_api import NAMESPACE, KubernetesApi
 from tests.kubernetes_cluster import CardCluster

@@ -18,8 +18,7 @@ from ci.jobs.fate import NODE_AWAY, Fate, Phase
 from ci.jobs.paths import path_of
 from ci.jobs.standing import standing_of
 from ci.jobs.submit import submit
-from ci.jobs.watch import Ending, find_job, watch_job
-from ci.jobs.watcher import Watcher
+from ci.jobs.watch import Ending, Watcher, find_job, watch_job
 from tests.kubernetes_api import NAMESPACE, KubernetesApi
 from tests.kubernetes_jobs import NAME, manifests_of
 

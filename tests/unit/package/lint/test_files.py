@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ci.package.lint import kinds
-from ci.package.lint.files import File
+from ci.package.lint.files import File, is_action, is_containerfile, is_groovy, is_shell, is_text, is_workflow
 
 
 def file(path: str, head: bytes = b"") -> File:
@@ -30,7 +29,7 @@ def file(path: str, head: bytes = b"") -> File:
 def test_a_shell_script_is_told_by_its_first_line_then_by_its_name(
     path: str, head: bytes, is_one: bool
 ) -> None:
-    assert kinds.is_shell(file(path, head)) is is_one
+    assert is_shell(file(path, head)) is is_one
 
 
 @pytest.mark.parametrize(
@@ -49,12 +48,12 @@ def test_a_shell_script_is_told_by_its_first_line_then_by_its_name(
     ],
 )
 def test_a_containerfile_is_told_by_its_name(path: str, is_one: bool) -> None:
-    assert kinds.is_containerfile(file(path)) is is_one
+    assert is_containerfile(file(path)) is is_one
 
 
 def test_a_containerfile_of_another_name_is_told_by_the_settings() -> None:
-    assert kinds.is_containerfile(file("golden/runtime"), ("golden/*",))
-    assert not kinds.is_containerfile(file("other/runtime"), ("golden/*",))
+    assert is_containerfile(file("golden/runtime"), ("golden/*",))
+    assert not is_containerfile(file("other/runtime"), ("golden/*",))
 
 
 @pytest.mark.parametrize(
@@ -70,12 +69,12 @@ def test_a_containerfile_of_another_name_is_told_by_the_settings() -> None:
     ],
 )
 def test_workflows_and_actions_are_told_by_their_places(path: str, workflow: bool, action: bool) -> None:
-    assert (kinds.is_workflow(file(path)), kinds.is_action(file(path))) == (workflow, action)
+    assert (is_workflow(file(path)), is_action(file(path))) == (workflow, action)
 
 
 def test_what_holds_a_zero_byte_is_no_text() -> None:
-    assert not kinds.is_text(file("a.bin", b"\x89PNG\0"))
-    assert kinds.is_text(file("a.txt", "größer".encode()))
+    assert not is_text(file("a.bin", b"\x89PNG\0"))
+    assert is_text(file("a.txt", "größer".encode()))
 
 
 @pytest.mark.parametrize(
@@ -105,4 +104,4 @@ def test_a_name_that_no_line_can_hold_is_odd(path: str, odd: bool) -> None:
     ],
 )
 def test_groovy_is_known_by_name(path: str, is_one: bool) -> None:
-    assert kinds.is_groovy(file(path)) is is_one
+    assert is_groovy(file(path)) is is_one

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ci.package.lint import parsers
-from ci.package.lint.findings import Finding
 from ci.package.lint.parsers import UNREADABLE, Parser
+from ci.package.lint.show import Finding
 
 
 def parsed(parser: Parser, stdout: Any, stderr: bytes = b"") -> list[Finding]:

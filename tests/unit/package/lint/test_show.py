@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 
 from ci.core.workflow_commands import MAX_ANNOTATIONS
-from ci.package.lint.findings import Finding
-from ci.package.lint.show import Looked, document, github_commands, lines, looked_lines, summary
+from ci.package.lint.show import Finding, Looked, document, github_commands, lines, looked_lines, summary
 
 ONE = Finding(
     path="src/a.py", line=3, column=7, linter="ruff", rule="F401", message="`os` unused", fixable=True

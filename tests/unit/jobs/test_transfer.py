@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from ci.jobs.transfer_pool import AT_ONCE, Tally, each
+from ci.jobs.transfer import AT_ONCE, Tally, each
 
 
 def tally_of(files: int, said: list[str]) -> Tally:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ci.core.git import Entry
-from ci.package.as_committed import MovedError, differing, refuse_moved
+from ci.package.source import MovedError, differing, refuse_moved
 
 
 def entry(name: str, content: bytes, mode: str = "100644", *, kind: str = "sha1") -> Entry:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.compare.machines import Pair
-from ci.compare.scatter import MARGIN, MAX_POINTS, SIZE, scatter
+from ci.compare.page import MARGIN, MAX_POINTS, SIZE, scatter
 from ci.compare.times import Times, compare_times
 
 seconds = st.floats(min_value=0.0005, max_value=1e8)
