@@ -9,10 +9,8 @@ import pytest
 
 from ci.core.errors import CommandError, SettingsError, UsageError
 from ci.core.process import Ended
-from ci.doctor.finding import Finding, Level, fault, ok
-from ci.doctor.looking import Look, look_all
-from ci.doctor.looks import END_S, NAMES, TOTAL_S, chosen
-from ci.doctor.text import lines
+from ci.doctor.finding import Finding, Level, fault, lines, ok
+from ci.doctor.looks import END_S, NAMES, TOTAL_S, Look, chosen, look_all
 from ci.doctor.world import Processes
 
 

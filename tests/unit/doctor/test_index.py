@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from packaging.tags import Tag
 
 from ci.doctor.finding import Level
-from ci.doctor.judge.index import IndexFacts, State, judge_indexes, judge_own, names_of, state_of
+from ci.doctor.index import IndexFacts, State, judge_indexes, judge_own, names_of, state_of
 
 TAGS = [Tag("cp311", "cp311", "manylinux_2_28_x86_64"), Tag("py3", "none", "any")]
 OURS = "torch-2.13.0-cp311-cp311-manylinux_2_28_x86_64.whl"

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from ci.doctor.cluster import ClusterFacts, judge_cluster
+from ci.doctor.disk import FEWEST_FILES, GIB, Place, judge_disk
+from ci.doctor.engine import STORAGE_BYTES, EngineFacts, judge_engine, judge_registry
 from ci.doctor.finding import Level
-from ci.doctor.judge.cluster import ClusterFacts, judge_cluster
-from ci.doctor.judge.disk import FEWEST_FILES, GIB, Place, judge_disk
-from ci.doctor.judge.engine import STORAGE_BYTES, EngineFacts, judge_engine, judge_registry
 
 TOLD = {
     "version": "29",
@@ -21,6 +21,10 @@ TOLD = {
 ENGINE = EngineFacts(address="unix:///s", named=True, socket=True, told=TOLD)
 NOBODY = replace(ENGINE, named=False, socket=False, told={})
 REPOSITORY = "reg.example.com/a/b"
+CLUSTER = ClusterFacts(meant="KUBECONFIG", told={"version": "v1.33", "namespace": "cards", "refused": []})
+PLACE = Place(
+    use="runs", path="/my runs/r", looked_at="/my runs", wants=GIB, device=1, free=9 * GIB, setting="runs"
+)
 
 
 @pytest.mark.parametrize(
@@ -91,9 +95,6 @@ def test_a_registry_is_asked_where_one_is_named(facts: EngineFacts, level: Level
     assert words in found.said
 
 
-CLUSTER = ClusterFacts(meant="KUBECONFIG", told={"version": "v1.33", "namespace": "cards", "refused": []})
-
-
 @pytest.mark.parametrize(
     ("facts", "level", "words"),
     [
@@ -119,11 +120,6 @@ def test_a_cluster_matters_to_who_names_one(facts: ClusterFacts, level: Level, w
     (found,) = judge_cluster(facts)
     assert found.level is level
     assert words in found.said
-
-
-PLACE = Place(
-    use="runs", path="/my runs/r", looked_at="/my runs", wants=GIB, device=1, free=9 * GIB, setting="runs"
-)
 
 
 def test_places_of_one_file_system_share_what_is_left() -> None:

@@ -11,12 +11,11 @@ from packaging.tags import Tag
 
 from ci.core.errors import CommandError
 from ci.core.process import Ended
+from ci.doctor.cluster import look_cluster
+from ci.doctor.engine import look_engine
 from ci.doctor.finding import Level
-from ci.doctor.judge.index import State
-from ci.doctor.look.cluster import look_cluster
-from ci.doctor.look.engine import look_engine
-from ci.doctor.look.hud import look_hud
-from ci.doctor.look.index import Asker, at_once, installs, look_index, pip_settings
+from ci.doctor.hud import look_hud
+from ci.doctor.index import Asker, State, at_once, installs, look_index, pip_settings
 from ci.doctor.pip_settings import PipSettings
 from ci.doctor.world import Processes
 
@@ -24,6 +23,7 @@ from .conftest import NOW, MakeWorld
 
 WHEEL = "torch-2.13.0-py3-none-any.whl"
 ASKER = Asker(pip=PipSettings(), pin="2.13.0", tags=[Tag("py3", "none", "any")], clock=lambda: NOW)
+NO_HEADER = "Configuration file could not be loaded.\nFile contains no section headers.\n'pass = hunter2'\n"
 
 
 @pytest.mark.parametrize(
@@ -74,9 +74,6 @@ def test_without_pip_its_variables_count(make_world: MakeWorld, answer: int | Co
     found, note = pip_settings(make_world({"PIP_INDEX_URL": "https://a/simple"}, answer))
     assert found.indexes == ("https://a/simple",)
     assert "only its variables count" in note
-
-
-NO_HEADER = "Configuration file could not be loaded.\nFile contains no section headers.\n'pass = hunter2'\n"
 
 
 @pytest.mark.parametrize(

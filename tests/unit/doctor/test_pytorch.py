@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ci.doctor.finding import Level
-from ci.doctor.judge.pytorch import TorchFacts, build_of, judge_torch
+from ci.doctor.pytorch import TorchFacts, build_of, judge_torch
 
 
 def told(version: str = "2.13.0+cpu", **more: Any) -> dict[str, Any]:

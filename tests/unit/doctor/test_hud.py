@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.doctor.finding import Level
-from ci.doctor.judge.hud import FAULT_S, WARN_S, HudFacts, judge_clock, judge_hud, skew_of
+from ci.doctor.hud import FAULT_S, WARN_S, HudFacts, judge_clock, judge_hud, skew_of
 
 SERVER = HudFacts(kind="server", shown="https://hud", status=405, skew_s=0.2, trip_s=0.1)
 NOW = 1_785_000_000.0

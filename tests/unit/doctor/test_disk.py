@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ci.doctor.disk import facts_of, look_disk, try_writing
 from ci.doctor.finding import Level
-from ci.doctor.look.disk import facts_of, look_disk, try_writing
 
 from .conftest import MakeWorld
 
