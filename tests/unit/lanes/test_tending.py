@@ -4,7 +4,7 @@ import pytest
 
 from ci.lanes.noted import Attempt, Outcome
 from ci.lanes.order import Seen, Standing
-from ci.lanes.outcome import outcome
+from ci.lanes.tending import outcome
 from tests.lane_settings import lane
 
 LANE = lane("0 0 * * *", retries={"most": 1, "first_s": 100, "jitter": 0})
