@@ -8,7 +8,7 @@ import pytest
 
 from ci.core.errors import BadFileError, CommandError, MissingInputError
 from ci.record.verdict import Verdict
-from ci.reproduce.hud import ROWS, _content, from_hud
+from ci.reproduce.lookup import ROWS, _content, from_hud
 from ci.reproduce.ref import HudPage
 from test_selection.seeds import seed_of_test
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ci.core.errors import UsageError
-from ci.reproduce.container import Chosen, choose_image, confined, mounts
+from ci.reproduce.shell import Chosen, choose_image, confined, mounts
 
 DIGEST = f"sha256:{'1' * 64}"
 OURS = f"quay.io/o/runtime@{DIGEST}"

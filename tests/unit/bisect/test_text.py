@@ -14,10 +14,21 @@ from hypothesis import strategies as st
 
 from ci.bisect.asking import Limits, finding
 from ci.bisect.commits import About
-from ci.bisect.outcome import pull_request, result_of
-from ci.bisect.page import marks, masses, render
 from ci.bisect.record import Record, as_json
-from ci.bisect.text import bar, binned, command_of, issue_text, percent, result_lines, round_lines
+from ci.bisect.text import (
+    bar,
+    binned,
+    command_of,
+    issue_text,
+    marks,
+    masses,
+    percent,
+    pull_request,
+    render,
+    result_lines,
+    result_of,
+    round_lines,
+)
 from tests.unit.bisect.hands import Knowing, record_of, searched
 
 SCHEMA = Path(__file__).parents[3] / "docs" / "schemas" / "bisect.json"
