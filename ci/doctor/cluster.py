@@ -64,7 +64,7 @@ def _bad(facts: ClusterFacts, said: str, remedy: str) -> Finding:
 
 def look_cluster(world: World, home: Path | None = None) -> list[Finding]:
     """The cluster of the kubeconfig, or of this pod; nothing is asked where there is neither."""
-    meant = meant_by(world, home or _home(world))
+    meant = meant_by(world, home or Path(world.environ.get("HOME") or Path.home()))
     told = ask_module(world, "ci.doctor.cluster", limit_s=LIMIT_S) if meant else Told()
     return judge_cluster(ClusterFacts(meant=meant, told=told.row, why=told.why))
 
@@ -76,10 +76,6 @@ def meant_by(world: World, home: Path) -> str:
     if (home / ".kube" / "config").is_file():
         return "~/.kube/config"
     return "this pod" if world.environ.get("KUBERNETES_SERVICE_HOST") else ""
-
-
-def _home(world: World) -> Path:
-    return Path(world.environ.get("HOME") or Path.home())
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -159,7 +159,11 @@ def look_torch(world: World) -> list[Finding]:
             variant=world.settings.model.image.variant,
             nox=bool(nox_command(world)),
             python=sys.executable,
-            lacking=tuple(one for one in _others(required) if importlib.util.find_spec(one) is None),
+            lacking=tuple(
+                one.name
+                for one in required
+                if one.name != "torch" and importlib.util.find_spec(one.name) is None
+            ),
         )
     )
 
@@ -196,7 +200,3 @@ def _of_checkout() -> list[str]:
         return list(project["optional-dependencies"]["torch"])
     except (OSError, ValueError, KeyError, TypeError):
         return []
-
-
-def _others(required: Iterable[Requirement]) -> list[str]:
-    return [one.name for one in required if one.name != "torch"]

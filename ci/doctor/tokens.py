@@ -6,6 +6,7 @@ import base64
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -175,33 +176,17 @@ def facts_of(world: World, variable: str, purpose: str, wanted: Wanted, file: Pa
     path = None if file is None else world.settings.resolve(file)
     shown = "" if path is None else str(path)
     given = world.environ.get(variable, "").strip()
+    token = partial(TokenFacts, variable=variable, purpose=purpose, wanted=wanted, file=shown)
     if not given and path is None:
-        return TokenFacts(variable=variable, purpose=purpose, wanted=wanted, state="missing")
+        return token(state="missing")
     from_file = not given and path is not None
     try:
         text = checked_token(given or read_secret(path or Path(), "token"), variable if given else shown)
         others = from_file and path is not None and bool(path.stat().st_mode & OTHERS)
     except MissingInputError:
-        return TokenFacts(variable=variable, purpose=purpose, wanted=wanted, state="no file", file=shown)
+        return token(state="no file")
     except (SpyreCiError, OSError) as error:
         # Not an OSError's own words nor ours with a file's: neither holds the token, and both are short.
         why = error.what if isinstance(error, SpyreCiError) else str(error.strerror)
-        return TokenFacts(
-            variable=variable,
-            purpose=purpose,
-            wanted=wanted,
-            state="unusable",
-            file=shown,
-            from_file=from_file,
-            why=why,
-        )
-    return TokenFacts(
-        variable=variable,
-        purpose=purpose,
-        wanted=wanted,
-        state="there",
-        file=shown,
-        from_file=from_file,
-        open_to_others=others,
-        expires=expiry_of(text),
-    )
+        return token(state="unusable", from_file=from_file, why=why)
+    return token(state="there", from_file=from_file, open_to_others=others, expires=expiry_of(text))

@@ -15,7 +15,7 @@ from ci.init.checkout import look as look_where
 from ci.init.decide import Change, Merge, Status, decide, merge
 from ci.init.detect import BackEnd, detect
 from ci.init.files import Seen, Writing, write_all
-from ci.init.noted import FILE, Notes
+from ci.init.noted import Notes
 from ci.init.rendered import SETTINGS, Checkout, render
 from ci.init.toolkit import Toolkit, choose
 from test_selection.files import json_text, schema_name
@@ -260,7 +260,7 @@ def _lines(text: str) -> list[str]:
 def differences(changes: Sequence[Change]) -> Iterator[str]:
     """The differences of files that people read: notes are none of these."""
     for change in changes:
-        if change.path != FILE and (text := difference(change)):
+        if change.path != noted.FILE and (text := difference(change)):
             yield text
 
 
@@ -302,12 +302,13 @@ def document(proposal: Proposal, *, written: bool, code: int) -> str:
         "toolkit": {"repository": toolkit.repository, "ref": toolkit.ref, "version": toolkit.version},
         "notes": list(proposal.notes),
         "files": [
-            {"path": one.path, "status": one.status, "why": one.why, "difference": _shown(one)}
+            {
+                "path": one.path,
+                "status": one.status,
+                "why": one.why,
+                "difference": "" if one.path == noted.FILE else difference(one),
+            }
             for one in proposal.changes
         ],
     }
     return json_text(content)
-
-
-def _shown(change: Change) -> str:
-    return "" if change.path == FILE else difference(change)

@@ -267,11 +267,9 @@ class Tender:
             self.ended[attempt.lane] = end.seen.standing
         self._voice.line(
             attempt.lane,
-            f"{hands.named(attempt)}: {end.seen.standing.upper()}{code}{said}{again}; {self._left(attempt)}",
+            f"{hands.named(attempt)}: {end.seen.standing.upper()}{code}{said}{again}; "
+            f"what it left is in {hands.order(attempt).folder}",
         )
-
-    def _left(self, attempt: Attempt) -> str:
-        return f"what it left is in {self._hands.order(attempt).folder}"
 
     def _late_s(self, attempt: Attempt) -> float:
         """Seconds since its time was over; below 0 where it is not."""

@@ -214,8 +214,8 @@ def _open(held: Situation, decision: Decision, breaks: Breaks) -> Iterator[str]:
     if target.rebuild:
         mend = f"commit {named(target.sha)}" if target.sha else "the commit with the mend"
         yield f"Is {there} built of {mend}, and recorded (`spyre-ci pins record`)?"
-    for one in _asked(held, decision.answers):
-        if one.reason in URGENT:
+    for one in held.pending:
+        if one.id in decision.answers and one.reason in URGENT:
             mend = f" ({named(one.sha)})" if one.sha else ""
             yield f"Does {there} hold the mend of request {one.id}{mend}?"
     for sha in held.mends:
@@ -248,7 +248,3 @@ def _done_when(decision: Decision) -> Iterator[str]:
     else:
         when = f" on {moment(decision.next_due)}" if decision.next_due else " once a release is recorded"
         yield f"`spyre-ci pins decide` was asked again{when}."
-
-
-def _asked(held: Situation, ids: Sequence[int]) -> list[Requested]:
-    return [one for one in held.pending if one.id in ids]

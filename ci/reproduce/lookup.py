@@ -23,7 +23,6 @@ from ci.record.failure_signature import Failure, last_failure
 from ci.record.reproduce_line import attempt_of, ref_of
 from ci.record.verdict import FAILING, Verdict
 from ci.reproduce.evidence import Evidence
-from ci.reproduce.history import Tried
 from ci.reproduce.read_evidence import checked_folder, find_folder, read_evidence, unpacked
 from ci.reproduce.ref import HudPage, find_test, hud_page
 from ci.steps.context import Context
@@ -212,7 +211,8 @@ def look_up(context: Context, wanted: Wanted) -> Evidence:
     found = _looked_up(context, wanted)
     if wanted.seed is not None and found.run_seed not in (None, wanted.seed):
         note = f"the run's seed is {found.run_seed}, and {wanted.seed} is given: that is taken"
-        found = replace(found, notes=(*found.notes, note), tried=_without_seed(found.tried))
+        tried = None if found.tried is None else replace(found.tried, seed=None)
+        found = replace(found, notes=(*found.notes, note), tried=tried)
     if wanted.seed is not None:
         found = replace(found, run_seed=wanted.seed)
     if context.settings.origins.get("device.name") == "flag" or not found.device:
@@ -224,10 +224,6 @@ def look_up(context: Context, wanted: Wanted) -> Evidence:
             remedy="say which it is with --device",
         )
     return found if wanted.source is None else replace(found, source=wanted.source)
-
-
-def _without_seed(tried: Tried | None) -> Tried | None:
-    return None if tried is None else replace(tried, seed=None)
 
 
 def _looked_up(context: Context, wanted: Wanted) -> Evidence:
