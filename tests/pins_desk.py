@@ -13,7 +13,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from ci.config.load import load_settings
-from ci.pins import campaign_cli, change_cli, request_cli, status_cli, tracks
+from ci.pins import campaign_cli, cli, request_cli, status_cli, tracks
 from ci.pins.diary import append_event, read_events
 from ci.pins.events import Event, Upgraded
 from ci.pins.ledger import write_record
@@ -56,7 +56,7 @@ class Desk:
 
         verbs = (
             status_cli.status, status_cli.decide, request_cli.request, request_cli.withdraw,
-            request_cli.schedule, request_cli.adopt, change_cli.apply, change_cli.checklist,
+            request_cli.schedule, request_cli.adopt, cli.apply, cli.checklist,
         )  # fmt: skip
         for verb in verbs:
             app.command()(verb)
@@ -90,7 +90,7 @@ def new_desk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
     desk = Desk(folder=folder)
     (folder / "spyre-ci.yaml").write_text(SETTINGS)
     (folder / "stack.yaml").write_text(PIN)
-    for module in (tracks, campaign_cli, change_cli, request_cli, status_cli):
+    for module in (tracks, campaign_cli, cli, request_cli, status_cli):
         monkeypatch.setattr(module, "clock", lambda: desk.now)
     for variable in ("GITHUB_REPOSITORY", "GITHUB_TOKEN", "GH_TOKEN", "SPYRE_CI_GITHUB_TOKEN"):
         monkeypatch.delenv(variable, raising=False)

@@ -12,12 +12,10 @@ from ci.bisect.builders import BUILDERS, Plan
 from ci.bisect.commits import About, about, check_repository, line_between, resolve
 from ci.bisect.ends import Ends, choose_ends, counted_outcome, require
 from ci.bisect.executors import MARK, RunnerHands, end_left
-from ci.bisect.outcome import result_of
-from ci.bisect.page import FILE as PAGE_FILE
-from ci.bisect.page import render
 from ci.bisect.record import FILE, Question, Record, read_record, write_record
 from ci.bisect.search import Search, timed
-from ci.bisect.text import issue_text, result_lines, round_lines
+from ci.bisect.text import FILE as PAGE_FILE
+from ci.bisect.text import issue_text, render, result_lines, result_of, round_lines
 from ci.bisect.trees import Trees, remove
 from ci.core.errors import (
     EXIT_INCOMPLETE,

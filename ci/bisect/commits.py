@@ -57,8 +57,9 @@ def check_repository(folder: Path) -> Path:
     try:
         return Path(git(folder, "rev-parse", "--path-format=absolute", "--git-common-dir").rstrip("\n"))
     except CommandError as error:
+        said = error.what.splitlines()[-1].removeprefix("  | ")
         raise MissingInputError(
-            f"is no Git repository that can be read: {_last(error)}",
+            f"is no Git repository that can be read: {said}",
             where=folder,
             remedy="name a clone with its history, as `git clone` makes it, with --pytorch-src",
         ) from error
@@ -165,7 +166,3 @@ def _parted(folder: Path, good: str, bad: str) -> str:
         where=folder,
         remedy="name two commits of one history",
     )
-
-
-def _last(error: CommandError) -> str:
-    return error.what.splitlines()[-1].removeprefix("  | ")

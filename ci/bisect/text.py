@@ -1,25 +1,46 @@
-"""A search in words: lines for a log, a bar of what is believed, and the text of an issue; pure.
+"""A search in words: its result, lines for a log, a page, and the text of an issue; pure.
 
-What commits and tests say stands in code only, so that it is no markup, no mention, and closes no issue.
+What commits and tests say stands in code only, so that it is no markup, no mention, and closes no issue. The
+page is one file that needs nothing else.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from ci.bisect.asking import Finding
+from ci.bisect.commits import About
 from ci.bisect.record import Record
+from ci.core.templates import harmless_environment
 from ci.core.text import clip, counted, one_line, shell_line, span
 from ci.report.summary import code, fence
 
 _LEVELS = " ▁▂▃▄▅▆▇█"
-WIDTH = 64
+BAR_WIDTH = 64
 # Below this a commit is as good as out, and is not drawn.
 _LEAST = 1e-3
 _LISTED = 20
+FILE = "report.html"
+DRAWN_WIDTH, HEIGHT, BINS, TRIES = 1000.0, 100.0, 200, 500
+# What PyTorch's merge bot writes, and what GitHub puts behind a subject.
+_RESOLVED = re.compile(
+    r"^Pull Request resolved: "
+    r"(https://github\.com/[A-Za-z0-9-]{1,39}/(?!\.)[A-Za-z0-9_.-]{1,100}/pull/([1-9][0-9]{0,9}))\s*$",
+    re.MULTILINE,
+)
+_NUMBER = re.compile(r"\(#([1-9][0-9]{0,9})\)\s*$")
+WORDS = {
+    "found": "this commit broke the test",
+    "range": "one of these commits broke the test",
+    "never": "the test is not broken at the bad end",
+    "before": "the test was broken before the good end",
+}
 
 
-def bar(masses: Sequence[float], width: int = WIDTH) -> str:
+def bar(masses: Sequence[float], width: int = BAR_WIDTH) -> str:
     """What is believed, from the oldest commit to the newest: high where the break is likely to be."""
     bins = binned(masses, width)
     top = max(bins, default=0.0) or 1.0
@@ -161,3 +182,140 @@ def _one(candidate: dict[str, Any]) -> str:
     pull = candidate["pull_request_url"] or ("" if number is None else f"pull request {number}")
     said = f"{candidate['sha'][:12]} {candidate['authored'][:10]} {one_line(candidate['subject'], 100)}"
     return f"{said} {pull}".rstrip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """A rectangle of the drawing, and what it says when pointed at."""
+
+    x: float
+    width: float
+    title: str
+    y: float = 0.0
+    height: float = 0.0
+    kind: str = ""
+
+
+def render(record: Record) -> str:
+    """The page as HTML."""
+    result = record.result
+    headline = "not ended"
+    if result is not None:
+        headline = (
+            "" if result["sure"] else "not clear: "
+        ) + f"{result['words']}: {percent(result['probability'])}"
+    page = harmless_environment("ci.bisect").get_template("bisect.html")
+    return page.render(
+        record=record,
+        result=result,
+        headline=headline,
+        effort=effort(record),
+        masses=masses(record),
+        marks=marks(record),
+        tries=record.tries[-TRIES:],
+        hidden=max(len(record.tries) - TRIES, 0),
+        barred=sorted(record.barred.items()),
+        again=command_of(record),
+    )
+
+
+def masses(record: Record) -> list[Mark]:
+    """The probabilities of the candidates, neighbours together where there are many."""
+    inner = record.belief().masses[1:-1]
+    bins = binned(inner, BINS)
+    top, width = max(bins) or 1.0, DRAWN_WIDTH / len(bins)
+    found = []
+    for number, one in enumerate(bins):
+        first, after = (-(-edge * len(inner) // len(bins)) for edge in (number, number + 1))
+        height = round(HEIGHT * one / top, 2)
+        title = f"{record.commits[first + 1][:12]}" + (
+            f" to {record.commits[after][:12]}" if after > first + 1 else ""
+        )
+        found.append(
+            Mark(
+                x=round(number * width, 2),
+                width=round(width, 2),
+                y=round(HEIGHT - height, 2),
+                height=height,
+                title=f"{title}: {percent(one)}",
+            )
+        )
+    return found
+
+
+def marks(record: Record) -> list[Mark]:
+    """Where something was tried."""
+    found = []
+    for position in sorted({one.position for one in record.tries}):
+        seen = record.seen(position)
+        if seen.tries:
+            found.append(
+                Mark(
+                    x=round(DRAWN_WIDTH * max(position - 1, 0) / record.last, 2),
+                    width=round(max(DRAWN_WIDTH / record.last, 3), 2),
+                    kind="failed" if seen.failed else "passed",
+                    title=f"{record.commits[position][:12]}: {seen.passed} passed, {seen.failed} failed",
+                )
+            )
+    return found
+
+
+def pull_request(subject: str, body: str) -> tuple[int | None, str]:
+    """Number and address of a commit's pull request; empty where no address is told.
+
+    The last trailer of the merge bot wins, as a message may quote others'; else what ends the subject.
+    """
+    told = list(_RESOLVED.finditer(body))
+    if told:
+        return int(told[-1][2]), told[-1][1]
+    number = _NUMBER.search(subject)
+    return (int(number[1]), "") if number else (None, "")
+
+
+def result_of(record: Record, found: Finding, *, confidence: float, about: Sequence[About]) -> dict[str, Any]:
+    """The result as the record keeps it.
+
+    Args:
+        record: of the search.
+        found: what it came to.
+        confidence: what was asked for.
+        about: of the candidates, the first ones at least.
+    """
+    candidates = []
+    for one in about:
+        number, url = pull_request(one.subject, one.body)
+        candidates.append(
+            {
+                "sha": one.sha,
+                "authored": one.authored,
+                "subject": one.subject,
+                "pull_request": number,
+                "pull_request_url": url,
+            }
+        )
+    inside = found.kind in {"found", "range"}
+    belief = record.belief()
+    return {
+        "kind": found.kind,
+        "words": WORDS[found.kind],
+        "sure": found.sure,
+        "confidence": confidence,
+        "probability": found.probability,
+        "first": found.first if inside else None,
+        "last": found.last if inside else None,
+        "count": found.last - found.first + 1 if inside else 0,
+        "candidates": candidates,
+        "runners_up": [
+            {"sha": record.commits[position], "position": position, "probability": chance}
+            for position, chance in found.runners_up
+        ],
+        "bad_rate": belief.bad_rate,
+        "good_rate": belief.good_rate,
+        "rounds": len(record.rounds),
+        "steps": record.steps,
+        "tries": len(record.tries),
+        "evidence": [
+            {"position": position, "sha": record.commits[position], **asdict(record.seen(position))}
+            for position in sorted({one.position for one in record.tries})
+        ],
+    }

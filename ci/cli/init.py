@@ -11,8 +11,7 @@ from rich.text import Text
 from ci.cli import options
 from ci.core.errors import EXIT_OK, EXIT_TEST_FAILED, UsageError
 from ci.core.text import plain
-from ci.init import shown
-from ci.init.proposal import Proposal, Wanted, carry_out, propose
+from ci.init.proposal import Proposal, Wanted, carry_out, differences, document, lines, propose, remedies
 from ci.init.toolkit import installed
 from ci.steps.context import Context
 
@@ -81,7 +80,7 @@ def init(
         carry_out(proposal)
     code = _code(proposal, check=check)
     if json_output:
-        typer.echo(shown.document(proposal, written=write, code=code))
+        typer.echo(document(proposal, written=write, code=code))
     else:
         _tell(context, proposal, write=write)
     raise typer.Exit(code)
@@ -93,16 +92,16 @@ def _code(proposal: Proposal, *, check: bool) -> int:
 
 
 def _tell(context: Context, proposal: Proposal, *, write: bool) -> None:
-    for text in shown.differences(proposal.changes):
+    for text in differences(proposal.changes):
         _say(context, text.rstrip("\n"))
-    for line in [*shown.lines(proposal), *(f"note: {one}" for one in proposal.notes)]:
+    for line in [*lines(proposal), *(f"note: {one}" for one in proposal.notes)]:
         _say(context, line)
     if not proposal.writes and not proposal.conflicts:
         _say(context, "nothing to do")
     elif proposal.writes:
         count = len(proposal.writes)
         _say(context, f"{count} files written" if write else f"{count} files to write: --write writes them")
-    for line in shown.remedies(proposal):
+    for line in remedies(proposal):
         _say(context, f"conflict: {line}")
 
 

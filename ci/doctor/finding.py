@@ -1,4 +1,4 @@
-"""What a look found: well, worth knowing, or in a run's way, with what mends it; pure."""
+"""What a look found: well, worth knowing, or in a run's way, with what mends it; and the account of all."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from typing import Any
 
 from ci.core.addresses import safe_line, without_credentials
 from ci.core.errors import EXIT_OK, EXIT_USAGE, SpyreCiError
-from ci.core.text import plain
+from ci.core.text import counted, plain
+from ci.core.workflow_commands import defused_old
 
 SCHEMA = "spyre-ci/doctor/1"
 SAID_LIMIT = 600
+_WIDTH = 7
 
 
 class Level(StrEnum):
@@ -104,3 +106,27 @@ def document(findings: Sequence[Finding], *, seconds: Mapping[str, float]) -> di
         "seconds": {name: round(took, 3) for name, took in seconds.items()},
         "exit_code": exit_code(findings),
     }
+
+
+COLOURS = {Level.OK: "green", Level.WARNING: "yellow", Level.FAULT: "bold red"}
+
+
+def lines(findings: Sequence[Finding]) -> list[tuple[Level | None, str, str]]:
+    """Level, its word and the rest of each line; remedies and totals are of no level.
+
+    Nothing a line quotes commands a CI that reads it.
+    """
+    wide = max((len(one.look) for one in findings), default=0)
+    found: list[tuple[Level | None, str, str]] = []
+    for one in findings:
+        found.append((one.level, f"{one.level:<{_WIDTH}}", f"  {one.look:<{wide}}  {defused_old(one.said)}"))
+        if one.remedy:
+            found.append((None, "", f"{'':{_WIDTH + 2 + wide + 2}}remedy: {defused_old(one.remedy)}"))
+    found.append((None, "", totals(findings)))
+    return found
+
+
+def totals(findings: Sequence[Finding]) -> str:
+    """Such as `9 fine, 2 warnings, 1 fault`."""
+    by = counts(findings)
+    return f"{by['ok']} fine, {counted(by['warning'], 'warning')}, {counted(by['fault'], 'fault')}"

@@ -1,14 +1,122 @@
-"""What becomes of a file: made, left, renewed, merged, in conflict; people's changes are never lost. Pure."""
+"""What becomes of a file: made, left, renewed, merged, in conflict; people's changes are never lost.
+
+Lines are merged by Git. Dependabot renews a pin (`uses: NAME@REF # version`) in a checkout and an upgrade
+renews it in our text: to a merge of lines both have changed the same line. So the pin is decided by itself,
+and the lines around it are merged as if it had not changed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+import tempfile
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
-from ci.init.merging import Merged
-from ci.init.pins import settle
-from ci.init.seen import Seen
+from packaging.version import InvalidVersion, Version
+
+from ci.core.errors import CommandError
+from ci.core.git import finish_git
+from ci.init.files import Seen
+
+TIMEOUT_S = 60
+# git-merge-file(1): the code is how many conflicts there are, at most 127; above it something went wrong.
+_MOST_CONFLICTS = 127
+# `uses: NAME@REF # v1.2.3`: what it names, and all behind it.
+_USES = re.compile(
+    r"^(?P<begin>[ \t]*(?:-[ \t]+)?uses:[ \t]*['\"]?)(?P<name>[^\s@'\"#]+)@(?P<pin>[^\n]*)$", re.MULTILINE
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """What a merge came to.
+
+    Attributes:
+        text: with conflict marks, where there are conflicts.
+        conflicts: how many.
+    """
+
+    text: str
+    conflicts: int
+
+
+def merge(base: str, theirs: str, ours: str) -> Merged:
+    """Merge by lines what changed from `base` to `ours` into `theirs`.
+
+    Args:
+        base: what both come from.
+        theirs: what is in the checkout.
+        ours: what would be written.
+
+    Raises:
+        CommandError: Git is not installed, or did not do it.
+    """
+    with tempfile.TemporaryDirectory(prefix="spyre-ci-init-") as name:
+        folder = Path(name)
+        for file, text in (("theirs", theirs), ("base", base), ("ours", ours)):
+            (folder / file).write_bytes(text.encode())
+        labels = [word for one in ("this checkout", "written last", "spyre-ci") for word in ("-L", one)]
+        words = ("merge-file", "-p", "--diff3", *labels, "theirs", "base", "ours")
+        ended = finish_git(folder, *words, timeout_s=TIMEOUT_S)
+    if not 0 <= ended.code <= _MOST_CONFLICTS:
+        said = ended.stderr.decode(errors="replace").strip()
+        raise CommandError(
+            f"git merge-file ended with code {ended.code}: {said}", remedy="check that git works"
+        )
+    return Merged(text=ended.stdout.decode(), conflicts=ended.code)
+
+
+def settle(base: str, theirs: str, ours: str) -> tuple[str, str, str]:
+    """The three texts of a merge with each pin the same in all, where it can be decided.
+
+    What only one side changed is that side's. Of two changed pins that of a newer version holds; where that
+    cannot be told, theirs.
+
+    Args:
+        base: what we last wrote.
+        theirs: what is there now.
+        ours: what we would write now.
+    """
+    found = [pins(text) for text in (base, theirs, ours)]
+    chosen = {}
+    for name in found[0].keys() & found[1].keys() & found[2].keys():
+        before, now, new = (one[name] for one in found)
+        if len(before) == len(now) == len(new) == 1:
+            chosen[name] = _choose(*before, *now, *new)
+    settled = [_with(text, chosen) for text in (base, theirs, ours)]
+    return settled[0], settled[1], settled[2]
+
+
+def pins(text: str) -> dict[str, set[str]]:
+    """What each action or workflow of a text is pinned to, with the comment behind it."""
+    found: dict[str, set[str]] = {}
+    for use in _USES.finditer(text):
+        found.setdefault(use["name"], set()).add(use["pin"])
+    return found
+
+
+def _choose(before: str, now: str, new: str) -> str:
+    if now == before:
+        return new
+    if new == before:
+        return now
+    ours, theirs = _version(new), _version(now)
+    return new if ours is not None and theirs is not None and ours > theirs else now
+
+
+def _version(pin: str) -> Version | None:
+    said = re.search(r"#\s*v?(\S+)", pin)
+    try:
+        return Version(said[1]) if said else None
+    except InvalidVersion:
+        return None
+
+
+def _with(text: str, chosen: Mapping[str, str]) -> str:
+    return _USES.sub(lambda use: f"{use['begin']}{use['name']}@{chosen.get(use['name'], use['pin'])}", text)
+
 
 Merge = Callable[[str, str, str], Merged]
 

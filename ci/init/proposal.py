@@ -1,28 +1,37 @@
-"""What `spyre-ci init` would do in a checkout: looked at, decided, and ready to be shown or written."""
+"""What `spyre-ci init` would do in a checkout: looked at, decided, and shown or written."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import difflib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ci.config.load import parse_settings
 from ci.core.errors import SettingsError, UsageError
-from ci.init import noted, seen
-from ci.init.checkout import read_sources
-from ci.init.decide import Change, Merge, Status, decide
+from ci.init import files, noted
+from ci.init.checkout import Place, read_sources
+from ci.init.checkout import look as look_where
+from ci.init.decide import Change, Merge, Status, decide, merge
 from ci.init.detect import BackEnd, detect
-from ci.init.merging import merge
+from ci.init.files import Seen, Writing, write_all
 from ci.init.noted import Notes
-from ci.init.place import Place
-from ci.init.place import look as look_where
 from ci.init.rendered import SETTINGS, Checkout, render
-from ci.init.seen import Seen
 from ci.init.toolkit import Toolkit, choose
-from ci.init.write import Writing, write_all
+from test_selection.files import json_text, schema_name
 
 # Where torch-spyre has its suite files.
 SUITES = "tests/configs"
+KIND = "init"
+# A word and what is to be done, by what becomes of a file.
+WORDS = {
+    Status.CREATED: "new",
+    Status.UNCHANGED: "as it is to be",
+    Status.UPDATED: "renewed: nobody changed it",
+    Status.MERGED: "merged: your changes stay, and what is new comes in",
+    Status.KEPT: "left alone",
+    Status.CONFLICT: "in conflict",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +118,7 @@ def propose(
     ours = render(Checkout(back_end=back_end, place=place, toolkit=toolkit, suites=suites))
     _refuse_unknown(wanted, [*ours, *before.texts])
     changes = [
-        _change(path, seen.look(place.folder, path), text, before, wanted, merge=merge)
+        _change(path, files.look(place.folder, path), text, before, wanted, merge=merge)
         for path, text in ours.items()
     ]
     after = _after(before, changes, ours, toolkit, said)
@@ -135,7 +144,7 @@ def carry_out(proposal: Proposal) -> None:
 
 
 def _notes_of(folder: Path) -> tuple[Notes, Seen]:
-    found = seen.look(folder, noted.FILE)
+    found = files.look(folder, noted.FILE)
     if found.odd:
         raise UsageError(
             f"is no file of notes: {found.odd}", where=folder / noted.FILE, remedy="move it aside"
@@ -230,3 +239,76 @@ def _told(place: Place, toolkit: Toolkit, before: Notes, ours: Mapping[str, str]
     if gone and place.is_root:
         told.append(f"this version writes no more: {', '.join(gone)}; remove what you need no longer")
     return told
+
+
+def difference(change: Change) -> str:
+    """What a file would be, as a unified difference; of a conflict with the merge's marks."""
+    if change.text is None or change.status is Status.UNCHANGED:
+        return ""
+    before = _lines(change.seen.text or "")
+    name = "/dev/null" if change.seen.text is None else f"a/{change.path}"
+    return "".join(difflib.unified_diff(before, _lines(change.text), name, f"b/{change.path}"))
+
+
+def _lines(text: str) -> list[str]:
+    """Lines with their ends; one without is marked as `diff` marks it."""
+    lines = text.split("\n")
+    whole = [f"{line}\n" for line in lines[:-1]]
+    return whole + ([f"{lines[-1]}\n\\ No newline at end of file\n"] if lines[-1] else [])
+
+
+def differences(changes: Sequence[Change]) -> Iterator[str]:
+    """The differences of files that people read: notes are none of these."""
+    for change in changes:
+        if change.path != noted.FILE and (text := difference(change)):
+            yield text
+
+
+def lines(proposal: Proposal) -> Iterator[str]:
+    """What becomes of each file, a line each; those that are right are counted."""
+    right = [one for one in proposal.changes if one.status is Status.UNCHANGED]
+    for change in proposal.changes:
+        if change.status is not Status.UNCHANGED:
+            why = f" ({change.why})" if change.why else ""
+            yield f"{change.status:<9} {change.path}: {WORDS[change.status]}{why}"
+    if right:
+        yield f"{Status.UNCHANGED:<9} {len(right)} of {len(proposal.changes)} files are as they are to be"
+
+
+def remedies(proposal: Proposal) -> Iterator[str]:
+    """What people do about conflicts."""
+    for change in proposal.conflicts:
+        if change.text is None:
+            yield f"{change.path}: {change.why}; move it aside, or leave it with --keep {change.path}"
+        else:
+            yield (
+                f"{change.path}: {change.why}; put in of the difference what you want, then "
+                f"`spyre-ci init --write --keep {change.path}`"
+            )
+
+
+def document(proposal: Proposal, *, written: bool, code: int) -> str:
+    """The proposal for machines: one line of JSON."""
+    toolkit, place = proposal.toolkit, proposal.place
+    content = {
+        "schema": schema_name(KIND),
+        "written": written,
+        "exit_code": code,
+        "device": proposal.back_end.device,
+        "package": proposal.back_end.package,
+        "project": proposal.back_end.project,
+        "branch": place.branch,
+        "repository": place.repository,
+        "toolkit": {"repository": toolkit.repository, "ref": toolkit.ref, "version": toolkit.version},
+        "notes": list(proposal.notes),
+        "files": [
+            {
+                "path": one.path,
+                "status": one.status,
+                "why": one.why,
+                "difference": "" if one.path == noted.FILE else difference(one),
+            }
+            for one in proposal.changes
+        ],
+    }
+    return json_text(content)

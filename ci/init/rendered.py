@@ -13,8 +13,8 @@ import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ci.config.report_model import Report
+from ci.init.checkout import Place
 from ci.init.detect import SPYRE, BackEnd
-from ci.init.place import Place
 from ci.init.toolkit import Toolkit
 
 SETTINGS = "spyre-ci.yaml"

@@ -1,21 +1,108 @@
-"""When a lane is due: cron, times a day, or a time after the end of its last run. Pure: clocks are given."""
+"""When a lane is due: cron, times a day, or a time after the end of its last run. Pure: clocks are given.
+
+As in Debian's cron, a time that is named comes once a day, also on the days on which the clocks of its zone
+change: at the next minute there is where the clock leaves it out, and the first time where it comes twice.
+What begins with `*` in minute or hour goes by minutes that really pass. cronsim finds the times on a wall;
+which moments those are is reckoned here, as cronsim loses an hour where clocks change at midnight.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import heapq
 import itertools
+import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import tzinfo
+from datetime import datetime, timedelta, tzinfo
+
+from cronsim import CronSim
 
 from ci.config.lanes_model import AfterEnd, Cadence, Lane
-from ci.lanes.draw import drawn
-from ci.lanes.wall_clock import line_times
 
+_BITS = 64
+# Longer than any clock is put back for winter.
+_TWICE = timedelta(hours=3)
+_MINUTE = timedelta(minutes=1)
 MOST_PASSED = 500
 _DAY_MINUTES = 24 * 60
 _UNIT_S = {"hours": 3600, "days": 24 * 3600}
+
+
+def drawn(seed: int, *about: str | int) -> int:
+    """A whole number below 2**64, always the same for the same seed and words.
+
+    Args:
+        seed: of the settings.
+        about: what it is drawn for.
+    """
+    text = json.dumps([seed, *about])
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[: _BITS // 8], "big")
+
+
+def share(seed: int, *about: str | int) -> float:
+    """The same as a number of at least 0 and below 1."""
+    # A float holds 53 bits: with all 64 the largest would round to 1.
+    return (drawn(seed, *about) >> 11) / 2**53
+
+
+def line_times(cron: str, zone: tzinfo, edge: int, *, backwards: bool = False) -> Iterator[int]:
+    """The moments of a line after an edge, or backwards from it on; one may come more than once in a row.
+
+    Args:
+        cron: five fields.
+        zone: in which they are read.
+        edge: seconds since the epoch; forwards it is left out, backwards it is not.
+        backwards: the latest first.
+    """
+    walls = CronSim(cron, _start(zone, edge, backwards=backwards), reverse=backwards)
+    minute, hour, *_ = cron.split()
+    by_minutes = "*" in {minute[0], hour[0]}
+    found = _passing(walls, zone, backwards=backwards) if by_minutes else _named(walls, zone)
+    return (at for at in found if (at <= edge if backwards else at > edge))
+
+
+def _start(zone: tzinfo, edge: int, *, backwards: bool) -> datetime:
+    """What a wall clock shows at the edge, or so much before that no time that comes twice is missed."""
+    here, span = datetime.fromtimestamp(edge, tz=zone), int(_TWICE.total_seconds())
+    around = {datetime.fromtimestamp(edge + way * span, tz=zone).utcoffset() for way in (-1, 0, 1)}
+    wall = here.replace(tzinfo=None, fold=0)
+    if backwards:
+        # The edge itself counts.
+        return wall + (timedelta(seconds=1) if len(around) == 1 else _TWICE)
+    return wall if len(around) == 1 else wall - _TWICE
+
+
+def _named(walls: Iterator[datetime], zone: tzinfo) -> Iterator[int]:
+    for wall in walls:
+        moments = _moments(wall, zone)
+        while not moments:
+            wall += _MINUTE  # noqa: PLW2901  # until the clock shows a time again
+            moments = _moments(wall, zone)
+        yield moments[0]
+
+
+def _passing(walls: Iterator[datetime], zone: tzinfo, *, backwards: bool) -> Iterator[int]:
+    """All moments of all times, in order: an hour that comes twice is passed through twice."""
+    sign = -1 if backwards else 1
+    later: list[int] = []
+    for wall in walls:
+        moments = sorted(sign * at for at in _moments(wall, zone))
+        if not moments:
+            continue
+        # The first moment of a time is before all those of the times to come.
+        while later and later[0] < moments[0]:
+            yield sign * heapq.heappop(later)
+        yield sign * moments[0]
+        for at in moments[1:]:
+            heapq.heappush(later, at)
+
+
+def _moments(wall: datetime, zone: tzinfo) -> list[int]:
+    """When a clock on the wall shows a time: once, twice, or never."""
+    found = sorted({int(wall.replace(tzinfo=zone, fold=fold).timestamp()) for fold in (0, 1)})
+    return [at for at in found if datetime.fromtimestamp(at, tz=zone).replace(tzinfo=None, fold=0) == wall]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

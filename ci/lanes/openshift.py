@@ -33,10 +33,8 @@ from ci.jobs.record import JobRecord, read_record
 from ci.jobs.spec import read_spec
 from ci.jobs.standing import standing_of
 from ci.jobs.watch import ending_of
-from ci.lanes.ends import ended, of_code
 from ci.lanes.order import Order, Seen, Standing
-from ci.lanes.remote import Brought
-from ci.lanes.remote_errors import NotSubmittedError, SubmitAwayError
+from ci.lanes.remote import Brought, NotSubmittedError, SubmitAwayError, ended, of_code
 from ci.report.results import SUMMARY_FILE
 
 PATIENCE_S = 20.0

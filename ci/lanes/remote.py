@@ -1,24 +1,161 @@
-"""What all executors far away have in common: nothing is started twice, and results come back.
+"""Carry out runs of lanes far away: nothing is started twice, and results come back.
 
-What is particular to a Jenkins, GitHub or a cluster is behind `Far`.
+What is particular to a cluster is behind `Far`. When and where a start was asked for is noted before it is:
+who comes back after a lost answer knows that. A run that brought its results back ends as these say. Without
+them the far side's word counts, and a lane of tests that failed without results did not come to an answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-from ci.core.errors import EXIT_INCOMPLETE, SpyreCiError
-from ci.lanes.asked import asked_at, check_place, check_settled, note_asked
-from ci.lanes.ends import settled
+from ci.core.errors import (
+    EXIT_INCOMPLETE,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_TEST_FAILED,
+    EXIT_USAGE,
+    MissingInputError,
+    SpyreCiError,
+)
 from ci.lanes.order import Order, Seen, Standing
-from ci.lanes.remote_errors import UnsettledError
 from ci.report.history_runs import import_run
 from test_selection.files import read_json, write_json
 
+_CODES = {
+    Standing.PASSED: EXIT_OK,
+    Standing.FAILED: EXIT_TEST_FAILED,
+    Standing.INCOMPLETE: EXIT_INCOMPLETE,
+    Standing.CANCELLED: EXIT_INTERRUPTED,
+    Standing.TIMED_OUT: EXIT_INCOMPLETE,
+    Standing.GONE: EXIT_INCOMPLETE,
+}
+_STANDINGS = {EXIT_OK: Standing.PASSED, EXIT_TEST_FAILED: Standing.FAILED}
+_WORST = (EXIT_USAGE, EXIT_INCOMPLETE, EXIT_TEST_FAILED)
+KIND, FILE = "lane-asked", "asked.json"
 BROUGHT_KIND, BROUGHT_FILE = "lane-brought", "brought.json"
+
+
+class UnsettledError(SpyreCiError):
+    """A start was asked for a moment ago, and may still come to light."""
+
+    exit_code = EXIT_INCOMPLETE
+
+
+class MovedError(SpyreCiError):
+    """A run was started at another place than its lane has now; its old place may come back."""
+
+    exit_code = EXIT_INCOMPLETE
+
+
+class NotSubmittedError(SpyreCiError):
+    """A job was not submitted, and another time will not help."""
+
+
+class SubmitAwayError(SpyreCiError):
+    """A job was not submitted, and another time may help."""
+
+    exit_code = EXIT_INCOMPLETE
+
+
+def ended(standing: Standing, said: str = "", url: str = "") -> Seen:
+    """An end, with the exit code that its standing has by itself."""
+    return Seen(standing=standing, exit_code=_CODES[standing], said=said, url=url)
+
+
+def of_code(code: int, said: str = "", url: str = "") -> Seen:
+    """An end by an exit code; one that says nothing of tests is taken for something missing."""
+    code = _known(code)
+    return Seen(standing=_STANDINGS.get(code, Standing.INCOMPLETE), exit_code=code, said=said, url=url)
+
+
+def settled(seen: Seen, codes: Iterable[int], *, wants_results: bool) -> Seen:
+    """An end as the results that came back have it.
+
+    Args:
+        seen: what the far side says.
+        codes: exit codes of the runs that came back.
+        wants_results: the lane is of tests, so that there should be some.
+    """
+    if seen.standing not in {Standing.PASSED, Standing.FAILED}:
+        return seen  # it did not come to its end, whatever was reported until then
+    known = {_known(code) for code in codes}
+    code = next((one for one in _WORST if one in known), None)
+    if code is not None:
+        return of_code(code, seen.said or "its results say so", seen.url)
+    if seen.standing is Standing.FAILED and wants_results and not known:
+        return ended(Standing.INCOMPLETE, f"{seen.said}, and no results of it came back", seen.url)
+    return seen
+
+
+def _known(code: int) -> int:
+    return code if code in {EXIT_OK, *_WORST} else EXIT_INCOMPLETE
+
+
+def note_asked(folder: Path, now: float, place: str) -> None:
+    """Note that a start is asked for now, in seconds since the epoch, and where."""
+    write_json(folder / FILE, KIND, {"at": now, "place": place})
+
+
+def check_place(folder: Path, place: str) -> None:
+    """Refuse to ask for a run where it was not started: another one may have its number there.
+
+    Args:
+        folder: of the attempt.
+        place: where the settings have it now.
+
+    Raises:
+        MovedError: it was started elsewhere.
+    """
+    before = _noted(folder).get("place")
+    if isinstance(before, str) and before != place:
+        raise MovedError(
+            f"it was started at {before}, and its lane is at another place now: {place}",
+            where=folder.name,
+            remedy="give the lane its old place until its run ended; it is not begun anew beside it",
+        )
+
+
+def asked_at(folder: Path) -> float | None:
+    """When a start was asked for; None where none was, as far as is known here.
+
+    Raises:
+        BadFileError: the note is none.
+    """
+    at = _noted(folder).get("at")
+    return float(at) if isinstance(at, int | float) else None
+
+
+def check_settled(folder: Path, now: float, settle_s: float) -> None:
+    """Refuse to start again so soon after a start that nobody has seen: its run may not be listed yet.
+
+    Args:
+        folder: of the attempt.
+        now: seconds since the epoch.
+        settle_s: seconds after which a run that was made is listed.
+
+    Raises:
+        UnsettledError: it is too soon.
+    """
+    at = asked_at(folder)
+    # By the distance, so that a clock that was set back does not make it wait for ever.
+    if at is not None and abs(now - at) < settle_s:
+        raise UnsettledError(
+            f"a start was asked for {abs(now - at):.0f} s ago, and what became of it is not seen yet",
+            where=folder.name,
+            remedy=f"after {settle_s:g} s it is started again, if nothing of it is there",
+        )
+
+
+def _noted(folder: Path) -> Mapping[str, Any]:
+    """What was noted; empty where nothing was."""
+    try:
+        return read_json(folder / FILE, KIND)
+    except MissingInputError:
+        return {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,16 +21,13 @@ from ci.core.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, RunInUseError, Spy
 from ci.core.interrupts import noted
 from ci.core.run_lock import run_lock
 from ci.core.text import escaped, iso_utc
-from ci.lanes.command import command
-from ci.lanes.executors import Places
-from ci.lanes.hands import Hands
-from ci.lanes.local import Launch, LocalExecutor
+from ci.lanes.command import command, source_of
+from ci.lanes.executors import Launch, LocalExecutor, Places
 from ci.lanes.order import Order
 from ci.lanes.secrets import Secrets
 from ci.lanes.store import Store
-from ci.lanes.tending import LOCAL
+from ci.lanes.tending import LOCAL, Hands
 from ci.lanes.turn import idle
-from ci.lanes.variant import source_of
 from ci.lanes.worker import Worker
 
 FOLDER, STATE = "lanes", "lanes.sqlite"

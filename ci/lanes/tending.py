@@ -1,21 +1,123 @@
-"""One attempt on its way: started, looked at, ended at its limit, and written down when it ended."""
+"""Take one attempt on its way: started, looked at, ended at its limit, and written down when it ended."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
+from ci.config.lanes_model import Lane, LaneWorker
 from ci.core.errors import EXIT_INCOMPLETE, SpyreCiError, UsageError, file_system_error
 from ci.core.text import span
-from ci.lanes.hands import Hands, Voice
-from ci.lanes.noted import LIMIT, Attempt
-from ci.lanes.order import Executor, Seen, Standing
-from ci.lanes.outcome import outcome
+from ci.lanes.noted import ENDING, LIMIT, Attempt, Outcome
+from ci.lanes.order import Executor, Order, Seen, Standing
 from ci.lanes.state import StateAwayError
+from ci.lanes.store import Store
+from ci.lanes.turn import OpenRun, clock, next_try
 
+_ANSWERS = {Standing.PASSED, Standing.FAILED}
 # What runs elsewhere and does not end when it is told to, or cannot be asked, is waited for so much longer.
 PATIENCE_S = 900.0
 LOCAL = "local"
 SAID = 600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hands:
+    """What a worker works with.
+
+    Attributes:
+        lanes: all of the settings.
+        chosen: names of those it begins.
+        settings: of the worker.
+        stage: the one in force.
+        store: its state.
+        folder: below which each attempt has its own.
+        runs: the folder of runs, where a cluster's are planned and reported.
+        executors: by kind.
+        wall: seconds since the epoch, which may jump.
+        ticks: seconds that do not.
+        sleep: waits so many seconds.
+        say: takes a line for people.
+    """
+
+    lanes: Mapping[str, Lane]
+    chosen: frozenset[str]
+    settings: LaneWorker
+    stage: int
+    store: Store
+    folder: Path
+    runs: Path
+    executors: Mapping[str, Executor]
+    wall: Callable[[], float]
+    ticks: Callable[[], float]
+    sleep: Callable[[float], object]
+    say: Callable[[str], object]
+
+    def order(self, attempt: Attempt) -> Order:
+        """An attempt as its executor knows it."""
+        return Order(
+            lane=attempt.lane,
+            due=attempt.due,
+            attempt=attempt.number,
+            seed=attempt.seed,
+            folder=folder_of(self.folder, attempt),
+        )
+
+    def named(self, attempt: Attempt) -> str:
+        """An attempt in words; its lane is said before."""
+        return f"attempt {attempt.number} of the run due {clock(attempt.due, self.settings.zone)}"
+
+
+@dataclass(slots=True)
+class Voice:
+    """Lines with the name of their lane; what stays the same is said once."""
+
+    say: Callable[[str], object]
+    _last: dict[str, str] = field(default_factory=dict)
+
+    def line(self, lane: str, text: str) -> None:
+        """Say a line of a lane."""
+        self._last.pop(lane, None)
+        self.say(f"{lane}: {text}")
+
+    def once(self, lane: str, text: str) -> None:
+        """Say a line unless it was the last one of its lane, as what is found at every pass."""
+        if self._last.get(lane) != text:
+            self.line(lane, text)
+            self._last[lane] = text
+
+
+def folder_of(folder: Path, attempt: Attempt) -> Path:
+    """The folder of an attempt."""
+    return folder / attempt.lane / f"{attempt.due}-{attempt.number}"
+
+
+def outcome(attempt: Attempt, seen: Seen, *, lane: Lane | None, tries: int, now: float) -> Outcome:
+    """What becomes of the run of an attempt that ended.
+
+    Args:
+        attempt: as it is noted.
+        seen: its end.
+        lane: its settings; None where they have it no more.
+        tries: attempts of the run that count, with this one.
+        now: seconds since the epoch.
+    """
+    if seen.standing in _ANSWERS or (seen.standing.answered and not attempt.asked):
+        return Outcome(seen=seen)
+    if attempt.asked == ENDING:
+        # No failure of its own: the next worker begins it again, without waiting.
+        told = replace(seen, standing=Standing.CANCELLED, said="ended with the worker, and was handed back")
+        return Outcome(seen=told, again_at=now, handed_back=True)
+    if attempt.asked == LIMIT:
+        said = f"took longer than its {attempt.limit_s:g} s"
+        if seen.said:
+            said = seen.said if said in seen.said else f"{said}; {seen.said}"
+        # Whatever code it ended with is of its being told to end.
+        seen = replace(seen, standing=Standing.TIMED_OUT, exit_code=EXIT_INCOMPLETE, said=said)
+    run = OpenRun(due=attempt.due, attempt=tries)
+    again_at = None if lane is None else next_try(lane, attempt.lane, run, now)
+    return Outcome(seen=seen, again_at=again_at)
 
 
 class Tender:
@@ -165,11 +267,9 @@ class Tender:
             self.ended[attempt.lane] = end.seen.standing
         self._voice.line(
             attempt.lane,
-            f"{hands.named(attempt)}: {end.seen.standing.upper()}{code}{said}{again}; {self._left(attempt)}",
+            f"{hands.named(attempt)}: {end.seen.standing.upper()}{code}{said}{again}; "
+            f"what it left is in {hands.order(attempt).folder}",
         )
-
-    def _left(self, attempt: Attempt) -> str:
-        return f"what it left is in {self._hands.order(attempt).folder}"
 
     def _late_s(self, attempt: Attempt) -> float:
         """Seconds since its time was over; below 0 where it is not."""

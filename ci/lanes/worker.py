@@ -10,11 +10,10 @@ from pathlib import Path
 
 from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, SpyreCiError
 from ci.lanes.cadence import said
-from ci.lanes.hands import Hands, Voice, folder_of
 from ci.lanes.noted import ENDING, Attempt
 from ci.lanes.order import Standing
 from ci.lanes.state import StateAwayError
-from ci.lanes.tending import LOCAL, Tender
+from ci.lanes.tending import LOCAL, Hands, Tender, Voice, folder_of
 from ci.lanes.turn import Begin, Known, Look, Turn, clock, take_turn
 from ci.record.identity import read_identity
 

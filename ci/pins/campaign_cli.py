@@ -10,10 +10,10 @@ import typer
 from ci.config.context import settings_from_context
 from ci.config.load import Settings
 from ci.core.errors import UsageError
+from ci.pins.change import unmerged
 from ci.pins.diary import add_event, read_events
 from ci.pins.events import MAX_NAME, CampaignEnded, CampaignStarted, Event
 from ci.pins.ledger import track_folder
-from ci.pins.open_branches import unmerged
 from ci.pins.tracks import ToldAlreadyError, chosen, clock, moment_of, say, words_of
 from ci.pins.words import moment
 

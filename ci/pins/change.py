@@ -1,4 +1,4 @@
-"""The change of a pin: what the commit holds, the branch it is on, and whether that is there already."""
+"""The change of a pin: what the commit holds, its branch, and which branches hold one that is not merged."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ci.config.load import Settings
 from ci.config.pins_model import PinPlace
 from ci.core.errors import (
     EXIT_TEST_FAILED,
@@ -16,10 +17,11 @@ from ci.core.errors import (
     SpyreCiError,
     UsageError,
 )
-from ci.pins.branch import PLAIN, Repository, content_at, make_branch, name_in, tip_of
-from ci.pins.diary import FILE
-from ci.pins.diary_lines import parse, with_line
+from ci.core.git import git
+from ci.pins.branch import PLAIN, Repository, content_at, make_branch, name_in, repository_at, tip_of
+from ci.pins.diary import FILE, parse, with_line
 from ci.pins.events import Upgraded
+from ci.pins.ledger import track_folder
 from ci.pins.place import read_version, with_version
 from ci.pins.words import listed
 
@@ -226,3 +228,32 @@ def _otherwise(repository: Repository, change: Change, tip: str) -> str:
         return f"pins {version}, not {change.event.version}"
     was, now = there.model_dump(exclude=_TOLD), change.event.model_dump(exclude=_TOLD)
     return "; ".join(f"has {key} {was[key]!r}, not {now[key]!r}" for key in was if was[key] != now[key])
+
+
+def unmerged(settings: Settings, track: str) -> list[str]:
+    """A track's branches, here and as they were fetched, with an upgrade that what is checked out has not.
+
+    Args:
+        settings: with the track.
+        track: its name.
+    """
+    # Without a checkout there are none; and what Git does not tell, such as of another owner's, is no branch.
+    if not any((folder / ".git").exists() for folder in (settings.base, *settings.base.parents)):
+        return []
+    try:
+        here = repository_at(settings.base)
+        folder = track_folder(settings, track)
+        known = {*upgrades_at(here, folder, here.head)}
+        found = _branches(settings, here, track)
+        return [branch for branch in found if {*upgrades_at(here, folder, branch)} - known]
+    except SpyreCiError:
+        return []
+
+
+def _branches(settings: Settings, here: Repository, track: str) -> list[str]:
+    patterns = [f"refs/{place}/pins/{track}-*" for place in ("heads", "remotes/*")]
+    listed = git(here.top, "for-each-ref", "--format=%(refname)", *patterns).split()
+    # Another track may be called `torch-next`.
+    longer = [f"/pins/{one}-" for one in settings.model.pins.tracks if one.startswith(f"{track}-")]
+    mine = [ref for ref in listed if not any(other in ref for other in longer)]
+    return [ref.removeprefix("refs/").removeprefix("heads/").removeprefix("remotes/") for ref in mine]

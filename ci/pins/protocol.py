@@ -10,11 +10,10 @@ from typing import Any, Literal
 from pydantic import AwareDatetime, Field
 
 from ci.pins.causes import Cause, Reason, Target, causes, next_due
-from ci.pins.closer import after_campaign
 from ci.pins.events import Event, Upgraded
 from ci.pins.record import Record, Table
 from ci.pins.releases import same_sha
-from ci.pins.settled import settled
+from ci.pins.resolution import after_campaign, settled
 from ci.pins.situation import Situation, situation
 from ci.pins.support import Unsupported
 from ci.pins.words import listed, moment, named

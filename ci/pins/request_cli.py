@@ -11,8 +11,7 @@ import typer
 
 from ci.config.context import settings_from_context
 from ci.core.errors import UsageError
-from ci.pins.diary import add_event
-from ci.pins.diary_lines import next_id
+from ci.pins.diary import add_event, next_id
 from ci.pins.events import MAX_TEXT, Event, Reason, Requested, Scheduled, Upgraded, Withdrawn
 from ci.pins.ledger import track_folder
 from ci.pins.place import VERSION

@@ -13,7 +13,7 @@ from ci.config.flags import Json
 from ci.config.load import Settings
 from ci.core.errors import EXIT_TEST_FAILED
 from ci.pins.assumptions import Assumption, assumptions
-from ci.pins.open_branches import unmerged
+from ci.pins.change import unmerged
 from ci.pins.protocol import Decision
 from ci.pins.situation import Situation, situation
 from ci.pins.tracks import Followed, Names, chosen, clock, decided, followed, moment_of, say

@@ -19,8 +19,7 @@ from ci.record.verdict import NO_OUTCOME, Verdict
 from ci.report.results import RESULTS_FILE, read_results, read_summary
 from ci.reproduce.evidence import Evidence
 from ci.reproduce.history import Tried, chosen, tries_of
-from ci.reproduce.naming import find_test
-from ci.reproduce.ref import CiRun, ci_run
+from ci.reproduce.ref import CiRun, ci_run, find_test
 from ci.steps.context import Context
 from ci.steps.folder import CATALOG_FILE, JOURNALS, RunFolder, find_run
 from ci.steps.run_note import FILE as NOTE_FILE

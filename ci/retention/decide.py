@@ -1,19 +1,46 @@
 """Which things go: too old, or beyond the space they may take, the oldest first. Pure.
 
 A thing that another one names is as young as that one, and stays where that one stays; so what goes is
-always the first part of one order, and more room or more days never make more go.
+always the first part of one order, and more room or more days never make more go. Space is counted once for
+files with several names.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
-from ci.retention.space import Freed, space
 from ci.retention.things import DAY_S, GIB, Decision, Rule, Thing
 
 # A clock may be that much behind another one's.
 SLACK_S = 300.0
+
+
+@dataclass(slots=True)
+class Freed:
+    """What the disk gets back while one thing after the other goes.
+
+    A file's space comes back with the last of its names; a name outside all of these keeps it.
+    """
+
+    _gone: Counter[tuple[int, int]] = field(default_factory=Counter)
+
+    def take(self, thing: Thing) -> int:
+        """Bytes that come back when this goes too."""
+        back = thing.own
+        for one in thing.shared:
+            self._gone[one.key] += one.inside
+            if self._gone[one.key] >= one.links:
+                back += one.bytes
+                self._gone[one.key] = -(1 << 62)  # it comes back once
+        return back
+
+
+def space(things: Iterable[Thing]) -> int:
+    """Bytes that would come back if all of these went; what names elsewhere hold is not theirs."""
+    freed = Freed()
+    return sum(freed.take(one) for one in things)
 
 
 def decide(things: Sequence[Thing], rule: Rule, *, now: float) -> list[Decision]:

@@ -19,13 +19,10 @@ from ci.retention.account import Account, Failed, line
 from ci.retention.caches import BISECT, CACHES, WORKTREES, find_caches, find_worktrees, is_record
 from ci.retention.decide import decide, hold
 from ci.retention.disk import mount_points
-from ci.retention.engine_images import find_on_engine, remove_image
-from ci.retention.folders import BISECTS, REPRODUCTIONS, RUNS, Look, find_folders
-from ci.retention.images import IMAGES
-from ci.retention.reading import calls_of, words_in
+from ci.retention.folders import BISECTS, REPRODUCTIONS, RUNS, Look, calls_of, find_folders, words_in
+from ci.retention.images import IMAGES, find_on_engine, remove_image
 from ci.retention.removing import KeptError, is_in_use, remove_file, remove_folder, remove_tree
-from ci.retention.rules import HISTORY, HUD, KINDS, Wish, rule_of
-from ci.retention.stores import find_history, forget, has_hud, prune_hud
+from ci.retention.rules import HISTORY, HUD, KINDS, Wish, find_history, forget, has_hud, prune_hud, rule_of
 from ci.retention.things import DAY_S, Decision, Found, Rule, Thing
 from ci.retention.trash import NotRemovedError, empty, left_over
 from ci.steps.context import Context

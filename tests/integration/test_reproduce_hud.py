@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from ci.core.errors import CommandError
-from ci.reproduce import hud
-from ci.reproduce.hud import ask
+from ci.reproduce import lookup
+from ci.reproduce.lookup import ask
 from ci.reproduce.ref import HudPage
 
 ANSWERS = {
@@ -54,6 +54,6 @@ def page() -> Iterator[HudPage]:
 
 @pytest.mark.parametrize("path", [*ANSWERS, "/drip"])
 def test_a_hud_that_answers_badly_is_said(path: str, page: HudPage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hud, "WHOLE_S", 1)
+    monkeypatch.setattr(lookup, "WHOLE_S", 1)
     with pytest.raises(CommandError, match="the HUD does not answer"):
         ask(page, "")(path, {})

@@ -18,8 +18,8 @@ from ci.bisect import bisect
 from ci.bisect.asking import Limits, finding
 from ci.bisect.belief import Tally
 from ci.bisect.executors import MARK
-from ci.bisect.outcome import result_of
 from ci.bisect.record import Record, write_record
+from ci.bisect.text import result_of
 from ci.cli.app import run
 from ci.record.identity import RunIdentity
 from ci.record.result import Result

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ci.doctor import cluster
 from ci.doctor.finding import Finding, Level
-from ci.doctor.look import cluster
 from tests.kubernetes_api import TOKEN, KubernetesApi
 
 from .conftest import MakeWorld

@@ -17,10 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from ci.doctor import looks
+from ci.doctor import cards, engine, looks, pytorch
+from ci.doctor.disk import look_disk
 from ci.doctor.finding import Level
-from ci.doctor.look import cards, engine, pytorch
-from ci.doctor.look.disk import look_disk
 from ci.runner.leases import Leases
 from tests.integration.conftest import need
 

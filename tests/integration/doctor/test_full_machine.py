@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.doctor.look.pytorch import pin_of, torch_requirements
+from ci.doctor.pytorch import pin_of, torch_requirements
 from tests.engine import engine_client
 from tests.integration.package.publish.servers import pypiserver
 from tests.kubernetes_api import KubernetesApi

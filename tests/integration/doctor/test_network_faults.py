@@ -6,9 +6,9 @@ import socket
 
 import pytest
 
+from ci.doctor import hud, index
 from ci.doctor.finding import Level
-from ci.doctor.look import hud, index
-from ci.doctor.look.pytorch import pin_of, torch_requirements
+from ci.doctor.pytorch import pin_of, torch_requirements
 
 from .conftest import MakeWorld, Site, faults, serving
 

@@ -26,7 +26,7 @@ import typer
 from ci.config import load_settings
 from ci.core.errors import SpyreCiError
 from ci.lanes.run_cli import run
-from ci.lanes.status_cli import status
+from ci.lanes.cli import status
 lanes = typer.Typer()
 lanes.command()(run)
 lanes.command()(status)

@@ -13,7 +13,7 @@ import pytest
 
 from ci.core.errors import CommandError
 from ci.core.process import finish_command
-from ci.lanes.local import Launch, LocalExecutor
+from ci.lanes.executors import Launch, LocalExecutor
 from ci.lanes.order import Order, Seen, Standing
 from ci.lanes.wrapper import BEGIN, MARK, OUTPUT, mark_of
 from ci.runner.strays import end_strays

@@ -10,8 +10,7 @@ import pytest
 
 from ci.core.errors import SettingsError, UsageError
 from ci.pins.change import BranchTakenError
-from ci.pins.diary import FILE
-from ci.pins.diary_lines import parse
+from ci.pins.diary import FILE, parse
 from ci.pins.events import Upgraded
 from ci.pins.push import PushError
 from tests.github_api import GitHubApi, pull

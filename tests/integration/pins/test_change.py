@@ -12,8 +12,7 @@ from ci.core.errors import CommandError, UsageError
 from ci.pins import branch, change
 from ci.pins.branch import Repository, repository_at
 from ci.pins.change import BranchTakenError, Change, Made, make_change, pinned_version
-from ci.pins.diary import FILE
-from ci.pins.diary_lines import parse
+from ci.pins.diary import FILE, parse
 from tests.integration.pins.checkout import NOW, PIN, TEXT, Checkout, change_in, new_checkout
 
 BRANCH = "pins/torch-2.10"

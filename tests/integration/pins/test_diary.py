@@ -14,7 +14,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from ci.pins.diary import add_event
-from ci.pins.diary_lines import next_id
+from ci.pins.diary import next_id
 from ci.pins.events import Requested
 
 for number in range(40):

@@ -14,8 +14,7 @@ from docker.errors import ImageNotFound
 
 from ci.cli.app import run
 from ci.report.released import Released
-from ci.retention.engine_images import remove_image
-from ci.retention.images import find_images
+from ci.retention.images import find_images, remove_image
 from ci.retention.removing import KeptError
 from ci.retention.things import Thing
 from tests.engine import build_image, engine_client

@@ -14,8 +14,7 @@ from rich.console import Console
 from ci.bisect.answers import Answer, Said
 from ci.bisect.builders import Made
 from ci.bisect.child import answers_in, as_row
-from ci.bisect.executors import MARK, RunnerHands, child_environment, timeout_of
-from ci.bisect.image import conditions_of
+from ci.bisect.executors import MARK, RunnerHands, child_environment, conditions_of, timeout_of
 from ci.bisect.search import UnbuildableError
 from ci.bisect.trees import Trees
 from ci.config import load_settings

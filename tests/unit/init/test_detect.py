@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 
 from ci.core.errors import UsageError
 from ci.init.checkout import MOST_BYTES, Sources
-from ci.init.detect import detect
-from ci.init.metadata import read_metadata
-from ci.init.renamed import names_in_cxx, names_in_python
+from ci.init.detect import detect, names_in_cxx, names_in_python, read_metadata
 
 PYPROJECT = """\
 [build-system]
@@ -170,7 +168,7 @@ def test_only_files_that_name_it_are_read_as_python(monkeypatch: pytest.MonkeyPa
         read.append(text)
         return ast.parse(text)
 
-    monkeypatch.setattr("ci.init.renamed._parsed", parsed)
+    monkeypatch.setattr("ci.init.detect._parsed", parsed)
     python = {"a.py": "from b import N\nrename_privateuse1_backend(N)", "b.py": "N = 'x'", "c.py": "M = 'y'"}
     assert names_in_python(python) == {"a.py": {"x"}}
     assert "M = 'y'" not in read

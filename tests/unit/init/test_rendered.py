@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from ci.config import SettingsModel
 from ci.config.load import parse_settings
+from ci.init.checkout import Place
 from ci.init.detect import BackEnd
-from ci.init.place import Place
 from ci.init.rendered import JENKINSFILE, SETTINGS, Checkout, quiet, render
 from ci.init.toolkit import Toolkit
 
@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[3]
 SHA = "1234567890abcdef1234567890abcdef12345678"
 SPYRE = BackEnd(device="spyre", package="torch_spyre", project="torch_spyre")
 ACME = BackEnd(device="acme", package="torch_acme", project="torch-acme")
+KEYS = st.lists(st.tuples(st.integers(0, 2), st.booleans(), st.booleans()), max_size=12)
 
 
 def checkout(back_end: BackEnd = SPYRE, **changes: Any) -> Checkout:
@@ -163,9 +164,6 @@ def test_no_line_of_a_jenkinsfile_is_long_but_for_a_long_name() -> None:
 
 def test_the_same_is_written_whenever_it_is_asked() -> None:
     assert render(checkout(ACME)) == render(checkout(ACME))
-
-
-KEYS = st.lists(st.tuples(st.integers(0, 2), st.booleans(), st.booleans()), max_size=12)
 
 
 @given(KEYS)

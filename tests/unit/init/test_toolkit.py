@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ci.core.errors import UsageError
-from ci.init.place import github_name
+from ci.init.checkout import github_name
 from ci.init.toolkit import choose, installed
 
 ROOT = Path(__file__).parents[3]

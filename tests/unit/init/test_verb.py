@@ -13,8 +13,7 @@ import pytest
 
 from ci.cli.app import run
 from ci.init import proposal as proposals
-from ci.init.decide import Merge
-from ci.init.merging import Merged
+from ci.init.decide import Merge, Merged
 from ci.init.noted import FILE
 from ci.init.rendered import JENKINSFILE, SETTINGS, WORKFLOWS
 

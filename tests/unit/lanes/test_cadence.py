@@ -16,6 +16,32 @@ from ci.lanes.cadence import MOST_PASSED, crons, next_due, passed, said
 from tests.lane_settings import lane
 
 BERLIN = ZoneInfo("Europe/Berlin")
+LINES = st.builds(
+    " ".join,
+    st.tuples(
+        st.sampled_from(["0", "30", "*/7", "0,30", "5-50/9", "*"]),
+        st.sampled_from(["*", "0", "2", "1-3", "*/3", "0,2,3", "2-23/5"]),
+        st.sampled_from(["*", "*", "1", "29", "*/9"]),
+        st.sampled_from(["*", "*", "3,10", "4"]),
+        st.sampled_from(["*", "0", "1-5"]),
+    ),
+)
+# Clocks that change at night, at midnight, by half an hour and by two; and one that left out a whole day.
+CHANGES = st.sampled_from(
+    [
+        ("UTC", "2026-03-29T01:00+00:00"),
+        ("Europe/Berlin", "2026-03-29T01:00+00:00"),
+        ("Europe/Berlin", "2026-10-25T01:00+00:00"),
+        ("Africa/Cairo", "2026-04-23T22:00+00:00"),
+        ("Africa/Cairo", "2026-10-29T21:00+00:00"),
+        ("Australia/Lord_Howe", "2026-04-04T15:00+00:00"),
+        ("Australia/Lord_Howe", "2026-10-03T15:30+00:00"),
+        ("Antarctica/Troll", "2026-03-29T01:00+00:00"),
+        ("Antarctica/Troll", "2026-10-25T01:00+00:00"),
+        ("Pacific/Apia", "2011-12-30T10:00+00:00"),
+    ]
+)
+AROUND = st.integers(-8 * 3600, 8 * 3600)
 
 
 def at(text: str, zone: tzinfo = UTC) -> int:
@@ -155,34 +181,6 @@ def test_where_clocks_change_at_midnight_the_first_hour_of_the_day_is_not_lost()
         "2026-04-24T01:20",
         "2026-04-24T01:40",
     ]
-
-
-LINES = st.builds(
-    " ".join,
-    st.tuples(
-        st.sampled_from(["0", "30", "*/7", "0,30", "5-50/9", "*"]),
-        st.sampled_from(["*", "0", "2", "1-3", "*/3", "0,2,3", "2-23/5"]),
-        st.sampled_from(["*", "*", "1", "29", "*/9"]),
-        st.sampled_from(["*", "*", "3,10", "4"]),
-        st.sampled_from(["*", "0", "1-5"]),
-    ),
-)
-# Clocks that change at night, at midnight, by half an hour and by two; and one that left out a whole day.
-CHANGES = st.sampled_from(
-    [
-        ("UTC", "2026-03-29T01:00+00:00"),
-        ("Europe/Berlin", "2026-03-29T01:00+00:00"),
-        ("Europe/Berlin", "2026-10-25T01:00+00:00"),
-        ("Africa/Cairo", "2026-04-23T22:00+00:00"),
-        ("Africa/Cairo", "2026-10-29T21:00+00:00"),
-        ("Australia/Lord_Howe", "2026-04-04T15:00+00:00"),
-        ("Australia/Lord_Howe", "2026-10-03T15:30+00:00"),
-        ("Antarctica/Troll", "2026-03-29T01:00+00:00"),
-        ("Antarctica/Troll", "2026-10-25T01:00+00:00"),
-        ("Pacific/Apia", "2011-12-30T10:00+00:00"),
-    ]
-)
-AROUND = st.integers(-8 * 3600, 8 * 3600)
 
 
 @given(LINES, CHANGES, AROUND, st.integers(1, 40), st.integers(0, 86400))

@@ -11,11 +11,19 @@ from ci.config import load_settings
 from ci.config.lanes_model import Lane
 from ci.config.load import Settings
 from ci.core.errors import MissingInputError, SettingsError
-from ci.lanes.command import Command, command
+from ci.lanes.command import Command, command, source_of
 from ci.lanes.order import Order
-from ci.lanes.variant import source_of
 
 TOOLKIT = Path("/toolkit/noxfile.py")
+STACK = """\
+version: 1
+name: runtime
+base: {image: "docker.io/library/python:3.12-slim", python: /usr/bin/python3, python_version: "3.12"}
+variants:
+  pinned: {version: 2.13.0}
+  main: {nightly: true}
+  fork: {git: {url: "https://github.example.com/aiu/pytorch.git", ref: dev, steps: [make]}}
+"""
 
 
 def called(
@@ -75,17 +83,6 @@ def test_an_image_whose_session_would_read_other_settings_is_refused() -> None:
         SettingsError, match=r"lane nightly builds the image, and that session reads spyre-ci\.yaml"
     ):
         called({"image": {}}, config=Path("/project/lanes.yaml"))
-
-
-STACK = """\
-version: 1
-name: runtime
-base: {image: "docker.io/library/python:3.12-slim", python: /usr/bin/python3, python_version: "3.12"}
-variants:
-  pinned: {version: 2.13.0}
-  main: {nightly: true}
-  fork: {git: {url: "https://github.example.com/aiu/pytorch.git", ref: dev, steps: [make]}}
-"""
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from ci.config.lanes_model import Lane
 from ci.core.errors import UsageError
 from ci.lanes import state
-from ci.lanes.next_cli import next_
+from ci.lanes.cli import next_
 from ci.lanes.store import Store
 from ci.lanes.turn import Begin, Known, Look, OpenRun, Turn
 from ci.lanes.upcoming import Upcoming, upcoming

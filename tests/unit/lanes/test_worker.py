@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 
 from ci.core.errors import CommandError, SpyreCiError
 from ci.lanes import state
-from ci.lanes.backoff import waits
 from ci.lanes.noted import Attempt, Slot, history
 from ci.lanes.order import Order, Seen, Standing
 from ci.lanes.state import StateAwayError
 from ci.lanes.store import Store
-from ci.lanes.turn import Known
+from ci.lanes.turn import Known, waits
 from ci.lanes.worker import LaneBusyError
 from ci.record.identity import write_identity
 from tests.lane_settings import lane

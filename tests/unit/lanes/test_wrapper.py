@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from ci.lanes import wrapper
+from ci.lanes.wrapper import LongOutput
 from test_selection.files import read_json, write_json
 
 
@@ -34,3 +36,24 @@ def test_a_folder_in_which_nobody_works_is_not_held(tmp_path: Path) -> None:
     assert not wrapper.held(tmp_path)
     (tmp_path / wrapper.LOCK).touch()
     assert not wrapper.held(tmp_path)
+
+
+def test_what_grows_too_long_loses_its_middle_and_says_how_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ci.lanes.wrapper._UNIT", 1000)
+    path = tmp_path / "output.log"
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+    long = LongOutput(descriptor, most=1000, kept=4)
+    os.write(descriptor, b"head" + b"x" * 996)
+    long.check()
+    assert path.stat().st_size == 1000
+    os.write(descriptor, b"tail")
+    long.check()
+    assert path.read_text() == "head\n[1.00 GiB of what it printed are cut out here]\ntail"
+    # Whoever prints goes on behind it.
+    os.write(descriptor, b"y" * 1000 + b"last")
+    long.check()
+    text = path.read_text()
+    os.close(descriptor)
+    assert (text[:4], text[-4:], "[2.0" in text) == ("head", "last", True)

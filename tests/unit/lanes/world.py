@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ci.config.lanes_model import Lane, LaneWorker
-from ci.lanes.hands import Hands
 from ci.lanes.order import Order, Seen, Standing
 from ci.lanes.store import Store
+from ci.lanes.tending import Hands
 from ci.lanes.worker import Worker
 
 NOON = 1_795_435_200.0  # 2026-11-23 12:00 UTC, a Monday

@@ -14,8 +14,19 @@ from hypothesis import strategies as st
 
 from ci.core.errors import BadFileError
 from ci.pins import diary
-from ci.pins.diary import CUT, FILE, DiaryBusyError, add_event, append_event, read_events
-from ci.pins.diary_lines import cut_end, line_of, next_id, parse, with_line
+from ci.pins.diary import (
+    CUT,
+    FILE,
+    DiaryBusyError,
+    add_event,
+    append_event,
+    cut_end,
+    line_of,
+    next_id,
+    parse,
+    read_events,
+    with_line,
+)
 from ci.pins.events import CampaignStarted, Event, Requested, Scheduled, Upgraded, Withdrawn
 
 NOW = datetime(2026, 11, 23, 8, tzinfo=UTC)

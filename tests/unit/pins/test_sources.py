@@ -17,9 +17,8 @@ from packaging.version import Version
 from ci.package.listing import Listed
 from ci.pins import from_image
 from ci.pins.entry_points import signatures
-from ci.pins.from_image import ImageSource, created, told
+from ci.pins.from_image import ImageSource, created, source_in, told
 from ci.pins.from_index import _chosen, _release
-from ci.pins.out_of_container import source_in
 from ci.pins.sources import UntoldError
 
 

@@ -15,6 +15,13 @@ START: dict[str, Any] = {
     "e": "shard_start", "card": "spyre:0", "back_end": "b", "torch": "2.13.0", "python": "3.12.1", "seed": 7,
     "image": "", "environ": {"OMP_NUM_THREADS": "1"}, "threads": 2,
 }  # fmt: skip
+GROUP = {"e": "group_start", "file": "a.py"}
+EVENTS: st.SearchStrategy[dict[str, Any]] = st.dictionaries(
+    st.sampled_from(["e", "id", "seed", "try", "as", "outcome", "cause", "message", "environ", "threads"]),
+    st.sampled_from(
+        ["start", "end", "crash", "shard_start", "group_start", "a", None, 3, -1, [], {}, {"A": "b"}, 2**70]
+    ),
+)
 
 
 def journal(*events: dict[str, Any]) -> Journal:
@@ -27,9 +34,6 @@ def start(name: str, **more: Any) -> dict[str, Any]:
 
 def end(name: str, outcome: str = "passed", **more: Any) -> dict[str, Any]:
     return {"e": "end", "id": name, "outcome": outcome, **more}
-
-
-GROUP = {"e": "group_start", "file": "a.py"}
 
 
 def test_a_try_is_told_with_its_seed_its_place_and_what_ran_before_it() -> None:
@@ -75,14 +79,6 @@ def test_the_last_that_failed_is_brought_back_unless_another_is_asked_for() -> N
     assert (one.number, two.number) == (1, 2)
     assert chosen(found, 3) is None
     assert chosen([], 0) is None
-
-
-EVENTS: st.SearchStrategy[dict[str, Any]] = st.dictionaries(
-    st.sampled_from(["e", "id", "seed", "try", "as", "outcome", "cause", "message", "environ", "threads"]),
-    st.sampled_from(
-        ["start", "end", "crash", "shard_start", "group_start", "a", None, 3, -1, [], {}, {"A": "b"}, 2**70]
-    ),
-)
 
 
 @given(st.lists(EVENTS))

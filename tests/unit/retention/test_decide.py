@@ -8,12 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.retention.decide import SLACK_S, decide
-from ci.retention.space import space
+from ci.retention.decide import SLACK_S, decide, space
 from ci.retention.things import DAY_S, GIB, Decision, Rule, Shared, Thing
 
 NOW = 1_800_000_000.0
 NAMES = [f"r{number}" for number in range(8)]
+RULES = st.builds(
+    Rule,
+    keep_days=st.none() | st.integers(0, 60),
+    keep_bytes=st.none() | st.integers(0, 40),
+    keep_last=st.integers(0, 4),
+    cut_off=st.booleans(),
+)
 
 
 def thing(name: str, days: float, **more: object) -> Thing:
@@ -137,15 +143,6 @@ def many(draw: st.DrawFn) -> list[Thing]:
         )
         for name in names
     ]
-
-
-RULES = st.builds(
-    Rule,
-    keep_days=st.none() | st.integers(0, 60),
-    keep_bytes=st.none() | st.integers(0, 40),
-    keep_last=st.integers(0, 4),
-    cut_off=st.booleans(),
-)
 
 
 def names_of(decided: list[Decision]) -> set[str]:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ci.retention.decide import space
 from ci.retention.disk import measure, mount_points
-from ci.retention.space import space
 from ci.retention.things import Thing
 
 ME = os.getuid()

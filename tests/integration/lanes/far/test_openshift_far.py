@@ -24,8 +24,7 @@ from ci.jobs.submit import submit
 from ci.lanes import openshift
 from ci.lanes.openshift import OpenShiftFar
 from ci.lanes.order import Order, Standing
-from ci.lanes.remote import Remote
-from ci.lanes.remote_errors import NotSubmittedError, SubmitAwayError
+from ci.lanes.remote import NotSubmittedError, Remote, SubmitAwayError
 from ci.record.identity import RunIdentity, write_identity
 from ci.report.history import export_durations
 from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan

@@ -1,1 +1,0 @@
-"""Fetching facts of a machine, each within a time of its own."""
