@@ -25,16 +25,15 @@ class _File(NamedTuple):
     setup_s: float
     total_s: float
     longest_s: float
-    crashes: int
 
 
 def true_bound(plan: Plan, truth: Truth) -> float:
     """Seconds below which no split of these tests over these cards could have ended, knowing all of it.
 
     As `bound.lower_bound`, with cards of their own speed, start and end: a file whose tests take D seconds
-    and whose set-up takes s needs at least the k fastest cards that together do D + k s until T, and a set-up
-    more for each crash that k does not cover. There each file may have the fastest cards; that all files
-    cannot have them is what `_weighed` adds. Infinite where the living cards never could.
+    and whose set-up takes s needs at least the k fastest cards that together do D + k s until T. There each
+    file may have the fastest cards; that all files cannot have them is what `_weighed_bound` adds. Infinite
+    where the living cards never could.
     """
     files = _files(plan, truth)
     if not files:
@@ -60,7 +59,7 @@ def _plain_bound(files: Sequence[_File], truth: Truth) -> float:
 
 
 def _files(plan: Plan, truth: Truth) -> list[_File]:
-    """Set-up, seconds of all tests, longest test and crashes of each file."""
+    """Set-up, seconds of all tests and longest test of each file."""
     by_file: dict[str, list[str]] = {}
     for shard in plan.shards:
         for group in shard.groups:
@@ -70,7 +69,6 @@ def _files(plan: Plan, truth: Truth) -> list[_File]:
             truth.setup_s[file],
             math.fsum(truth.test_s[name] for name in names),
             max((truth.test_s[name] for name in names), default=0.0),
-            sum(name in truth.crashes for name in names) if truth.crashes else 0,
         )
         for file, names in sorted(by_file.items())
     ]
@@ -87,7 +85,7 @@ def _rooms(truth: Truth, limit: float) -> list[float]:
 def _work(files: Sequence[_File], rooms: Sequence[float]) -> float:
     sums = list(accumulate(rooms))
     work, count, cheapest = 0.0, 0, min(setup for setup, *_ in files)
-    for setup, total, _, crashes in files:
+    for setup, total, _ in files:
         # Past the cards whose room is below the set-up, more of them do not help.
         useful = bisect_left(rooms, -setup, key=lambda room: -room)
         pieces = 1
@@ -95,8 +93,8 @@ def _work(files: Sequence[_File], rooms: Sequence[float]) -> float:
             pieces += _first_enough(sums, useful, setup, total * (1 - ROUNDING))
             if pieces > useful:
                 return math.inf
-        work += total + setup * max(pieces, crashes)
-        count += max(pieces, crashes)
+        work += total + setup * pieces
+        count += pieces
     # Every card that is used sets up something, and one whose room is below the cheapest set-up is not used.
     used = bisect_left(rooms, -cheapest, key=lambda room: -room)
     return work + cheapest * max(0, used - count) + math.fsum(rooms[used:])
@@ -147,7 +145,7 @@ def _least_weight(files: Sequence[_File], most: float, from_s: float, surcharge:
     kink, or in as few pieces as there can be.
     """
     weight = 0.0
-    for setup, total, _, _ in files:
+    for setup, total, _ in files:
         if total <= 0:
             weight += weigh(setup, from_s, surcharge)
             continue

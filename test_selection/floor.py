@@ -10,10 +10,12 @@ from typing import NamedTuple
 from test_selection.sight import Sight
 from test_selection.steal import Piece
 from test_selection.tail import Tail
-from test_selection.world import Truth, World
+from test_selection.world import Truth
 
 STATIC = 1
 TICKS_A_DAY = 400
+# Seconds that a claim of a piece takes, and until the others see that a card is dead.
+CLAIM_S, NOTICE_S = 0.01, 10.0
 # So much of a piece says as much of how far off estimates are as the estimates themselves.
 PRIOR_SHARE = 0.3
 # What happens, in the order in which it does at one moment: `TICK` is nobody's.
@@ -51,13 +53,12 @@ class Floor:
         self,
         pieces: Sequence[Sequence[Piece]],
         truth: Truth,
-        world: World,
         *,
         file_s: Mapping[str, float],
         domain: int,
         tick_s: float,
     ) -> None:
-        self.truth, self.world, self.tick_s = truth, world, tick_s
+        self.truth, self.tick_s = truth, tick_s
         self.sight = Sight(pieces, file_s=file_s, domain=domain, prior_s=tick_s * PRIOR_SHARE)
         self.tail = Tail(self.sight)
         self.steals = domain > STATIC
@@ -85,7 +86,7 @@ class Floor:
             elif now < self.truth.dies_at[card]:
                 self.ask(card, now)
             else:
-                heapq.heappush(self.events, (now + self.world.notice_s, card, NOTICED))
+                heapq.heappush(self.events, (now + NOTICE_S, card, NOTICED))
 
     def tick(self, now: float) -> None:
         """Look at every shard anew, and let the idle cards ask again."""
@@ -123,7 +124,7 @@ class Floor:
                 sight.idle.append(card)
             return
         shard = self.tail.shard_for(card, file) if self.steals else card
-        begun = now + (self.world.claim_s if self.steals else 0.0)
+        begun = now + (CLAIM_S if self.steals else 0.0)
         if sight.holds[card] != file:
             self.set_up(card, shard, file, begun)
         else:
@@ -165,13 +166,11 @@ class Floor:
     def claim(self, card: int, shard: int, piece: Piece, begun: float) -> None:
         """Run a piece on a card, until its end or the card's."""
         sight, file = self.sight, piece.file
-        seconds, crashed = self.true_seconds(piece)
+        seconds = math.fsum([self.truth.test_s[name] for name in piece.ids])
         ends = begun + seconds / self.truth.speeds[card]
         expected = piece.expected_s * sight.scale(file)
         sight.busy_until[card] = begun + expected * sight.pace(card)
         sight.fresh[card] = False
-        if crashed:
-            sight.holds[card] = None
         if ends > self.truth.dies_at[card]:
             self.die(card, shard, piece, begun)
             return
@@ -188,8 +187,6 @@ class Floor:
             if at > dies:
                 break
             done += 1
-            if name in self.truth.crashes:
-                at += self.truth.setup_s[piece.file] / self.truth.speeds[card]
         share = done / len(piece.ids)
         ended = Piece(file=piece.file, ids=piece.ids[:done], expected_s=piece.expected_s * share)
         if begun < dies:
@@ -198,14 +195,4 @@ class Floor:
             self.lost[card] = Piece(
                 file=piece.file, ids=piece.ids[done:], expected_s=piece.expected_s * (1 - share)
             )
-        heapq.heappush(self.events, (dies + self.world.notice_s, card, NOTICED))
-
-    def true_seconds(self, piece: Piece) -> tuple[float, bool]:
-        """Seconds of a piece on a card of speed 1, crashes included, and whether its last test crashed."""
-        test_s, crashes = self.truth.test_s, self.truth.crashes
-        seconds = math.fsum([test_s[name] for name in piece.ids])
-        if not crashes:
-            return seconds, False
-        last = piece.ids[-1] in crashes
-        again = sum(name in crashes for name in piece.ids) - last
-        return seconds + again * self.truth.setup_s[piece.file], last
+        heapq.heappush(self.events, (dies + NOTICE_S, card, NOTICED))

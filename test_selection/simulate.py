@@ -15,7 +15,7 @@ from test_selection.day_bound import true_bound
 from test_selection.floor import STATIC, Floor, Segment
 from test_selection.plan import Plan
 from test_selection.steal import Piece, cut_plan, piece_seconds
-from test_selection.world import Randomness, Truth, World, draw_truth
+from test_selection.world import Truth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +23,7 @@ class Outcome:
     """What became of a plan on one day.
 
     Attributes:
+        cards: how many there were.
         makespan_s: when the last card ended.
         bound_s: no split could have ended sooner that day.
         busy: share of the cards' time until then that was spent on tests and set-up.
@@ -31,6 +32,7 @@ class Outcome:
         segments: every piece that ran, in the order of beginning.
     """
 
+    cards: int
     makespan_s: float
     bound_s: float
     busy: float
@@ -53,39 +55,36 @@ class Mode:
 
 
 def modes(hosts_of: int) -> tuple[Mode, ...]:
-    """Static, stolen inside hosts of so many cards, and stolen across."""
+    """Static, and with work stealing among the cards of a host of so many, and among all."""
     return (
         Mode(name="static", domain=STATIC),
-        Mode(name=f"stolen in hosts of {hosts_of}", domain=hosts_of),
-        Mode(name="stolen across hosts", domain=None),
+        Mode(name="per host", domain=hosts_of),
+        Mode(name="global", domain=None),
     )
 
 
 def simulate(
     plan: Plan,
+    truth: Truth,
     *,
     test_s: Mapping[str, float],
     file_s: Mapping[str, float],
-    world: World,
-    randomness: Randomness,
     ways: Sequence[Mode],
 ) -> list[Outcome]:
-    """Run a plan on paper on one day drawn from `world`, in each of `ways`.
+    """Run a plan on paper on one day, in each of `ways`.
 
     Args:
         plan: a card a shard.
+        truth: of the day.
         test_s: seconds the plan expected of each test.
         file_s: set-up seconds it expected of each file.
-        world: how far off that may be.
-        randomness: a `random.Random` of the caller's seed.
         ways: each is run on the same day.
     """
-    truth = draw_truth(plan, test_s=test_s, file_s=file_s, world=world, randomness=randomness)
     pieces = cut_plan(plan, test_s)
     bound = true_bound(plan, truth)
     tick = piece_seconds(plan)
     return [
-        run_pieces(pieces, truth, world, file_s=file_s, domain=one.domain, tick_s=tick, bound_s=bound)
+        run_pieces(pieces, truth, file_s=file_s, domain=one.domain, tick_s=tick, bound_s=bound)
         for one in ways
     ]
 
@@ -93,7 +92,6 @@ def simulate(
 def run_pieces(
     pieces: Sequence[Sequence[Piece]],
     truth: Truth,
-    world: World,
     *,
     file_s: Mapping[str, float],
     domain: int | None,
@@ -101,12 +99,13 @@ def run_pieces(
     bound_s: float,
 ) -> Outcome:
     """Run cut shards on one day; see `simulate`."""
-    floor = Floor(pieces, truth, world, file_s=file_s, domain=domain or len(pieces), tick_s=tick_s)
+    floor = Floor(pieces, truth, file_s=file_s, domain=domain or len(pieces), tick_s=tick_s)
     floor.run()
     # Nobody waits for a set-up that nothing is left to run after.
     ends = max((segment.ends_at for segment in floor.segments if segment.piece.ids), default=0.0)
     done = math.fsum(min(one.ends_at, ends) - min(one.starts_at, ends) for one in floor.segments)
     return Outcome(
+        cards=len(pieces),
         makespan_s=ends,
         bound_s=bound_s,
         busy=done / (ends * len(pieces)) if ends else 0.0,

@@ -38,13 +38,9 @@ VERBS: Mapping[str, Verb] = {
         "ci.cli.matrix:matrix",
         "Deal a plan's shards to legs that end at about the same time, as one line of JSON.",
     ),
-    "simulate": Verb(
-        "ci.cli.simulate:simulate",
-        "Run a plan on paper: estimates that are off, slow, crashing and dying cards; static and stolen.",
-    ),
     "forecast": Verb(
-        "ci.cli.simulate:forecast",
-        "Draw makespan against cards for each stage: where more cards stop paying, and what binds.",
+        "ci.cli.forecast:forecast",
+        "Forecast runs a day, the cards they take, and how the run's plan fares with wrong estimates.",
     ),
     "run": Verb(
         "ci.cli.steps:run",
@@ -98,7 +94,6 @@ VERBS: Mapping[str, Verb] = {
             "local": "ci.cli.job_here:local",
             "collect": "ci.cli.job_collect:collect",
             "pod": "ci.cli.job_pod:pod",
-            "forecast": "ci.cli.job_forecast:forecast",
             "preflight": "ci.cli.job_preflight:preflight",
         },
     ),

@@ -1,32 +1,94 @@
-"""Looking ahead: a plan run on paper, and what more cards would bring. Nothing here needs a card."""
+"""Looking ahead: what cards carry of each stage, and a run's own plan on paper. Nothing here needs a card."""
 
 from __future__ import annotations
 
-import math
+import functools
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ci.config.stage_model import Stage
-from ci.core.errors import UsageError
+from ci.core.errors import NothingToRunError, UsageError
 from ci.report.charts import Line, Stretch, as_page, line_chart, time_bars
+from ci.runner.installed import installed_torch
+from ci.runner.source import op_suite
+from ci.steps.collecting import collect_step
+from ci.steps.context import Context
+from ci.steps.folder import CATALOG_FILE, RunFolder
 from ci.steps.ladder import InScope, Places
-from test_selection.bound import longest_test, lower_bound
+from ci.steps.share import share_of
 from test_selection.catalog import CatalogTest
-from test_selection.durations import Durations, estimate_files, estimate_tests
+from test_selection.durations import Durations, Source, estimate, estimate_files, quantile
 from test_selection.files import write_text
-from test_selection.forecast import Point, cards_within, curve, doublings, stops_paying
-from test_selection.loads import FileLoad, file_loads
+from test_selection.forecast import (
+    Conditions,
+    Forecast,
+    Needed,
+    Work,
+    doublings,
+    forecast,
+    needed,
+    no_gain_beyond,
+    paper_round,
+)
+from test_selection.loads import file_loads
 from test_selection.lock import members
-from test_selection.pack import make_plan
 from test_selection.plan import Plan
 from test_selection.scope import apply_scope
-from test_selection.simulate import Mode, Outcome, simulate
-from test_selection.world import World
+from test_selection.simulate import Mode, Outcome, modes, simulate
+from test_selection.world import Randomness, World, draw_truth
 
-MOST_CARDS = 4096
+# The sizes of the roll-out, for whom they are the question.
+SIZES = (24, 128, 512, 1024, 2048)
+ALL = "all"
 SHOWN = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is forecast.
+
+    Attributes:
+        conditions: of the cluster.
+        rounds: wanted seconds from submission to report, by what they are called.
+        seed: of the draws.
+        draws: how many days are drawn.
+    """
+
+    conditions: Conditions
+    rounds: Mapping[str, float]
+    seed: int
+    draws: int
+
+    def randomness(self, number: int) -> Randomness:
+        """The draws of a day."""
+        return random.Random(f"{self.seed}-{number}")  # noqa: S311  # a seeded draw, not a secret
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """A share of the tests: what sizes carry of it, and the cards that wanted rounds take.
+
+    Attributes:
+        label: of a stage of the roll-out, a selection, or all.
+        work: the tests and what they take.
+        guessed: tests whose seconds nobody has measured anything like.
+        cards: the stage's own; None for the others.
+        sizes: what so many cards carry.
+        needs: how many cards each wanted round takes.
+        no_gain_beyond: cards from which twice as many bring less than a tenth.
+        line: cards and seconds of a round on paper, for the chart.
+    """
+
+    label: str
+    work: Work
+    guessed: int
+    cards: int | None
+    sizes: tuple[Forecast, ...] = ()
+    needs: tuple[Needed, ...] = ()
+    no_gain_beyond: int = 1
+    line: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,83 +107,121 @@ class Days:
         return quantile([one.ratio for one in self.outcomes], share)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prospect:
-    """One stage: its curve, its own cards, and where more stop paying.
+def op_suite_catalog(context: Context, folder: Path) -> RunFolder:
+    """A folder with the catalog of the embedded op suite, collected now: for who has no run yet.
 
-    `within` is the number of cards a wanted makespan takes, verified by a plan of `within_s` seconds, and
-    `refusal` says why there is none.
+    Raises:
+        DeviceError: torch is not installed.
+        SpyreCiError: of `collect_step`.
     """
-
-    label: str
-    tests: int
-    cards: int | None
-    points: tuple[Point, ...]
-    longest_s: float
-    stops: int
-    within: int | None = None
-    within_s: float | None = None
-    refusal: str | None = None
-
-    def at(self, cards: int) -> Point:
-        """The point of so many cards."""
-        return next(one for one in self.points if one.cards == cards)
+    torch = installed_torch()
+    source = op_suite(torch.git_sha or torch.version)
+    share = share_of(context, stage=None, percent=100, files=["test_op_suite.py"], keyword=None, ids=())
+    found = RunFolder(path=folder)
+    collect_step(context, source, share, found)
+    return found
 
 
-def quantile(values: Sequence[float], share: float) -> float:
-    """The least value that a share of all values do not exceed."""
-    return sorted(values)[max(math.ceil(share * len(values)) - 1, 0)]
+def latest_catalog(runs: Path) -> RunFolder | None:
+    """The run folder whose catalog is the newest; None where there is none."""
+    catalogs = sorted(runs.glob(f"*/{CATALOG_FILE}"), key=lambda path: path.stat().st_mtime_ns)
+    return RunFolder(path=catalogs[-1].parent) if catalogs else None
 
 
-def simulate_step(
-    plan: Plan, durations: Durations, world: World, ways: Sequence[Mode], *, seed: int, draws: int
-) -> list[Days]:
-    """Run a plan on paper on `draws` days, each in every way."""
-    days = [
-        simulate(
-            plan,
-            test_s=durations.tests,
-            file_s=durations.files,
-            world=world,
-            randomness=random.Random(f"{seed}-{number}"),  # noqa: S311  # a seeded draw, not a secret
-            ways=ways,
+def outlooks(
+    what: InScope,
+    places: Places,
+    stages: Mapping[int, Stage],
+    asked: Asked,
+    *,
+    ids: Sequence[str] | None = None,
+) -> list[Outlook]:
+    """What the roll-out's rows and the sizes in general carry; of `ids` alone where they are given.
+
+    Raises:
+        NothingToRunError: nothing is in scope.
+    """
+    inside = apply_scope(what.catalog, what.rules).in_scope
+    if not inside:
+        raise NothingToRunError("nothing is in scope", remedy="check `scope` in the settings and the catalog")
+    # Over all of them at once: what a test is like does not depend on the share it is in.
+    seconds = estimate(what.catalog.tests, what.durations, among=what.catalog.tests)
+    file_s = estimate_files(what.catalog, what.durations)
+
+    def outlook(label: str, tests: Sequence[CatalogTest], sizes: Sequence[int], own: int | None) -> Outlook:
+        test_s = {test.id: seconds[test.id].seconds for test in tests}
+        work = Work(tests=tests, test_s=test_s, file_s=file_s, loads=file_loads(tests, test_s, file_s))
+        guessed = sum(seconds[test.id].source is Source.GUESS for test in tests)
+        return _outlook(Outlook(label=label, work=work, guessed=guessed, cards=own), asked, sizes)
+
+    if ids is not None:
+        wanted = set(ids)
+        chosen = [test for test in what.catalog.tests if test.id in wanted]
+        return [outlook("selection", chosen, SIZES, None)]
+    found: list[Outlook] = []
+    known: dict[tuple[float, str, int], Outlook] = {}
+    for number, row in sorted(stages.items()):
+        label = f"stage {number}: {row.percent:g} %"
+        key = (row.percent, row.by, row.cards)
+        if key not in known:
+            share = (
+                members(inside, places.lock, percent=row.percent, by=row.by, must_run=what.must_run)
+                if row.percent > 0
+                else []
+            )
+            known[key] = outlook(label, share, (row.cards,), row.cards)
+        found.append(replace(known[key], label=label))
+    return [*found, outlook(ALL, inside, SIZES, None)]
+
+
+def _outlook(one: Outlook, asked: Asked, sizes: Sequence[int]) -> Outlook:
+    if not one.work.tests:
+        return one
+    work, conditions = one.work, asked.conditions
+
+    @functools.cache
+    def at(cards: int) -> Forecast:
+        return forecast(work, cards, conditions, draws=asked.draws, randomness=asked.randomness)
+
+    def at_up(up: int) -> Forecast:
+        return at(conditions.owned(up))
+
+    return replace(
+        one,
+        sizes=tuple(map(at, sizes)),
+        needs=tuple(needed(work, allowed, conditions, at=at_up) for allowed in asked.rounds.values()),
+        no_gain_beyond=no_gain_beyond(work.loads, max(SIZES)),
+        line=tuple(
+            (float(cards), paper_round(work.loads, cards, conditions)) for cards in doublings(max(SIZES))
+        ),
+    )
+
+
+def plan_days(plan: Plan, durations: Durations, asked: Asked) -> list[Days]:
+    """Run a plan on paper on drawn days: static, and with work stealing per host and among all cards."""
+    conditions = asked.conditions
+    world = World(
+        sigma_file=conditions.sigma_file,
+        sigma_speed=conditions.sigma_speed,
+        startup_s=conditions.startup_s,
+        faults_h=conditions.faults_h,
+    )
+    ways = modes(conditions.pod_cards or len(plan.shards))
+    test_s, file_s = durations.tests, durations.files
+    days = []
+    for number in range(asked.draws):
+        truth = draw_truth(
+            plan, test_s=test_s, file_s=file_s, world=world, randomness=asked.randomness(number)
         )
-        for number in range(draws)
-    ]
+        days.append(simulate(plan, truth, test_s=test_s, file_s=file_s, ways=ways))
     return [Days(mode=mode, outcomes=tuple(day[number] for day in days)) for number, mode in enumerate(ways)]
 
 
-def draw_days(out: Path, days: Sequence[Days], shards: int) -> None:
-    """Draw the first day of each way: what each shard's worker did when; at most 64, evenly picked."""
-    picked = [shards * row // min(shards, SHOWN) for row in range(min(shards, SHOWN))]
-    rows = {card: row for row, card in enumerate(picked)}
-    charts = []
-    end = max((one.outcomes[0].makespan_s for one in days), default=0.0)
-    for one in days:
-        stretches = []
-        for segment in one.outcomes[0].segments:
-            if (row := rows.get(segment.card)) is not None:
-                kind = "tests" if segment.card == segment.shard else "stolen"
-                stretches.append(
-                    Stretch(row=row, begin=segment.starts_at, end=segment.ready_at, kind="setup")
-                )
-                stretches.append(Stretch(row=row, begin=segment.ready_at, end=segment.ends_at, kind=kind))
-        ratio = one.outcomes[0].ratio
-        title = f"{one.mode.name}: {one.outcomes[0].makespan_s:.1f} s, {ratio:.2f} times the bound"
-        title += f" ({len(rows)} of {shards:,} shards)" if len(rows) < shards else ""
-        charts.append(time_bars(title, stretches, rows=[f"shard {card}" for card in picked], end=end))
-    write_charts(out, "A plan on paper", charts)
-
-
-def write_charts(out: Path, title: str, charts: Sequence[str]) -> None:
-    """Write charts to an `.html` page, or a single one to an `.svg`; several become `.svg` files in a row.
-
-    Raises:
-        UsageError: the name ends in neither.
-    """
-    check_out(out)
+def draw(out: Path, found: Sequence[Outlook], asked: Asked, days: Sequence[Days]) -> None:
+    """Draw the round against cards, and the plan's first day in each way: an `.html` page or `.svg` files."""
+    charts = [_curves(found, asked), *(_day(one) for one in days)]
     if out.suffix == ".html":
-        write_text(out, as_page(title, charts))
+        write_text(out, as_page("Forecast", charts))
         return
     for number, chart in enumerate(charts):
         write_text(out if number == 0 else out.with_stem(f"{out.stem}-{number + 1}"), chart)
@@ -137,117 +237,40 @@ def check_out(out: Path | None) -> None:
         raise UsageError(f"--out is {str(out)!r}", remedy="name a file that ends in .svg or .html")
 
 
-def stage_tests(what: InScope, places: Places, row: Stage) -> list[CatalogTest]:
-    """The tests of a row of the roll-out: those in scope that the ladder has below its share."""
-    inside = apply_scope(what.catalog, what.rules).in_scope
-    return members(inside, places.lock, percent=row.percent, by=row.by, must_run=what.must_run)
-
-
-def forecast_step(
-    what: InScope,
-    places: Places,
-    stages: Mapping[int, Stage],
-    *,
-    ids: Sequence[str] | None = None,
-    within_s: float | None = None,
-) -> list[Prospect]:
-    """The prospects of each stage above 0 %, or of `ids` alone."""
-    catalog, durations = what.catalog, what.durations
-    file_s = estimate_files(catalog, durations)
-    if ids is not None:
-        wanted = set(ids)
-        chosen: list[tuple[str, int | None, list[CatalogTest]]] = [
-            ("selection", None, [test for test in catalog.tests if test.id in wanted])
-        ]
-    else:
-        chosen = [
-            (f"stage {number}: {row.percent:g} %", row.cards, stage_tests(what, places, row))
-            for number, row in sorted(stages.items())
-            if row.percent > 0
-        ]
-    return [
-        _prospect(
-            label=label,
-            cards=cards,
-            tests=tests,
-            test_s=estimate_tests(tests, durations, among=catalog.tests),
-            file_s=file_s,
-            within_s=within_s,
-        )
-        for label, cards, tests in chosen
-    ]
-
-
-def _prospect(
-    *,
-    label: str,
-    cards: int | None,
-    tests: Sequence[CatalogTest],
-    test_s: Mapping[str, float],
-    file_s: Mapping[str, float],
-    within_s: float | None,
-) -> Prospect:
-    loads = file_loads(tests, test_s, file_s)
-    counts = {*doublings(MOST_CARDS), *([cards] if cards else [])}
-    within: int | None = None
-    planned_s: float | None = None
-    refusal: str | None = None
-    if within_s is not None:
-        try:
-            within, planned_s = _planned_within(loads, tests, test_s, file_s, within_s)
-        except UsageError as error:
-            refusal = error.what
-    return Prospect(
-        label=label,
-        tests=len(tests),
-        cards=cards,
-        points=tuple(curve(loads, sorted(counts))),
-        longest_s=longest_test(loads),
-        stops=stops_paying(loads, MOST_CARDS),
-        within=within,
-        within_s=planned_s,
-        refusal=refusal,
-    )
-
-
-def _planned_within(
-    loads: Sequence[FileLoad],
-    tests: Sequence[CatalogTest],
-    test_s: Mapping[str, float],
-    file_s: Mapping[str, float],
-    within_s: float,
-) -> tuple[int, float]:
-    """The cards the bound asks for, and as many more as it takes until a plan keeps what it promises."""
-    count = cards_within(loads, within_s, MOST_CARDS)
-    while True:
-        plan = make_plan(tests, test_s=test_s, file_s=file_s, shards=count)
-        if plan.makespan_s <= within_s:
-            return count, plan.makespan_s
-        if count >= MOST_CARDS:
-            raise UsageError(
-                f"{MOST_CARDS:,} cards end after {plan.makespan_s:.1f} s, not within {within_s:g} s "
-                f"(bound {lower_bound(loads, MOST_CARDS):.1f} s)",
-                remedy="ask for more seconds or a smaller stage",
-            )
-        count = min(count + max(1, count // 100), MOST_CARDS)
-
-
-def draw_forecast(out: Path, prospects: Sequence[Prospect]) -> None:
-    """Draw makespan against cards, a line a stage, with the stage's own cards marked."""
+def _curves(found: Sequence[Outlook], asked: Asked) -> str:
+    """On paper for each share, as drawn for sizes, and what is wanted."""
     lines = [
-        Line(
-            label=one.label,
-            points=tuple((float(point.cards), point.bound_s) for point in one.points),
-            mark=None if one.cards is None else float(one.cards),
-        )
-        for one in prospects
-        if one.tests
+        Line(label=one.label, points=one.line, mark=None if one.cards is None else float(one.cards))
+        for one in found
+        if one.line
     ]
-    chart = line_chart(
-        "Makespan against cards",
+    points = tuple((float(size.cards), size.round_s(0.9)) for size in found[-1].sizes)
+    lines.append(Line(label=f"{found[-1].label}, nine days of ten", points=points))
+    lines += [
+        Line(label=name, points=((1.0, allowed), (float(max(SIZES)), allowed)))
+        for name, allowed in asked.rounds.items()
+    ]
+    return line_chart(
+        "From submission to report, against cards",
         lines,
         x_label="cards",
-        y_label="makespan, at the least",
+        y_label="from submission to report",
         mark_label="the stage's own cards",
     )
-    write_charts(out, "Forecast", [chart])
+
+
+def _day(days: Days) -> str:
+    """What each shard's worker did on the first day; at most 64, evenly picked."""
+    outcome = days.outcomes[0]
+    shards = outcome.cards
+    picked = [shards * row // min(shards, SHOWN) for row in range(min(shards, SHOWN))]
+    rows = {card: row for row, card in enumerate(picked)}
+    stretches = []
+    for segment in outcome.segments:
+        if (row := rows.get(segment.card)) is not None:
+            kind = "tests" if segment.card == segment.shard else "stolen"
+            stretches.append(Stretch(row=row, begin=segment.starts_at, end=segment.ready_at, kind="setup"))
+            stretches.append(Stretch(row=row, begin=segment.ready_at, end=segment.ends_at, kind=kind))
+    title = f"{days.mode.name}: {outcome.makespan_s:.1f} s, {outcome.ratio:.2f} times the bound"
+    title += f" ({len(rows)} of {shards:,} shards)" if len(rows) < shards else ""
+    return time_bars(title, stretches, rows=[f"shard {card}" for card in picked], end=outcome.makespan_s)

@@ -22,7 +22,7 @@ from test_selection.loads import file_loads
 from test_selection.pack import make_plan
 from test_selection.plan import Plan
 from test_selection.simulate import modes, simulate
-from test_selection.world import World
+from test_selection.world import World, draw_truth
 from tests.benchmarks import inputs, peers
 from tests.benchmarks.inputs import Work
 
@@ -110,16 +110,13 @@ def measure_days(work: Work, plans: dict[Any, Plan], draws: int) -> list[dict[st
     """Makespan over the true bound on days drawn from `DAY`, medians, and share of time cards were busy."""
     rows = []
     for (setup, count), plan in plans.items():
+        file_s = work.file_s(setup)
         days = [
-            simulate(
-                plan,
-                test_s=work.test_s,
-                file_s=work.file_s(setup),
-                world=DAY,
-                randomness=random.Random(seed),
-                ways=modes(8),
-            )
+            simulate(plan, truth, test_s=work.test_s, file_s=file_s, ways=modes(8))
             for seed in range(draws)
+            for truth in [
+                draw_truth(plan, test_s=work.test_s, file_s=file_s, world=DAY, randomness=random.Random(seed))
+            ]
         ]
         over = {
             one.name: statistics.median(day[number].ratio for day in days)

@@ -43,7 +43,6 @@ MEANINGS = {
     "--shard": "of a run a range; of an identity one",
     "--shards": "how many",
     "--stage": "a row of the roll-out",
-    "--startup": "mean seconds, of a card or of a pod",
     "--state": "of a commit's status, as GitHub calls it; of a poller its file",
     "--to": "where it goes",
     "--version": "of what is released",

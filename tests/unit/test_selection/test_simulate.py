@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -28,10 +30,8 @@ files = st.dictionaries(
 worlds = st.builds(
     World,
     sigma_file=st.sampled_from([0.0, 0.3]),
-    sigma_test=st.sampled_from([0.0, 0.5]),
     sigma_speed=st.sampled_from([0.0, 0.1]),
-    crash_rate=st.sampled_from([0.0, 0.2, 1.0]),
-    dead_cards=st.integers(0, 9),
+    faults_h=st.sampled_from([0.0, 30.0, 3600.0]),
     startup_s=st.sampled_from([0.0, 30.0]),
 )
 
@@ -47,16 +47,19 @@ def planned(table: Mapping[str, tuple[float, Sequence[float]]], shards: int) -> 
     return make_plan(tests, test_s=test_s, file_s=file_s, shards=shards), test_s, file_s
 
 
-def days(work: Work, world: World, seed: int = 0, ways: Sequence[Mode] = modes(2)) -> list[Outcome]:
+def days(
+    work: Work,
+    world: World,
+    seed: int = 0,
+    ways: Sequence[Mode] = modes(2),
+    dies: Mapping[int, float] | None = None,
+) -> list[Outcome]:
     plan, test_s, file_s = work
-    return simulate(
-        plan,
-        test_s=test_s,
-        file_s=file_s,
-        world=world,
-        randomness=random.Random(seed),  # noqa: S311
-        ways=ways,
-    )
+    truth = truth_of(work, world, seed)
+    if dies is not None:
+        ends = tuple(dies.get(card, math.inf) for card in range(len(plan.shards)))
+        truth = replace(truth, dies_at=ends)
+    return simulate(plan, truth, test_s=test_s, file_s=file_s, ways=ways)
 
 
 def truth_of(work: Work, world: World, seed: int = 0) -> Truth:
@@ -114,21 +117,20 @@ def test_no_card_does_two_things_at_once_or_works_after_its_death(
 def test_with_a_living_card_that_may_steal_all_is_run(
     table: Mapping[str, tuple[float, Sequence[float]]], shards: int, world: World
 ) -> None:
-    outcome = days(planned(table, shards), world)[-1]
-    if world.dead_cards < shards:
-        assert outcome.not_run == ()
+    dies = {card: 3.0 * card for card in range(1, shards)}
+    assert days(planned(table, shards), world, dies=dies)[-1].not_run == ()
 
 
 def test_the_same_seed_gives_the_same_day_and_another_seed_another() -> None:
     work = planned({"a.py": (2.0, [3.0] * 40), "b.py": (5.0, [1.0] * 40)}, 8)
-    world = World(sigma_file=0.3, sigma_test=0.2, sigma_speed=0.1, crash_rate=0.05, dead_cards=1)
+    world = World(sigma_file=0.3, sigma_speed=0.1, faults_h=100.0)
     assert days(work, world, 1) == days(work, world, 1)
     assert days(work, world, 1) != days(work, world, 2)
 
 
 def test_how_a_plan_splits_the_tests_does_not_change_what_they_take() -> None:
     table = {"a.py": (2.0, [3.0] * 10), "b.py": (5.0, [1.0] * 10)}
-    world = World(sigma_file=0.3, sigma_test=0.2)
+    world = World(sigma_file=0.3)
     assert truth_of(planned(table, 2), world).test_s == truth_of(planned(table, 7), world).test_s
 
 
@@ -143,18 +145,15 @@ def test_a_late_shard_is_helped_by_cards_that_have_its_file() -> None:
 
 def test_the_tests_of_a_dead_card_are_run_by_others_or_counted() -> None:
     work = planned({"a.py": (1.0, [1.0] * 40)}, 4)
-    static, _, across = days(work, World(dead_cards=1))
+    static, _, across = days(work, World(), dies={2: 5.0})
     assert len(static.not_run) > 0
     assert across.not_run == ()
 
 
 def test_what_a_card_that_never_comes_up_was_to_do_is_done_by_others() -> None:
     work = planned({"a.py": (1.0, [1.0] * 40), "b.py": (1.0, [1.0] * 39)}, 2)
-    randomness = random.Random(3)  # noqa: S311
     world = World(startup_s=100_000.0)
-    static, across = simulate(
-        work[0], test_s=work[1], file_s=work[2], world=world, randomness=randomness, ways=modes(2)[::2]
-    )
+    static, across = days(work, world, 3, ways=modes(2)[::2])
     first, last = sorted(truth_of(work, world, 3).starts_at)
     assert static.makespan_s > last
     assert across.makespan_s < first + 500
@@ -167,20 +166,15 @@ def test_a_card_that_works_is_not_taken_for_one_that_has_not_started() -> None:
     assert across.ratio < 1.25
 
 
-def test_a_crash_pays_the_set_up_again_unless_nothing_follows() -> None:
-    work = planned({"a.py": (7.0, [1.0, 1.0, 1.0])}, 1)
-    assert days(work, World(crash_rate=1.0))[0].makespan_s == pytest.approx(7 + 1 + 7 + 1 + 7 + 1)
-
-
 def test_cards_that_all_die_leave_no_bound() -> None:
     work = planned({"a.py": (1.0, [1.0] * 40)}, 3)
-    outcome = days(work, World(dead_cards=3))[-1]
+    outcome = days(work, World(), dies={0: 1.0, 1: 2.0, 2: 3.0})[-1]
     assert outcome.bound_s == float("inf")
     assert len(outcome.not_run) > 0
 
 
 def test_a_plan_of_nothing_takes_no_time() -> None:
-    for outcome in days(planned({}, 3), World(sigma_file=0.3, dead_cards=2)):
+    for outcome in days(planned({}, 3), World(sigma_file=0.3, faults_h=60.0)):
         assert (outcome.makespan_s, outcome.bound_s, outcome.ratio, outcome.busy) == (0.0, 0.0, 1.0, 0.0)
 
 

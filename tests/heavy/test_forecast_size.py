@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from ci.steps.capacity import SIZES
-from test_selection.capacity import Conditions, Work
-from test_selection.capacity_days import capacity, needed
+from ci.steps.forecasting import SIZES
+from test_selection.forecast import DAY_S, Conditions, Work, forecast, needed
 from test_selection.loads import file_loads
 from tests.benchmarks.plan_inputs import made_up
 
@@ -29,12 +28,12 @@ def test_sizes_like_the_trees_are_forecast_in_minutes(tests: int, files: int, li
     work = Work(tests=rows, test_s=seconds, file_s=file_s, loads=file_loads(rows, seconds, file_s))
     usual = Conditions(queue_s=600, startup_s=60, report_s=60, faults_h=0.0005, repair_h=24)
     began = time.process_time()
-    found = [capacity(work, cards, usual, draws=5, randomness=random.Random) for cards in SIZES]
+    found = [forecast(work, cards, usual, draws=5, randomness=random.Random) for cards in SIZES]
     three = needed(
         work,
-        3,
+        DAY_S / 3,
         usual,
-        at=lambda up: capacity(
+        at=lambda up: forecast(
             work,
             usual.owned(up),
             usual,
@@ -45,14 +44,14 @@ def test_sizes_like_the_trees_are_forecast_in_minutes(tests: int, files: int, li
     # Of its own: a machine that is busy with others says nothing of a forecast.
     assert time.process_time() - began < limit_s
     assert [one.makespan(0.9) >= one.bound_s for one in found] == [True] * len(SIZES)
-    assert found[0].binds == "cards"
+    assert found[0].limited_by == "cards"
     assert three.found is not None
     assert three.found.round_s(0.9) <= 8 * 3600
 
 
 def test_a_laptop_without_a_run_gets_a_forecast_of_the_op_suite(tmp_path: Path) -> None:
     ran = subprocess.run(
-        [sys.executable, "-m", "ci.cli", "job", "forecast", "--draws", "2", "--json"],
+        [sys.executable, "-m", "ci.cli", "forecast", "--draws", "2", "--json"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
