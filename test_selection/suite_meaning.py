@@ -17,8 +17,19 @@ from typing import TypeAlias
 from test_selection.catalog import CatalogTest
 from test_selection.selection import Expectation, Precision
 from test_selection.suite_model import MANDATORY, Entry, Named, Root, Suite, SuiteFile
-from test_selection.suite_rules import Candidate, Place, rank, row_about, why_not
-from test_selection.suite_variant import PATTERN, Variant, dtypes_of, is_about_module, raw_name, variant_of
+from test_selection.suite_rules import (
+    PATTERN,
+    Candidate,
+    Place,
+    Variant,
+    dtypes_of,
+    is_about_module,
+    rank,
+    raw_name,
+    row_about,
+    variant_of,
+    why_not,
+)
 
 NOT_IN_SUITE = "not-in-suite"
 UNLISTED_REASON = "not listed in the suite"

@@ -1,17 +1,22 @@
-"""Reading suite files (`test_suite_config`) as they are; a mistake has its file, line, key and remedy."""
+"""Reading suite files, by name, folder or glob; a mistake has its file, line, key and remedy."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
-from test_selection.dtypes import dtype_name
+from test_selection.dtypes import ALIASES, DTYPES, dtype_name
+from test_selection.errors import MissingInputError
 from test_selection.patterns import compile_glob
+from test_selection.selection import Precision
 from test_selection.suite_model import (
     DEFAULT_UNLISTED,
     MANDATORY,
     MODES,
+    Edit,
     Entry,
     Name,
     Named,
@@ -28,17 +33,136 @@ from test_selection.suite_names import (
     op_key,
     split_path,
 )
-from test_selection.suite_rows import (
-    compiled,
-    line_of,
-    read_description,
-    read_edit,
-    read_flag,
-    read_named,
-    refuse_strange_dtype,
-)
 from test_selection.yaml_lines import parse_document
 from test_selection.yaml_reader import Reader
+
+# What rows of operators and modules carry for the device's own test base: inputs to build, tags to print.
+_INPUTS = ("sample_inputs_func", "constructor_inputs", "forward_inputs", "module_path", "tags", "labels")
+_ROW = ("name", "description", "precision", "force_xfail", "dtypes", *_INPUTS)
+_Row = TypeVar("_Row")
+
+
+def read_edit(
+    row: Reader, name_of: Callable[[str], str], check: Callable[[Reader], None] | None = None
+) -> Edit:
+    """What is included and excluded."""
+    row.known("include", "exclude")
+    edit = Edit(
+        include=read_named(row.rows("include", "name"), name_of, check),
+        exclude=read_named(row.rows("exclude", "name"), name_of, check),
+    )
+    if both := sorted(edit.include.keys() & edit.exclude.keys()):
+        written = edit.exclude[both[0]].written
+        raise row.error("exclude", f"{written!r} is both included and excluded", "keep it in one of them")
+    return edit
+
+
+def read_named(
+    rows: Iterable[Reader], name_of: Callable[[str], str], check: Callable[[Reader], None] | None = None
+) -> dict[str, Named]:
+    """Rows by name; the first of a name counts, for operators are listed once for every set of inputs."""
+    found: dict[str, Named] = {}
+    for row in rows:
+        row.known(*_ROW)
+        if check is not None:
+            check(row)
+        written = row.text("name")
+        dtypes = row.rows("dtypes", "name")
+        one = Named(
+            name=name_of(written),
+            written=written,
+            line=line_of(row, "name"),
+            description=read_description(row),
+            precision=read_precision(row),
+            force_xfail=read_flag(row, "force_xfail"),
+            dtypes=read_named(dtypes, dtype_name, refuse_strange_dtype),
+            located=bool(row.content.get("module_path")),
+        )
+        found.setdefault(one.name, one)
+    return found
+
+
+def refuse_strange_dtype(row: Reader) -> None:
+    """Refuse a dtype torch does not have, with the one that is meant."""
+    name = row.text("name")
+    if dtype_name(name) not in DTYPES:
+        row.choice("name", sorted({*DTYPES, *ALIASES}))
+
+
+def read_precision(row: Reader) -> Precision | None:
+    """Tolerances; None where none are given."""
+    found = row.precision() if row.content.get("precision") is not None else {}
+    return Precision(atol=found.get("atol"), rtol=found.get("rtol")) if found else None
+
+
+def read_flag(row: Reader, key: str) -> bool:
+    """A key that is true or false; false where it is missing."""
+    value: Any = row.content.get(key, False)
+    if not isinstance(value, bool):
+        raise row.error(key, f"{key} is {value!r}, not true or false", f"write `{key}: true`")
+    return value
+
+
+def read_description(row: Reader) -> str:
+    """A description; one that is left empty says nothing."""
+    value = row.content.get("description")
+    return "" if value is None or value == "" else row.text("description")
+
+
+def line_of(row: Reader, key: str) -> int:
+    """The line a key stands on."""
+    return row.document.line((*row.at, key)) or 0
+
+
+def compiled(row: Reader, key: str, make: Callable[[], _Row], seen: str | None = None) -> _Row:
+    """`make()`, a pattern; one that cannot be read is told with its place."""
+    try:
+        return make()
+    except (re.error, RecursionError, OverflowError) as error:
+        written = row.content.get(key) if seen is None else seen
+        raise row.error(
+            key, f"{key} holds {written!r}, a pattern that cannot be read: {error}", "mend it"
+        ) from error
+
+
+def suite_paths(named: Sequence[str | Path], base: Path) -> list[Path]:
+    """The suite files that are meant by files, folders and globs.
+
+    A folder stands for every `.yaml` and `.yml` below it. What was named first comes first, the rest of a
+    folder or glob by name; a file that is named twice is read once.
+
+    Args:
+        named: paths, relative to `base` where they are not absolute.
+        base: the folder relative paths start in.
+
+    Raises:
+        MissingInputError: nothing of that name is there.
+    """
+    found: dict[Path, None] = {}
+    for one in named:
+        found.update(dict.fromkeys(_expanded(base / one)))
+    return list(found)
+
+
+def _expanded(path: Path) -> list[Path]:
+    if path.is_file():
+        return [path]
+    if path.is_dir():
+        files = [one for one in path.rglob("*") if one.suffix in {".yaml", ".yml"} and one.is_file()]
+    else:
+        parts = path.parts
+        wild = next((at for at, part in enumerate(parts) if any(sign in part for sign in "*?[")), len(parts))
+        pattern = "/".join(parts[wild:])
+        try:
+            files = [one for one in Path(*parts[:wild]).glob(pattern) if one.is_file()] if pattern else []
+        except (ValueError, NotImplementedError, OSError):
+            files = []
+    if not files:
+        raise MissingInputError(
+            "there is no such suite file", where=path, remedy="name a file, a folder of them or a glob"
+        )
+    return sorted(files)
+
 
 # torch.manual_seed takes no more.
 _MAX_SEED = 2**64 - 1

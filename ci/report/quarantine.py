@@ -28,7 +28,7 @@ from ci.record.marks import Quarantined
 from test_selection.ids import parse_id
 from test_selection.matching import read_line
 from test_selection.patterns import Pattern, compile_pattern
-from test_selection.suite_finding import Finding
+from test_selection.suite_check import Finding
 from test_selection.yaml_reader import Reader
 
 FILE = "quarantine.yaml"

@@ -18,7 +18,7 @@ from ci.steps.context import Context
 from ci.steps.folder import JOURNALS, RunFolder
 from test_selection.catalog import read_catalog
 from test_selection.plan import Plan
-from test_selection.suite_finding import Finding
+from test_selection.suite_check import Finding
 
 
 def quarantine_file(context: Context) -> Path | None:

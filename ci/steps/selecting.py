@@ -23,7 +23,7 @@ from test_selection.must_run import must_run_ids
 from test_selection.rules import rules_version
 from test_selection.selection import Selection, write_selection
 from test_selection.stage import make_selection, require_tests
-from test_selection.suite_config import Decider
+from test_selection.suite_meaning import Decider
 
 
 def select_step(

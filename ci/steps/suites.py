@@ -22,11 +22,11 @@ from ci.steps.folder import RunFolder, read_source
 from test_selection.catalog import Catalog, read_catalog
 from test_selection.files import write_text
 from test_selection.selection import Selection, read_selection
-from test_selection.suite_check import check_suites
-from test_selection.suite_config import Suite, for_root, load_suite, parse_suite, suite_paths
-from test_selection.suite_finding import Finding
+from test_selection.suite_check import Finding, Known, check_suites, known_of
+from test_selection.suite_meaning import for_root
+from test_selection.suite_model import Suite
 from test_selection.suite_promote import PROMOTABLE, Promotion, promote
-from test_selection.suite_vocabulary import Known, known_of
+from test_selection.suite_read import load_suite, parse_suite, suite_paths
 
 # Importing torch's lists of operators and modules takes some seconds, on a busy machine a minute.
 TORCH_TIMEOUT_S = 180

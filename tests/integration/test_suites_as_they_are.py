@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from test_selection.suite_config import load_suite, suite_paths
+from test_selection.suite_read import load_suite, suite_paths
 
 ROOT = Path(__file__).parent.parent.parent
 

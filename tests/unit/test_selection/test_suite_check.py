@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from test_selection.catalog import Catalog, CatalogTest, FileRecord
-from test_selection.suite_check import check_suites
-from test_selection.suite_config import parse_suite
-from test_selection.suite_finding import Finding
-from test_selection.suite_vocabulary import Known, known_of
+from test_selection.suite_check import Finding, Known, check_suites, known_of
+from test_selection.suite_read import parse_suite
 
 RELU = "nn.functional.relu"
 FILES = {"test_x.py": FileRecord(), "nn/test_y.py": FileRecord(), "bad.py": FileRecord(error="SyntaxError")}

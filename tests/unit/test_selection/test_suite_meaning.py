@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from test_selection.catalog import CatalogTest
 from test_selection.selection import Expectation, Precision
-from test_selection.suite_config import Decider, Suite, expectations, for_root, in_suite, narrow, parse_suite
+from test_selection.suite_meaning import Decider, expectations, for_root, in_suite, narrow
+from test_selection.suite_model import Suite
+from test_selection.suite_read import parse_suite
 
 GLOBAL = """
   global:

@@ -9,15 +9,9 @@ import pytest
 from test_selection.catalog import CatalogTest
 from test_selection.errors import MissingInputError, SettingsError
 from test_selection.selection import Expectation, Precision
-from test_selection.suite_config import (
-    Suite,
-    expectations,
-    in_suite,
-    load_suite,
-    narrow,
-    suite_paths,
-    unmatched_paths,
-)
+from test_selection.suite_meaning import expectations, in_suite, narrow, unmatched_paths
+from test_selection.suite_model import Suite
+from test_selection.suite_read import load_suite, suite_paths
 
 
 def make_test(
