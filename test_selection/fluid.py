@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
-import math
 from bisect import bisect_left, insort
 from collections.abc import Sequence
 
@@ -133,24 +131,3 @@ def _ample(loads: Sequence[FileLoad], cards: Cards) -> float:
     """A limit at which everything fits onto the slowest shard."""
     slowest = cards.speeds[-1] if cards.speeds else 1.0
     return 2 * sum(load.whole_s for load in loads) / slowest + 1
-
-
-def spread(loads: Sequence[FileLoad], cards: Cards, limit: float) -> Packing:
-    """Cut files into as many equal pieces as `limit` asks for, each to the shard that ends soonest.
-
-    No piece is cut again: where set-ups are a large part, a cut costs more than uneven shards, which
-    swapping whole pieces evens out.
-    """
-    packing = Packing(loads, cards, limit)
-    packing.close()
-    pieces = []
-    for number, load in enumerate(loads):
-        room = limit - load.setup_s
-        count = max(1, math.ceil(load.total_s / room - ROUNDING)) if room > 0 else 1
-        pieces += [(-(load.setup_s + load.total_s / count), number, load.total_s / count)] * count
-    ends = [(0.0, shard) for shard in range(len(packing.shares))]
-    for whole, number, seconds in sorted(pieces):
-        end, shard = ends[0]
-        packing.shares[shard].append((number, seconds))
-        heapq.heapreplace(ends, (end - whole, shard))
-    return packing

@@ -10,14 +10,14 @@ before their tests are dealt out (`repair`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from test_selection.bound import ROUNDING, longest_test, lower_bound
 from test_selection.cards import Cards
 from test_selection.catalog import CatalogTest
 from test_selection.collector import collector_paused
 from test_selection.errors import UsageError
-from test_selection.fluid import Packing, pack, spread
+from test_selection.fluid import pack
 from test_selection.layout import Layout, deal_shares
 from test_selection.limits import NO_LIMITS, Limits, check_limits
 from test_selection.loads import Chains, FileLoad, file_loads, gather_chains
@@ -83,7 +83,7 @@ GOOD = 1.002
 # Above that, another way of packing is worth its time.
 FAIR = 1.005
 # So often shards are packed anew.
-STEPS, ROUNDS = 8_000, 3
+STEPS, ROUNDS = 8_000, 6
 # A split so much worse than the best one so far is not worth relieving.
 NEARLY = 1.03
 # A plan this far above its bound was kept there by a limit, where there is one.
@@ -182,19 +182,16 @@ def _first_layout(loads: Sequence[FileLoad], cards: Cards, bound: float, max_fil
 
 
 def _better_layout(layout: Layout, cards: Cards, bound: float, fair: float) -> Layout:
-    """Repair other packings, one after the other, until a layout is within `fair` times the bound."""
-    loads = layout.loads
-    ways: tuple[Callable[[], Packing | None], ...] = (
-        lambda: pack(loads, cards, bound),
-        lambda: spread(loads, cards, bound),
-    )
-    for number, way in enumerate(ways * ROUNDS):
+    """Repair the packing, from another seed each time, until a layout is within `fair` times the bound."""
+    packing = pack(layout.loads, cards, bound)
+    if packing is None:
+        return layout
+    shares = packing.shares
+    for seed in range(ROUNDS):
         if layout.makespan <= bound * fair:
             break
-        packing = way()
-        if packing is None:
-            continue
-        repair(packing, bound * GOOD, STEPS, seed=number)
+        packing.shares = shares
+        repair(packing, bound * GOOD, STEPS, seed=seed)
         other = deal_shares(packing)
         if other.makespan <= layout.makespan * NEARLY:
             relieve(other, goal=bound * GOOD, thoroughly=True)

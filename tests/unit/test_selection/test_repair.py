@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from test_selection.bound import lower_bound
 from test_selection.cards import Cards
-from test_selection.fluid import Packing, spread
+from test_selection.fluid import Packing, pack
 from test_selection.loads import FileLoad
 from test_selection.repair import gathered, pack_anew, repair
 
@@ -36,7 +36,8 @@ def ends(packing: Packing) -> list[float]:
 
 @given(files, st.integers(1, 12), st.integers(0, 3))
 def test_every_second_stays_and_no_packing_gets_worse(loads: list[FileLoad], shards: int, seed: int) -> None:
-    packing = spread(loads, Cards(count=shards), lower_bound(loads, shards))
+    packing = pack(loads, Cards(count=shards), lower_bound(loads, shards))
+    assert packing is not None
     before = max(ends(packing))
     repair(packing, 0.0, 50, seed=seed)
     assert len(packing.shares) == shards
@@ -86,7 +87,8 @@ def test_the_same_seed_finds_the_same() -> None:
     loads = [load(number, 3.0, [0.7 * number, 1.1, 2.3]) for number in range(9)]
     found = []
     for seed in (1, 1, 2):
-        packing = spread(loads, Cards(count=4), 12.0)
+        packing = pack(loads, Cards(count=4), 12.0)
+        assert packing is not None
         repair(packing, 0.0, 20, seed=seed)
         found.append(packing.shares)
     assert found[0] == found[1]
