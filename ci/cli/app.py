@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import traceback
 from importlib.metadata import version
@@ -14,7 +13,7 @@ import typer
 from ci.cli.completion import use_bash_script
 from ci.cli.lazily import Root
 from ci.cli.options import Config
-from ci.config import load_settings
+from ci.config.context import SettingsSource
 from ci.core import interrupts
 from ci.core.errors import EXIT_INTERRUPTED, SpyreCiError, UsageError, file_system_error
 from ci.core.text import plain
@@ -48,8 +47,8 @@ def root(
         bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Say the version.")
     ] = False,
 ) -> None:
-    """Resolve the settings before any verb."""
-    ctx.obj = load_settings(path=config_file, environ=os.environ, flags={}, cwd=_here())
+    """Note where the settings of the verb are."""
+    ctx.obj = SettingsSource(path=config_file, here=_here())
 
 
 def _here() -> Path:

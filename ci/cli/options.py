@@ -112,9 +112,10 @@ def make_context(
         json_output: standard output is for a machine.
         config: the settings file, where it is named behind the verb: `nox -s pytorch -- --config F`.
     """
-    settings = settings_from_context(ctx)
-    if config is not None or any(value is not None for value in flags.values()):
-        path = config or settings.path
+    # Where a file is named, that of this folder is nobody's business.
+    settings = None if config is not None else settings_from_context(ctx)
+    if settings is None or any(value is not None for value in flags.values()):
+        path = config if settings is None else settings.path
         settings = load_settings(path=path, environ=os.environ, flags=flags, cwd=Path.cwd())
     return Context(
         settings=settings,

@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ci.runner.child import Child, start
-from ci.runner.messages import DONE, UNWRITTEN, Sender
+from ci.runner.messages import DONE, UNWRITTEN, Sender, wait_for
 from ci.runner.plugin import run_group
 from ci.runner.watch import Watch
 
@@ -81,7 +80,7 @@ class Hand:
             self._sender.push()
         if not self._hears:
             time.sleep(timeout_s)  # a test has closed the pipe; how the child ends is seen all the same
-        elif select.select([self._answers], [], [], timeout_s)[0]:
+        elif wait_for([self._answers], timeout_s):
             heard = os.read(self._answers, 4096)
             self._owed -= heard.count(DONE)
             self._hears = bool(heard)

@@ -130,7 +130,7 @@ class Link:
         self._orders.send(json.dumps({**task, "shard": attempt.as_json()}).encode() + b"\n")
 
     def fileno(self) -> int:
-        """What `select` waits for: the worker's answers."""
+        """What is waited for: the worker's answers."""
         return self._answers.fileno()
 
     @property
@@ -155,7 +155,7 @@ class Link:
 
     @property
     def unsent(self) -> int | None:
-        """What `select` waits for where it could not take all it was told."""
+        """What is waited for where it could not take all it was told."""
         return None if self.process.stdin is None or self.process.stdin.closed else self._orders.unsent
 
     def answers(self) -> list[Answer]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-import select
-from collections.abc import Mapping
+import selectors
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -100,6 +100,22 @@ def read_order(line: bytes) -> Order:
     return Order(**{**row, "ids": tuple(row["ids"]), "chains": chains, "wanted": tuple(row["wanted"])})
 
 
+def wait_for(
+    readable: Collection[int], timeout_s: float, *, writable: Collection[int] = ()
+) -> Collection[int]:
+    """Wait until one of some pipes has something to read, or room; those that do.
+
+    By poll(2): select(2) knows no descriptor from 1,024 on, and whoever started this process may have left it
+    many.
+    """
+    with selectors.PollSelector() as waiting:
+        for descriptor in readable:
+            waiting.register(descriptor, selectors.EVENT_READ)
+        for descriptor in writable:
+            waiting.register(descriptor, selectors.EVENT_WRITE)
+        return [key.fd for key, _ in waiting.select(timeout_s)]
+
+
 class Lines:
     """Whole lines of a pipe, waited for with a time-out; `ended` once the other side has closed it."""
 
@@ -109,12 +125,12 @@ class Lines:
         self.ended = False
 
     def fileno(self) -> int:
-        """What `select` waits for."""
+        """What is waited for."""
         return self._descriptor
 
     def read(self, timeout_s: float = 0.0) -> list[bytes]:
         """The lines that came since the last call; waits so long for the first bytes."""
-        if self.ended or not select.select([self._descriptor], [], [], timeout_s)[0]:
+        if self.ended or not wait_for([self._descriptor], timeout_s):
             return []
         data = os.read(self._descriptor, CHUNK)
         self.ended = not data
@@ -137,7 +153,7 @@ class Sender:
 
     @property
     def unsent(self) -> int | None:
-        """What `select` waits for to send more; None where all was sent."""
+        """What is waited for to send more; None where all was sent."""
         return self._descriptor if self._rest else None
 
     def push(self) -> None:

@@ -6,7 +6,6 @@ It imports no torch. What it knows of a test it reads from the workers' journals
 from __future__ import annotations
 
 import contextlib
-import select
 import subprocess
 import time
 from collections import Counter
@@ -25,7 +24,7 @@ from ci.runner.claims.share import Share
 from ci.runner.desk import Desk
 from ci.runner.dispatch import Dispatcher, Job
 from ci.runner.link import Link
-from ci.runner.messages import Answer
+from ci.runner.messages import Answer, wait_for
 from ci.runner.neighbours import Neighbours
 from ci.runner.patience import KILL_S
 from ci.runner.pool import CardPool
@@ -256,11 +255,11 @@ class _Supervisor:
         post.go_on(shard.index, self._attempts.begin(shard))
 
     def _listen_to_all(self) -> None:
-        links = {post.link.fileno(): post for post in self._posts if not post.link.silent}
+        links = [post.link.fileno() for post in self._posts if not post.link.silent]
         if self._posts:
             self._desk.busy()
         full = [post.link.unsent for post in self._posts if post.link.unsent is not None]
-        select.select(list(links), full, [], POLL_S)
+        wait_for(links, POLL_S, writable=full)
         for post in list(self._posts):
             answers = post.link.answers()
             self._follow(post)

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from ci.cli.app import run
 from ci.cli.options import make_console, split_files, to_stdout
 from ci.core.errors import UsageError
 
@@ -40,3 +43,18 @@ def test_standard_output_is_for_one_machine_at_most() -> None:
     assert to_stdout("events.jsonl", json_output=True)
     with pytest.raises(UsageError, match="both write to standard output"):
         to_stdout("-", json_output=True)
+
+
+def test_a_settings_file_that_is_named_makes_that_of_the_folder_nobodys_business(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("spyre-ci.yaml").write_text("run: [broken")
+    Path("good.yaml").write_text("runs: elsewhere\n")
+    assert run(["pytorch", "--resume", "latest"]) == 2
+    assert "spyre-ci.yaml" in capsys.readouterr().err
+    for words in (["pytorch", "--config", "good.yaml"], ["--config", "good.yaml", "pytorch"]):
+        assert run([*words, "--resume", "latest"]) == 2
+        told = capsys.readouterr().err
+        assert "spyre-ci.yaml" not in told
+        assert "elsewhere" in told

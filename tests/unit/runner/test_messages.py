@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import resource
 from collections.abc import Iterator
 
 import pytest
 
-from ci.runner.messages import Answer, Lines, Order, Sender, read_answer, read_order, send
+from ci.runner.messages import Answer, Lines, Order, Sender, read_answer, read_order, send, wait_for
 
 
 @pytest.fixture
@@ -86,3 +88,19 @@ def test_a_reader_that_is_gone_is_no_error_of_the_writer(pipe: tuple[int, int]) 
     reader, writer = pipe
     os.close(reader)
     send(writer, b"anybody?\n")
+
+
+def test_a_descriptor_beyond_those_that_select_knows_is_read_and_written() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard < 2048 and hard > 0 else 2048, hard))
+    ends = os.pipe()
+    reader, writer = (fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, 1500) for one in ends)
+    try:
+        assert wait_for([reader], 0.0) == []
+        assert wait_for([reader], 0.0, writable=[writer]) == [writer]
+        Sender(writer).send(b"one\n")
+        assert Lines(reader).read(1.0) == [b"one"]
+    finally:
+        for one in (*ends, reader, writer):
+            os.close(one)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
