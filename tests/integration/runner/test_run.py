@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
 import signal
 import time
 from collections.abc import Callable, Mapping
@@ -105,6 +107,18 @@ def test_a_test_that_deletes_the_journal_costs_no_other_its_verdict(
     expected = {f"{FAULTS}test_{name}": outcome for name, outcome in names.items()}
     runner.run(make_plan({"test_process_faults.py": list(expected)}))
     assert runner.outcomes() == expected
+
+
+def test_more_open_files_than_select_knows_cost_no_test(runner: Runner) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (4096, hard))
+    with contextlib.ExitStack() as held:
+        held.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        for _ in range(1100):
+            held.enter_context(Path(os.devnull).open("rb"))
+        ids = [f"{FAULTS}test_a_passes", f"{FAULTS}test_b_segfault"]
+        runner.run(make_plan({"test_process_faults.py": ids}))
+    assert runner.outcomes() == {ids[0]: "passed", ids[1]: "signal"}
 
 
 def test_the_parent_that_forks_has_one_thread_and_its_children_compute_in_parallel(runner: Runner) -> None:
