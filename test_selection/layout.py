@@ -116,3 +116,48 @@ def _deal(seconds: Sequence[float], owed: Sequence[tuple[float, int]]) -> list[t
         got[shard].append(test)
         replace(heap, (excess + one, shard))
     return [(excess, shard, got[shard]) for excess, shard in sorted(heap, key=lambda row: row[1])]
+
+
+def deal_greedily(packing: Packing) -> Layout:
+    """Deal tests out, those of the longest set-up and time first, each to where it ends soonest.
+
+    With a few long tests a shard, shares of seconds say little.
+    """
+    loads = packing.loads
+    layout = Layout(loads, packing.widths, packing.speeds, packing.max_files)
+    order = [
+        (-load.cards, -(load.setup_s + seconds), number, test)
+        for number, load in enumerate(loads)
+        for test, seconds in enumerate(load.seconds)
+    ]
+    everywhere = {
+        width: [(0.0, shard) for shard, one in enumerate(layout.widths) if one >= width]
+        for width in {load.cards for load in loads}
+    }
+    by_file: list[list[tuple[float, int]]] = [[] for _ in loads]
+    for _, _, number, test in sorted(order):
+        load = loads[number]
+        choices = [_soonest(layout, everywhere[load.cards])]
+        if by_file[number]:
+            choices.append(_soonest(layout, by_file[number]))
+        costs = [
+            (
+                (layout.work[one] + load.seconds[test] + load.setup_s * (number not in layout.content[one]))
+                / layout.speeds[one],
+                one,
+            )
+            for one in choices
+        ]
+        shard = min(costs)[1]
+        new = number not in layout.content[shard]
+        layout.add(shard, number, (test,))
+        if new:
+            heapq.heappush(by_file[number], (layout.time(shard), shard))
+    return layout
+
+
+def _soonest(layout: Layout, heap: list[tuple[float, int]]) -> int:
+    """The shard of the heap that ends soonest; seconds in the heap may be old, and only ever grew."""
+    while heap[0][0] < layout.time(heap[0][1]):
+        heapq.heapreplace(heap, (layout.time(heap[0][1]), heap[0][1]))
+    return heap[0][1]
