@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, insort
 from collections.abc import Sequence
 
 from test_selection.bound import ROUNDING, least
@@ -14,11 +14,6 @@ from test_selection.loads import FileLoad
 
 # Where a limit stands is found this exactly; whole tests are rarely finer.
 SEARCH_TOLERANCE = 2e-4
-# Limits tried below the one that best fit decreasing reached, and looks at each shard when filling it.
-FILL_LIMITS = 12
-FILL_LOOKS = 30
-# Filling looks at every piece for every shard: past so many it costs more than it wins.
-MAX_FILL = 4000
 
 Share = tuple[int, float]
 
@@ -114,7 +109,7 @@ class Packing:
 def pack(
     loads: Sequence[FileLoad], cards: Cards, bound: float, max_files: int | None = None
 ) -> Packing | None:
-    """Pack within the least limit that best fit decreasing, or filling shard by shard, finds room in.
+    """Pack within the least limit that best fit decreasing finds room in.
 
     Returns:
         A packing with a shard for every card, or None where `max_files` leaves no room at any limit.
@@ -129,11 +124,6 @@ def pack(
         return None
     limit = least(lambda limit: packed(limit) is not None, bound, tolerance=SEARCH_TOLERANCE)
     found = packed(limit)
-    if plain and limit > bound * (1 + SEARCH_TOLERANCE) and len(loads) <= MAX_FILL:
-        for step in range(FILL_LIMITS):
-            filled = fill(loads, cards, bound + (limit - bound) * step / FILL_LIMITS)
-            if filled is not None:
-                return filled
     if found is not None:
         found.close()
     return found
@@ -143,73 +133,6 @@ def _ample(loads: Sequence[FileLoad], cards: Cards) -> float:
     """A limit at which everything fits onto the slowest shard."""
     slowest = cards.speeds[-1] if cards.speeds else 1.0
     return 2 * sum(load.whole_s for load in loads) / slowest + 1
-
-
-def fill(loads: Sequence[FileLoad], cards: Cards, limit: float) -> Packing | None:
-    """Pack shard by shard: the largest piece left, then those that fill its shard best, then a part of one.
-
-    The subset is sought as in Gupta and Ho's minimum bin slack, with a bounded number of looks.
-    """
-    packing = Packing(loads, cards, limit)
-    pieces = []
-    for number, load in enumerate(loads):
-        capacity, left = whole_grains(load, limit - load.setup_s), load.total_s
-        if capacity <= 0 < left:
-            return None
-        while left > capacity * (1 + ROUNDING):
-            if len(packing.shares) >= cards.count:
-                return None
-            packing.shares.append([(number, capacity)])
-            left -= capacity
-        pieces.append((load.setup_s + left, number))
-    pieces.sort()
-    slack = ROUNDING * limit
-    while pieces:
-        if len(packing.shares) >= cards.count:
-            return None
-        packing.shares.append(_fill_one(loads, pieces, limit, slack))
-    packing.shares += [[] for _ in range(cards.count - len(packing.shares))]
-    packing.widths = [1] * cards.count
-    packing.speeds = [1.0] * cards.count
-    return packing
-
-
-def _fill_one(
-    loads: Sequence[FileLoad], pieces: list[tuple[float, int]], limit: float, slack: float
-) -> list[Share]:
-    whole, number = pieces.pop()
-    shares = [(number, whole - loads[number].setup_s)]
-    room, places = _best_subset(pieces, limit - whole, slack)
-    for place in reversed(places):
-        whole, number = pieces.pop(place)
-        shares.append((number, whole - loads[number].setup_s))
-    if pieces:
-        whole, number = pieces[-1]
-        seconds = whole_grains(loads[number], room - loads[number].setup_s)
-        if slack < seconds < whole - loads[number].setup_s:
-            pieces.pop()
-            insort(pieces, (whole - seconds, number))
-            shares.append((number, seconds))
-    return shares
-
-
-def _best_subset(pieces: Sequence[tuple[float, int]], room: float, slack: float) -> tuple[float, list[int]]:
-    """The places, ascending, of pieces that leave least of `room`, and what they leave."""
-    best = room
-    found: tuple[int, ...] = ()
-    stack: list[tuple[float, tuple[int, ...], int]] = [(room, (), len(pieces))]
-    looks = 0
-    while stack and looks < FILL_LOOKS and best > slack and pieces:
-        room, chosen, end = stack.pop()
-        looks += 1
-        at = bisect_right(pieces, (room + slack, len(pieces) << 20), 0, end)
-        for place in range(max(0, at - 3), at):
-            left = room - pieces[place][0]
-            if left < best:
-                best, found = left, (*chosen, place)
-            if left > pieces[0][0]:
-                stack.append((left, (*chosen, place), place))
-    return best, sorted(found)
 
 
 def spread(loads: Sequence[FileLoad], cards: Cards, limit: float) -> Packing:

@@ -3,8 +3,8 @@
 Each step is deterministic. Files are first packed as if tests could be cut at any second (`fluid`), which
 settles which shards touch which file and for how long. Whole tests are then dealt out to those shards,
 longest first, each to where most of the file's time is still owed (`layout`), and the longest shards are
-relieved test by test (`relief`). Where the plan ends above the lower bound (`bound`), other ways of packing
-are tried: files in groups (`regroup`) that are laid along their shards (`laying`).
+relieved test by test (`relief`). Where the plan ends above the lower bound (`bound`), packings are repaired
+before their tests are dealt out (`repair`).
 """
 
 from __future__ import annotations
@@ -17,26 +17,23 @@ from test_selection.cards import Cards
 from test_selection.catalog import CatalogTest
 from test_selection.collector import collector_paused
 from test_selection.errors import UsageError
-from test_selection.even import even
 from test_selection.fluid import Packing, pack, spread
-from test_selection.layout import Layout, deal_greedily, deal_shares
+from test_selection.layout import Layout, deal_shares
 from test_selection.limits import NO_LIMITS, Limits, check_limits
 from test_selection.loads import Chains, FileLoad, file_loads, gather_chains
 from test_selection.plan import Group, Plan, Shard, fingerprint
-from test_selection.regroup import regroup
 from test_selection.relief import MANY_TESTS, relieve
+from test_selection.repair import repair
 from test_selection.whole import deal_whole_files
 
 # Within a fifth of a per cent of the bound there is nothing left to win.
 GOOD = 1.002
 # Above that, another way of packing is worth its time.
 FAIR = 1.005
-# The limit within which groups are sought is halved towards the least one so often.
-REGROUPED, MORE_LIMITS, FEW_SHARDS = 5, 6, 48
+# So often shards are packed anew.
+STEPS, ROUNDS = 8_000, 3
 # A split so much worse than the best one so far is not worth relieving.
 NEARLY = 1.03
-# Dealing test by test looks at every test anew; past so many, shares are fine enough.
-MAX_GREEDY = 50_000
 # A plan this far above its bound was kept there by a limit, where there is one.
 MISSED = 1.01
 
@@ -129,52 +126,28 @@ def _first_layout(loads: Sequence[FileLoad], cards: Cards, bound: float, max_fil
     layout = deal_whole_files(loads, cards, max_files) if packing is None else deal_shares(packing)
     if layout.makespan > bound * GOOD:
         relieve(layout, goal=bound * GOOD)
-    coarse = sum(len(load.ids) for load in loads) <= MAX_GREEDY
-    if packing is not None and layout.makespan > bound * GOOD and max_files is None and coarse:
-        other = deal_greedily(packing)
-        relieve(other, goal=bound * GOOD)
-        layout = min(layout, other, key=lambda one: one.makespan)
     return layout
 
 
 def _better_layout(layout: Layout, cards: Cards, bound: float, fair: float) -> Layout:
-    """Other ways of packing, one after the other until one is within `fair` times the bound."""
+    """Repair other packings, one after the other, until a layout is within `fair` times the bound."""
     loads = layout.loads
     ways: tuple[Callable[[], Packing | None], ...] = (
         lambda: pack(loads, cards, bound),
         lambda: spread(loads, cards, bound),
     )
-    for way in ways:
+    for number, way in enumerate(ways * ROUNDS):
         if layout.makespan <= bound * fair:
-            return layout
-        packing = way()
-        if packing is not None:
-            layout = _better(layout, packing, bound)
-    low, high = bound, layout.makespan
-    for _ in range(REGROUPED):
-        if min(high, layout.makespan) <= bound * fair:
             break
-        middle = (low + high) / 2
-        layout = _better(layout, regroup(loads, cards, bound, middle), bound)
-        # What lies far above the limit it was made for shows that the limit was too low.
-        low, high = (low, layout.makespan) if layout.makespan < (middle + high) / 2 else (middle, high)
-    # Where a search ends is partly chance: what is far above, on few shards, is sought at more limits.
-    if cards.count <= FEW_SHARDS:
-        for step in range(1, MORE_LIMITS):
-            if layout.makespan <= bound * MISSED:
-                break
-            limit = bound + (layout.makespan - bound) * step / MORE_LIMITS
-            layout = _better(layout, regroup(loads, cards, bound, limit, thinly=True), bound)
+        packing = way()
+        if packing is None:
+            continue
+        repair(packing, bound * GOOD, STEPS, seed=number)
+        other = deal_shares(packing)
+        if other.makespan <= layout.makespan * NEARLY:
+            relieve(other, goal=bound * GOOD, thoroughly=True)
+        layout = min(layout, other, key=lambda one: one.makespan)
     return layout
-
-
-def _better(layout: Layout, packing: Packing, bound: float) -> Layout:
-    """The shorter one of a layout and of what becomes of a packing."""
-    even(packing, bound * GOOD)
-    other = deal_shares(packing)
-    if other.makespan <= layout.makespan * NEARLY:
-        relieve(other, goal=bound * GOOD, thoroughly=True)
-    return min(layout, other, key=lambda one: one.makespan)
 
 
 def _shards(layout: Layout, chains: Chains, timeouts: Mapping[str, float]) -> tuple[Shard, ...]:
