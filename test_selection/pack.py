@@ -10,7 +10,7 @@ before their tests are dealt out (`repair`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from test_selection.bound import ROUNDING, longest_test, lower_bound
 from test_selection.cards import Cards
@@ -85,13 +85,14 @@ def _make_plan(
     cards = Cards(count=shards, speeds=speeds if any(speed != 1 for speed in speeds) else ())
     _check_room(loads, shards, limits.max_files)
     bound = lower_bound(loads, shards, cards)
-    layout = _first_layout(loads, cards, bound, limits.max_files)
+    packing = pack(loads, cards, bound, limits.max_files)
+    layout = _first_layout(loads, cards, bound, packing, limits.max_files)
     plainly = cards.equal and limits.max_files is None and all(load.cards == 1 for load in loads)
     # Many tests are dealt out finely at once; there, looking further costs more than it wins.
     few = sum(len(load.ids) for load in loads) <= MANY_TESTS
     good, fair = (GOOD, FAIR) if few else (MISSED, MISSED)
-    if plainly and layout.makespan > bound * good:
-        layout = _better_layout(layout, cards, bound, fair)
+    if plainly and packing is not None and layout.makespan > bound * good:
+        layout = _better_layout(layout, packing, spread(loads, cards, bound), bound, fair)
     made = _shards(layout, chains, limits.timeouts)
     makespan = max(shard.expected_s for shard in made)
     return Plan(
@@ -121,28 +122,23 @@ def _check_room(loads: Sequence[FileLoad], shards: int, max_files: int | None) -
         )
 
 
-def _first_layout(loads: Sequence[FileLoad], cards: Cards, bound: float, max_files: int | None) -> Layout:
-    packing = pack(loads, cards, bound, max_files)
+def _first_layout(
+    loads: Sequence[FileLoad], cards: Cards, bound: float, packing: Packing | None, max_files: int | None
+) -> Layout:
     layout = deal_whole_files(loads, cards, max_files) if packing is None else deal_shares(packing)
     if layout.makespan > bound * GOOD:
         relieve(layout, goal=bound * GOOD)
     return layout
 
 
-def _better_layout(layout: Layout, cards: Cards, bound: float, fair: float) -> Layout:
-    """Repair other packings, one after the other, until a layout is within `fair` times the bound."""
-    loads = layout.loads
-    ways: tuple[Callable[[], Packing | None], ...] = (
-        lambda: pack(loads, cards, bound),
-        lambda: spread(loads, cards, bound),
-    )
-    for number, way in enumerate(ways * ROUNDS):
+def _better_layout(layout: Layout, packed: Packing, even: Packing, bound: float, fair: float) -> Layout:
+    """Repair two packings in turn, from another seed each time, until one is good enough."""
+    starts = [(packing, packing.shares) for packing in (packed, even)]
+    for seed, (packing, shares) in enumerate(starts * ROUNDS):
         if layout.makespan <= bound * fair:
             break
-        packing = way()
-        if packing is None:
-            continue
-        repair(packing, bound * GOOD, STEPS, seed=number)
+        packing.shares = shares
+        repair(packing, bound * GOOD, STEPS, seed=seed)
         other = deal_shares(packing)
         if other.makespan <= layout.makespan * NEARLY:
             relieve(other, goal=bound * GOOD, thoroughly=True)
