@@ -137,13 +137,14 @@ def _make_plan(
     cards = Cards(count=shards, speeds=speeds if any(speed != 1 for speed in speeds) else ())
     _check_room(loads, shards, limits.max_files)
     bound = lower_bound(loads, shards, cards)
-    layout = _first_layout(loads, cards, bound, limits.max_files)
+    packing = pack(loads, cards, bound, limits.max_files)
+    layout = _first_layout(loads, cards, bound, packing, limits.max_files)
     plainly = cards.equal and limits.max_files is None and all(load.cards == 1 for load in loads)
     # Many tests are dealt out finely at once; there, looking further costs more than it wins.
     few = sum(len(load.ids) for load in loads) <= MANY_TESTS
     good, fair = (GOOD, FAIR) if few else (MISSED, MISSED)
-    if plainly and layout.makespan > bound * good:
-        layout = _better_layout(layout, cards, bound, fair)
+    if plainly and packing is not None and layout.makespan > bound * good:
+        layout = _better_layout(layout, packing, bound, fair)
     made = _shards(layout, chains, limits.timeouts)
     makespan = max(shard.expected_s for shard in made)
     return Plan(
@@ -173,19 +174,17 @@ def _check_room(loads: Sequence[FileLoad], shards: int, max_files: int | None) -
         )
 
 
-def _first_layout(loads: Sequence[FileLoad], cards: Cards, bound: float, max_files: int | None) -> Layout:
-    packing = pack(loads, cards, bound, max_files)
+def _first_layout(
+    loads: Sequence[FileLoad], cards: Cards, bound: float, packing: Packing | None, max_files: int | None
+) -> Layout:
     layout = deal_whole_files(loads, cards, max_files) if packing is None else deal_shares(packing)
     if layout.makespan > bound * GOOD:
         relieve(layout, goal=bound * GOOD)
     return layout
 
 
-def _better_layout(layout: Layout, cards: Cards, bound: float, fair: float) -> Layout:
+def _better_layout(layout: Layout, packing: Packing, bound: float, fair: float) -> Layout:
     """Repair the packing, from another seed each time, until a layout is within `fair` times the bound."""
-    packing = pack(layout.loads, cards, bound)
-    if packing is None:
-        return layout
     shares = packing.shares
     for seed in range(ROUNDS):
         if layout.makespan <= bound * fair:

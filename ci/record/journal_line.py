@@ -29,6 +29,7 @@ _KIND = re.compile(rb'"e":"(\w+)"')
 _OF_NO_TEST = frozenset(
     {b"shard_start", b"shard_end", b"group_start", b"group_ready", b"group_end", b"piece"}
 )
+_OF_A_TEST = (events.Start, events.End)
 _DECODER: msgspec.json.Decoder[JournalEvent] = msgspec.json.Decoder(reduce(or_, events.KINDS.values()))
 
 
@@ -53,7 +54,7 @@ def event_of(line: bytes) -> JournalEvent | None:
 def _event(line: bytes) -> JournalEvent | None:
     try:
         return _DECODER.decode(line)
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):  # no UTF-8, or nested too deeply, too
         return _odd_event(line)
 
 
@@ -138,7 +139,7 @@ def _shared(event: JournalEvent) -> JournalEvent:
 
     A journal holds two events a test, and the words are more than half of them.
     """
-    if isinstance(event, events.Start | events.End):
+    if isinstance(event, _OF_A_TEST):
         event.id = intern(event.id)
     if isinstance(event, events.End):
         event.outcome = intern(event.outcome)

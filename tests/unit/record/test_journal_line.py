@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from zlib import crc32
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -91,6 +93,21 @@ def test_events_of_a_journal_share_the_words_they_have_in_common() -> None:
 def test_a_checksum_in_capitals_was_not_written_here() -> None:
     line = next(line for n in range(99) if b"a" in (line := line_of(events.Start(id="x", log=n)))[-11:])
     assert event_of(line[:-11] + line[-11:].replace(b"a", b"A")) is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"e":"start","id":"\xff"',
+        b'{"e":"start","id":"a","x":' + b"[" * 200_000 + b"]" * 200_000,
+        b'{"e":"not_run","ids":' + b"[" * 200_000 + b"]" * 200_000,
+        b'{"e":"start","id":"a","log":' + b"9" * 5_000,
+    ],
+    ids=["no UTF-8", "deep", "deep where a list is", "endless number"],
+)
+def test_a_line_that_no_reader_of_json_takes_is_no_event(body: bytes) -> None:
+    assert event_of(body + b',"c":"%08x"}\n' % crc32(body)) is None
+    assert Lines([body + b"}\n"]).torn == 1
 
 
 @pytest.mark.parametrize(

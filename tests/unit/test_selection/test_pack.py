@@ -192,7 +192,9 @@ def test_from_two_thousand_tests_on_a_plan_is_near_its_bound(
     work, shards = measured_like(seed, files, tests, setups, part)
     plan = plan_of(work, shards)
     assume(longest_test(file_loads(*work)) < plan.bound_s / 5)
-    assert plan.makespan_s <= 1.01 * plan.bound_s
+    # The bound counts no cut that only the sizes of the files beside it make necessary. Spread over the
+    # shards of a plan with few files, that is less than half a set-up each.
+    assert plan.makespan_s <= 1.01 * plan.bound_s + max(setups) / 2
 
 
 def all_alike(
