@@ -17,7 +17,7 @@ from test_selection.cards import Cards
 from test_selection.catalog import CatalogTest
 from test_selection.collector import collector_paused
 from test_selection.errors import UsageError
-from test_selection.fluid import pack
+from test_selection.fluid import Packing, pack
 from test_selection.layout import Layout, deal_shares
 from test_selection.limits import NO_LIMITS, Limits, check_limits
 from test_selection.loads import Chains, FileLoad, file_loads, gather_chains
