@@ -1,4 +1,4 @@
-"""A process that does not outlive the one that started it."""
+"""A process that does not outlive the one that started it, and one that outlives those below it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ci.core import operating_system
 
 # linux/prctl.h
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 POLL_S = 0.5
 
 
@@ -31,6 +32,11 @@ def die_with_parent(parent: int, number: int = signal.SIGKILL) -> None:
     operating_system.prctl(_PR_SET_PDEATHSIG, int(number))
     if os.getppid() != parent:  # it went before the call
         os._exit(1)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of what processes below this one leave behind (Linux; elsewhere init is)."""
+    operating_system.prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def watch_parent(

@@ -1,4 +1,4 @@
-"""Other processes of this machine where there is no /proc to read them from."""
+"""Other processes of this machine, as psutil sees them."""
 
 from __future__ import annotations
 
@@ -17,6 +17,13 @@ def environments() -> Iterator[tuple[int, list[bytes]]]:
         with contextlib.suppress(psutil.Error, OSError):
             found = psutil.Process(pid).environ()
             yield pid, [f"{name}={value}".encode(errors="surrogateescape") for name, value in found.items()]
+
+
+def below(pid: int | None = None) -> list[int]:
+    """The processes that this one, or another, has started, and those that these have."""
+    with contextlib.suppress(psutil.Error, OSError):
+        return [one.pid for one in psutil.Process(pid).children(recursive=True)]
+    return []
 
 
 def children() -> list[tuple[int, list[str]]]:

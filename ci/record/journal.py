@@ -130,6 +130,10 @@ class JournalWriter:
         # A file system that does not tell its size, such as some of FUSE's, is not full.
         return left.f_blocks > 0 and blocks * left.f_frsize < LEAST_SPACE_BYTES
 
+    def fileno(self) -> int:
+        """The descriptor of the file."""
+        return self._descriptor
+
     def read(self, start: int) -> bytes:
         """What was written from byte `start` on, also when the file was deleted meanwhile."""
         return os.pread(self._descriptor, max(0, self.size - start), start)

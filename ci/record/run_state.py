@@ -189,6 +189,7 @@ class RunState:
         groups: in the order of running.
         unsure: the reason of each test that may have run before, unseen.
         malformed: events that lack what their kind promises.
+        workers_lost: how many went without a word.
         ran_in: what its processes said that tests run in.
         latest: what the last event brought besides.
     """
@@ -218,6 +219,7 @@ class RunState:
     groups: list[GroupTiming] = field(default_factory=list)
     unsure: dict[str, str] = field(default_factory=dict)
     malformed: int = 0
+    workers_lost: int = 0
     ran_in: set[RanIn] = field(default_factory=set)
     latest: Latest = NOTHING
     # The number of the tries in the piece that is at work, where that is none of tests that failed.
@@ -367,6 +369,7 @@ class RunState:
 
     def _worker_lost(self, event: events.WorkerLost) -> None:
         message = event.message or "the worker was lost"
+        self.workers_lost += 1
         self.latest = Latest(loss=WorkerLoss(id=event.id, message=message))
         for one in list(self.open) if event.id is None else [event.id]:
             self._close(one, Verdict.INFRASTRUCTURE, message=message)

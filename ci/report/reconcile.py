@@ -39,6 +39,7 @@ class Account:
         timelines: one an attempt, by shard and attempt.
         file_errors: files that could not be imported where their tests were to run.
         interrupted: whether the last attempt at some shard was ended early.
+        workers_lost: how many went without a word, whatever became of their tests elsewhere.
         quarantine: what the quarantine did; None where there is none.
         control: the device on which what failed ran once more; empty where it did not.
         ran_in: everything that tests ran in; a journal that does not say counts as something of its own.
@@ -54,6 +55,7 @@ class Account:
     timelines: tuple[ShardTimeline, ...] = ()
     file_errors: tuple[FileError, ...] = ()
     interrupted: bool = False
+    workers_lost: int = 0
     quarantine: QuarantineNote | None = None
     control: str = ""
     ran_in: tuple[RanIn, ...] = ()
@@ -93,6 +95,8 @@ class Account:
             said.append(f"{counted(len(self.unplanned), 'test')} reported that nobody planned")
         if self.foreign:
             said.append(f"{counted(len(self.foreign), 'journal')} of another plan")
+        if self.workers_lost:
+            said.append(f"{counted(self.workers_lost, 'worker')} lost")
         return tuple(said)
 
     def setup_seconds(self) -> dict[str, list[float]]:
@@ -157,6 +161,7 @@ def reconcile(
         timelines=tuple(line for one in own if (line := one.timeline)),
         file_errors=tuple(error for one in own for error in one.file_errors.values()),
         interrupted=interrupted or _was_interrupted(plan, results, last),
+        workers_lost=sum(one.workers_lost for one in own),
         ran_in=tuple(sorted(set[RanIn]().union(*(one.ran_in or {RanIn()} for one in own if one.tries)))),
     )
 

@@ -27,7 +27,17 @@ class Hand:
         unwritten: whether it said that it cannot write to the journal, and ended for it.
     """
 
-    def __init__(self, file: str, spec: Mapping[str, Any], *, log: Path, method: str, watch: Watch) -> None:
+    def __init__(
+        self,
+        file: str,
+        spec: Mapping[str, Any],
+        *,
+        log: Path,
+        method: str,
+        watch: Watch,
+        keep_back: Sequence[int] = (),
+    ) -> None:
+        """Start the child; a copy of this process closes the descriptors that are kept back."""
         self.file, self.watch, self.forked = file, watch, method == "fork"
         to_child, self._orders = os.pipe()
         self._answers, from_child = os.pipe()
@@ -38,7 +48,7 @@ class Hand:
                 log=log,
                 method=method,
                 hand_on=(to_child, from_child),
-                keep_back=(self._orders, self._answers),
+                keep_back=(self._orders, self._answers, *keep_back),
             )
         finally:
             os.close(to_child)

@@ -176,6 +176,14 @@ class Link:
         with contextlib.suppress(OSError):
             self.process.stdin.close()
 
+    def stop(self) -> None:
+        """Have it end in order, now: what runs is given up, and it says so in its journal."""
+        assert self.process.stdin is not None  # noqa: S101  # PIPE was asked for
+        if not self.process.stdin.closed:
+            self.order(Order(do="stop"))
+        self.dismiss()
+        self.process.terminate()
+
     def end(self) -> None:
         """End it now, with whatever was started on its behalf, and wait until it is gone, within reason."""
         kill_group(self.process.pid)

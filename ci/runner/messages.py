@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import selectors
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-Kind = Literal["run", "hold", "check", "shard"]
+Kind = Literal["run", "hold", "check", "shard", "stop"]
 # Why a worker runs a piece: its own, or somebody else's; a test again, because it failed.
 Why = Literal["plan", "stolen", "retry"]
 CHUNK = 1 << 16
@@ -29,7 +30,7 @@ class Order:
 
     Attributes:
         do: `run` the ids; `hold`, which sets the file up and runs nothing; `check` the card; `shard`,
-            which begins the journal of another shard.
+            which begins the journal of another shard; `stop`, as the run was interrupted.
         file: the test file.
         ids: canonical ids, in any order.
         chains: those of them that run in this order with nothing between them.
@@ -127,6 +128,13 @@ class Lines:
     def fileno(self) -> int:
         """What is waited for."""
         return self._descriptor
+
+    @property
+    def closed(self) -> bool:
+        """Whether the other side has closed it, whatever is left to be read."""
+        waiting = select.poll()
+        waiting.register(self._descriptor, select.POLLHUP)
+        return any(event & select.POLLHUP for _, event in waiting.poll(0))
 
     def read(self, timeout_s: float = 0.0) -> list[bytes]:
         """The lines that came since the last call; waits so long for the first bytes."""

@@ -1,4 +1,4 @@
-"""Processes that a test started and left: found by a mark in their environment, wherever they went.
+"""Processes that a test started and left: found by a mark in their environment, or below their worker.
 
 A process group ends what stays in it; a daemon makes a group and a session of its own and its parent is
 gone, but the environment it was started with stays readable (in /proc, or where there is none by psutil).
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ci.core.operating_system import PROC, has_proc
-from ci.core.processes import environments
+from ci.core.processes import below, environments
 
 VARIABLE = "SPYRE_CI_MARK"
 # What a driver holds does not go at once, and may never.
@@ -53,6 +53,24 @@ def find_strays_of_run(run_dir: Path, *, proc: Path = PROC) -> list[int]:
 def end_strays(mark: str, *, spare: Collection[int] = (), variable: str = VARIABLE) -> None:
     """Kill every process that carries `mark` in a variable, besides `spare`."""
     kill_all(lambda: _strays(mark, spare, PROC, variable))
+
+
+def end_orphans(*, spare: Collection[int]) -> None:
+    """Kill what runs below this process, besides `spare`: what it adopted, whatever environment that has."""
+    kill_all(lambda: _orphans(spare))
+
+
+def _orphans(spare: Collection[int]) -> Iterator[int]:
+    for pid in below():
+        if pid not in spare and not _reaped(pid):
+            yield pid
+
+
+def _reaped(pid: int) -> bool:
+    """Whether a process of ours has ended; it is gone then. Those of others are for them to see to."""
+    with contextlib.suppress(ChildProcessError):
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    return False
 
 
 def end_strays_of_run(run_dir: Path) -> Killed:

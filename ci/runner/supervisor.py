@@ -477,7 +477,7 @@ class _Supervisor:
     def _stop(self) -> None:
         """Let every worker write its account, then end what is left."""
         for post in self._posts:
-            post.link.process.terminate()
+            post.link.stop()
         deadline = time.monotonic() + self._options.grace_s
         while self._posts:
             post = self._posts.pop()

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ci.core.machine import boot_id, host_name
-from ci.core.parent_death import die_with_parent
+from ci.core.parent_death import adopt_orphans, die_with_parent
 from ci.record import events
 from ci.record.journal import EXIT_UNWRITABLE, UNWRITABLE, JournalWriter
 from ci.runner import afresh, ended, prepare
@@ -28,7 +28,7 @@ from ci.runner.messages import REFUSED, Answer, Lines, Order, read_order, send
 from ci.runner.patience import NEVER_ENDS, Patience, gone
 from ci.runner.preflight import Finding, check, until_free
 from ci.runner.ran_in import ran_in_here
-from ci.runner.strays import VARIABLE, end_strays
+from ci.runner.strays import VARIABLE, end_orphans, end_strays
 from ci.runner.watch import Limits, Watch
 
 POLL_S = 0.02
@@ -43,6 +43,7 @@ def main() -> None:
     answers = _own_output()
     task = afresh.told_again(sys.argv[1:]) or json.loads(_first(sys.stdin.fileno()))
     die_with_parent(int(task["parent"]), signal.SIGTERM)
+    adopt_orphans()
     prepare.single_thread(os.environ)
     try:
         worker = Worker(task, Lines(sys.stdin.fileno()), answers)
@@ -133,8 +134,16 @@ class Worker:
         return self._stop.is_set()
 
     def stop(self, *_: object) -> None:
-        """Asked to end: the running test is given up, the rest is accounted for."""
-        self._stop.set()
+        """End in order where the supervisor has let go of this worker; else as any process does by SIGTERM.
+
+        It may come from a test, or from whoever shuts a host down: that costs what runs, as the loss of a
+        worker does, and the supervisor has the rest run elsewhere.
+        """
+        if self._orders.closed:
+            self._stop.set()
+        else:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGTERM)
 
     def run(self) -> None:
         """Do every order, then say so."""
@@ -171,6 +180,8 @@ class Worker:
             case "check":
                 self._dismiss()
                 self._check("order")
+            case "stop":
+                self._stop.set()
 
     def _run(self, order: Order) -> None:
         ids = list(order.ids)
@@ -231,7 +242,8 @@ class Worker:
         watch.log_start = self._log.stat().st_size if self._log.exists() else 0
         method = "spawn" if order.spawn or order.file in self._unforkable else self._task["method"]
         self._astray = False
-        return Hand(order.file, spec, log=self._log, method=method, watch=watch)
+        ours = (self._answers, self._journal.fileno())
+        return Hand(order.file, spec, log=self._log, method=method, watch=watch, keep_back=ours)
 
     def _limits_of(self, order: Order) -> Limits:
         """Limits from history where the order has them; the settings' are the ceiling."""
@@ -307,6 +319,7 @@ class Worker:
             self._sick = True
         hand.close()
         end_strays(os.environ.get(VARIABLE, ""), spare={os.getpid()})
+        end_orphans(spare={hand.child.pid})
         self._journal.restore()
 
     def _wait(self, hand: Hand) -> int | None:

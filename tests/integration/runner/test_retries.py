@@ -150,6 +150,17 @@ def test_a_card_whose_workers_are_lost_leaves_its_shard_to_another(runner: Runne
     assert set(costly[:2]) <= tried
 
 
+def test_a_worker_that_a_test_terminates_costs_that_test_and_interrupts_nothing(runner: Runner) -> None:
+    names = [f"test_costly.py::TestTerminates::test_{number:02}" for number in range(16)]
+    plan = make_plan({"test_costly.py": names})
+    assert runner.run(plan, restarts=1) is False
+    account = reconcile(plan, read_journals(runner.run_dir))
+    assert account.interrupted is False
+    assert [one.verdict for one in account.results] == [Verdict.INFRASTRUCTURE] + 15 * [Verdict.PASSED]
+    assert account.results[0].message == "the worker on cpu:0 died by SIGTERM"
+    assert account.holes == ("1 worker lost",)
+
+
 def test_journals_that_a_test_deletes_are_there_when_the_run_is_over(
     runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:

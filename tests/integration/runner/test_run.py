@@ -80,7 +80,8 @@ def test_whatever_a_test_does_costs_that_test_and_is_told_once(
         "o_dies_by_a_signal_without_a_name": "signal", "p_raises_what_ctrl_c_raises": "failed",
         "q_ends_the_session": "failed", "r_forks_and_comes_back_twice": "passed",
         "s_leaves_a_daemon": "passed", "t_holds_the_interpreter": "hang",
-        "u_closes_every_file": "exit", "v_passes": "passed",
+        "u_closes_every_file": "exit", "v_passes": "passed", "y_says_half_a_line": "passed",
+        "z_leaves_a_daemon_without_a_name": "passed",
     }  # fmt: skip
     expected = {f"{FAULTS}test_{name}": outcome for name, outcome in names.items()}
     runner.run(make_plan({"test_process_faults.py": list(expected)}), test_timeout_s=3)
