@@ -108,7 +108,7 @@ def read_catalog(path: Path) -> Catalog:
         catalog = Catalog(
             pytorch=str(header["pytorch"]), device=str(header["device"]), files=files, tests=tests
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise BadFileError(
             f"a key is missing or of the wrong kind: {error}",
             where=f"{path}:{number}",

@@ -9,6 +9,8 @@ EXIT_TEST_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INCOMPLETE = 3
 EXIT_INTERRUPTED = 130
+# Characters of what is wrong with a file.
+MOST = 1_000
 
 
 class SpyreCiError(Exception):
@@ -51,6 +53,10 @@ class MissingInputError(SpyreCiError):
 
 class BadFileError(SpyreCiError):
     """A file that is there but is not what its name promises: another schema, cut short, not JSON."""
+
+    def __init__(self, what: str, *, where: str | Path | None = None, remedy: str | None = None) -> None:
+        # The value seen comes from the file, and may be as long as it is.
+        super().__init__(what if len(what) <= MOST else f"{what[:MOST]}…", where=where, remedy=remedy)
 
 
 class NothingToRunError(SpyreCiError):

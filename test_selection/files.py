@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gzip
+import io
 import json
 import os
+import stat
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeVar, cast
 
@@ -18,6 +22,10 @@ from test_selection.errors import BadFileError, MissingInputError, UsageError
 
 # Level 1 is within a few per cent of the default's size on ids and three times as fast.
 GZIP_LEVEL = 1
+# What is read at once is no larger, and a line no longer.
+MAX_BYTES, MAX_LINE = 1 << 30, 16 << 20
+# Gzip makes a tenth or so of what we write; what unpacks to this much more, past so many bytes, is not ours.
+MAX_RATIO, SMALL_BYTES = 200, 64 << 20
 T = TypeVar("T")
 
 
@@ -95,6 +103,62 @@ def write_json(path: Path, kind: str, content: Mapping[str, Any]) -> None:
         stream.write(data)
 
 
+def open_regular(path: Path) -> IO[bytes]:
+    """Open a file for reading, unless it is a device, a pipe or a folder, which may hang or never end.
+
+    Raises:
+        OSError: it is none, or cannot be opened.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_bounded(path: Path, most: int = MAX_BYTES) -> bytes:
+    """What a regular file holds.
+
+    Raises:
+        OSError: it cannot be read, is no regular file, or is larger than `most` bytes.
+    """
+    with open_regular(path) as stream:
+        data = stream.read(most + 1)
+    if len(data) > most:
+        raise OSError(errno.EFBIG, f"it is larger than {most >> 20} MiB", str(path))
+    return data
+
+
+class _Unpacked(io.RawIOBase):
+    """What a gzip file unpacks to, refused once that is out of all proportion to it."""
+
+    def __init__(self, packed: IO[bytes]) -> None:
+        self._packed, self._stream, self._bytes = packed, gzip.GzipFile(fileobj=packed), 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count = self._stream.readinto(buffer)
+        self._bytes += count
+        if self._bytes > SMALL_BYTES and self._bytes > MAX_RATIO * self._packed.tell():
+            raise ValueError(f"unpacks to more than {MAX_RATIO} times its size")
+        return count
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes]]:
+    """A file of ours, unpacked where its name ends in `.gz`."""
+    with open_regular(path) as stream:
+        yield io.BufferedReader(_Unpacked(stream)) if path.suffix == ".gz" else stream
+
+
 def read_json(path: Path, kind: str) -> dict[str, Any]:
     """Read a document that `write_json` wrote.
 
@@ -113,8 +177,11 @@ def load_json(path: Path, kind: str) -> Any:
         BadFileError: it is not JSON.
     """
     try:
-        data = path.read_bytes()
-        return json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
+        with _opened(path) as stream:
+            data = stream.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise ValueError(f"is larger than {MAX_BYTES >> 20} MiB")
+        return json.loads(data)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
         raise _missing(path, kind) from error
     except (ValueError, EOFError, OSError, zlib.error, RecursionError) as error:
@@ -139,7 +206,7 @@ def convert(content: Any, kind: type[T], *, where: Path | str, remedy: str) -> T
     """
     try:
         return msgspec.convert(content, kind)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
         raise BadFileError(
             f"a key is missing or of the wrong kind: {error}", where=where, remedy=remedy
         ) from error
@@ -169,8 +236,8 @@ def read_lines(path: Path, kind: str) -> Iterator[dict[str, Any]]:
     """
     number = 0
     try:
-        with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as stream:
-            for number, line in enumerate(stream, start=1):
+        with _opened(path) as packed, io.TextIOWrapper(packed, encoding="utf-8") as stream:
+            for number, line in enumerate(iter(partial(stream.readline, MAX_LINE), ""), start=1):
                 row = json.loads(line)
                 yield _checked(row, path, kind) if number == 1 else row
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:

@@ -13,10 +13,14 @@ from test_selection.errors import UsageError
 MAX_VALUE_CHARS = 80
 HASH_CHARS = 12
 
-# Line separators and lone surrogates count as control characters: both break a line-wise reader.
-_CONTROL = r"\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
-_UNSAFE_VALUE = re.compile(rf"[%,=\[\]{_CONTROL}]")
-_UNSAFE_NAME = re.compile(rf"[%:#\[\]{_CONTROL}]")
+# What no name shows as it is: controls, line separators, what turns the reading direction or has no width or
+# stands for another sign, lone surrogates, and what XML 1.0 has no place for.
+UNSHOWN = (
+    "\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069"
+    "\ud800-\udfff\ufdd0-\ufdef\ufeff\ufff9-\uffff"
+)
+_UNSAFE_VALUE = re.compile(rf"[%,=\[\]{UNSHOWN}]")
+_UNSAFE_NAME = re.compile(rf"[%:#\[\]{UNSHOWN}]")
 _CLASH = re.compile(r"#[0-9]+$")
 
 IdParts = tuple[str, str, str, dict[str, str]]

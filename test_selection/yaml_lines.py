@@ -10,10 +10,12 @@ from typing import Any
 import yaml
 
 from test_selection.errors import MissingInputError, SettingsError
+from test_selection.files import read_bounded
 
 Path_ = tuple[str, ...]
 # Aliases of aliases make a small file mean billions of values; the largest suite known has 30,000.
 MAX_NODES = 500_000
+MAX_BYTES = 64 << 20
 # A scalar with a tag it does not fit (`!!bool maybe`) comes out of the constructor as whatever it meets.
 _BROKEN = (yaml.YAMLError, RecursionError, ValueError, LookupError, TypeError, AttributeError, OverflowError)
 
@@ -54,7 +56,7 @@ def load_document(path: Path) -> Document:
         SettingsError: it is not YAML, not a mapping, or a key stands twice.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_bounded(path, MAX_BYTES).decode("utf-8")
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
         raise MissingInputError("there is no such file", where=path, remedy="check the path") from error
     except UnicodeDecodeError as error:

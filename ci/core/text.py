@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from ci.core.workflow_commands import defused_old
+from test_selection.ids import UNSHOWN
 
 # What is not shown as it is: C0 and C1 controls but for tab and newline, line separators other than
 # newline, marks that turn the reading direction, lone surrogates, and what XML 1.0 has no place for.
@@ -20,8 +21,8 @@ _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
     "\ud800-\udfff\ufdd0-\ufdef\ufeff\ufff9-\ufffb\ufffe\uffff]"
 )
-# What is no part of a name or a sentence besides: ends of lines, and what has no width or stands for another.
-_NO_NAME = re.compile(f"[\t\n\u200b-\u200d\u2060-\u2065\ufffc\ufffd]|{_UNSAFE.pattern}")
+# Ends of lines, and what has no width, are no part of a name or a sentence besides.
+_NO_NAME = re.compile(f"[{UNSHOWN}]")
 # ECMA-48: control sequences (colours, cursor moves) and operating system commands (titles, links).
 _TERMINAL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 

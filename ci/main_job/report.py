@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ci.core import interrupts
-from ci.core.errors import SpyreCiError
+from ci.core.errors import BadFileError, SpyreCiError
 from ci.hud.deliver import Reporter, begin, deliver, give_up
 from ci.hud.flush import Effects
 from ci.main_job.reuse import noted
@@ -18,7 +18,7 @@ from ci.record.identity import RunIdentity, read_identity
 from ci.record.journal import gathered_journals
 from ci.report.history import prune, record
 from ci.report.junit import write_junit
-from ci.report.reconcile import Account, reconcile, what_ran_here
+from ci.report.reconcile import Account, plan_without_shards, reconcile, what_ran_here
 from ci.report.terminal import show_ending
 from ci.report.totals import Estimates, Summary, summarize
 from ci.report.write import JUNIT_FOLDER, MARKDOWN_FILE, append_once, write_report
@@ -56,7 +56,7 @@ def report_step(
     """
     # A second Ctrl-C, or the CI's SIGTERM after its first, waits for the account of the interrupted run.
     with interrupts.noted() if interrupted else contextlib.nullcontext():
-        plan, selection = read_plan(folder.plan), read_selection(folder.selection)
+        plan, selection, unreadable = _what_was_to_run(folder)
         identity = _identity_of(folder, plan, selection, image)
         expectations = {name: one.reason for name, one in selection.expectations.items()}
         # Where no journal is, every shard is missing. Events are many, and nobody needs them afterwards.
@@ -65,7 +65,11 @@ def report_step(
         )
         account = mark_step(context, account, plan, folder, began_at=identity.started_at)
         account, reused = noted(account, folder)
-        account = replace(account, notes=(*account.notes, *differences(identity, account.ran_in)))
+        account = replace(
+            account,
+            notes=(*account.notes, *differences(identity, account.ran_in)),
+            unreadable=(*unreadable, *account.unreadable),
+        )
         identity = as_it_ran(identity, account.ran_in)
         summary = write_report(
             folder.path,
@@ -135,6 +139,23 @@ def report_shards(
     summary = summarize(account, identity, selection)
     show_ending(context.console, summary, account)
     return summary
+
+
+def _what_was_to_run(folder: RunFolder) -> tuple[Plan, Selection, list[str]]:
+    """The plan and the selection, of which either stands in for the other that is damaged, and what is.
+
+    Raises:
+        SpyreCiError: one of them is not there, or both are damaged.
+    """
+    try:
+        plan = read_plan(folder.plan)
+    except BadFileError as error:
+        selection = read_selection(folder.selection)
+        return plan_without_shards(selection.ids, gathered_journals(folder.path)), selection, [error.placed]
+    try:
+        return plan, read_selection(folder.selection), []
+    except BadFileError as error:
+        return plan, Selection(stage=None, percent=100, ids=plan.ids), [error.placed]
 
 
 def _estimates(context: Context, selection: Selection, folder: RunFolder) -> Estimates | None:

@@ -27,7 +27,7 @@ from ci.steps.collecting import resolve_source
 from ci.steps.context import Context
 from ci.steps.controlling import control_is_owed
 from ci.steps.ending import end_run
-from ci.steps.folder import PLAN_FILE, RunFolder, find_run, read_source
+from ci.steps.folder import RunFolder, find_run, read_source, read_source_files
 from ci.steps.part import Part
 from ci.steps.run_note import FILE as NOTE_FILE
 from ci.steps.run_note import RunNote, as_noted, read_note
@@ -63,12 +63,12 @@ class _CutOff:
 
 
 def resumable(context: Context, named: str) -> RunFolder:
-    """The folder of a run that can be resumed.
+    """The folder of a run that can be resumed; the latest is the last that ran, not one that was planned.
 
     Raises:
         MissingInputError: there is no such run.
     """
-    return find_run(context.runs, named, holding=PLAN_FILE)
+    return find_run(context.runs, named, holding=NOTE_FILE)
 
 
 def resume_step(
@@ -278,7 +278,7 @@ def _source(context: Context, folder: RunFolder, named: str | None) -> Source:
     where, sha = read_source(folder) if folder.source.is_file() else (None, "")
     found = resolve_source(context, named if named is not None else where)
     remedy = "bring back what the run had, or begin a new run"
-    if sha and found.sha != sha:
+    if sha and not found.is_still(sha, read_source_files(folder)):
         raise PlanMismatchError(
             f"the tests are {found.sha} now, and the run's were {sha}", where=found.tests, remedy=remedy
         )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import shutil
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ci.core.errors import EXIT_OK
+from ci.core.errors import EXIT_OK, NothingToRunError, SettingsError, UsageError
+from ci.hud.outbox import FOLDER as OUTBOX
 from ci.live.sink import Sink
 from ci.main_job.report import report_step, told_hud
 from ci.record.identity import RunIdentity, write_identity
@@ -17,7 +20,15 @@ from ci.runner.source import Source
 from ci.steps.collecting import collect_step, resolve_source
 from ci.steps.context import Context
 from ci.steps.ending import end_run
-from ci.steps.folder import RunFolder, find_run, new_run_folder, read_device, read_source, write_source
+from ci.steps.folder import (
+    JOURNALS,
+    RunFolder,
+    find_run,
+    new_run_folder,
+    read_device,
+    read_source,
+    write_source,
+)
 from ci.steps.last_failed import SecondLook, second_look
 from ci.steps.marking import check_quarantine
 from ci.steps.part import Part
@@ -94,10 +105,20 @@ def run_main_job(context: Context, wanted: Wanted, events: Sink | None = None) -
     cards = cards_of(context)
     source = resolve_source(context, wanted.source)
     folder = start_run(context, source, share)
-    if wanted.dry_run:
+    hud = contextlib.nullcontext() if wanted.dry_run else told_hud(context, folder)
+    with _removed_where_refused(folder), hud:
         return _go(context, wanted, source, share, folder, cards=len(cards), events=events)
-    with told_hud(context, folder):
-        return _go(context, wanted, source, share, folder, cards=len(cards), events=events)
+
+
+@contextlib.contextmanager
+def _removed_where_refused(folder: RunFolder) -> Iterator[None]:
+    """Leave no folder of a run whose flags or settings were refused, unless HUD is to hear of it."""
+    try:
+        yield
+    except (UsageError, SettingsError, NothingToRunError):
+        if not (folder.path / JOURNALS).exists() and not (folder.path / OUTBOX).exists():
+            shutil.rmtree(folder.path, ignore_errors=True)
+        raise
 
 
 def _go(
@@ -174,7 +195,7 @@ def start_run(context: Context, source: Source, share: Share, run_dir: Path | No
         reproduce=_reproduce(source, model.device.name),
     )
     write_identity(folder.path, identity)
-    write_source(folder, where=source.where, sha=source.sha)
+    write_source(folder, where=source.where, sha=source.sha, files=source.files)
     return folder
 
 

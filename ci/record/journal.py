@@ -14,12 +14,14 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from ci.record.events import JournalEvent
 from ci.record.excerpts import Excerpts
 from ci.record.journal_line import Lines, line_of
 from test_selection.errors import MissingInputError
+from test_selection.files import open_regular
 
 __all__ = [
     "EXIT_UNWRITABLE",
@@ -54,6 +56,8 @@ ATTEMPTS_OF_A_JOB = 100
 EXIT_UNWRITABLE = 74
 # Less than this is no space: what a test could not write need not be as small as a line.
 LEAST_SPACE_BYTES = 64 << 10
+# No line is longer; what is, is read as several torn ones.
+MAX_LINE = 64 << 20
 
 
 class JournalWriter:
@@ -233,6 +237,7 @@ class Journal:
         suspects: ids such lines seem to name; good for a warning and for nothing else.
         nameless: how many of these lines may have told of a test and name none.
         unchecked: an earlier version wrote it, without checksums.
+        unreadable: which file it is and why nothing of it can be read; empty where it can.
     """
 
     path: Path
@@ -244,6 +249,7 @@ class Journal:
     suspects: frozenset[str] = frozenset()
     nameless: int = 0
     unchecked: bool = False
+    unreadable: str = ""
 
 
 def journal_path(run_dir: Path, shard: int, attempt: int) -> Path:
@@ -307,8 +313,11 @@ def read_journal(path: Path, shard: int, attempt: int, excerpts: Excerpts | None
     """
     cut = (excerpts or Excerpts()).cut
     where = f"{path.parent.name}/{path.name}"
-    with path.open("rb") as stream:
-        lines = Lines(stream, lambda event: cut(event, where))
+    try:
+        with open_regular(path) as stream:
+            lines = Lines(iter(partial(stream.readline, MAX_LINE), b""), lambda event: cut(event, where))
+    except OSError as error:
+        return Journal(path=path, shard=shard, attempt=attempt, unreadable=f"{where}: {error.strerror}")
     return Journal(
         path=path,
         shard=shard,

@@ -18,6 +18,7 @@ from ci.record.result import Failures, Result, Try, settle
 from ci.record.run_state import INTERRUPTED, FileError, RunState, ShardTimeline, replay
 from ci.record.verdict import BROKEN, NO_OUTCOME, Verdict
 from ci.report.quarantine_note import QuarantineNote
+from test_selection.ids import file_of
 from test_selection.plan import Group, Plan, Shard
 
 TAKEN_OVER = "another host had begun it and was lost"
@@ -40,6 +41,7 @@ class Account:
         file_errors: files that could not be imported where their tests were to run.
         interrupted: whether the last attempt at some shard was ended early.
         workers_lost: how many went without a word, whatever became of their tests elsewhere.
+        unreadable: files of the run that cannot be read, each with the reason.
         quarantine: what the quarantine did; None where there is none.
         control: the device on which what failed ran once more; empty where it did not.
         ran_in: everything that tests ran in; a journal that does not say counts as something of its own.
@@ -56,6 +58,7 @@ class Account:
     file_errors: tuple[FileError, ...] = ()
     interrupted: bool = False
     workers_lost: int = 0
+    unreadable: tuple[str, ...] = ()
     quarantine: QuarantineNote | None = None
     control: str = ""
     ran_in: tuple[RanIn, ...] = ()
@@ -97,7 +100,7 @@ class Account:
             said.append(f"{counted(len(self.foreign), 'journal')} of another plan")
         if self.workers_lost:
             said.append(f"{counted(self.workers_lost, 'worker')} lost")
-        return tuple(said)
+        return (*said, *(f"cannot be read: {one}" for one in self.unreadable))
 
     def setup_seconds(self) -> dict[str, list[float]]:
         """By file, the seconds of each time it was set up."""
@@ -162,8 +165,33 @@ def reconcile(
         file_errors=tuple(error for one in own for error in one.file_errors.values()),
         interrupted=interrupted or _was_interrupted(plan, results, last),
         workers_lost=sum(one.workers_lost for one in own),
+        unreadable=tuple(one.unreadable for one in journals if one.unreadable),
         ran_in=tuple(sorted(set[RanIn]().union(*(one.ran_in or {RanIn()} for one in own if one.tries)))),
     )
+
+
+def plan_without_shards(ids: Sequence[str], journals: Iterable[Journal]) -> Plan:
+    """A plan for tests whose own is damaged: each in the shard whose journals tell of it, else in the first.
+
+    Args:
+        ids: canonical ids, of the selection.
+        journals: of the run, whose plan this one passes for.
+    """
+    replays = _replays(journals, interrupted=False)
+    of = {name: one.shard for one in replays for name in one.told}
+    files: dict[int, dict[str, list[str]]] = {0: {}}
+    for name in ids:
+        files.setdefault(of.get(name, 0), {}).setdefault(file_of(name), []).append(name)
+    shards = tuple(
+        Shard(
+            index=index,
+            expected_s=0,
+            groups=tuple(Group(file=file, ids=tuple(names)) for file, names in files.get(index, {}).items()),
+        )
+        for index in range(max(files) + 1)
+    )
+    seen = next((one.fingerprint for one in replays if one.fingerprint), "")
+    return Plan(fingerprint=seen, bound_s=0, makespan_s=0, binds="nothing", shards=shards)
 
 
 def what_ran_here(plan: Plan, shards: Collection[int], journals: Iterable[Journal]) -> Plan:

@@ -248,7 +248,7 @@ def _new_folder(context: Context, found: Evidence, source: Source) -> RunFolder:
         reproduce=tuple(words),
     )
     write_identity(folder.path, identity)
-    write_source(folder, where=source.where, sha=source.sha)
+    write_source(folder, where=source.where, sha=source.sha, files=source.files)
     return folder
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ci.core.errors import SpyreCiError
-from test_selection.files import read_json, write_json
+from test_selection.files import read_bounded, read_json, write_json
 
 KIND = "collected-file"
 # PyTorch's test code reads these when it is imported, and they decide which tests there are.
@@ -96,6 +96,6 @@ class CollectCache:
 
 def _content_hash(path: Path) -> str:
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        return hashlib.sha256(read_bounded(path)).hexdigest()
     except OSError as error:  # gone, unreadable, a folder: each is a state of its own
         return f"errno {error.errno}"

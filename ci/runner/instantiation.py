@@ -80,10 +80,15 @@ def parts_of(function: Any, cls: type | None, name: str, params: Mapping[str, An
         params: pytest's own parameters of it.
     """
     template = _TEMPLATES.get(function) if isinstance(function, types.FunctionType) else None
-    class_name = "" if cls is None else _GENERIC.get(cls, cls.__name__)
+    class_name = "" if cls is None else _GENERIC.get(cls, _class_name(cls))
     if template is None:
         return Parts(cls=class_name, template=name, params=_texts(params))
     return Parts(cls=class_name, template=template, params=_texts({**_instantiated_with(function), **params}))
+
+
+def _class_name(cls: type) -> str:
+    """The class's name behind those it stands in, as pytest has them; the function that made it is none."""
+    return cls.__qualname__.rpartition("<locals>.")[2].replace(".", "::")
 
 
 class InspectOnce(types.ModuleType):

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from test_selection.files import read_bounded
+
 PLUGIN = "logging-plugin"
 FIXTURE = "caplog"
 
@@ -53,6 +55,6 @@ def print_logs(session: pytest.Session, file: Path) -> bool:
 
 def _names(file: Path) -> bool:
     try:
-        return FIXTURE.encode() in file.read_bytes()
+        return FIXTURE.encode() in read_bounded(file)
     except OSError:
         return True

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from test_selection.files import read_bounded
+
 # What nearly every test file of PyTorch imports.
 MACHINERY = ("common_utils", "common_device_type", "common_methods_invocations", "common_modules")
 _NAMED = b"torch.testing"
@@ -24,6 +26,6 @@ def wants_machinery(tests: Path, files: Iterable[str]) -> bool:
 
 def _names(path: Path) -> bool:
     try:
-        return _NAMED in path.read_bytes()
+        return _NAMED in read_bounded(path)
     except OSError:
         return True

@@ -12,12 +12,14 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from ci.core.errors import BadFileError, CommandError, MissingInputError
 from ci.core.git import git
 from ci.runner.checkout import COMMIT_FILE, checkout
+from test_selection.files import read_bounded
 
 OP_SUITE = Path(__file__).parent.parent / "device" / "op_suite"
 MAX_ARCHIVE_BYTES = 4 * 2**30
@@ -40,6 +42,7 @@ class Source:
         version: PyTorch's version as the tree states it; empty where it does not.
         sha: the exact Git SHA, or `<version>+sha256.<hash>` of a tree without Git.
         own_conftest: whether the tree's conftest.py files count; PyTorch's belong to another pytest.
+        files: the Python files that the hash is of, below `tests`; empty where a commit says it all.
     """
 
     where: str | None
@@ -47,11 +50,23 @@ class Source:
     version: str
     sha: str
     own_conftest: bool = False
+    files: tuple[str, ...] = ()
+
+    def is_still(self, sha: str, files: Sequence[str]) -> bool:
+        """Whether the tests are those that had this SHA; files that came since, as from a test, are none.
+
+        Args:
+            sha: of the tests then.
+            files: that it was the hash of; empty for a commit.
+        """
+        return self.sha == sha or (bool(files) and sha == _content_sha(self.tests, self.version, files))
 
 
 def op_suite(version: str) -> Source:
     """The embedded op suite, for torch `version`."""
-    return Source(where=None, tests=OP_SUITE, version=version, sha=_content_sha(OP_SUITE, version))
+    files = _python_files(OP_SUITE)
+    sha = _content_sha(OP_SUITE, version, files)
+    return Source(where=None, tests=OP_SUITE, version=version, sha=sha, files=files)
 
 
 def fetch(where: str, cache: Path) -> Source:
@@ -93,16 +108,20 @@ def _tree(root: Path, where: str) -> Source:
     version = (
         version_file.read_text(encoding="utf-8", errors="replace").strip() if version_file.is_file() else ""
     )
+    commit = _commit(root)
+    files = () if commit else _python_files(tests)
     return Source(
         where=where,
         tests=tests,
         version=version,
-        sha=_sha(root, tests, version),
+        sha=commit or _content_sha(tests, version, files),
         own_conftest=(root / PROJECT_FILE).is_file(),
+        files=files,
     )
 
 
-def _sha(root: Path, tests: Path, version: str) -> str:
+def _commit(root: Path) -> str:
+    """The commit of a tree as git, or a file in it, tells it; empty where neither does."""
     if (root / ".git").exists():
         try:
             return git(root, "rev-parse", "HEAD", timeout_s=60).strip()
@@ -112,16 +131,20 @@ def _sha(root: Path, tests: Path, version: str) -> str:
         told = (root / COMMIT_FILE).read_text(encoding="utf-8").strip()
         if _COMMIT.fullmatch(told):
             return told
-    return _content_sha(tests, version)
+    return ""
 
 
-def _content_sha(folder: Path, version: str) -> str:
-    """A hash of every Python file's path and content, so that two machines name the same tree the same."""
+def _python_files(folder: Path) -> tuple[str, ...]:
+    return tuple(str(path.relative_to(folder)) for path in sorted(folder.rglob("*.py")))
+
+
+def _content_sha(folder: Path, version: str, files: Sequence[str]) -> str:
+    """A hash of Python files' paths and contents, so that two machines name the same tree the same."""
     digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        digest.update(os.fsencode(path.relative_to(folder)) + b"\0")
+    for name in files:
+        digest.update(os.fsencode(name) + b"\0")
         try:
-            digest.update(hashlib.sha256(path.read_bytes()).digest())
+            digest.update(hashlib.sha256(read_bounded(folder / name)).digest())
         except OSError as error:  # a broken link, say: collecting tells of that file, if it is one of tests
             digest.update(f"errno {error.errno}".encode())
     return f"{version or 'unknown'}+sha256.{digest.hexdigest()[:16]}"

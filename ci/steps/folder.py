@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from ci.record.identity import FILE as IDENTITY_FILE
 from ci.record.identity import read_identity
 from ci.record.reproduction import FILE as BROUGHT_BACK
 from ci.report.results import RESULTS_FILE
-from test_selection.files import read_json, write_json
+from test_selection.files import convert, read_json, write_json
 from test_selection.lock import FILE as LADDER_FILE
 
 SOURCE_KIND = "source"
@@ -172,12 +173,29 @@ def read_device(folder: RunFolder) -> str | None:
     return read_identity(folder.path).device if folder.identity.is_file() else None
 
 
-def write_source(folder: RunFolder, *, where: str | None, sha: str) -> None:
+def write_source(folder: RunFolder, *, where: str | None, sha: str, files: Sequence[str] = ()) -> None:
     """Note where the tests come from, for steps that run later or elsewhere."""
-    write_json(folder.source, SOURCE_KIND, {"where": where, "sha": sha})
+    write_json(folder.source, SOURCE_KIND, {"where": where, "sha": sha, "files": list(files)})
 
 
 def read_source(folder: RunFolder) -> tuple[str | None, str]:
     """What `write_source` noted, as (where, sha)."""
+    noted = _read_source(folder)
+    return noted.where, noted.sha
+
+
+def read_source_files(folder: RunFolder) -> list[str]:
+    """The files that the noted SHA is the hash of; none where it is a commit's."""
+    return _read_source(folder).files
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Source:
+    where: str | None = None
+    sha: str = ""
+    files: list[str] = field(default_factory=list)
+
+
+def _read_source(folder: RunFolder) -> _Source:
     content = read_json(folder.source, SOURCE_KIND)
-    return content.get("where"), str(content.get("sha", ""))
+    return convert(content, _Source, where=folder.source, remedy="delete it, and name --pytorch-src again")

@@ -38,6 +38,7 @@ from ci.steps.part import Part
 from ci.steps.run_note import write_note
 from ci.steps.sharing import meeting_of
 from test_selection.durations import Durations, read_durations
+from test_selection.files import read_bounded
 from test_selection.plan import Plan, Shard
 from test_selection.timeouts import test_timeouts
 
@@ -302,6 +303,6 @@ def _spawned(tests: Path, files: Iterable[str]) -> frozenset[str]:
     found = set()
     for file in files:
         with contextlib.suppress(OSError):
-            if starts_processes((tests / file).read_text(encoding="utf-8", errors="replace")):
+            if starts_processes(read_bounded(tests / file).decode("utf-8", "replace")):
                 found.add(file)
     return frozenset(found)

@@ -20,7 +20,7 @@ from ci.steps.collecting import root_of, suite_files
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder, read_source
 from test_selection.catalog import Catalog, read_catalog
-from test_selection.files import write_text
+from test_selection.files import read_bounded, write_text
 from test_selection.selection import Selection, read_selection
 from test_selection.suite_check import Finding, Known, check_suites, known_of
 from test_selection.suite_meaning import for_root
@@ -147,7 +147,7 @@ def _known_to_torch(context: Context) -> Known:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_bytes().decode("utf-8")
+        return read_bounded(path).decode("utf-8")
     except UnicodeDecodeError as error:
         raise BadFileError(f"is not UTF-8: {error}", where=path, remedy="save it as UTF-8") from error
 

@@ -225,7 +225,11 @@ def test_the_main_job_is_resumed_by_its_own_command(site: Site) -> None:
     assert "as that run was set: retries 0" in err
     site.run_dir = made
     assert site.verdicts == WHOLE
+    # What a test wrote beside those that were collected is nobody's concern.
     (site.tree / "test" / "test_new.py").touch()
+    (made / "journal" / "0-2.jsonl").unlink()
+    assert site.call("pytorch", "--resume", made.name)[0] == 1
+    (site.tree / "test" / "test_outcomes.py").write_text("another", encoding="utf-8")
     (made / "journal" / "0-2.jsonl").unlink()
     code, _, err = site.call("pytorch", "--resume", made.name)
     assert code == 2
