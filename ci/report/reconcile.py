@@ -98,7 +98,7 @@ class Account:
             said.append(f"{counted(len(self.unplanned), 'test')} reported that nobody planned")
         if self.foreign:
             said.append(f"{counted(len(self.foreign), 'journal')} of another plan")
-        if self.workers_lost:
+        if self.workers_lost and not self.counts[Verdict.INFRASTRUCTURE]:
             said.append(f"{counted(self.workers_lost, 'worker')} lost")
         return (*said, *(f"cannot be read: {one}" for one in self.unreadable))
 

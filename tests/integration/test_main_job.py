@@ -112,6 +112,40 @@ def test_the_whole_way_ends_with_a_report_that_adds_up(shop: Shop) -> None:
         assert (run / name).is_file(), name
 
 
+def test_a_refused_command_leaves_no_folder_and_the_latest_run_is_one_that_ran(shop: Shop) -> None:
+    words = ("--percent", "100", "--files", "sub/*")
+    assert shop.pytorch(*words)[0] == 0
+    assert shop.pytorch(*words, "-k", "nothing_is_called_so")[0] == 3
+    assert shop.pytorch(*words, "--id", "sub/test_nested.py::Nobody::knows")[0] == 2
+    ran = shop.runs
+    assert len(ran) == 1
+    assert shop.pytorch(*words, "--dry-run")[0] == 0
+    code, out, _ = shop.call("pytorch", "--resume", "latest")
+    assert (code, f"{ran[0].name}: nothing is left to run" in out) == (0, True)
+
+
+def test_of_a_damaged_run_folder_what_can_be_read_is_reported(shop: Shop) -> None:
+    assert shop.pytorch("--percent", "100", "--files", "sub/*,test_outcomes.py", "--cards", "2")[0] == 1
+    run, journal = shop.runs[0], shop.runs[0] / "journal" / "1-1.jsonl"
+    whole = read_results(run / "results.jsonl.gz")
+    plan = (run / "plan.json").read_bytes()
+    shutil.rmtree(run / "logs")
+    (run / "logs").touch()
+    (run / "plan.json").write_bytes(plan[:-40])
+    code, out, _ = shop.call("report", run.name)
+    assert (code, "plan.json: cannot be read as JSON" in out) == (3, True)
+    assert {one.id: one.verdict for one in read_results(run / "results.jsonl.gz")} == {
+        one.id: one.verdict for one in whole
+    }
+    (run / "plan.json").write_bytes(plan)
+    (run / "selection.json").write_text("{}", encoding="utf-8")
+    journal.unlink()
+    journal.mkdir()
+    code, out, _ = shop.call("report", run.name)
+    assert (code, "journal/1-1.jsonl: Is a directory" in out, "selection.json: " in out) == (3, True, True)
+    assert adds_up(run)["verdicts"]["not_run"] > 0
+
+
 @pytest.mark.gate
 def test_the_second_run_uses_the_cache_and_the_measured_seconds(shop: Shop) -> None:
     words = ("--percent", "100", "--files", "sub/*")

@@ -158,7 +158,9 @@ def test_a_worker_that_a_test_terminates_costs_that_test_and_interrupts_nothing(
     assert account.interrupted is False
     assert [one.verdict for one in account.results] == [Verdict.INFRASTRUCTURE] + 15 * [Verdict.PASSED]
     assert account.results[0].message == "the worker on cpu:0 died by SIGTERM"
-    assert account.holes == ("1 worker lost",)
+    # Its test may pass on another card: that a worker was lost is told all the same.
+    passed = tuple(replace(one, verdict=Verdict.PASSED) for one in account.results)
+    assert replace(account, results=passed).holes == ("1 worker lost",)
 
 
 def test_journals_that_a_test_deletes_are_there_when_the_run_is_over(

@@ -55,6 +55,14 @@ def test_a_test_pytorch_did_not_make_keeps_its_own_class_and_name() -> None:
     assert (parts.cls, parts.template, dict(parts.params)) == ("Plain", "test_x", {"n": "3"})
 
 
+def test_a_class_within_a_class_keeps_the_name_of_the_outer_one() -> None:
+    class Outer:
+        class Inner:
+            pass
+
+    assert parts_of(helper, Outer.Inner, "test_x", {}).cls == "Outer::Inner"
+
+
 def test_the_device_is_no_parameter() -> None:
     assert dict(parts_of(helper, None, "test_x", {"device": "spyre:0", "dtype": "f"}).params) == {
         "dtype": "f"

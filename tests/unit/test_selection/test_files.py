@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from test_selection import files
 from test_selection.errors import BadFileError, MissingInputError, UsageError
 from test_selection.files import (
     atomic_writer,
@@ -190,8 +191,7 @@ def test_a_file_that_may_not_be_read_is_not_called_broken(
     def refuse(path: Path, *_: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(files, "open_regular", refuse)
     with pytest.raises(PermissionError):
         read_json(tmp_path / "x.json", "plan")
     with pytest.raises(PermissionError):

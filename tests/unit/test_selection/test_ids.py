@@ -110,3 +110,10 @@ def test_resolved_ids_are_unique_and_resolving_again_changes_nothing(ids: list[s
     unique, _ = resolve_clashes(ids)
     assert len(set(unique)) == len(ids)
     assert resolve_clashes(unique) == (unique, [])
+
+
+@pytest.mark.parametrize("sign", ["\u202e", "\ufffe", "\u200b", "\ufeff", "\ufdd0", "\ud800", "\x00", "\n"])
+def test_what_no_name_shows_as_it_is_stands_as_its_number(sign: str) -> None:
+    name = canonical_id(f"a{sign}.py", f"A{sign}", f"t{sign}", {"k": sign})
+    assert sign not in name
+    assert parse_id(name) == (f"a{sign}.py", f"A{sign}", f"t{sign}", {"k": sign})
