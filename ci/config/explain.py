@@ -77,8 +77,14 @@ def _place(
     said = detail["msg"].removeprefix("Value error, ")
     if not location:  # of the settings as a whole, which nobody wants to see again
         return said, where, remedy_of(location, model, see=see)
-    seen = without_secrets(json.dumps(detail["input"], default=str))
-    return f"{key}: {said} (seen: {seen[:200]})", where, remedy_of(location, model, see=see)
+    return f"{key}: {said} (seen: {_seen(detail['input'])})", where, remedy_of(location, model, see=see)
+
+
+def _seen(value: object) -> str:
+    try:
+        return without_secrets(json.dumps(value, default=str))[:200]
+    except ValueError:  # Python writes no number of so many digits
+        return "a number of thousands of digits"
 
 
 def _model_at(location: Sequence[str], root: type[BaseModel]) -> type[BaseModel] | None:

@@ -69,7 +69,7 @@ def find_lock(context: Context, what: InScope) -> Places:
     """
     path = lock_path(context)
     remarks: tuple[str, ...] = ()
-    if path.is_file():
+    if path.exists():
         lock = read_lock(path)
         why = mismatch(lock, torch=what.catalog.pytorch, device=what.catalog.device, tree=what.tree)
         if not why:
@@ -107,7 +107,7 @@ def lock_path(context: Context) -> Path:
 
 
 def _lock_before(context: Context, path: Path) -> Lock | None:
-    if not path.is_file():
+    if not path.exists():
         return None
     try:
         return read_lock(path)
