@@ -49,7 +49,9 @@ def test_a_change_is_whole_or_not_at_all(tmp_path: Path) -> None:
 
 def test_a_state_of_a_newer_version_is_refused_and_kept(tmp_path: Path) -> None:
     path = tmp_path / "lanes.sqlite"
-    Store(path).note_lanes({"one": "hourly"})
+    # Until it is closed, what SQLite has in its log may be written to the file at any time.
+    with contextlib.closing(Store(path)) as store:
+        store.note_lanes({"one": "hourly"})
     spoil(path, "PRAGMA user_version = 9")
     kept = path.read_bytes()
     said = refused(path)
