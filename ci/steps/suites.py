@@ -22,7 +22,7 @@ from ci.steps.folder import RunFolder, read_source
 from test_selection.catalog import Catalog, read_catalog
 from test_selection.files import read_bounded, write_text
 from test_selection.selection import Selection, read_selection
-from test_selection.suite_check import Finding, Known, check_suites, known_of
+from test_selection.suite_check import Finding, Known, check_suites, files_of, known_of
 from test_selection.suite_meaning import for_root
 from test_selection.suite_model import Suite
 from test_selection.suite_promote import PROMOTABLE, Promotion, promote
@@ -61,7 +61,7 @@ def check_step(
 
     Raises:
         MissingInputError: a file that was named is not there.
-        UsageError: neither a file is named nor a suite is set.
+        UsageError: neither a file is named nor a suite is set, or the catalog has none of their files.
     """
     where = read_source(folder)[0] if folder is not None and folder.source.is_file() else ""
     paths = suite_paths(named, Path.cwd()) if named else suite_files(context, is_op_suite=where is None)
@@ -74,7 +74,17 @@ def check_step(
     tests = read_catalog(file)
     # A catalog is of one tree; what suites say of the other it cannot tell.
     ours = suites if where == "" else for_root(suites, root_of(is_op_suite=where is None))
-    return [*broken, *check_suites(ours, tests, known_of(tests))]
+    found = [*broken, *check_suites(ours, tests, known_of(tests))]
+    named_files = [one.pattern for suite in ours for one in suite.files]
+    if not any(one.severity == "error" for one in found) and not any(
+        pattern.fullmatch(name) for pattern in named_files for name in files_of(tests)
+    ):
+        raise UsageError(
+            "holds none of the files that the suites name, so nothing of them was checked",
+            where=file,
+            remedy="name a run or a catalog of the tree that they are for",
+        )
+    return found
 
 
 def promote_step(context: Context, folder: RunFolder) -> Patch:
