@@ -29,6 +29,8 @@ from ci.runner.modules import module_words
 
 # A child that fell over outside of any test; sysexits.h calls it an internal software error.
 EXIT_INTERNAL = 70
+# As a shell has it for a program that SIGTERM ended.
+EXIT_TERMINATED = 128 + signal.SIGTERM
 DUMP_SIGNAL = signal.SIGUSR1
 _MACHINERY = re.compile(r'Extension modules: |  File ".*/(_pytest|pluggy|importlib)/|  File "<frozen ')
 Body = Callable[[Mapping[str, Any]], int]
@@ -73,6 +75,11 @@ class Child:
     def last_lines(self, count: int | None = 50, *, start: int = 0) -> str:
         """The end of what it printed, from byte `start` on."""
         return last_lines(self.log, count, start=start)
+
+
+def log_of(folder: Path, number: int) -> Path:
+    """The log of a child by its number; it is there as soon as the child does anything."""
+    return folder / f"{number}.log"
 
 
 def start(

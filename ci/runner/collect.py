@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ci.core.errors import CommandError, MissingInputError, SpyreCiError
-from ci.core.process import kill_group
-from ci.runner.child import last_lines
+from ci.core.process import kill_group, signal_name
+from ci.runner.child import EXIT_TERMINATED, last_lines, log_of
 from ci.runner.collect_cache import KIND, CollectCache
 from ci.runner.machinery import wants_machinery
 from ci.runner.modules import module_words
@@ -152,22 +152,44 @@ def _collection(records: Sequence[Mapping[str, Any]], version: str, device: str,
 def _collect_missing(
     tests: Path, files: Sequence[str], options: CollectOptions
 ) -> Iterator[tuple[str, dict[str, Any], bool]]:
-    """Yield (file, record, whether it is worth keeping) for each file, in the order they end."""
-    if not files:
-        return
-    with tempfile.TemporaryDirectory(prefix="spyre-ci-collect-") as name:
-        folder = Path(name)
-        done: set[str] = set()
-        for row in _run_collector(tests, files, options, folder):
-            done.add(row["file"])
-            if "out" in row:
-                yield row["file"], read_json(Path(row["out"]), KIND), True
+    """Yield (file, record, whether it is worth keeping) for each file, in the order they end.
+
+    Where the collecting process is killed, each file that it had in hand is collected by one of its own: the
+    file that killed it kills that too, and costs itself alone.
+    """
+    left = list(files)
+    while left:
+        with tempfile.TemporaryDirectory(prefix="spyre-ci-collect-") as name:
+            folder = Path(name)
+            done: set[str] = set()
+            begun: list[str] = []
+            try:
+                for row in _run_collector(tests, left, options, folder):
+                    done.add(row["file"])
+                    if "out" in row:
+                        yield row["file"], read_json(Path(row["out"]), KIND), True
+                    else:
+                        # A crash or a time-out may have had a passing reason (memory, load).
+                        yield row["file"], _failed(**row), False
+            except _KilledError as error:
+                logs = {file: log_of(folder, number) for number, file in enumerate(left)}
+                begun = [file for file in left if file not in done and logs[file].exists()]
+                if not begun and not done:
+                    raise
+                if len(left) == 1:
+                    yield left[0], _failed(left[0], f"ended the process that collects: {error.what}"), False
+                    return
             else:
-                # A crash or a time-out may have had a passing reason (memory, load): it is tried again.
-                yield row["file"], _failed(**row), False
-        for file in files:
-            if file not in done:
-                yield file, _failed(file, "the collecting process ended before it came to this file"), False
+                for file in set(left) - done:
+                    yield (
+                        file,
+                        _failed(file, "the collecting process ended before it came to this file"),
+                        False,
+                    )
+                return
+        for file in begun:
+            yield from _collect_missing(tests, [file], options)
+        left = [file for file in left if file not in done and file not in begun]
 
 
 def _failed(file: str, error: str, detail: str = "", collect_s: float = 0.0) -> dict[str, Any]:
@@ -215,6 +237,10 @@ def _run_collector(
         raise _collector_failed(code, tail)
 
 
+class _KilledError(CommandError):
+    """The collecting process was killed, perhaps by a file."""
+
+
 def _task(tests: Path, files: Sequence[str], options: CollectOptions, folder: Path) -> dict[str, Any]:
     return {
         "tests": str(tests),
@@ -238,4 +264,6 @@ def _collector_failed(code: int, tail: str) -> SpyreCiError:
         else "the lines above say why; `spyre-ci collect` repeats this step alone"
     )
     shown = "\n".join(f"  | {line}" for line in tail.splitlines())
-    return CommandError(f"the collecting process ended with code {code}\n{shown}", remedy=remedy)
+    kind = _KilledError if code < 0 or code == EXIT_TERMINATED else CommandError
+    said = f"died by {signal_name(-code)}" if code < 0 else f"ended with code {code}"
+    return kind(f"the collecting process {said}\n{shown}".rstrip(), remedy=remedy)

@@ -19,7 +19,7 @@ from typing import Any
 from ci.core.parent_death import die_with_parent
 from ci.core.process import signal_name
 from ci.runner import afresh, prepare
-from ci.runner.child import Child, start
+from ci.runner.child import EXIT_TERMINATED, Child, log_of, start
 from ci.runner.collect_cache import KIND
 from ci.runner.collecting import collect_file
 from test_selection.files import read_json
@@ -40,7 +40,7 @@ def main() -> None:
     inherited = afresh.open_descriptors()
     task = afresh.told_again(sys.argv[1:]) or json.load(sys.stdin)
     die_with_parent(int(task["parent"]), signal.SIGTERM)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED))
     prepare.single_thread(os.environ)
     if task["method"] == "fork":
         prepare.import_torch(task["device"], machinery=task["machinery"])
@@ -86,7 +86,7 @@ def _begin(task: Mapping[str, Any], number: int, file: str) -> _Running:
         "out": str(out),
         "threads": task["threads"],
     }
-    child = start(collect_file, spec, log=folder / f"{number}.log", method=task["method"])
+    child = start(collect_file, spec, log=log_of(folder, number), method=task["method"])
     return _Running(file=file, out=out, child=child, started=time.monotonic())
 
 

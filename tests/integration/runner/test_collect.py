@@ -155,6 +155,24 @@ def test_a_file_that_cannot_be_collected_costs_only_itself(tree: Path) -> None:
     assert all(record.collect_s > 0 for record in found.catalog.files.values())
 
 
+@pytest.mark.parametrize(
+    ("number", "said"), [("SIGKILL", "died by SIGKILL"), ("SIGTERM", "ended with code 143")]
+)
+def test_a_file_that_ends_the_process_that_collects_costs_itself_alone(
+    tree: Path, number: str, said: str
+) -> None:
+    kills = f"import os, signal, time\nos.kill(os.getppid(), signal.{number})\ntime.sleep(60)\n"
+    (tree / "test" / "test_kills.py").write_text(kills, encoding="utf-8")
+    files = ["test_kills.py", "test_outcomes.py", "test_process_faults.py", "sub/test_nested.py"]
+    found = collect_files(tree / "test", files)
+    errors = found.catalog.collect_errors
+    assert list(errors) == ["test_kills.py"]
+    assert errors["test_kills.py"].startswith(
+        f"ended the process that collects: the collecting process {said}"
+    )
+    assert {test.file for test in found.catalog.tests} == set(files[1:])
+
+
 def test_a_file_whose_tests_were_not_had_is_never_silently_empty(tree: Path) -> None:
     texts = {
         "test_ctrl_c.py": "raise KeyboardInterrupt\n",
