@@ -3,13 +3,14 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
 from ci.core.errors import BadFileError
 from ci.hud.answers import Answer, Outcome
 from ci.hud.outbox import KEPT_ATTEMPTS, Outbox, OutboxBusyError
+from test_selection import files
 from test_selection.files import read_json
 
 NOW = 1_785_000_000.0
@@ -162,14 +163,14 @@ def test_what_is_no_file_hides_no_report(outbox: Outbox) -> None:
 def test_a_file_that_may_not_be_read_hides_no_report(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
     closed = outbox.enqueue("a", {})
     outbox.enqueue("b", {})
-    read = Path.read_bytes
+    read = files.open_regular
 
-    def refuse(path: Path) -> bytes:
+    def refuse(path: Path) -> IO[bytes]:
         if path == closed:
             raise PermissionError(errno.EACCES, "Permission denied", str(path))
         return read(path)
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(files, "open_regular", refuse)
     assert waiting(outbox) == ["b"]
     (bad,) = outbox.unreadable()
     assert (bad.what, bad.where) == ("cannot be read: Permission denied", str(closed))
@@ -180,14 +181,14 @@ def test_a_report_that_is_sent_while_the_outbox_is_read_is_passed_over(
 ) -> None:
     moved = outbox.enqueue("a", {})
     outbox.enqueue("b", {})
-    read = Path.read_bytes
+    read = files.open_regular
 
-    def send_first(path: Path) -> bytes:
+    def send_first(path: Path) -> IO[bytes]:
         if path == moved:
             path.unlink()
         return read(path)
 
-    monkeypatch.setattr(Path, "read_bytes", send_first)
+    monkeypatch.setattr(files, "open_regular", send_first)
     assert waiting(outbox) == ["b"]
     assert outbox.unreadable() == []
 
