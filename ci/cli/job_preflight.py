@@ -15,7 +15,8 @@ import typer
 from ci.cli import options
 from ci.core.errors import EXIT_INCOMPLETE, UsageError
 from ci.device.environment import device_environment
-from ci.runner.back_end import EMULATED, back_end
+from ci.record.identity import EMULATED
+from ci.runner.back_end import back_end
 from ci.runner.cards import EMULATED_DEVICE, Card
 from ci.runner.inventory import is_real, present
 from ci.runner.preflight import Finding, check, until_free

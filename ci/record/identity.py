@@ -19,6 +19,8 @@ KIND = "run"
 # What a file shows of a command; an id may be endless.
 MAX_COMMAND = 4000
 FILE = "run.json"
+# The back end of a device that no card makes.
+EMULATED = "the emulated device"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,7 +61,7 @@ def write_junit(folder: Path, account: Account, identity: RunIdentity) -> None:
 
     for cases in shard_cases(account, identity):
         with atomic_writer(folder / f"{cases.shard}.xml") as stream:
-            junit_suite(cases, identity.run, again).write(stream)
+            junit_suite(cases, identity.run, again, back_end=identity.back_end).write(stream)
 
 
 def shard_cases(account: Account, identity: RunIdentity) -> list[ShardCases]:
@@ -81,17 +81,22 @@ def shard_cases(account: Account, identity: RunIdentity) -> list[ShardCases]:
     ]
 
 
-def junit_suite(cases: ShardCases, run: str, again: Again | None = None) -> junitparser.TestSuite:
+def junit_suite(
+    cases: ShardCases, run: str, again: Again | None = None, *, back_end: str = ""
+) -> junitparser.TestSuite:
     """One shard as a test suite.
 
     Args:
         cases: its tests.
         run: the readable run id.
         again: the line that brings a test back; None: none is told.
+        back_end: what made the device; empty where nobody knows.
     """
     suite = junitparser.TestSuite(clean(f"{run} shard {cases.shard}"))
     suite.hostname = clean(cases.host)
     suite.timestamp = iso_utc(cases.started_at)
+    if back_end:
+        suite.add_property("back_end", clean(back_end))
     # One by one, add_testcase would count all test cases again each time.
     suite.add_testcases([_case(result, again) for result in cases.results])
     return suite

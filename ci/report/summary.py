@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ci.core.text import clip, counted, one_line, plain, span, tail
-from ci.record.identity import MAX_COMMAND, command_of
+from ci.record.identity import EMULATED, MAX_COMMAND, command_of
 from ci.record.result import Result
 from ci.record.verdict import Verdict
 from ci.report.digest import (
@@ -65,6 +65,11 @@ def render_markdown(summary: Summary, account: Account) -> str:
 
 def outcome_line(summary: Summary) -> str:
     """How the run ended, its exit code, and why: `exit 3: 1 in-scope file could not be collected`."""
+    emulated = summary.planned and summary.identity.back_end == EMULATED
+    return _outcome(summary) + (" (emulated: no card was tested)" if emulated else "")
+
+
+def _outcome(summary: Summary) -> str:
     if summary.reasons:
         return f"exit {summary.exit_code}: {'; '.join(summary.reasons)}"
     if not summary.planned:

@@ -13,11 +13,11 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from ci.core.errors import BackEndError
+from ci.record.identity import EMULATED
 from ci.runner.cards import EMULATE, EMULATED_DEVICE, Card
 from ci.runner.inventory import is_real
 
 PACKAGE = "torch_spyre"
-EMULATED = "the emulated device"
 
 
 def back_end(

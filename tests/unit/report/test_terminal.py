@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from ci.record.identity import EMULATED
 from ci.record.result import Result
 from ci.record.verdict import Verdict
 from ci.report.reconcile import Account
@@ -81,6 +82,10 @@ def test_a_long_list_is_cut_and_says_where_the_rest_is(summary: Summary, account
 
 def test_a_green_run_ends_with_its_outcome(green: tuple[Account, Summary]) -> None:
     assert ending_lines(green[1], green[0])[-1] == "exit 0: 2 tests, nothing failed and nothing is missing"
+    identity = replace(green[1].identity, back_end=EMULATED)
+    assert ending_lines(replace(green[1], identity=identity), green[0])[-1] == (
+        "exit 0: 2 tests, nothing failed and nothing is missing (emulated: no card was tested)"
+    )
 
 
 def test_a_test_that_passed_only_after_a_lost_try_is_shown(summary: Summary, account: Account) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from ci.core.errors import EXIT_USAGE, BackEndError
-from ci.runner.back_end import EMULATED, back_end, head, refuse_silent_emulation
+from ci.record.identity import EMULATED
+from ci.runner.back_end import back_end, head, refuse_silent_emulation
 from ci.runner.cards import CARDS_VARIABLE, EMULATE, EMULATED_VARIABLE, Card
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
