@@ -17,7 +17,7 @@ from junitparser.junitparser import Attr, Element, Properties, Property
 from junitparser.junitparser import Result as Outcome
 
 from ci.core.text import clean, clip, iso_utc, one_line, plain, tail
-from ci.record.identity import MAX_COMMAND, RunIdentity, command_of
+from ci.record.identity import EMULATED, MAX_COMMAND, RunIdentity, command_of
 from ci.record.result import Result
 from ci.record.verdict import FAILING, Verdict
 from ci.report.reconcile import Account
@@ -61,7 +61,7 @@ def write_junit(folder: Path, account: Account, identity: RunIdentity) -> None:
 
     for cases in shard_cases(account, identity):
         with atomic_writer(folder / f"{cases.shard}.xml") as stream:
-            junit_suite(cases, identity.run, again, back_end=identity.back_end).write(stream)
+            junit_suite(cases, identity.run, again, emulated=identity.back_end == EMULATED).write(stream)
 
 
 def shard_cases(account: Account, identity: RunIdentity) -> list[ShardCases]:
@@ -82,7 +82,7 @@ def shard_cases(account: Account, identity: RunIdentity) -> list[ShardCases]:
 
 
 def junit_suite(
-    cases: ShardCases, run: str, again: Again | None = None, *, back_end: str = ""
+    cases: ShardCases, run: str, again: Again | None = None, *, emulated: bool = False
 ) -> junitparser.TestSuite:
     """One shard as a test suite.
 
@@ -90,13 +90,13 @@ def junit_suite(
         cases: its tests.
         run: the readable run id.
         again: the line that brings a test back; None: none is told.
-        back_end: what made the device; empty where nobody knows.
+        emulated: whether no card was tested.
     """
     suite = junitparser.TestSuite(clean(f"{run} shard {cases.shard}"))
     suite.hostname = clean(cases.host)
     suite.timestamp = iso_utc(cases.started_at)
-    if back_end:
-        suite.add_property("back_end", clean(back_end))
+    if emulated:
+        suite.add_property("emulated", "no card was tested")
     # One by one, add_testcase would count all test cases again each time.
     suite.add_testcases([_case(result, again) for result in cases.results])
     return suite

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ci.record.identity import EMULATED
 from ci.record.result import Result
 from ci.record.verdict import Verdict
 from ci.report.junit import ShardCases, junit_suite, shard_cases, split_id, write_junit
@@ -40,6 +41,12 @@ def test_a_result_without_a_message_gets_one_all_the_same(verdict: Verdict) -> N
     suite = junit_suite(ShardCases(0, "", 0.0, [Result(id="a.py::T::x", verdict=verdict, file="a.py")]), "r")
     children = [child for child in ET.fromstring(xml(suite))[0] if child.tag != "properties"]  # noqa: S314  # written here
     assert [bool(child.get("message")) for child in children] == [True]
+
+
+def test_a_suite_of_the_emulated_device_says_so(tmp_path: Path, account: Account) -> None:
+    write_junit(tmp_path, account, replace(identity(), back_end=EMULATED))
+    text = (tmp_path / "0.xml").read_text(encoding="utf-8")
+    assert '<properties><property name="emulated" value="no card was tested"/></properties>' in text
 
 
 def test_a_very_long_traceback_is_cut_at_its_beginning() -> None:
