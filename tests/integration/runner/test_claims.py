@@ -401,7 +401,8 @@ def test_what_a_killed_worker_cost_a_host_that_is_killed_too_is_run_when_it_is_r
     account = hosts.account()
     whole(account)
     assert {one.verdict for one in account.results if one.id in LONG} == {Verdict.PASSED}, said
-    assert code == 0, said
+    # Every test has passed, and the run has lost a worker all the same.
+    assert (code, "exit 3: 1 worker lost" in said) == (3, True), said
     starts = [event for journal in hosts.journals() for event in events(journal, "start")]
     tries = Counter(event["id"] for event in starts)
     assert {name for name, count in tries.items() if count > 1} <= {

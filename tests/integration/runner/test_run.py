@@ -80,8 +80,7 @@ def test_whatever_a_test_does_costs_that_test_and_is_told_once(
         "o_dies_by_a_signal_without_a_name": "signal", "p_raises_what_ctrl_c_raises": "failed",
         "q_ends_the_session": "failed", "r_forks_and_comes_back_twice": "passed",
         "s_leaves_a_daemon": "passed", "t_holds_the_interpreter": "hang",
-        "u_closes_every_file": "exit", "v_passes": "passed", "y_says_half_a_line": "passed",
-        "z_leaves_a_daemon_without_a_name": "passed",
+        "u_closes_every_file": "exit", "v_passes": "passed",
     }  # fmt: skip
     expected = {f"{FAULTS}test_{name}": outcome for name, outcome in names.items()}
     runner.run(make_plan({"test_process_faults.py": list(expected)}), test_timeout_s=3)
@@ -93,6 +92,21 @@ def test_whatever_a_test_does_costs_that_test_and_is_told_once(
     assert "in test_t_holds_the_interpreter" in details["t_holds_the_interpreter"]
     # What an earlier test left in the log says nothing of this one.
     assert "test_t_holds_the_interpreter" not in details["u_closes_every_file"]
+    assert [pid for pid in strays.read_text(encoding="ascii").split() if alive(int(pid))] == []
+
+
+def test_what_a_test_finds_of_its_worker_delays_nobody_and_what_it_leaves_is_ended(
+    runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a line in every pipe it can write to; a process with its own session and an empty environment."""
+    strays = tmp_path / "strays"
+    monkeypatch.setenv("STRAY_FILE", str(strays))
+    names = ("a_says_half_a_line", "b_leaves_a_daemon_without_a_name", "c_passes")
+    ids = [f"test_costly.py::TestReachesOut::test_{name}" for name in names]
+    began = time.monotonic()
+    runner.run(make_plan({"test_costly.py": ids}), setup_timeout_s=30)
+    assert time.monotonic() - began < 25
+    assert runner.outcomes() == dict.fromkeys(ids, "passed")
     assert [pid for pid in strays.read_text(encoding="ascii").split() if alive(int(pid))] == []
 
 

@@ -3,7 +3,9 @@
 import os
 import shutil
 import signal
+import stat
 import subprocess
+import sys
 import threading
 import time
 import unittest
@@ -69,6 +71,28 @@ class TestLeaks(unittest.TestCase):
 
     def test_c_leaves_nothing(self):
         subprocess.run(["true"], check=True)
+
+
+class TestReachesOut(unittest.TestCase):
+    def test_a_says_half_a_line(self):
+        for descriptor in range(3, 256):
+            try:
+                if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+                    os.write(descriptor, b'{"m": "do')
+            except OSError:
+                pass
+
+    def test_b_leaves_a_daemon_without_a_name(self):
+        again = (
+            "import os, sys, time\nif os.fork() == 0:\n    os.setsid()\n"
+            "    with open(sys.argv[1], 'a') as stream:\n        stream.write(f'{os.getpid()}\\n')\n    time.sleep(600)"
+        )
+        words = [sys.executable, "-c", again, os.environ["STRAY_FILE"]]
+        subprocess.run(words, env={}, start_new_session=True, check=True)
+        time.sleep(0.5)
+
+    def test_c_passes(self):
+        pass
 
 
 class TestTerminates(unittest.TestCase):
