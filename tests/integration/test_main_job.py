@@ -125,8 +125,8 @@ def test_a_refused_command_leaves_no_folder_and_the_latest_run_is_one_that_ran(s
 
 
 def test_of_a_damaged_run_folder_what_can_be_read_is_reported(shop: Shop) -> None:
-    assert shop.pytorch("--percent", "100", "--files", "sub/*,test_outcomes.py", "--cards", "2")[0] == 1
-    run, journal = shop.runs[0], shop.runs[0] / "journal" / "1-1.jsonl"
+    assert shop.pytorch("--percent", "100", "--files", "sub/*,test_outcomes.py", "--cards", "1")[0] == 1
+    run, journal = shop.runs[0], shop.runs[0] / "journal" / "0-1.jsonl"
     whole = read_results(run / "results.jsonl.gz")
     plan = (run / "plan.json").read_bytes()
     shutil.rmtree(run / "logs")
@@ -142,7 +142,7 @@ def test_of_a_damaged_run_folder_what_can_be_read_is_reported(shop: Shop) -> Non
     journal.unlink()
     journal.mkdir()
     code, out, _ = shop.call("report", run.name)
-    assert (code, "journal/1-1.jsonl: Is a directory" in out, "selection.json: " in out) == (3, True, True)
+    assert (code, "journal/0-1.jsonl: Is a directory" in out, "selection.json: " in out) == (3, True, True)
     assert adds_up(run)["verdicts"]["not_run"] > 0
 
 
