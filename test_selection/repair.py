@@ -23,6 +23,9 @@ SHAKEN = (0.0, 0.1, 0.3, 0.8)
 # The limit lies between the mean of the shards and the longest one, this near to it at most.
 NEAR = 0.95
 
+# So many steps in vain for each shard there is, and the few ways to pack few shards have been seen.
+IN_VAIN = 300
+
 # Knuth's multiplier and increment, MMIX (The Art of Computer Programming, volume 2, 3.3.4).
 MULTIPLIER, INCREMENT, MODULUS = 6364136223846793005, 1442695040888963407, 1 << 64
 
@@ -66,7 +69,11 @@ def repair(packing: Packing, goal: float, steps: int, *, seed: int) -> None:
     shards = _Shards(packing)
     longest_first = [(-end, shard) for shard, end in enumerate(shards.ends)]
     heapq.heapify(longest_first)
+    in_vain = 0
     for _ in range(steps):
+        if in_vain > IN_VAIN * len(shards.held):
+            break
+        in_vain += 1
         while -longest_first[0][0] != shards.ends[longest_first[0][1]]:
             heapq.heappop(longest_first)
         peak, longest = -longest_first[0][0], longest_first[0][1]
@@ -81,6 +88,8 @@ def repair(packing: Packing, goal: float, steps: int, *, seed: int) -> None:
         shaken = SHAKEN[int(draw() * len(SHAKEN))]
         order = {number: 1 + shaken * (2 * draw() - 1) for number in pieces}
         anew = pack_anew(shards.loads, pieces, len(group), limit, order)
+        if anew is not None:
+            in_vain = 0
         for shard, held in zip(group, anew or (), strict=False):
             shards.put(shard, held)
             heapq.heappush(longest_first, (-shards.ends[shard], shard))
