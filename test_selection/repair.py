@@ -88,9 +88,10 @@ def repair(packing: Packing, goal: float, steps: int, *, seed: int) -> None:
         shaken = SHAKEN[int(draw() * len(SHAKEN))]
         order = {number: 1 + shaken * (2 * draw() - 1) for number in pieces}
         anew = pack_anew(shards.loads, pieces, len(group), limit, order)
-        if anew is not None:
-            in_vain = 0
-        for shard, held in zip(group, anew or (), strict=False):
+        if anew is None:
+            continue
+        in_vain = 0
+        for shard, held in zip(group, anew, strict=True):
             shards.put(shard, held)
             heapq.heappush(longest_first, (-shards.ends[shard], shard))
     packing.shares = [list(held.items()) for held in shards.held]

@@ -19,10 +19,10 @@ def environments() -> Iterator[tuple[int, list[bytes]]]:
             yield pid, [f"{name}={value}".encode(errors="surrogateescape") for name, value in found.items()]
 
 
-def below(pid: int | None = None) -> list[int]:
-    """The processes that this one, or another, has started, and those that these have."""
+def below() -> list[int]:
+    """The processes that this one has started, and those that these have."""
     with contextlib.suppress(psutil.Error, OSError):
-        return [one.pid for one in psutil.Process(pid).children(recursive=True)]
+        return [one.pid for one in psutil.Process().children(recursive=True)]
     return []
 
 

@@ -180,7 +180,7 @@ def _collect_missing(
                     yield left[0], _failed(left[0], f"ended the process that collects: {error.what}"), False
                     return
             else:
-                for file in set(left) - done:
+                for file in [one for one in left if one not in done]:
                     yield (
                         file,
                         _failed(file, "the collecting process ended before it came to this file"),

@@ -75,10 +75,9 @@ def check_step(
     # A catalog is of one tree; what suites say of the other it cannot tell.
     ours = suites if where == "" else for_root(suites, root_of(is_op_suite=where is None))
     found = [*broken, *check_suites(ours, tests, known_of(tests))]
-    named_files = [one.pattern for suite in ours for one in suite.files]
-    if not any(one.severity == "error" for one in found) and not any(
-        pattern.fullmatch(name) for pattern in named_files for name in files_of(tests)
-    ):
+    there = files_of(tests)
+    reached = any(one.pattern.fullmatch(name) for suite in ours for one in suite.files for name in there)
+    if not reached and not any(one.severity == "error" for one in found):
         raise UsageError(
             "holds none of the files that the suites name, so nothing of them was checked",
             where=file,

@@ -84,12 +84,14 @@ class TestReachesOut(unittest.TestCase):
 
     def test_b_leaves_a_daemon_without_a_name(self):
         again = (
-            "import os, sys, time\nif os.fork() == 0:\n    os.setsid()\n"
-            "    with open(sys.argv[1], 'a') as stream:\n        stream.write(f'{os.getpid()}\\n')\n    time.sleep(600)"
+            "import os, time\nif os.fork() == 0:\n    os.setsid()\n"
+            "    print(os.getpid(), flush=True)\n    time.sleep(600)"
         )
-        words = [sys.executable, "-c", again, os.environ["STRAY_FILE"]]
-        subprocess.run(words, env={}, start_new_session=True, check=True)
-        time.sleep(0.5)
+        words = [sys.executable, "-c", again]
+        with subprocess.Popen(
+            words, env={}, start_new_session=True, stdout=subprocess.PIPE, text=True
+        ) as made:
+            Path(os.environ["STRAY_FILE"]).write_text(made.stdout.readline())
 
     def test_c_passes(self):
         pass
