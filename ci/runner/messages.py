@@ -129,12 +129,11 @@ class Lines:
         """What is waited for."""
         return self._descriptor
 
-    @property
-    def closed(self) -> bool:
-        """Whether the other side has closed it, whatever is left to be read."""
+    def closed_within(self, timeout_s: float) -> bool:
+        """Whether the other side closes it within so many seconds, whatever is left to be read."""
         waiting = select.poll()
-        waiting.register(self._descriptor, select.POLLHUP)
-        return any(event & select.POLLHUP for _, event in waiting.poll(0))
+        waiting.register(self._descriptor, 0)  # a hang-up is always told of
+        return bool(waiting.poll(timeout_s * 1000))
 
     def read(self, timeout_s: float = 0.0) -> list[bytes]:
         """The lines that came since the last call; waits so long for the first bytes."""

@@ -34,6 +34,8 @@ from ci.runner.watch import Limits, Watch
 POLL_S = 0.02
 IDLE_POLL_S = 0.2
 MAX_LOG_BYTES = 64 << 20
+# The kernel tells of a parent's death as its first thread ends; the last one closes its pipes.
+PARENT_GOES_S = 2.0
 ALL_IN_VAIN = "the process that was to run it ended its session without a word of it"
 
 
@@ -139,7 +141,7 @@ class Worker:
         It may come from a test, or from whoever shuts a host down: that costs what runs, as the loss of a
         worker does, and the supervisor has the rest run elsewhere.
         """
-        if self._orders.closed:
+        if self._orders.closed_within(PARENT_GOES_S):
             self._stop.set()
         else:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -183,6 +183,17 @@ WHOLE = {
 }  # fmt: skip
 
 
+def test_a_worker_that_hears_of_its_runs_end_before_the_pipe_is_closed_ends_in_order(site: Site) -> None:
+    # So the kernel does it for a process of several threads, on a machine that is busy.
+    with site.waiting() as process:
+        begun = rows_of(read_journal(site.journal, 0, 1).events)[0]
+        os.kill(begun["pid"], signal.SIGTERM)
+        time.sleep(0.2)
+        kill(process, site.run_dir)
+    ended = rows_of(read_journal(site.journal, 0, 1).events)[-1]
+    assert (ended["e"], ended["status"]) == ("shard_end", "interrupted")
+
+
 def test_a_second_try_that_the_run_did_not_come_to_is_made_up_for(site: Site) -> None:
     site.environ["SPYRE_CI__RUN__RETRIES"] = "1"
     with site.waiting() as process:

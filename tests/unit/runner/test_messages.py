@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import resource
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -104,3 +105,15 @@ def test_a_descriptor_beyond_those_that_select_knows_is_read_and_written() -> No
         for one in (*ends, reader, writer):
             os.close(one)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_pipe_that_is_closed_soon_counts_as_closed(pipe: tuple[int, int]) -> None:
+    reader, writer = pipe
+    lines = Lines(reader)
+    os.write(writer, b"unread\n")
+    assert not lines.closed_within(0)
+    closes = threading.Timer(0.05, os.close, (writer,))
+    closes.start()
+    assert lines.closed_within(60)
+    closes.join()
+    assert lines.read() == [b"unread"]
