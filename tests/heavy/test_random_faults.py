@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
+import resource
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,15 +27,20 @@ from ci.steps.folder import RunFolder, write_source
 from test_selection.durations import Durations, write_durations
 from test_selection.plan import write_plan
 from test_selection.selection import Selection, write_selection
+from tests.integration.runner.conftest import RedisServer, redis_server
 from tests.integration.runner.small_runs import make_plan
 
+__all__ = ["redis_server"]  # a fixture of the runner's own tests
 ROOT = Path(__file__).parent.parent.parent
 FAULTS = ROOT / "tests" / "integration" / "runner" / "faults"
 FILE = "test_random_faults.py"
 PREFIX = f"{FILE}::TestRandom::test_"
-# The gate runs the first, a night a few, `nox -s soak` all of them.
+# The gate runs the first, a night a few, `nox -s soak` all of them; `SPYRE_CI_FAULT_SEEDS=200:300` others.
+FIRST, _, LAST = os.environ.get("SPYRE_CI_FAULT_SEEDS", "0:50").partition(":")
 MARKS = {0: [pytest.mark.gate]} | {seed: [pytest.mark.soak] for seed in range(8, 50)}
-SEEDS = [pytest.param(seed, marks=MARKS.get(seed, [])) for seed in range(50)]
+SEEDS = [pytest.param(seed, marks=MARKS.get(seed, [])) for seed in range(int(FIRST), int(LAST))]
+# A run holds torch in each of its processes, and of what tests print and journals tell only what it needs.
+MOST_KIB = 1 << 20
 TIMEOUT_S = 240
 # What becomes of a test where nobody disturbs it; all others pass.
 ENDS = {
@@ -45,9 +53,25 @@ ENDS = {
     "segfault": Verdict.FAILED,
     "skips": Verdict.SKIPPED,
 }
-HARMLESS = ("changes_folder", "closes_its_output", "leaves_a_process")
+HARMLESS = (
+    "changes_folder", "closes_its_output", "leaves_a_daemon", "leaves_a_process", "leaves_special_files",
+    "says_half_a_line",
+)  # fmt: skip
+COSTLY = ("kills_its_worker", "terminates_its_worker")
 SOUND = tuple(f"sound_{number:02}" for number in range(20))
-DISTURBANCES = ("nothing", "worker", "supervisor", "interrupt", "terminate", "card", "workers")
+DISTURBANCES = (
+    "nothing", "worker", "supervisor", "interrupt", "terminate", "card", "cards", "workers", "claims",
+)  # fmt: skip
+DAMAGES = ("a journal", "journals", "logs", "plan.json", "selection.json", "run-settings.json", "durations")
+# More than select(2) can wait for.
+DESCRIPTORS = 1100
+WITH_DESCRIPTORS = f"""
+import os, resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+for _ in range({DESCRIPTORS}):
+    os.set_inheritable(os.dup(0), True)
+os.execv(sys.executable, [sys.executable, "-m", "ci.cli", *sys.argv[1:]])
+"""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -63,6 +87,17 @@ class Day:
     disturbance: str
     after_s: float
     fault: str
+    damage: str
+    inherits: bool
+
+    @property
+    def costs_workers(self) -> bool:
+        """Whether workers are lost, by a test or by who disturbs the run."""
+        return self.disturbance in {"worker", "workers"} or not set(COSTLY).isdisjoint(self.names)
+
+    @property
+    def sick(self) -> bool:
+        return self.disturbance in {"card", "cards"}
 
     @property
     def ids(self) -> list[str]:
@@ -71,10 +106,11 @@ class Day:
 
 def draw(seed: int) -> Day:
     rnd = random.Random(seed)  # noqa: S311  # made-up days, no secret
-    faults = rnd.sample([*ENDS, *HARMLESS], rnd.randint(1, 5))
+    faults = rnd.sample([*ENDS, *HARMLESS, *COSTLY], rnd.randint(1, 5))
     names = [*faults, *rnd.sample(SOUND, rnd.randint(3, 12))]
     rnd.shuffle(names)
-    count = rnd.randint(1, 3)
+    disturbance = rnd.choice(DISTURBANCES)
+    count = 2 if disturbance == "claims" else rnd.randint(1, 3)
     shards = tuple(tuple(names[number::count]) for number in range(count))
     return Day(
         seed=seed,
@@ -83,9 +119,11 @@ def draw(seed: int) -> Day:
         cards=rnd.randint(1, 3),
         static=rnd.random() < 0.3,
         retries=rnd.randint(0, 2),
-        disturbance=rnd.choice(DISTURBANCES),
+        disturbance=disturbance,
         after_s=rnd.uniform(0.5, 12),
         fault=rnd.choice(["open", "fail:3", "hang:5", "abort:4", "mute:6"]),
+        damage=rnd.choice(DAMAGES) if rnd.random() < 0.3 else "",
+        inherits=rnd.random() < 0.2,
     )
 
 
@@ -95,7 +133,9 @@ class Site:
 
     day: Day
     folder: Path
+    redis: RedisServer | None = None
     environ: dict[str, str] = field(default_factory=dict)
+    code: int = 0
 
     def __post_init__(self) -> None:
         tree = self.folder / "tree"
@@ -129,8 +169,17 @@ class Site:
             "SPYRE_CI__RUN__LEASES": str(self.folder / "leases"),
             "SPYRE_CI__REPORT__ENDPOINT": "none",
         }
-        if day.disturbance == "card":
-            self.environ["SPYRE_CI_CARD_FAULTS"] = f"emulated:0={day.fault}"
+        if day.sick:
+            cards = day.cards if day.disturbance == "cards" else 1
+            self.environ["SPYRE_CI_CARD_FAULTS"] = ",".join(
+                f"emulated:{number}={day.fault}" for number in range(cards)
+            )
+        if self.redis is not None:
+            self.environ |= {
+                "SPYRE_CI__RUN__SHARE": self.redis.url,
+                "SPYRE_CI__RUN__SHARE_LEASE_S": "4",
+                "SPYRE_CI__RUN__CARDS": "1",
+            }
 
     @property
     def run_dir(self) -> Path:
@@ -138,9 +187,10 @@ class Site:
 
     @contextlib.contextmanager
     def started(self, *words: str) -> Iterator[subprocess.Popen[str]]:
+        how = ["-c", WITH_DESCRIPTORS] if self.day.inherits else ["-m", "ci.cli"]
         with (self.folder / "output").open("a", encoding="utf-8") as stream:
             process = subprocess.Popen(
-                [sys.executable, "-m", "ci.cli", *words],
+                [sys.executable, *how, *words],
                 cwd=self.folder, env=self.environ, stdin=subprocess.DEVNULL, stdout=stream,
                 stderr=subprocess.STDOUT, text=True, start_new_session=True,
             )  # fmt: skip
@@ -152,7 +202,17 @@ class Site:
                 process.wait()
 
     def run(self) -> None:
-        """Run it, disturbed, resume it where it was cut off, and report it."""
+        """Run it, disturbed, resume it where it was cut off, damage its folder, and report it."""
+        if self.redis is not None:
+            self.run_on_two_hosts(self.redis)
+        else:
+            self.run_here()
+        if self.day.damage:
+            self.do_damage()
+        with self.started("report", str(self.run_dir)) as process:
+            self.code = process.wait(timeout=TIMEOUT_S)
+
+    def run_here(self) -> None:
         with self.started("run", "--run-dir", str(self.run_dir)) as process:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=self.day.after_s)
@@ -161,8 +221,44 @@ class Site:
         if code in (-signal.SIGKILL, EXIT_INTERRUPTED):
             with self.started("run", "--resume", str(self.run_dir)) as process:
                 process.wait(timeout=TIMEOUT_S)
-        with self.started("report", str(self.run_dir)) as process:
-            process.wait(timeout=TIMEOUT_S)
+
+    def run_on_two_hosts(self, redis: RedisServer) -> None:
+        """Two hosts that take pieces from each other by a Redis, which goes at some time."""
+        with contextlib.ExitStack() as stack:
+            hosts, folders = [], []
+            for shard in range(2):
+                folder = self.folder / f"host-{shard}"
+                shutil.copytree(self.run_dir, folder)
+                folders.append(folder)
+                words = ("run", "--run-dir", str(folder), "--shard", str(shard))
+                hosts.append(stack.enter_context(self.started(*words)))
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                hosts[0].wait(timeout=self.day.after_s)
+            redis.stop()
+            for host in hosts:
+                host.wait(timeout=TIMEOUT_S)
+        for folder in folders:
+            for name in ("journal", "logs"):
+                shutil.copytree(folder / name, self.run_dir / name, dirs_exist_ok=True)
+
+    def do_damage(self) -> None:
+        journals = sorted((self.run_dir / "journal").glob("*.jsonl"))
+        match self.day.damage:
+            case "a journal" if journals:
+                journals[0].write_bytes(journals[0].read_bytes()[: -1 - journals[0].stat().st_size // 3])
+            case "journals":
+                for path in journals:
+                    path.unlink()
+                    path.mkdir()
+            case "logs":
+                shutil.rmtree(self.run_dir / "logs", ignore_errors=True)
+                (self.run_dir / "logs").touch()
+            case "durations":
+                (self.run_dir / "durations.json.gz").write_bytes(b"\x1f\x8b\x08")
+            case name if (self.run_dir / name).is_file():
+                (self.run_dir / name).write_text("{", encoding="utf-8")
+            case _:
+                pass
 
     def disturb(self, process: subprocess.Popen[str]) -> None:
         if process.poll() is not None:
@@ -204,38 +300,65 @@ def workers_of(supervisor: int) -> list[int]:
 
 def allowed(day: Day, name: str) -> set[Verdict]:
     """What may have become of a test."""
-    end = ENDS.get(name, Verdict.PASSED)
+    end = Verdict.INFRASTRUCTURE if name in COSTLY else ENDS.get(name, Verdict.PASSED)
     found = {end}
     several = day.retries > 0 and day.cards > 1
+    cut = day.disturbance != "nothing" or day.costs_workers
     if name == "fails_once":
         # With a card besides the one it failed on it passes; begun before a cut, it had failed already.
-        found |= {Verdict.FAILED} if not several or day.disturbance != "nothing" else set()
-        found |= {Verdict.PASSED} if day.disturbance != "nothing" else set()
-    if day.disturbance in {"worker", "workers"}:
+        found |= {Verdict.FAILED} if not several or cut else set()
+        found |= {Verdict.PASSED} if cut else set()
+    if day.costs_workers:
         found |= {Verdict.INFRASTRUCTURE}
         found |= {Verdict.FLAKY} if end is Verdict.PASSED and several else set()
-    if day.disturbance == "card":
+        # A card that costs its workers again and again is given up.
+        found |= {Verdict.NOT_RUN} if set(COSTLY) <= set(day.names) or day.disturbance == "workers" else set()
+    if day.sick:
         found |= {Verdict.HARDWARE, Verdict.FLAKY, Verdict.FAILED}
-        found |= {Verdict.NOT_RUN, Verdict.INFRASTRUCTURE} if day.cards == 1 else set()
+        alone = day.cards == 1 or day.disturbance == "cards"
+        found |= {Verdict.NOT_RUN, Verdict.INFRASTRUCTURE} if alone else set()
+    if day.disturbance == "claims" or "journal" in day.damage:
+        found |= {Verdict.NOT_RUN, Verdict.INFRASTRUCTURE}
+        found |= {Verdict.FAILED} if end is Verdict.FLAKY else set()
     return found
 
 
+def expected_code(day: Day, verdicts: Collection[Verdict]) -> set[int]:
+    """What a report may end with; a hole that no verdict tells of is a worker lost, or damage."""
+    if not {Verdict.HARDWARE, Verdict.INFRASTRUCTURE, Verdict.NOT_RUN}.isdisjoint(verdicts):
+        return {3}
+    holes = {3} if day.damage or day.costs_workers or day.sick or day.disturbance == "claims" else set()
+    return {1 if Verdict.FAILED in verdicts else 0} | holes
+
+
 @pytest.mark.parametrize("seed", SEEDS)
-def test_nothing_is_lost_or_counted_twice(seed: int, tmp_path: Path) -> None:
-    site = Site(day=draw(seed), folder=tmp_path)
+def test_nothing_is_lost_or_counted_twice(seed: int, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    day = draw(seed)
+    redis = request.getfixturevalue("redis_server") if day.disturbance == "claims" else None
+    site = Site(day=day, folder=tmp_path, redis=redis)
     site.run()
     output = (tmp_path / "output").read_text(encoding="utf-8")
-    assert "Traceback" not in output, output
+    assert "Traceback" not in output, (day, output)
     results = read_results(site.run_dir / "results.jsonl.gz")
     # Law 1: by id, each once.
-    assert sorted(one.id for one in results) == sorted(site.day.ids), output
+    assert sorted(one.id for one in results) == sorted(day.ids), (day, output)
     told = {one.id.removeprefix(PREFIX): one for one in results}
     wrong = {
         name: (one.verdict.value, one.message)
         for name, one in told.items()
-        if one.verdict not in allowed(site.day, name)
+        if one.verdict not in allowed(day, name)
     }
-    assert wrong == {}, (site.day, output)
-    for name, times in site.ran.items():
+    assert wrong == {}, (day, output)
+    counts = Counter(one.verdict for one in results)
+    summary = json.loads((site.run_dir / "summary.json").read_text(encoding="utf-8"))
+    assert {name: count for name, count in summary["verdicts"].items() if count} == counts
+    assert summary["planned"] == len(results)
+    assert site.code == summary["exit_code"]
+    assert site.code in expected_code(day, counts), (day, output)
+    for name, times in {} if "journal" in day.damage else site.ran.items():
         marked = told[name].attempts >= times or "may have run before" in told[name].message
-        assert marked, (name, times, told[name], site.day)
+        assert marked, (name, times, told[name], day)
+    if "leaves_a_daemon" in site.ran and not day.costs_workers:
+        with pytest.raises(ProcessLookupError):  # whoever ended its worker ended it too
+            os.kill(int((tmp_path / "daemon").read_text(encoding="ascii")), 0)
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss <= MOST_KIB

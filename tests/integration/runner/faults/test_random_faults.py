@@ -4,6 +4,7 @@ import ctypes
 import itertools
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -45,6 +46,44 @@ class TestRandom(unittest.TestCase):
 
     def test_killed(self):
         os.kill(os.getpid(), signal.SIGKILL)
+
+    def test_kills_its_worker(self):
+        os.kill(os.getppid(), signal.SIGKILL)
+        time.sleep(60)
+
+    def test_leaves_a_daemon(self):
+        again = (
+            "import os, time\nif os.fork() == 0:\n    os.setsid()\n"
+            "    print(os.getpid(), flush=True)\n    time.sleep(300)"
+        )
+        with subprocess.Popen(
+            [sys.executable, "-c", again], env={}, start_new_session=True, stdout=subprocess.PIPE, text=True
+        ) as made:
+            (NOTES.parent / "daemon").write_text(made.stdout.readline())
+
+    def test_leaves_special_files(self):
+        folder = Path(__file__).parent
+        for make in (
+            lambda: os.mkfifo(folder / "test_fifo.py"),
+            lambda: (folder / "test_zero.py").symlink_to("/dev/zero"),
+            lambda: (folder / "full.json").symlink_to("/dev/full"),
+        ):
+            try:
+                make()
+            except FileExistsError:
+                pass
+
+    def test_says_half_a_line(self):
+        for descriptor in range(3, 256):
+            try:
+                if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+                    os.write(descriptor, b'{"m": "do')
+            except OSError:
+                pass
+
+    def test_terminates_its_worker(self):
+        os.kill(os.getppid(), signal.SIGTERM)
+        time.sleep(60)
 
     def test_leaves_a_process(self):
         subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"], close_fds=False)
