@@ -10,7 +10,7 @@ EXIT_USAGE = 2
 EXIT_INCOMPLETE = 3
 EXIT_INTERRUPTED = 130
 # Characters of what is wrong with a file.
-MOST = 1_000
+MOST = 1_200
 
 
 class SpyreCiError(Exception):
@@ -43,7 +43,14 @@ class UsageError(SpyreCiError):
     """A flag or argument that cannot be taken."""
 
 
-class SettingsError(SpyreCiError):
+class _ContentError(SpyreCiError):
+    """What a file holds cannot be taken; the value seen comes from the file, and may be as long as it is."""
+
+    def __init__(self, what: str, *, where: str | Path | None = None, remedy: str | None = None) -> None:
+        super().__init__(what if len(what) <= MOST else f"{what[:MOST]}…", where=where, remedy=remedy)
+
+
+class SettingsError(_ContentError):
     """A settings, rules or suite file that cannot be taken."""
 
 
@@ -51,12 +58,8 @@ class MissingInputError(SpyreCiError):
     """A file or folder that was named and is not there."""
 
 
-class BadFileError(SpyreCiError):
+class BadFileError(_ContentError):
     """A file that is there but is not what its name promises: another schema, cut short, not JSON."""
-
-    def __init__(self, what: str, *, where: str | Path | None = None, remedy: str | None = None) -> None:
-        # The value seen comes from the file, and may be as long as it is.
-        super().__init__(what if len(what) <= MOST else f"{what[:MOST]}…", where=where, remedy=remedy)
 
 
 class NothingToRunError(SpyreCiError):

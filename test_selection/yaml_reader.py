@@ -108,7 +108,7 @@ class Reader:
         value = self.content[key]
         try:
             number = math.nan if isinstance(value, bool) else float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             number = math.nan
         if not 0 <= number < math.inf:
             raise self.error(key, f"{key} is {value!r}, not a number of 0 or more", "write it as 0.001")

@@ -172,7 +172,7 @@ def read_record(folder: Path) -> Record:
     try:
         record = _parsed(content)
         _check(record)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise BadFileError(
             f"is no record of a bisect: {error}", where=path, remedy="begin again with --fresh"
         ) from error

@@ -10,10 +10,10 @@ import shutil
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ci.core.errors import BadFileError, MissingInputError, NotWholeError
 from ci.core.object_store import PART_BYTES, Bucket
@@ -28,13 +28,22 @@ from ci.jobs.transfer_names import (
     read_manifest,
     wanted,
 )
-from test_selection.files import read_json, write_json
+from test_selection.files import convert, read_json, write_json
 
 # Files under way at once; a large one has parts side by side besides.
 AT_ONCE = 4
 LINE_EVERY_S = 10.0
 Item = TypeVar("Item")
 _KIND = "fetch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _State:
+    """What a folder holds: from where, whether all of it, and each file's ETag by its name."""
+
+    source: str
+    whole: bool = False
+    etags: dict[str, str] = field(default_factory=dict)
 
 
 def fetch(bucket: Bucket, folder: Path, *, say: Callable[[str], object], clock: Callable[[], float]) -> Moved:
@@ -85,7 +94,7 @@ def check_fetched(folder: Path) -> None:
         NotWholeError: its fetch broke off.
     """
     state = folder / OWN / "state.json"
-    if state.is_file() and not read_json(state, _KIND).get("whole"):
+    if state.is_file() and not _read_state(state).whole:
         raise NotWholeError(
             "was not fetched to its end", where=folder, remedy="do the `spyre-ci job fetch` into it again"
         )
@@ -108,14 +117,14 @@ def _source(bucket: Bucket) -> list[Wanted]:
 def _begin(source: str, folder: Path, files: list[Wanted]) -> list[Wanted]:
     """Tell that the folder is not whole, and what of it is still to be fetched."""
     state = folder / OWN / "state.json"
-    before: dict[str, Any] = read_json(state, _KIND) if state.is_file() else {}
-    if before and before.get("source") != source:
+    before = _read_state(state) if state.is_file() else _State(source=source)
+    if before.source != source:
         raise BadFileError(
-            f"holds what was fetched from {before.get('source')}",
+            f"holds what was fetched from {before.source}",
             where=folder,
             remedy="name another folder, or remove this one",
         )
-    had: dict[str, str] = before.get("etags", {})
+    had = before.etags
     check_names(had, str(folder))
     now = {file.name: file for file in files}
     kept = set()
@@ -134,9 +143,14 @@ def _begin(source: str, folder: Path, files: list[Wanted]) -> list[Wanted]:
     return [file for file in files if file.name not in kept]
 
 
+def _read_state(path: Path) -> _State:
+    remedy = "remove the folder, and do the `spyre-ci job fetch` into it again"
+    return convert(read_json(path, _KIND), _State, where=path, remedy=remedy)
+
+
 def _write_state(folder: Path, source: str, files: list[Wanted], *, whole: bool) -> None:
-    etags = {file.name: file.etag for file in files}
-    write_json(folder / OWN / "state.json", _KIND, {"source": source, "whole": whole, "etags": etags})
+    state = _State(source=source, whole=whole, etags={file.name: file.etag for file in files})
+    write_json(folder / OWN / "state.json", _KIND, asdict(state))
 
 
 def _check_same(part: Path, file: Wanted, where: str) -> None:

@@ -94,8 +94,6 @@ class HealthFiles:
         try:
             if not path.exists():
                 return Health()
-            if not path.is_file():  # a pipe would be waited for
-                raise _bad(path, "it is no file")
             return current(_health(read_json(path, KIND)), now, self.rules)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise _bad(path, str(error)) from error
