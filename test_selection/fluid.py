@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from test_selection.bound import ROUNDING, least
 from test_selection.cards import Cards
@@ -17,7 +17,15 @@ Share = tuple[int, float]
 
 
 class Packing:
-    """Shards being filled up to `limit` seconds each.
+    """Shards being filled up to `limit` seconds each, by best fit decreasing.
+
+    Args:
+        loads: all files.
+        cards: a shard each, or several to a shard of wide tests.
+        limit: seconds of a card.
+        max_files: at most so many a shard.
+        pieces: by a file's place in the loads, the seconds of it to place; None: all of every file.
+        shaken: the factor of a file's seconds by which the order goes; 1 where it is not listed.
 
     Attributes:
         shares: for each shard in use, the place of a file in the loads and the seconds of it to take.
@@ -26,9 +34,20 @@ class Packing:
     """
 
     def __init__(
-        self, loads: Sequence[FileLoad], cards: Cards, limit: float, max_files: int | None = None
+        self,
+        loads: Sequence[FileLoad],
+        cards: Cards,
+        limit: float,
+        max_files: int | None = None,
+        *,
+        pieces: Mapping[int, float] | None = None,
+        shaken: Mapping[int, float] | None = None,
     ) -> None:
         self.loads = loads
+        self._pieces = (
+            {number: load.total_s for number, load in enumerate(loads)} if pieces is None else pieces
+        )
+        self._shaken = shaken or {}
         self.limit = limit
         self.max_files = max_files
         self.shares: list[list[Share]] = []
@@ -41,8 +60,8 @@ class Packing:
     def pack(self) -> bool:
         """Place every file, widest first: what is narrower may use the room wider shards have left."""
         rows: dict[int, list[int]] = {}
-        for number, load in enumerate(self.loads):
-            rows.setdefault(load.cards, []).append(number)
+        for number in self._pieces:
+            rows.setdefault(self.loads[number].cards, []).append(number)
         return all(self._pack_width(width, rows[width]) for width in sorted(rows, reverse=True))
 
     def close(self) -> None:
@@ -54,7 +73,7 @@ class Packing:
         rest: list[tuple[float, int, float]] = []
         for number in numbers:
             load = self.loads[number]
-            left = load.total_s
+            left = self._pieces[number]
             while True:
                 speed = self._left.best_speed(width)
                 capacity = whole_grains(load, self.limit * speed - load.setup_s)
@@ -63,7 +82,7 @@ class Packing:
                 self._open(width)
                 self.shares[-1].append((number, capacity))
                 left -= capacity
-            rest.append((-(load.setup_s + left), number, left))
+            rest.append((-(load.setup_s + left) * self._shaken.get(number, 1.0), number, left))
         return all(self._place(number, left, width) for _, number, left in sorted(rest))
 
     def _open(self, width: int) -> float:

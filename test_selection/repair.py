@@ -11,10 +11,8 @@ import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
-from test_selection.bound import ROUNDING
+from test_selection.cards import Cards
 from test_selection.fluid import Packing
-from test_selection.grain import whole_grains
-from test_selection.loads import FileLoad
 
 # Shards that are packed anew at a time, the longest included.
 FEWEST, MOST = 2, 6
@@ -87,12 +85,13 @@ def repair(packing: Packing, goal: float, steps: int, *, seed: int) -> None:
             continue
         shaken = SHAKEN[int(draw() * len(SHAKEN))]
         order = {number: 1 + shaken * (2 * draw() - 1) for number in pieces}
-        anew = pack_anew(shards.loads, pieces, len(group), limit, order)
-        if anew is None:
+        anew = Packing(shards.loads, Cards(count=len(group)), limit, pieces=pieces, shaken=order)
+        if not anew.pack():
             continue
         in_vain = 0
-        for shard, held in zip(group, anew, strict=True):
-            shards.put(shard, held)
+        anew.close()
+        for shard, shares in zip(group, anew.shares, strict=True):
+            shards.put(shard, gathered([dict([share]) for share in shares]))
             heapq.heappush(longest_first, (-shards.ends[shard], shard))
     packing.shares = [list(held.items()) for held in shards.held]
 
@@ -125,52 +124,3 @@ def _group(shards: _Shards, longest: int, draw: Callable[[], float]) -> list[int
     while len(group) < count:
         group.add(int(draw() * len(shards.held)))
     return sorted(group)
-
-
-def pack_anew(
-    loads: Sequence[FileLoad],
-    pieces: Mapping[int, float],
-    shards: int,
-    limit: float,
-    shaken: Mapping[int, float] | None = None,
-) -> list[Pieces] | None:
-    """Pack pieces on equal shards by best fit decreasing; None where the limit leaves no room for that.
-
-    Args:
-        loads: of all files.
-        pieces: by the file's place in them, the seconds of it.
-        shards: how many.
-        limit: seconds of each.
-        shaken: the factor of a piece's seconds by which the order goes; None: 1.
-    """
-    packed: list[Pieces] = []
-    rest = []
-    for number, seconds in pieces.items():
-        setup = loads[number].setup_s
-        capacity = whole_grains(loads[number], limit - setup)
-        left = seconds
-        while left > capacity * (1 + ROUNDING):
-            if capacity <= 0 or len(packed) >= shards:
-                return None
-            packed.append({number: capacity})
-            left -= capacity
-        rest.append((-(setup + left) * (shaken[number] if shaken else 1.0), number, left))
-    rooms = [0.0] * len(packed) + [limit] * (shards - len(packed))
-    packed += [{} for _ in range(shards - len(packed))]
-    slack = ROUNDING * limit
-    for _, number, seconds in sorted(rest):
-        setup = loads[number].setup_s
-        left = seconds
-        while True:
-            fitting = [room for room in rooms if room >= setup + left - slack]
-            room = min(fitting) if fitting else max(rooms)
-            taken = left if fitting else whole_grains(loads[number], room - setup)
-            if taken < left and taken <= slack:
-                return None
-            shard = rooms.index(room)
-            packed[shard][number] = packed[shard].get(number, 0.0) + taken
-            rooms[shard] = room - setup - taken
-            left -= taken
-            if left <= slack:
-                break
-    return packed

@@ -10,7 +10,7 @@ from test_selection.bound import lower_bound
 from test_selection.cards import Cards
 from test_selection.fluid import Packing, pack
 from test_selection.loads import FileLoad
-from test_selection.repair import gathered, pack_anew, repair
+from test_selection.repair import gathered, repair
 
 lengths = st.sampled_from([0.0, 0.5, 1.0, 1.02, 3.0, 5e-324]) | st.floats(0, 20)
 files = st.lists(st.tuples(lengths, st.lists(lengths, min_size=1, max_size=12)), min_size=1, max_size=12).map(
@@ -108,4 +108,7 @@ def test_pieces_are_cut_only_where_no_shard_takes_them_whole(
     pieces: dict[int, float], shards: int, limit: float, packed: list[dict[int, float]] | None
 ) -> None:
     loads = [load(number, 1.0, [1.0, 2.0, 3.0]) for number in range(3)]
-    assert pack_anew(loads, pieces, shards, limit) == packed
+    packing = Packing(loads, Cards(count=shards), limit, pieces=pieces)
+    assert packing.pack() == (packed is not None)
+    if packed is not None:
+        assert [gathered([dict([share]) for share in one]) for one in packing.shares] == packed
