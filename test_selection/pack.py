@@ -83,7 +83,7 @@ GOOD = 1.002
 # Above that, another way of packing is worth its time.
 FAIR = 1.005
 # So often shards are packed anew.
-STEPS, ROUNDS = 8_000, 6
+STEPS, ROUNDS = 4_000, 12
 # A split so much worse than the best one so far is not worth relieving.
 NEARLY = 1.03
 # A plan this far above its bound was kept there by a limit, where there is one.
