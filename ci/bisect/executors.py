@@ -31,7 +31,7 @@ from ci.core.text import last_line
 from ci.core.withheld import without_job_secrets
 from ci.image.container import Conditions, container, follow
 from ci.image.engine import check_is_here, engine
-from ci.runner.strays import end_strays
+from ci.runner.orphans import end_strays
 from ci.steps.context import Context
 from test_selection.files import write_json
 

@@ -19,7 +19,7 @@ from ci.core.process import run_command, signal_name
 from ci.lanes.order import Executor, Order, Seen, Standing
 from ci.lanes.remote import Far, Remote
 from ci.lanes.wrapper import ASKED, BEGIN, BEGIN_KIND, BY_LIMIT, END, END_KIND, MARK, held, mark_of
-from ci.runner.strays import end_strays
+from ci.runner.orphans import end_strays
 from test_selection.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE
 from test_selection.files import read_json
 

@@ -20,7 +20,7 @@ from ci.core.errors import SpyreCiError
 from ci.core.interrupts import noted
 from ci.core.locks import take
 from ci.core.process import kill_group, start_command
-from ci.runner.strays import end_strays
+from ci.runner.orphans import end_strays
 from test_selection.files import write_json
 
 _UNIT = 1 << 30  # a GiB

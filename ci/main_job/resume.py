@@ -17,10 +17,17 @@ from ci.record.result import Result
 from ci.record.verdict import NO_OUTCOME
 from ci.report.reconcile import Account, reconcile
 from ci.runner.back_end import back_end
-from ci.runner.installed import installed_torch
-from ci.runner.lost import apart_from_chains, lost_with_host
-from ci.runner.pending import Pending, pending_retries
-from ci.runner.resume import doubts, end_leftovers, refuse_other_plans, what_is_left
+from ci.runner.environment_info import installed_torch
+from ci.runner.resume import (
+    Pending,
+    apart_from_chains,
+    doubts,
+    end_leftovers,
+    lost_with_host,
+    pending_retries,
+    refuse_other_plans,
+    what_is_left,
+)
 from ci.runner.retries import Again, Owed
 from ci.runner.source import Source
 from ci.steps.collecting import resolve_source

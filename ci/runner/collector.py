@@ -21,7 +21,7 @@ from ci.core.process import signal_name
 from ci.runner import afresh, prepare
 from ci.runner.child import EXIT_TERMINATED, Child, log_of, start
 from ci.runner.collect_cache import KIND
-from ci.runner.collecting import collect_file
+from ci.runner.session import collect_file
 from test_selection.files import read_json
 
 POLL_S = 0.01

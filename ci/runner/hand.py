@@ -13,7 +13,7 @@ from typing import Any
 from ci.runner.child import Child, start
 from ci.runner.messages import DONE, UNWRITTEN, Sender, wait_for
 from ci.runner.plugin import run_group
-from ci.runner.watch import Watch
+from ci.runner.watchdog import Watch
 
 
 class Hand:

@@ -17,9 +17,8 @@ from ci.record.events import JournalEvent
 from ci.record.journal import bring_to_disk, journal_path, next_attempt
 from ci.runner.messages import REFUSED, Answer, Lines, Order, Sender, read_answer
 from ci.runner.modules import module_words
-from ci.runner.patience import KILL_S
-from ci.runner.strays import VARIABLE, end_strays
-from ci.runner.watch import JournalTail, read_file
+from ci.runner.orphans import VARIABLE, end_strays
+from ci.runner.watchdog import KILL_S, JournalTail, read_file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

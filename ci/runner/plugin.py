@@ -23,15 +23,13 @@ from ci.record import events
 from ci.record.events import JournalEvent
 from ci.record.journal import EXIT_UNWRITABLE, UNWRITABLE, XPASS_STRICT, JournalWriter
 from ci.runner.child import last_lines
-from ci.runner.enforce import SKIPPED_ITSELF, enforced, mark
-from ci.runner.leaks import Leaks
-from ci.runner.logs import print_logs
+from ci.runner.enforce import SKIPPED_ITSELF, Seeding, enforced, mark, seed_all, seeding_of
 from ci.runner.messages import DONE, UNWRITTEN
 from ci.runner.narrow import leave_out, wanted_names
+from ci.runner.orphans import Leaks
 from ci.runner.prepare import garbage_kept
 from ci.runner.ras import RasEvent, hardware_event
-from ci.runner.seeding import Seeding, seed_all, seeding_of
-from ci.runner.session import could_not_read, identify, last_line, run_pytest
+from ci.runner.session import could_not_read, identify, last_line, print_logs, run_pytest
 
 # What tests print is kept while they run, for the case that they crash; this much of it at most.
 LOG_LIMIT_BYTES = 1 << 20

@@ -15,7 +15,7 @@ from ci.runner.cards import Card, together
 from ci.runner.dispatch import Job
 from ci.runner.link import Attempt, Link
 from ci.runner.messages import Order
-from ci.runner.patience import NEVER_ENDS
+from ci.runner.watchdog import NEVER_ENDS
 
 # A card that died without a word fails everything: after so many failures in a row it is checked.
 FAILURES_IN_A_ROW = 3

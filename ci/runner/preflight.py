@@ -14,8 +14,8 @@ from typing import Any
 
 from ci.core.process import signal_name
 from ci.runner.child import Child, start
-from ci.runner.patience import gone
 from ci.runner.ras import hardware_event
+from ci.runner.watchdog import gone
 
 POLL_S = 0.02
 DUMP_S = 1.0

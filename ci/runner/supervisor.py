@@ -26,13 +26,13 @@ from ci.runner.dispatch import Dispatcher, Job
 from ci.runner.link import Link
 from ci.runner.messages import Answer, wait_for
 from ci.runner.neighbours import Neighbours
-from ci.runner.patience import KILL_S
 from ci.runner.pool import CardPool
 from ci.runner.post import Post
 from ci.runner.resume import cannot_go_on
 from ci.runner.retries import Owed, Retries
 from ci.runner.run_options import RunOptions
 from ci.runner.tries import Tries
+from ci.runner.watchdog import KILL_S
 from ci.runner.work import Work
 from test_selection.plan import Plan, Shard
 from test_selection.selection import Expectation

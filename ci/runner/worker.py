@@ -22,14 +22,13 @@ from ci.core.machine import boot_id, host_name
 from ci.core.parent_death import adopt_orphans, die_with_parent
 from ci.record import events
 from ci.record.journal import EXIT_UNWRITABLE, UNWRITABLE, JournalWriter
-from ci.runner import afresh, ended, prepare
+from ci.runner import afresh, crash, prepare
+from ci.runner.environment_info import ran_in_here
 from ci.runner.hand import Hand
 from ci.runner.messages import REFUSED, Answer, Lines, Order, read_order, send
-from ci.runner.patience import NEVER_ENDS, Patience, gone
+from ci.runner.orphans import VARIABLE, end_orphans, end_strays
 from ci.runner.preflight import Finding, check, until_free
-from ci.runner.ran_in import ran_in_here
-from ci.runner.strays import VARIABLE, end_orphans, end_strays
-from ci.runner.watch import Limits, Watch
+from ci.runner.watchdog import NEVER_ENDS, Limits, Patience, Watch, gone
 
 POLL_S = 0.02
 IDLE_POLL_S = 0.2
@@ -262,11 +261,11 @@ class Worker:
         left = watch.left(ids)
         self._forget()
         if hand.unwritten:
-            return ended.unwritten(self._journal, watch, left)
+            return crash.unwritten(self._journal, watch, left)
         if self._stopped or (not left and watch.ready):
             return []
         if watch.running is not None and not watch.bystander:
-            if ended.crashed(self._journal, watch, code, lambda: self._check("crash")):
+            if crash.crashed(self._journal, watch, code, lambda: self._check("crash")):
                 self._sick = True
             left.remove(watch.running)
             return left
@@ -277,16 +276,16 @@ class Worker:
     def _not_had(self, file: str, left: list[str], hand: Hand, code: int) -> list[str]:
         """Account for a child that had run nothing when it ended; the ids to be tried once more."""
         watch = hand.watch
-        if watch.hardware or ended.card_failed(self._journal, file, watch):
+        if watch.hardware or crash.card_failed(self._journal, file, watch):
             self._sick = True
             return []
         # No test was running and none had run: the file itself could not be had, or not in a forked process.
         if watch.file_error is None and hand.forked and file not in self._unforkable:
             self._unforkable.add(file)
-            ended.not_forked(self._journal, file, watch, code)
+            crash.not_forked(self._journal, file, watch, code)
             return left
         if watch.file_error is None:
-            ended.not_set_up(self._journal, file, watch, code)
+            crash.not_set_up(self._journal, file, watch, code)
         if left:
             self._journal.write(events.NotRun(ids=left, message=watch.file_error or ""))
         return []

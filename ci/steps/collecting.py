@@ -17,7 +17,7 @@ from ci.device.environment import TEST_BASE, device_environment
 from ci.runner import instantiation
 from ci.runner.collect import Collection, CollectOptions, collect, find_files
 from ci.runner.collect_cache import CollectCache, collection_key
-from ci.runner.installed import installed_torch
+from ci.runner.environment_info import installed_torch
 from ci.runner.session import OWN_CONFTEST
 from ci.runner.source import OP_SUITE, Source, fetch, op_suite
 from ci.steps.context import Context

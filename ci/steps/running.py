@@ -16,16 +16,15 @@ from ci.live.sink import Sink
 from ci.live.state import State
 from ci.live.view import Watcher, view_for, watching
 from ci.record.journal import attempts_before
+from ci.runner.attempts import guarded
 from ci.runner.back_end import back_end, refuse_silent_emulation
 from ci.runner.cards import Card
 from ci.runner.claims.names import FILE as NAMES_FILE
-from ci.runner.forking import starts_processes
-from ci.runner.guard import guarded
 from ci.runner.health import HealthFiles, Rules
 from ci.runner.inventory import inventory, present
 from ci.runner.leases import Leases, shared_folder
-from ci.runner.machinery import wants_machinery
 from ci.runner.pool import CardPool
+from ci.runner.prepare import starts_processes, wants_machinery
 from ci.runner.retries import Owed
 from ci.runner.run_options import RunOptions
 from ci.runner.supervisor import run_plan

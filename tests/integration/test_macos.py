@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from ci.report.results import read_results
-from ci.runner.strays import end_strays_of_run, find_strays_of_run
+from ci.runner.orphans import end_strays_of_run, find_strays_of_run
 from tests.integration.runner.small_runs import STAND_IN as TORCH
 
 ROOT = Path(__file__).parent.parent.parent

@@ -25,7 +25,7 @@ from ci.record.identity import RunIdentity
 from ci.record.result import Result
 from ci.record.verdict import Verdict
 from ci.report.history import record
-from ci.runner.strays import find_strays
+from ci.runner.orphans import find_strays
 
 from .conftest import TEST, Maker, Project
 

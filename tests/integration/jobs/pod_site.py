@@ -20,7 +20,7 @@ from ci.record.identity import RunIdentity, write_identity
 from ci.record.result import Result
 from ci.record.verdict import Verdict
 from ci.report.results import read_results
-from ci.runner.strays import find_strays_of_run
+from ci.runner.orphans import find_strays_of_run
 from ci.steps.folder import RunFolder, write_source
 from test_selection.legs import Leg
 from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan

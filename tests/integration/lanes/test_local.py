@@ -16,7 +16,7 @@ from ci.core.process import finish_command
 from ci.lanes.executors import Launch, LocalExecutor
 from ci.lanes.order import Order, Seen, Standing
 from ci.lanes.wrapper import BEGIN, MARK, OUTPUT, mark_of
-from ci.runner.strays import end_strays
+from ci.runner.orphans import end_strays
 from test_selection.files import read_json
 from tests.calls import until
 

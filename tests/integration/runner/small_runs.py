@@ -12,8 +12,8 @@ from ci.device.environment import device_environment
 from ci.record.journal import read_journals
 from ci.runner.cards import Card
 from ci.runner.claims.opening import Meeting
-from ci.runner.machinery import wants_machinery
 from ci.runner.pool import CardPool
+from ci.runner.prepare import wants_machinery
 from ci.runner.run_options import RunOptions
 from ci.runner.supervisor import run_plan
 from test_selection.plan import Group, Plan, Shard, fingerprint

@@ -24,7 +24,7 @@ from ci.record.journal_line import event_of, line_of
 from ci.record.result import Result
 from ci.record.verdict import Verdict
 from ci.report.results import read_results
-from ci.runner.strays import VARIABLE, find_strays_of_run
+from ci.runner.orphans import VARIABLE, find_strays_of_run
 from ci.steps.folder import RunFolder, write_source
 from test_selection.plan import write_plan
 from test_selection.selection import Selection, write_selection

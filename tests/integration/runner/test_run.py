@@ -15,8 +15,8 @@ import pytest
 from ci.core.errors import CommandError, UsageError
 from ci.record.journal import read_journals
 from ci.runner import run_options
+from ci.runner.orphans import find_strays
 from ci.runner.post import Post
-from ci.runner.strays import find_strays
 from test_selection.plan import Plan, fingerprint
 from test_selection.selection import Expectation
 
@@ -210,7 +210,7 @@ def test_what_a_suite_file_declares_is_enforced(runner: Runner) -> None:
 def test_what_a_spawned_process_imports_is_part_of_the_set_up_of_its_file(
     runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slowly = "import time\nfrom ci.runner.imported import when_imported\n"
+    slowly = "import time\nfrom ci.runner.instantiation import when_imported\n"
     slowly += "when_imported('torch', lambda _: time.sleep(1))\n"
     (tmp_path / "sitecustomize.py").write_text(slowly, encoding="utf-8")
     monkeypatch.setattr(runner, "path", f"{tmp_path}:{runner.path}")

@@ -8,7 +8,7 @@ from ci.record import events
 from ci.record.journal import JournalWriter
 from ci.runner.preflight import Finding
 from ci.runner.ras import hardware_event
-from ci.runner.watch import Watch
+from ci.runner.watchdog import Watch
 
 UNTOLD = "what became of it could not be written: there was no space left, or the disk failed"
 

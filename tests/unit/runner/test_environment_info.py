@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ci.runner.cards import EMULATE
-from ci.runner.ran_in import ran_in_here
+from ci.runner.environment_info import ran_in_here
 
 IMAGE = f"registry.example/spyre@sha256:{'1' * 64}"
 

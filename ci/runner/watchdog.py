@@ -1,19 +1,27 @@
-"""What a worker knows of its child: it follows the journal the child writes, so nothing is told twice."""
+"""What a worker knows of its child, and how one that takes too long is ended.
+
+It follows the journal the child writes, so nothing is told twice. A child that is overdue tells its stacks
+first, is killed then, and is gone on without where even that does not end it.
+
+How many processes the kernel has killed for want of memory is as control groups count it. A container sees
+its own group at the root of what is mounted; elsewhere `/proc/self/cgroup` says which group a process is in
+(`man 7 cgroups`; version 1 counts in `memory.oom_control`, version 2 in `memory.events`).
+"""
 
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from ci.core.process import signal_name
 from ci.record.events import JournalEvent
 from ci.record.journal import JournalWriter
 from ci.record.journal_line import event_of
 from ci.record.run_state import RunState
-from ci.runner.child import Child
-from ci.runner.oom import oom_kills
+from ci.runner.child import DUMP_SIGNAL, Child
 
 SETUP = ""  # no test has this id
 
@@ -168,3 +176,105 @@ class Watch:
         if code < 0:
             return "signal", f"died by {signal_name(-code)}"
         return "exit", f"ended its process with exit code {code}"
+
+
+# A process in the kernel's uninterruptible sleep, such as in a driver, does not end by any signal until the
+# driver lets it. Longer than this nobody waits for it.
+KILL_S = 30.0
+NEVER_ENDS = "a process cannot be ended, so it hangs in the kernel, and most likely in the card's driver"
+_POLL_S = 0.02
+
+
+class Patience:
+    """With one child, while one thing is waited for."""
+
+    def __init__(self, child: Child, watch: Watch, clock: Callable[[], float]) -> None:
+        self._child, self._watch, self._clock = child, watch, clock
+        self._dumped_at: float | None = None
+        self._killed_at: float | None = None
+
+    def look(self) -> None:
+        """Take the next step if it is time."""
+        now = self._clock()
+        if not self._watch.overdue():
+            self._dumped_at = None  # it ended after all, and what runs now has its own time
+        elif self._dumped_at is None:
+            self._child.dump_stacks()
+            self._dumped_at = now
+        elif now - self._dumped_at > self._watch.limits.dump_s:
+            self._watch.give_up()
+            self.kill()
+
+    def kill(self) -> None:
+        """End the child, now."""
+        self._child.kill()
+        self._killed_at = self._clock() if self._killed_at is None else self._killed_at
+
+    @property
+    def over(self) -> bool:
+        """Whether the child was killed long ago, and is there all the same."""
+        return self._killed_at is not None and self._clock() - self._killed_at > KILL_S
+
+    def ended(self, code: int) -> None:
+        """Note where a child ended for being asked for its stacks before it could tell them."""
+        if self._dumped_at is not None and code == -DUMP_SIGNAL:
+            self._watch.give_up()
+
+
+def gone(
+    child: Child,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], object] = time.sleep,
+) -> bool:
+    """Whether a child that was killed ends within `KILL_S` seconds."""
+    deadline = clock() + KILL_S
+    while child.poll() is None:
+        if clock() > deadline:
+            return False
+        sleep(_POLL_S)
+    return True
+
+
+ROOT = Path("/sys/fs/cgroup")
+MEMBERSHIP = Path("/proc/self/cgroup")
+
+
+def event_files(membership: str, root: Path = ROOT) -> list[Path]:
+    """The files that count kills of the groups a process is in, whether they are there or not.
+
+    Args:
+        membership: what `/proc/PID/cgroup` says.
+        root: where control groups are mounted.
+    """
+    found = {root / "memory.events": None, root / "memory" / "memory.oom_control": None}
+    for line in membership.splitlines():
+        number, controllers, path = (*line.split(":", 2), "", "")[:3]
+        inner = PurePosixPath(path.lstrip("/"))
+        if number == "0":
+            found[root / inner / "memory.events"] = None
+        elif "memory" in controllers.split(","):
+            found[root / "memory" / inner / "memory.oom_control"] = None
+    return list(found)
+
+
+def count_kills(files: Iterable[Path]) -> int:
+    """The kills all of them count; a file that is not there counts none."""
+    total = 0
+    for path in files:
+        try:
+            words = path.read_text(encoding="ascii").split()
+        except (OSError, UnicodeDecodeError):
+            continue
+        if "oom_kill" in words[:-1]:
+            total += int(words[words.index("oom_kill") + 1])
+    return total
+
+
+def oom_kills() -> int:
+    """How many processes of this control group the kernel has killed for want of memory."""
+    try:
+        membership = MEMBERSHIP.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        membership = ""
+    return count_kills(event_files(membership))

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.runner.recorded import LONGEST, MOST, recorded
-from ci.runner.seeding import Seeding, seed_all, seeding_of
+from ci.runner.enforce import Seeding, seed_all, seeding_of
+from ci.runner.environment_info import LONGEST, MOST, recorded
 from test_selection.seeds import seed_of_test
 
 
