@@ -15,8 +15,8 @@ from pathlib import Path
 from ci.core.errors import CommandError
 from ci.record import events
 from ci.record.events import JournalEvent
-from ci.record.journal import UNWRITABLE, JournalWriter
-from ci.runner.link import Attempt, new_attempt
+from ci.record.journal import UNWRITABLE, JournalWriter, bring_to_disk, journal_path, next_attempt
+from ci.runner.channel import Attempt
 from ci.runner.resume import cannot_go_on
 from ci.runner.watchdog import read_file
 from test_selection.plan import Shard
@@ -94,6 +94,32 @@ def put_back(path: Path, descriptor: int) -> None:
 _DESCRIPTORS = Path("/proc/self/fd")
 # Ids of a shard by what is to be said of them.
 Doubts = Mapping[int, Mapping[str, Sequence[str]]]
+
+
+def new_attempt(run_dir: Path, shard: int, planned: int, *, after: int = 0) -> Attempt:
+    """The next attempt at a shard; its folders are there when this returns, and its journal has its name.
+
+    Raises:
+        OSError: they cannot be made.
+    """
+    for name in ("journal", "logs"):
+        (run_dir / name).mkdir(parents=True, exist_ok=True)
+    while True:
+        number = max(next_attempt(run_dir, shard), after + 1)
+        journal = journal_path(run_dir, shard, number)
+        with contextlib.suppress(FileExistsError):
+            # Two hosts that share the folder do not share a journal.
+            journal.touch(exist_ok=False)
+            break
+    for folder in (journal.parent, run_dir):
+        # Else a power cut may take the journal with its name, and all that is synced to it later.
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            bring_to_disk(descriptor, whole=True)
+        finally:
+            os.close(descriptor)
+    log = run_dir / "logs" / f"{shard}-{number}.log"
+    return Attempt(shard=shard, number=number, journal=journal, log=log, planned=planned)
 
 
 class Attempts:

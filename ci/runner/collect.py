@@ -15,9 +15,8 @@ from typing import Any
 
 from ci.core.errors import CommandError, MissingInputError, SpyreCiError
 from ci.core.process import kill_group, signal_name
-from ci.runner.child import EXIT_TERMINATED, last_lines, log_of
+from ci.runner.child import EXIT_TERMINATED, last_lines, log_of, module_words
 from ci.runner.collect_cache import KIND, CollectCache
-from ci.runner.modules import module_words
 from ci.runner.orphans import VARIABLE, end_strays
 from ci.runner.prepare import wants_machinery
 from test_selection.catalog import Catalog, CatalogTest, FileRecord

@@ -18,8 +18,8 @@ from typing import Any
 
 from ci.core.parent_death import die_with_parent
 from ci.core.process import signal_name
-from ci.runner import afresh, prepare
-from ci.runner.child import EXIT_TERMINATED, Child, log_of, start
+from ci.runner import prepare, reexec
+from ci.runner.child import EXIT_TERMINATED, ChildProcess, log_of, start
 from ci.runner.collect_cache import KIND
 from ci.runner.session import collect_file
 from test_selection.files import read_json
@@ -31,22 +31,22 @@ POLL_S = 0.01
 class _Running:
     file: str
     out: Path
-    child: Child
+    child: ChildProcess
     started: float
 
 
 def main() -> None:
     """Collect every file of the task."""
-    inherited = afresh.open_descriptors()
-    task = afresh.told_again(sys.argv[1:]) or json.load(sys.stdin)
+    inherited = reexec.open_descriptors()
+    task = reexec.told_again(sys.argv[1:]) or json.load(sys.stdin)
     die_with_parent(int(task["parent"]), signal.SIGTERM)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED))
     prepare.single_thread(os.environ)
     if task["method"] == "fork":
         prepare.import_torch(task["device"], machinery=task["machinery"])
-        if task["may_change"] and (why := afresh.device_open(task["device"])):
+        if task["may_change"] and (why := reexec.device_open(task["device"])):
             # What opens the card when it is imported does so in every child: one at a time.
-            afresh.begin_again("ci.runner.collector", {**task, "workers": 1}, why=why, kept=inherited)
+            reexec.begin_again("ci.runner.collector", {**task, "workers": 1}, why=why, kept=inherited)
     for row in collect_all(task):
         print(json.dumps(row), flush=True)  # noqa: T201  # the answer to whoever started this process
 

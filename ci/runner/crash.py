@@ -8,12 +8,12 @@ from ci.record import events
 from ci.record.journal import JournalWriter
 from ci.runner.preflight import Finding
 from ci.runner.ras import hardware_event
-from ci.runner.watchdog import Watch
+from ci.runner.watchdog import ChildMonitor
 
 UNTOLD = "what became of it could not be written: there was no space left, or the disk failed"
 
 
-def crashed(journal: JournalWriter, watch: Watch, code: int, check: Callable[[], Finding]) -> bool:
+def crashed(journal: JournalWriter, watch: ChildMonitor, code: int, check: Callable[[], Finding]) -> bool:
     """A test ended with its process; whether that was the card's fault.
 
     Args:
@@ -40,7 +40,7 @@ def crashed(journal: JournalWriter, watch: Watch, code: int, check: Callable[[],
     return blame is not None
 
 
-def _blame(watch: Watch, check: Callable[[], Finding]) -> tuple[str, str] | None:
+def _blame(watch: ChildMonitor, check: Callable[[], Finding]) -> tuple[str, str] | None:
     """Why a crash is the card's, with the card's own word for it, if it is."""
     if (event := hardware_event(watch.printed())) is not None:
         return f"the card said: {event}", str(event)
@@ -48,7 +48,7 @@ def _blame(watch: Watch, check: Callable[[], Finding]) -> tuple[str, str] | None
     return None if found.ok else (f"the card failed its check after it: {found.message}", found.ras)
 
 
-def card_failed(journal: JournalWriter, file: str, watch: Watch) -> bool:
+def card_failed(journal: JournalWriter, file: str, watch: ChildMonitor) -> bool:
     """Whether it was the card that ended a process in which no test ran."""
     event = hardware_event(watch.printed())
     if event is not None:
@@ -57,7 +57,7 @@ def card_failed(journal: JournalWriter, file: str, watch: Watch) -> bool:
     return event is not None
 
 
-def not_forked(journal: JournalWriter, file: str, watch: Watch, code: int) -> None:
+def not_forked(journal: JournalWriter, file: str, watch: ChildMonitor, code: int) -> None:
     """A copied process could not set the file up: what was imported before may have killed the copy."""
     _, message = watch.why(code)
     journal.write(
@@ -69,14 +69,14 @@ def not_forked(journal: JournalWriter, file: str, watch: Watch, code: int) -> No
     )
 
 
-def not_set_up(journal: JournalWriter, file: str, watch: Watch, code: int) -> None:
+def not_set_up(journal: JournalWriter, file: str, watch: ChildMonitor, code: int) -> None:
     """The file itself could not be had."""
     _, message = watch.why(code)
     watch.file_error = f"setting up {file}: {message}"
     journal.write(events.FileError(file=file, message=watch.file_error, detail=watch.last_lines()))
 
 
-def unwritten(journal: JournalWriter, watch: Watch, left: Sequence[str]) -> list[str]:
+def unwritten(journal: JournalWriter, watch: ChildMonitor, left: Sequence[str]) -> list[str]:
     """The child could not write to the journal. Where this can, space is back, and one test was lost.
 
     Returns:

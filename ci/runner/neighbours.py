@@ -8,7 +8,7 @@ from pathlib import Path
 from ci.runner.claims.news import Learnt
 from ci.runner.claims.share import Share
 from ci.runner.claims.view import View, posted
-from ci.runner.dispatch import Dispatcher, Job
+from ci.runner.scheduler import Job, Scheduler
 from ci.runner.work import Work
 from test_selection.steal import Piece
 
@@ -16,8 +16,8 @@ from test_selection.steal import Piece
 class Neighbours:
     """The other hosts."""
 
-    def __init__(self, share: Share | None, dispatcher: Dispatcher, work: Work) -> None:
-        self._share, self._dispatcher, self._work = share, dispatcher, work
+    def __init__(self, share: Share | None, dispatcher: Scheduler, work: Work) -> None:
+        self._share, self._scheduler, self._work = share, dispatcher, work
         self._view = View(dispatcher, work.table)
 
     @property
@@ -35,7 +35,7 @@ class Neighbours:
         """
         if self._share is None:
             return
-        look = self._share.look(posted(self._dispatcher.sight, mine, now), busy=busy)
+        look = self._share.look(posted(self._scheduler.sight, mine, now), busy=busy)
         if look is not None:
             self._view.apply(look, mine, now)
 
@@ -47,7 +47,7 @@ class Neighbours:
         """Tell what a job took."""
         if self._share is None or job.why == "retry":
             return
-        expected_s = self._dispatcher.expected_s(job)
+        expected_s = self._scheduler.expected_s(job)
         self._share.learn(
             Learnt(shard=shard, file=job.piece.file, took_s=took_s, expected_s=expected_s, setup=job.setup)
         )

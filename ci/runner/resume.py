@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
 
 from ci.core.errors import DiskFullError, PlanMismatchError, SpyreCiError
 from ci.record import events
@@ -24,7 +23,7 @@ from ci.record.result import SILENT, Try
 from ci.record.run_state import RunState, frame_of, state_of
 from ci.record.verdict import FAILING, NO_OUTCOME, Verdict
 from ci.runner.orphans import Killed, end_strays_of_run, find_strays_of_run
-from ci.runner.retries import NO_OTHER_CARD
+from ci.runner.retries import NO_OTHER_CARD, Pending
 from test_selection.plan import Group, Plan, Shard
 
 POLL_S = 0.1
@@ -165,24 +164,6 @@ def end_leftovers(run_dir: Path, *, wait_s: float) -> Killed:
     return end_strays_of_run(run_dir)
 
 
-class Pending(NamedTuple):
-    """A retry that was not made.
-
-    Attributes:
-        id: of the test.
-        cards: the names of those it failed on.
-        attempt: which try it will be; above every one that was begun.
-        failed: how often it failed.
-        lost: how often it was lost with its worker.
-    """
-
-    id: str
-    cards: frozenset[str]
-    attempt: int
-    failed: int = 1
-    lost: int = 0
-
-
 @dataclass(slots=True)
 class _Tries:
     """What was tried of a test.
@@ -290,20 +271,12 @@ def lost_with_host(journals: Iterable[Journal]) -> Counter[str]:
     return Counter({name: count for name, count in found.items() if name not in ended})
 
 
-def apart_from_chains(plan: Plan, names: Collection[str]) -> list[tuple[str, str, int, int]]:
-    """Which of the tests can be run by themselves, with file, shard and number of cards.
-
-    A test that runs after others of its file stays with them.
-    """
+def apart_from_chains(shards: Iterable[Shard], names: Collection[str]) -> list[str]:
+    """Those of the tests that can be run by themselves: one that runs after others stays with them."""
     found = []
-    for shard in plan.shards:
-        for group in shard.groups:
-            chained = {name for first, count in group.chains for name in group.ids[first : first + count]}
-            found += [
-                (name, group.file, shard.index, shard.cards)
-                for name in group.ids
-                if name in names and name not in chained
-            ]
+    for group in (group for shard in shards for group in shard.groups):
+        chained = {name for first, count in group.chains for name in group.ids[first : first + count]}
+        found += [name for name in group.ids if name in names and name not in chained]
     return found
 
 

@@ -17,23 +17,22 @@ from ci.core.process import signal_name
 from ci.record import events
 from ci.record.events import JournalEvent
 from ci.record.journal import EXIT_UNWRITABLE
+from ci.runner.allocator import CardAllocator
 from ci.runner.attempts import Attempts, explained
 from ci.runner.cards import Card, at_fault, together
+from ci.runner.channel import Answer, wait_for
 from ci.runner.claims.opening import Meeting
 from ci.runner.claims.share import Share
-from ci.runner.desk import Desk
-from ci.runner.dispatch import Dispatcher, Job
-from ci.runner.link import Link
-from ci.runner.messages import Answer, wait_for
 from ci.runner.neighbours import Neighbours
 from ci.runner.pool import CardPool
-from ci.runner.post import Post
 from ci.runner.resume import cannot_go_on
-from ci.runner.retries import Owed, Retries
+from ci.runner.retries import Pending, Retries
 from ci.runner.run_options import RunOptions
-from ci.runner.tries import Tries
+from ci.runner.scheduler import Job, Scheduler
+from ci.runner.slot import WorkerSlot
 from ci.runner.watchdog import KILL_S
 from ci.runner.work import Work
+from ci.runner.worker_process import WorkerProcess
 from test_selection.plan import Plan, Shard
 from test_selection.selection import Expectation
 from test_selection.steal import Piece
@@ -60,7 +59,7 @@ def run_plan(
     timeouts: Mapping[str, float] | None = None,
     meeting: Meeting | None = None,
     whole: Plan | None = None,
-    owed: Sequence[Owed] = (),
+    pending: Sequence[Pending] = (),
 ) -> bool:
     """Run shards of a plan and return whether the run was interrupted (Ctrl-C or SIGTERM).
 
@@ -77,7 +76,7 @@ def run_plan(
         timeouts: seconds after which a test counts as hung, where its own history says.
         meeting: where this host shares the plan's pieces with others; None: it runs its shards by itself.
         whole: what `plan` is the rest of, where a run is resumed.
-        owed: tests that an earlier part of the run did not come to run again.
+        pending: tests that an earlier part of the run did not come to run again.
 
     Raises:
         UsageError: a shard needs more cards than there are.
@@ -104,7 +103,14 @@ def run_plan(
     )
     share = None if meeting is None else meeting.join(plan.fingerprint, work.rows, work.tick_s)
     return _Supervisor(
-        plan.fingerprint, work, pool, options, file_s=file_s or {}, listen=listen, share=share, owed=owed
+        plan.fingerprint,
+        work,
+        pool,
+        options,
+        file_s=file_s or {},
+        listen=listen,
+        share=share,
+        pending=pending,
     ).run()
 
 
@@ -119,23 +125,24 @@ class _Supervisor:
         file_s: Mapping[str, float],
         listen: Listener,
         share: Share | None = None,
-        owed: Sequence[Owed] = (),
+        pending: Sequence[Pending] = (),
     ) -> None:
         self._fingerprint, self._work, self._options, self._listen = fingerprint, work, options, listen
         self._pool = pool
-        self._desk = Desk(pool, work.shards, lease_timeout_s=options.lease_timeout_s, clock=time.monotonic)
-        self._posts: list[Post] = []
+        self._allocator = CardAllocator(
+            pool, work.shards, lease_timeout_s=options.lease_timeout_s, clock=time.monotonic
+        )
+        self._posts: list[WorkerSlot] = []
         self._attempts = Attempts(options.run_dir, doubts=options.doubts, refused=listen, after=options.after)
         # Why workers of a shard were lost, and to how many cards.
         self._reasons: dict[int, str] = {}
         self._losses: Counter[int] = Counter()
         self._began = time.monotonic()
         self._retries = Retries(
-            most=options.retries, budget=options.retry_budget, any_card=options.device == "cpu"
+            work, most=options.retries, budget=options.retry_budget, any_card=options.device == "cpu"
         )
-        self._retries.owed(owed)
-        self._tries = Tries(self._retries, work, self._attempts)
-        self._dispatcher = Dispatcher(
+        self._retries.resume(pending)
+        self._scheduler = Scheduler(
             work.pieces,
             file_s=file_s,
             tick_s=work.tick_s,
@@ -145,7 +152,7 @@ class _Supervisor:
             retries=self._retries,
             **({} if share is None else {"claim": share.claim}),
         )
-        self._neighbours = Neighbours(share, self._dispatcher, work)
+        self._neighbours = Neighbours(share, self._scheduler, work)
 
     def run(self) -> bool:
         try:
@@ -155,7 +162,7 @@ class _Supervisor:
                     self._exchange()
                     self._fill()
                     self._dispatch()
-                    if not self._posts and not self._desk.waits() and not self._retry_elsewhere():
+                    if not self._posts and not self._allocator.waits() and not self._retry_elsewhere():
                         break
                     self._listen_to_all()
                 if interrupts:
@@ -177,7 +184,7 @@ class _Supervisor:
         return time.monotonic() - self._began
 
     def _exchange(self) -> None:
-        busy = bool(self._desk.waiting) or any(not post.idle for post in self._posts)
+        busy = bool(self._allocator.waiting) or any(not post.idle for post in self._posts)
         self._neighbours.exchange([post.shard for post in self._posts], self._now, busy=busy)
 
     def _leave_the_neighbours(self) -> None:
@@ -189,43 +196,45 @@ class _Supervisor:
 
     def _fill(self) -> None:
         """Start a worker for each shard that has its turn and finds its cards free."""
-        for shard, cards in self._desk.give_out():
+        for shard, cards in self._allocator.give_out():
             self._begin(shard, cards)
-        if not self._desk.waiting or not self._posts:
-            self._desk.release_free()  # nothing here needs them, or they are too few
+        if not self._allocator.waiting or not self._posts:
+            self._allocator.release_free()  # nothing here needs them, or they are too few
 
     def _retry_elsewhere(self) -> bool:
         """Run a test again on a card that no post has had; whether that is so, or worth waiting for."""
-        found = self._desk.for_retry(self._retries.waiting)
+        found = self._allocator.for_retry(self._retries.waiting)
         if found is None:
-            return self._desk.waits_to_retry(self._retries.waiting)
+            return self._allocator.waits_to_retry(self._retries.waiting)
         one, cards = found
         self._begin(self._work.shard_for(one.of), cards)
         return True
 
     def _begin(self, shard: Shard, cards: Sequence[Card]) -> None:
-        self._dispatcher.begin(shard.index)
+        self._scheduler.begin(shard.index)
         self._posts.append(self._post(shard, cards))
 
-    def _post(self, shard: Shard, cards: Sequence[Card], restarts: int = 0) -> Post:
+    def _post(self, shard: Shard, cards: Sequence[Card], restarts: int = 0) -> WorkerSlot:
         attempt, card = self._attempts.begin(shard), together(cards)
         with explained(self._options.run_dir, f"the worker of shard {shard.index} cannot be started"):
-            task = self._options.task(self._fingerprint, card.name)
+            task = self._options.task(self._fingerprint, card.name, attempt)
             environ = {**self._options.environ, **card.environment}
             held = self._pool.descriptors(cards)
-            link = Link(attempt, task, environ, hand_on=held, read=self._attempts.read)
-        return Post(cards=cards, link=link, shard=shard.index, heard=time.monotonic(), restarts=restarts)
+            link = WorkerProcess(task, environ, hand_on=held, read=self._attempts.read)
+        return WorkerSlot(
+            cards=cards, link=link, shard=shard.index, heard=time.monotonic(), restarts=restarts
+        )
 
     def _dispatch(self) -> None:
         """Give every post that waits something to do, or the next shard, or its leave."""
         while True:
-            self._dispatcher.tick(self._now)
+            self._scheduler.tick(self._now)
             for post in [one for one in self._posts if one.idle]:
                 self._give(post)
             if any(not post.idle for post in self._posts) or not self._posts:
                 return
             # Everybody waits: whoever finds something then, finds it now.
-            self._dispatcher.tick(self._now, stuck=True)
+            self._scheduler.tick(self._now, stuck=True)
             found = [self._give(post) for post in self._posts]
             if not any(found):
                 if self._neighbours.wait():
@@ -234,30 +243,30 @@ class _Supervisor:
                     post.leave()
                 return
 
-    def _give(self, post: Post) -> bool:
-        job = self._dispatcher.ask(post.shard, post.card.name, self._now)
+    def _give(self, post: WorkerSlot) -> bool:
+        job = self._scheduler.ask(post.shard, post.card.name, self._now)
         if job is not None:
             post.begin(job, self._work.order(job))
             return True
-        if (shard := self._desk.next_shard(len(post.cards))) is not None:
+        if (shard := self._allocator.next_shard(len(post.cards))) is not None:
             self._next_shard(post, shard)
             return True
         # A shard of several cards waits for them, and several cards do not help where one is enough.
-        if self._desk.waiting or len(post.cards) > 1:
+        if self._allocator.waiting or len(post.cards) > 1:
             post.leave()
-            self._dispatcher.end(post.shard)
+            self._scheduler.end(post.shard)
         return False
 
-    def _next_shard(self, post: Post, shard: Shard) -> None:
+    def _next_shard(self, post: WorkerSlot, shard: Shard) -> None:
         self._follow(post)
-        self._dispatcher.end(post.shard)
-        self._dispatcher.begin(shard.index)
+        self._scheduler.end(post.shard)
+        self._scheduler.begin(shard.index)
         post.go_on(shard.index, self._attempts.begin(shard))
 
     def _listen_to_all(self) -> None:
         links = [post.link.fileno() for post in self._posts if not post.link.silent]
         if self._posts:
-            self._desk.busy()
+            self._allocator.busy()
         full = [post.link.unsent for post in self._posts if post.link.unsent is not None]
         wait_for(links, POLL_S, writable=full)
         for post in list(self._posts):
@@ -268,9 +277,9 @@ class _Supervisor:
                 self._answered(post, answer)
             self._look_after(post)
 
-    def _answered(self, post: Post, answer: Answer) -> None:
+    def _answered(self, post: WorkerSlot, answer: Answer) -> None:
         if not post.ready:
-            self._dispatcher.hold(post.shard, answer.held)
+            self._scheduler.hold(post.shard, answer.held)
             self._begun(post)
             return
         job, post.job = post.job, None
@@ -278,19 +287,19 @@ class _Supervisor:
             return
         if post.fault is not None:
             self._account(post, job)
-            self._dispatcher.lost(post.shard, post.ended)
+            self._scheduler.lost(post.shard, post.ended)
             self._fault(post, post.fault)
             return
-        took_s = self._dispatcher.done(post.shard, self._now, held=answer.held, whole=not post.crashed)
+        took_s = self._scheduler.done(post.shard, self._now, held=answer.held, whole=not post.crashed)
         if took_s is not None:
             self._neighbours.learn(post.shard, job, took_s)
         self._account(post, job)
         if job.setup and (reason := post.broken.get(job.piece.file)) is not None:
-            self._give_up(post, self._dispatcher.refuse(post.shard, job.piece.file), reason)
+            self._give_up(post, self._scheduler.refuse(post.shard, job.piece.file), reason)
         if post.suspect and self._options.preflight_timeout_s:
             post.check()
 
-    def _begun(self, post: Post) -> None:
+    def _begun(self, post: WorkerSlot) -> None:
         """A worker is ready, or its card was checked."""
         if post.leaving:
             return
@@ -306,7 +315,7 @@ class _Supervisor:
             self._pool.passed(post.cards)
         post.ready, post.checking, post.checked = True, False, True
 
-    def _fault(self, post: Post, reason: str) -> None:
+    def _fault(self, post: WorkerSlot, reason: str) -> None:
         """A card did not do what a card does: it is checked before it is used again, or not used again."""
         if self._strike(post, reason):
             self._drop(post)
@@ -316,7 +325,7 @@ class _Supervisor:
         else:
             post.fault = None
 
-    def _strike(self, post: Post, reason: str) -> bool:
+    def _strike(self, post: WorkerSlot, reason: str) -> bool:
         """Note a fault with the card that had it; whether one that the post holds is out."""
         cards = at_fault(post.cards, reason)
         # Of several it is not known which it was: each is watched, and none is benched beyond this run.
@@ -326,40 +335,40 @@ class _Supervisor:
                 self._pool.leave_out(card, reason)
         return post.stuck or any(out)
 
-    def _drop(self, post: Post) -> None:
+    def _drop(self, post: WorkerSlot) -> None:
         """Do without a card: its worker ends, and what is left of its shard is for others."""
         post.sick = True
         self._tell_lost(post)
         post.leave()
         self._end_shard(post)
 
-    def _tell_lost(self, post: Post) -> None:
+    def _tell_lost(self, post: WorkerSlot) -> None:
         for card in filter(self._pool.is_out, post.cards):
             self._note(post, events.CardLost(card=card.name, message=self._pool.why_out(card)))
 
-    def _end_shard(self, post: Post) -> None:
+    def _end_shard(self, post: WorkerSlot) -> None:
         """What a post leaves undone waits for a card again, with what it had taken over from others."""
-        self._dispatcher.end(post.shard)
-        left = set(self._dispatcher.left_over()) & set(self._work.indexes)
+        self._scheduler.end(post.shard)
+        left = set(self._scheduler.left_over()) & set(self._work.indexes)
         served = {one.shard for one in self._posts if not one.sick and not one.leaving}
-        served |= {shard.index for shard in self._desk.waiting}
+        served |= {shard.index for shard in self._allocator.waiting}
         served |= {shard for shard, cards in self._losses.items() if cards >= CARDS_A_SHARD}
-        self._desk.put([self._work.shard(index) for index in sorted(left - served)])
+        self._allocator.put([self._work.shard(index) for index in sorted(left - served)])
 
-    def _account(self, post: Post, job: Job) -> None:
+    def _account(self, post: WorkerSlot, job: Job) -> None:
         """Tell other hosts of a piece that nothing is left of to run."""
         self._neighbours.wrote(post.attempt.journal)
         if job.why != "retry" and not job.setup and post.ended.issuperset(job.piece.ids):
             self._neighbours.accounted(job.of, job.piece)
 
-    def _give_up(self, post: Post, pieces: Sequence[Piece], reason: str) -> None:
+    def _give_up(self, post: WorkerSlot, pieces: Sequence[Piece], reason: str) -> None:
         if not pieces:
             return
         self._note(post, events.NotRun(ids=[name for piece in pieces for name in piece.ids], message=reason))
         for piece in pieces:
             self._neighbours.give_up(post.shard, piece)
 
-    def _look_after(self, post: Post) -> None:
+    def _look_after(self, post: WorkerSlot) -> None:
         """Notice a worker that has ended, or has said nothing for too long."""
         code = post.link.process.poll()
         if code is not None:
@@ -375,7 +384,7 @@ class _Supervisor:
         elif post.check_at is not None and now >= post.check_at:
             post.check()
 
-    def _has_ended(self, post: Post, code: int) -> None:
+    def _has_ended(self, post: WorkerSlot, code: int) -> None:
         if code == EXIT_UNWRITABLE:
             post.link.answers()  # its last word, where that was not heard yet
             if post.link.refused is not None:
@@ -388,36 +397,42 @@ class _Supervisor:
             said = f"died by {signal_name(-code)}" if code < 0 else f"ended with code {code}"
             self._lost(post, f"the worker on {post.card.name} {said}")
 
-    def _part(self, post: Post) -> None:
+    def _part(self, post: WorkerSlot) -> None:
         """A worker has ended: its cards are free, but for those that are out."""
         if post.fault is not None and not post.sick and self._strike(post, post.fault):
             self._tell_lost(post)
         if not post.finished:
             self._note(post, events.ShardEnd(status="done"))
         if post.stuck:
-            self._desk.abandon(post.cards, post.fault or "")
+            self._allocator.abandon(post.cards, post.fault or "")
         else:
-            self._desk.take_back(post.cards)
+            self._allocator.take_back(post.cards)
 
-    def _follow(self, post: Post) -> None:
+    def _follow(self, post: WorkerSlot) -> None:
         for event in post.link.events():
             post.heard = time.monotonic()
             finished = post.finished
-            self._tries.learn(post, post.take(event))
+            attempt = 1 if post.job is None else post.job.attempt
+            for told in self._retries.learn(post.take(event), card=post.card.name, attempt=attempt):
+                self._attempts.write(post.attempt, told)
             if post.finished and not finished:
                 self._attempts.guard(post.attempt.journal)
             self._listen(post.attempt.shard, event)
 
-    def _lost(self, post: Post, said: str, *, for_good: bool = False) -> None:
+    def _lost(self, post: WorkerSlot, said: str, *, for_good: bool = False) -> None:
         """Account for a worker that went without a word, and let another do what is left."""
         running = post.current
         self._note(post, events.WorkerLost(id=running, message=said))
         if running is not None:
             post.ended.add(running)
-            self._tries.lost(post, running)
+            attempt = 1 if post.job is None else post.job.attempt
+            if post.killed_at is not None:
+                self._retries.hung(running, card=post.card.name, attempt=attempt)
+            else:
+                self._retries.lost(running, attempt=attempt)
         if post.job is not None:
             self._account(post, post.job)
-        self._dispatcher.lost(post.shard, post.ended)
+        self._scheduler.lost(post.shard, post.ended)
         self._note(post, events.ShardEnd(status="done"))
         if post.fault is not None and self._strike(post, post.fault):
             self._posts.remove(post)
@@ -434,32 +449,34 @@ class _Supervisor:
             reason = f"the shard's worker was lost {post.restarts + 1} times; its log: {log}"
             self._do_without(post, said if for_good else reason)
 
-    def _abandon(self, post: Post) -> None:
+    def _abandon(self, post: WorkerSlot) -> None:
         """Go on without a worker that no signal ends; what it holds, it holds."""
         post.link.abandon()
         self._lost(
             post, f"the worker on {post.card.name} cannot be ended: it hangs in the kernel", for_good=True
         )
 
-    def _do_without(self, lost: Post, reason: str) -> None:
+    def _do_without(self, lost: WorkerSlot, reason: str) -> None:
         """A card is gone for this run; another has a try at what is left of its shard, once."""
         wide = len(lost.cards) > 1
         self._reasons[lost.shard] = reason
         self._losses[lost.shard] += CARDS_A_SHARD if wide else 1
         self._retries.bar([card.name for card in lost.cards])
         if lost.killed_at is not None:
-            self._desk.abandon(lost.cards, reason)
+            self._allocator.abandon(lost.cards, reason)
         else:
             if not wide:  # of several cards nobody knows which it was, or whether it was one at all
                 self._pool.leave_out(lost.cards[0], reason)
-            self._desk.release(lost.cards)
+            self._allocator.release(lost.cards)
         self._tell_lost(lost)
         self._end_shard(lost)
 
     def _give_up_the_rest(self) -> None:
         """Say of what nobody is left for why it was not run, or not run again."""
-        self._tries.give_up(self._pool.blockers())
-        for shard, ids in self._dispatcher.left_over().items():
+        for of, event in self._retries.give_up(self._pool.blockers()):
+            # A test of another host's shard is told of in a journal of this one's.
+            self._attempts.write(self._attempts.of(self._work.shard_for(of)), event)
+        for shard, ids in self._scheduler.left_over().items():
             if shard not in self._work.indexes:
                 continue  # another host's to tell of
             lost = self._neighbours.trouble
@@ -488,7 +505,7 @@ class _Supervisor:
             if not post.finished:
                 self._note(post, events.ShardEnd(status="interrupted"))
 
-    def _note(self, post: Post, event: JournalEvent) -> None:
+    def _note(self, post: WorkerSlot, event: JournalEvent) -> None:
         """Write what a worker that is gone can no longer write, or that nobody told it."""
         self._attempts.write(post.attempt, event)
         self._follow(post)

@@ -21,7 +21,7 @@ from ci.record.events import JournalEvent
 from ci.record.journal import JournalWriter
 from ci.record.journal_line import event_of
 from ci.record.run_state import RunState
-from ci.runner.child import DUMP_SIGNAL, Child
+from ci.runner.child import DUMP_SIGNAL, ChildProcess
 
 SETUP = ""  # no test has this id
 
@@ -74,12 +74,12 @@ def read_file(path: Path, start: int) -> bytes:
         return b""
 
 
-class Watch:
+class ChildMonitor:
     """The state of one child: which tests ended, which one runs and since when."""
 
     def __init__(self, journal: JournalWriter, limits: Limits, clock: Callable[[], float]) -> None:
         self.limits = limits
-        self.child: Child | None = None
+        self.child: ChildProcess | None = None
         self.done: set[str] = set()
         self.log_start = 0
         self.file_error: str | None = None
@@ -185,10 +185,10 @@ NEVER_ENDS = "a process cannot be ended, so it hangs in the kernel, and most lik
 _POLL_S = 0.02
 
 
-class Patience:
+class Watchdog:
     """With one child, while one thing is waited for."""
 
-    def __init__(self, child: Child, watch: Watch, clock: Callable[[], float]) -> None:
+    def __init__(self, child: ChildProcess, watch: ChildMonitor, clock: Callable[[], float]) -> None:
         self._child, self._watch, self._clock = child, watch, clock
         self._dumped_at: float | None = None
         self._killed_at: float | None = None
@@ -222,7 +222,7 @@ class Patience:
 
 
 def gone(
-    child: Child,
+    child: ChildProcess,
     *,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], object] = time.sleep,

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ci.runner.dispatch import Job
-from ci.runner.messages import Order
+from ci.runner.channel import Order
+from ci.runner.scheduler import Job
 from test_selection.plan import Group, Plan, Shard
 from test_selection.selection import Expectation
 from test_selection.steal import Piece, cut_plan, piece_seconds

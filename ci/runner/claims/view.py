@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from ci.runner.claims.book import Look
 from ci.runner.claims.news import Posted
-from ci.runner.dispatch import Dispatcher
+from ci.runner.scheduler import Scheduler
 from test_selection.sight import Sight
 from test_selection.steal import Piece
 
@@ -14,9 +14,9 @@ from test_selection.steal import Piece
 class View:
     """Keeps a dispatcher's sight current with what other hosts do."""
 
-    def __init__(self, dispatcher: Dispatcher, pieces: Sequence[Sequence[Piece]]) -> None:
+    def __init__(self, dispatcher: Scheduler, pieces: Sequence[Sequence[Piece]]) -> None:
         """Look after a dispatcher; `pieces` are those of each shard, by number."""
-        self._dispatcher, self._pieces = dispatcher, pieces
+        self._scheduler, self._pieces = dispatcher, pieces
         self._theirs: set[int] = set()
 
     def apply(self, look: Look, mine: Collection[int], now: float) -> None:
@@ -29,25 +29,25 @@ class View:
         """
         for shard, number in look.taken:
             if (piece := self._piece(shard, number)) is not None:
-                self._dispatcher.withdraw(shard, piece)
+                self._scheduler.withdraw(shard, piece)
         for shard, number in look.freed:
             if (piece := self._piece(shard, number)) is not None:
-                self._dispatcher.give_back(shard, piece)
+                self._scheduler.give_back(shard, piece)
         self._see(look.posts, mine, now)
         for one in look.learnt:
             if self._known(one.shard) and one.shard not in mine:
-                self._dispatcher.learn(
+                self._scheduler.learn(
                     one.shard, one.file, took_s=one.took_s, expected_s=one.expected_s, setup=one.setup
                 )
 
     def _see(self, posts: Sequence[Posted], mine: Collection[int], now: float) -> None:
-        sight = self._dispatcher.sight
+        sight = self._scheduler.sight
         seen = {one.shard: one for one in posts if self._known(one.shard) and one.shard not in mine}
         for shard in self._theirs - seen.keys() - set(mine):
-            self._dispatcher.end(shard)
+            self._scheduler.end(shard)
         self._theirs = set(seen)
         for shard, one in seen.items():
-            self._dispatcher.begin(shard)
+            self._scheduler.begin(shard)
             sight.holds[shard], sight.fresh[shard] = one.file, one.fresh
             sight.busy_until[shard] = now + one.left_s
 

@@ -16,7 +16,7 @@ from ci.core.errors import CommandError, UsageError
 from ci.record.journal import read_journals
 from ci.runner import run_options
 from ci.runner.orphans import find_strays
-from ci.runner.post import Post
+from ci.runner.slot import WorkerSlot
 from test_selection.plan import Plan, fingerprint
 from test_selection.selection import Expectation
 
@@ -294,7 +294,7 @@ def test_a_worker_that_no_signal_ends_costs_its_card_and_nothing_else(
     monkeypatch.setattr(run_options, "SILENCE_MARGIN_S", 0.0)
     monkeypatch.setattr("ci.runner.supervisor.KILL_S", 0.0)
     # As a process in a driver is: killed, and there all the same.
-    monkeypatch.setattr(Post, "kill", lambda self: setattr(self, "killed_at", time.monotonic()))
+    monkeypatch.setattr(WorkerSlot, "kill", lambda self: setattr(self, "killed_at", time.monotonic()))
     pids: list[int] = []
 
     def stop_the_first(_shard: int, event: Mapping[str, Any]) -> None:

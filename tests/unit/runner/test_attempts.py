@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from ci.core.errors import CommandError, DiskFullError
 from ci.record import events
 from ci.record.journal import attempts_before, read_journals, run_attempt_of
 from ci.runner import attempts as module
-from ci.runner.attempts import Attempts, explained, guarded
+from ci.runner.attempts import Attempts, explained, guarded, new_attempt
 from test_selection.plan import Group, Shard
 from tests.journal_rows import rows_of
 
@@ -212,3 +213,22 @@ def test_what_is_said_after_a_journal_was_deleted_stands_after_what_was_said_bef
     (journal,) = read_journals(tmp_path)
     assert [event["e"] for event in rows_of(journal.events)] == ["resumed", "not_run", "shard_end"]
     assert heard == []
+
+
+def test_the_name_of_a_new_journal_is_on_the_disk_before_anything_is_written_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[tuple[os.stat_result, bool, bool]] = []
+    journal = tmp_path / "run" / "journal" / "3-1.jsonl"
+
+    def note(descriptor: int, *, whole: bool = False) -> None:
+        synced.append((os.fstat(descriptor), whole, journal.exists()))
+
+    monkeypatch.setattr("ci.runner.attempts.bring_to_disk", note)
+    made = new_attempt(tmp_path / "run", 3, 7)
+    assert (made.number, made.journal, made.planned) == (1, journal, 7)
+    for folder in (journal.parent, tmp_path / "run"):
+        assert any(
+            os.path.samestat(status, folder.stat()) and whole and there for status, whole, there in synced
+        )
+    assert new_attempt(tmp_path / "run", 3, 7).number == 2

@@ -18,7 +18,6 @@ from ci.report.control import wants_control
 from ci.report.reconcile import reconcile
 from ci.runner.orphans import find_strays_of_run
 from ci.runner.resume import (
-    Pending,
     apart_from_chains,
     cannot_go_on,
     doubts,
@@ -28,9 +27,10 @@ from ci.runner.resume import (
     what_is_left,
     write_off,
 )
-from ci.runner.retries import NO_OTHER_CARD, TOO_MANY, Retries
+from ci.runner.retries import NO_OTHER_CARD, TOO_MANY, Pending, Retries
 from test_selection.plan import Group, Plan, Shard, fingerprint
 from tests.journal_rows import Row, events_from
+from tests.unit.runner.plans import OneFile
 
 
 def plan_of(*shards: Group) -> Plan:
@@ -208,7 +208,7 @@ def test_on_another_machine_there_are_other_cards() -> None:
     no_other: Row = {"e": "no_retry", "ids": ["a"], "message": f"{NO_OTHER_CARD}; spyre:1 is held"}
     found = journal_pending(*tried("a", "hardware", card="spyre:0"), no_other, boot="one")
     assert pending_retries([found], 1, "one") == pending_retries([found], 1) == []
-    assert pending_retries([found], 1, "two") == [Pending("a", frozenset(), 2)]
+    assert pending_retries([found], 1, "two") == [Pending("a", frozenset(), 2, 1)]
     # It failed there, too; and what was said for another reason holds everywhere.
     again = journal_pending(*tried("a", "hardware", 2, t=2.0), no_other, number=2, boot="two")
     assert pending_retries([found, again], 1, "three") == []
@@ -225,7 +225,7 @@ def test_tries_are_counted_over_all_journals_whatever_their_order() -> None:
     for journals in ([first, other], [other, first]):
         assert sorted(pending_retries(journals, 2)) == [
             Pending("a", frozenset({"spyre:0", "spyre:1", "spyre:2"}), 3, failed=2),
-            Pending("b", frozenset({"spyre:0"}), 2),
+            Pending("b", frozenset({"spyre:0"}), 2, 1),
         ]
         assert [one.id for one in pending_retries(journals, 1)] == ["b"]
 
@@ -236,7 +236,7 @@ def test_strange_events_are_no_tries() -> None:
         {"e": "worker_lost", "id": None}, {"e": "no_retry", "ids": 7}, {"e": "crash", "id": "a", "t": "x"},
         {"e": "start", "id": "a", "try": -1}, {"e": "end", "id": "b", "outcome": ["failed"]},
     ]  # fmt: skip
-    assert pending_retries([journal_pending(*strange, card="")], 1) == [Pending("a", frozenset(), 2)]
+    assert pending_retries([journal_pending(*strange, card="")], 1) == [Pending("a", frozenset(), 2, 1)]
 
 
 _TURNS = st.lists(
@@ -253,7 +253,7 @@ _TURNS = st.lists(
 def test_they_are_those_that_the_run_that_was_cut_off_had_waiting(
     turns: list[tuple[str, str, bool]], most: int, cut: bool
 ) -> None:
-    retries = Retries(most=most, budget=10**6)
+    retries = Retries(OneFile(), most=most, budget=10**6)
     told: dict[str, list[Row]] = {card: [] for card in CARDS}
     expected_more: list[Pending] = []
     for moment, (card, outcome, new) in enumerate(turns):
@@ -265,7 +265,7 @@ def test_they_are_those_that_the_run_that_was_cut_off_had_waiting(
             continue
         told[card] += tried(name, outcome, number, t=float(moment))
         if outcome in ("failed", "crash", "hardware"):
-            retries.failed(name, file="f.py", of=0, card=card, attempt=number)
+            retries.failed(name, card=card, attempt=number)
     journals = [
         journal_pending(*events, card=card, number=number)
         for number, (card, events) in enumerate(told.items(), 1)
@@ -309,10 +309,8 @@ def test_only_what_ran_when_all_went_at_once_is_lost_with_its_host() -> None:
 
 
 def test_what_runs_in_order_is_not_run_apart() -> None:
-    assert apart_from_chains(plan_of_lost((1, 2)), set(IDS)) == [
-        (name, "test_x.py", 0, 1) for name in (IDS[0], IDS[3], IDS[4])
-    ]
-    assert apart_from_chains(plan_of_lost(), {IDS[1]}) == [(IDS[1], "test_x.py", 0, 1)]
+    assert apart_from_chains(plan_of_lost((1, 2)).shards, set(IDS)) == [IDS[0], IDS[3], IDS[4]]
+    assert apart_from_chains(plan_of_lost().shards, {IDS[1]}) == [IDS[1]]
 
 
 def run_until(folder: Path, plan: Plan, attempt: int, name: str) -> None:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.runner.retries import Again, Owed, Retries
+from ci.runner.retries import Pending, Retries, Retry
+from tests.unit.runner.plans import OneFile
 
 
 def fail(retries: Retries, name: str, card: str) -> None:
-    retries.failed(name, file=f"{name}.py", of=0, card=card, cards=len(card.split("+")))
+    retries.failed(name, card=card)
 
 
 def test_a_failed_test_waits_for_a_card_it_did_not_fail_on() -> None:
-    retries = Retries(most=1, budget=9)
+    retries = Retries(OneFile(), most=1, budget=9)
     fail(retries, "a", "one")
     assert retries.take("one") is None
     assert not retries.waiting[0].suits(["one"])
@@ -25,7 +26,7 @@ def test_a_failed_test_waits_for_a_card_it_did_not_fail_on() -> None:
 
 
 def test_of_several_cards_each_is_one_it_failed_on() -> None:
-    retries = Retries(most=1, budget=9)
+    retries = Retries(OneFile({"a": 2}), most=1, budget=9)
     fail(retries, "a", "one+two")
     assert retries.take("two") is None
     assert retries.take("two+three") is None
@@ -33,13 +34,13 @@ def test_of_several_cards_each_is_one_it_failed_on() -> None:
 
 
 def test_where_there_are_no_cards_any_will_do() -> None:
-    retries = Retries(most=1, budget=9, any_card=True)
+    retries = Retries(OneFile(), most=1, budget=9, any_card=True)
     fail(retries, "a", "cpu:0")
     assert retries.take("cpu:0") is not None
 
 
 def test_no_test_is_run_again_more_often_than_asked() -> None:
-    retries = Retries(most=2, budget=9)
+    retries = Retries(OneFile(), most=2, budget=9)
     for number in range(5):
         fail(retries, "a", f"card {number}")
         found = retries.take("other")
@@ -48,18 +49,18 @@ def test_no_test_is_run_again_more_often_than_asked() -> None:
 
 
 def test_a_test_that_another_host_had_begun_goes_on_counting_from_there() -> None:
-    retries = Retries(most=2, budget=9)
-    retries.failed("a", file="a.py", of=0, card="one", attempt=2)
+    retries = Retries(OneFile(), most=2, budget=9)
+    retries.failed("a", card="one", attempt=2)
     first = retries.take("two")
     assert first is not None
-    retries.failed("a", file="a.py", of=0, card="two", attempt=first.attempt)
+    retries.failed("a", card="two", attempt=first.attempt)
     second = retries.take("three")
     assert second is not None
     assert (first.attempt, second.attempt) == (3, 4)
 
 
 def test_where_more_tests_fail_than_may_be_run_again_it_is_counted() -> None:
-    retries = Retries(most=2, budget=2)
+    retries = Retries(OneFile(), most=2, budget=2)
     for name in "abcd":
         fail(retries, name, "one")
     assert [one.id for one in retries.waiting] == ["a", "b"]
@@ -73,7 +74,7 @@ def test_where_more_tests_fail_than_may_be_run_again_it_is_counted() -> None:
     st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["1", "2", "3", "1+2"]))), st.integers(0, 3)
 )
 def test_nothing_is_ever_given_to_a_card_it_failed_on(events: list[tuple[str, str]], most: int) -> None:
-    retries = Retries(most=most, budget=2)
+    retries = Retries(OneFile(), most=most, budget=2)
     failed: dict[str, set[str]] = {}
     given_again: dict[str, int] = {}
     for name, card in events:
@@ -88,7 +89,7 @@ def test_nothing_is_ever_given_to_a_card_it_failed_on(events: list[tuple[str, st
 
 
 def test_a_test_of_several_cards_runs_again_on_as_many() -> None:
-    retries = Retries(most=1, budget=9)
+    retries = Retries(OneFile({"a": 2}), most=1, budget=9)
     fail(retries, "a", "one+two")
     assert retries.take("three") is None
     found = retries.take("three+four")
@@ -97,61 +98,60 @@ def test_a_test_of_several_cards_runs_again_on_as_many() -> None:
 
 
 def test_a_try_that_was_lost_costs_no_try_and_no_card() -> None:
-    retries = Retries(most=1, budget=9)
-    retries.lost("a", file="a.py", of=0)
+    retries = Retries(OneFile(), most=1, budget=9)
+    retries.lost("a")
     first = retries.take("one")
     assert first is not None
     assert first.attempt == 2
-    retries.failed("a", file="a.py", of=0, card="one", attempt=first.attempt)
+    retries.failed("a", card="one", attempt=first.attempt)
     assert retries.take("one") is None
     second = retries.take("two")
     assert second is not None
     assert second.attempt == 3
-    retries.failed("a", file="a.py", of=0, card="two", attempt=second.attempt)
-    assert retries.waiting == ()
+    retries.failed("a", card="two", attempt=second.attempt)
+    assert retries.waiting == []
 
 
 def test_a_test_that_costs_every_worker_is_not_tried_for_ever() -> None:
-    retries = Retries(most=2, budget=9)
+    retries = Retries(OneFile(), most=2, budget=9)
     for _ in range(5):
-        retries.lost("a", file="a.py", of=0)
+        retries.lost("a")
         retries.take("one")
-    assert retries.waiting == ()
-    assert Retries(most=0, budget=9).take("one") is None
+    assert retries.waiting == []
+    assert Retries(OneFile(), most=0, budget=9).take("one") is None
 
 
 def test_what_an_earlier_part_of_the_run_owed_is_run_again_once() -> None:
-    retries = Retries(most=1, budget=9)
-    owed = Again(id="a", file="a.py", of=0, attempt=2, avoid=frozenset({"one"}))
-    retries.owed([Owed(owed, failed=1, lost=0)])
+    retries = Retries(OneFile(), most=1, budget=9)
+    retries.resume([Pending("a", frozenset({"one"}), 2, failed=1)])
     assert retries.take("one") is None
-    assert retries.take("two") == owed
-    retries.failed("a", file="a.py", of=0, card="two", attempt=2)
-    assert retries.waiting == ()
+    assert retries.take("two") == Retry(id="a", file="a.py", of=0, attempt=2, avoid=frozenset({"one"}))
+    retries.failed("a", card="two", attempt=2)
+    assert retries.waiting == []
 
 
 def test_a_test_that_failed_twice_before_has_one_try_less() -> None:
-    retries = Retries(most=2, budget=9)
-    owed = Again(id="a", file="a.py", of=0, attempt=3, avoid=frozenset({"one", "two"}))
-    retries.owed([Owed(owed, failed=2, lost=1)])
-    assert retries.take("three") == owed
-    retries.failed("a", file="a.py", of=0, card="three", attempt=3)
-    assert retries.waiting == ()
+    retries = Retries(OneFile(), most=2, budget=9)
+    failed_on = frozenset({"one", "two"})
+    retries.resume([Pending("a", failed_on, 3, failed=2, lost=1)])
+    assert retries.take("three") == Retry(id="a", file="a.py", of=0, attempt=3, avoid=failed_on)
+    retries.failed("a", card="three", attempt=3)
+    assert retries.waiting == []
 
 
 def test_a_narrow_test_stays_narrow_whatever_it_ran_on() -> None:
-    retries = Retries(most=2, budget=9)
-    retries.failed("a", file="a.py", of=0, card="one")
+    retries = Retries(OneFile(), most=2, budget=9)
+    retries.failed("a", card="one")
     assert retries.take("two+three") is not None
-    retries.failed("a", file="a.py", of=0, card="two+three", attempt=2)
+    retries.failed("a", card="two+three", attempt=2)
     found = retries.take("four")
     assert found is not None
     assert found.cards == 1
 
 
 def test_cards_with_which_no_worker_lives_are_tried_no_more() -> None:
-    retries = Retries(most=1, budget=9, any_card=True)
-    retries.failed("a", file="a.py", of=0, card="one+two", cards=2)
+    retries = Retries(OneFile({"a": 2}), most=1, budget=9, any_card=True)
+    retries.failed("a", card="one+two")
     retries.bar(["three", "four"])
     assert retries.take("three+four") is None
     assert retries.take("one+two") is not None

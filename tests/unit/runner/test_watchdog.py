@@ -10,14 +10,14 @@ from ci.record import events
 from ci.record.journal import JournalWriter
 from ci.record.journal_line import line_of
 from ci.runner import watchdog
-from ci.runner.child import DUMP_SIGNAL, Child
+from ci.runner.child import DUMP_SIGNAL, ChildProcess
 from ci.runner.preflight import check
 from ci.runner.watchdog import (
     KILL_S,
+    ChildMonitor,
     JournalTail,
     Limits,
-    Patience,
-    Watch,
+    Watchdog,
     count_kills,
     event_files,
     gone,
@@ -50,12 +50,12 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def watch(journal: JournalWriter, clock: Clock) -> Watch:
+def watch(journal: JournalWriter, clock: Clock) -> ChildMonitor:
     journal.write(events.GroupStart(file="f"))
-    return Watch(journal, LIMITS, clock)
+    return ChildMonitor(journal, LIMITS, clock)
 
 
-def test_it_knows_what_runs_and_what_is_done(watch: Watch, journal: JournalWriter) -> None:
+def test_it_knows_what_runs_and_what_is_done(watch: ChildMonitor, journal: JournalWriter) -> None:
     journal.write(events.GroupReady(file="f", setup_s=1))
     journal.write(events.Start(id="a"))
     journal.write(events.End(id="a", outcome="passed"))
@@ -66,7 +66,7 @@ def test_it_knows_what_runs_and_what_is_done(watch: Watch, journal: JournalWrite
 
 def test_what_was_written_before_it_is_not_its_own(journal: JournalWriter) -> None:
     journal.write(events.Start(id="old"))
-    late = Watch(journal, LIMITS, Clock())
+    late = ChildMonitor(journal, LIMITS, Clock())
     late.update()
     assert late.running is None
 
@@ -87,7 +87,7 @@ def test_a_journal_that_is_not_there_yet_is_empty(tmp_path: Path) -> None:
     assert JournalTail(lambda start: read_file(tmp_path / "none", start)).read() == []
 
 
-def test_a_set_up_has_its_own_limit(watch: Watch, clock: Clock) -> None:
+def test_a_set_up_has_its_own_limit(watch: ChildMonitor, clock: Clock) -> None:
     clock.now = 99
     assert not watch.overdue()
     clock.now = 101
@@ -96,7 +96,7 @@ def test_a_set_up_has_its_own_limit(watch: Watch, clock: Clock) -> None:
     assert watch.why(-9) == ("hang", "took longer than 100 s and was ended")
 
 
-def test_a_test_that_takes_too_long_hangs(watch: Watch, journal: JournalWriter, clock: Clock) -> None:
+def test_a_test_that_takes_too_long_hangs(watch: ChildMonitor, journal: JournalWriter, clock: Clock) -> None:
     journal.write(events.GroupReady(file="f", setup_s=1))
     journal.write(events.Start(id="a"))
     watch.update()
@@ -107,7 +107,7 @@ def test_a_test_that_takes_too_long_hangs(watch: Watch, journal: JournalWriter, 
 
 
 def test_a_test_that_ends_late_does_not_cost_the_next_one(
-    watch: Watch, journal: JournalWriter, clock: Clock
+    watch: ChildMonitor, journal: JournalWriter, clock: Clock
 ) -> None:
     journal.write(events.GroupReady(file="f", setup_s=1))
     journal.write(events.Start(id="late"))
@@ -121,7 +121,7 @@ def test_a_test_that_ends_late_does_not_cost_the_next_one(
 
 
 def test_a_test_that_began_as_the_child_was_killed_is_a_bystander(
-    watch: Watch, journal: JournalWriter, clock: Clock
+    watch: ChildMonitor, journal: JournalWriter, clock: Clock
 ) -> None:
     journal.write(events.GroupReady(file="f", setup_s=1))
     journal.write(events.Start(id="late"))
@@ -135,7 +135,9 @@ def test_a_test_that_began_as_the_child_was_killed_is_a_bystander(
     assert watch.bystander
 
 
-def test_a_quiet_time_between_tests_starts_anew(watch: Watch, journal: JournalWriter, clock: Clock) -> None:
+def test_a_quiet_time_between_tests_starts_anew(
+    watch: ChildMonitor, journal: JournalWriter, clock: Clock
+) -> None:
     journal.write(events.GroupReady(file="f", setup_s=1))
     watch.update()
     clock.now = 9
@@ -145,7 +147,7 @@ def test_a_quiet_time_between_tests_starts_anew(watch: Watch, journal: JournalWr
     assert not watch.overdue()
 
 
-def test_the_cause_of_an_end_is_told_apart(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cause_of_an_end_is_told_apart(watch: ChildMonitor, monkeypatch: pytest.MonkeyPatch) -> None:
     assert watch.why(-signal.SIGSEGV) == ("signal", "died by SIGSEGV")
     assert watch.why(-40) == ("signal", "died by signal 40")
     assert watch.why(0) == ("exit", "ended its process with exit code 0")
@@ -173,14 +175,14 @@ class Stuck:
         return f"lines {count} from {start}"
 
 
-def watched(tmp_path: Path, clock: Clock) -> Watch:
+def watched(tmp_path: Path, clock: Clock) -> ChildMonitor:
     journal = JournalWriter(tmp_path / "0-1.jsonl", lambda: 0.0)
-    return Watch(journal, Limits(test_s=5, setup_s=10, grace_s=1), clock)
+    return ChildMonitor(journal, Limits(test_s=5, setup_s=10, grace_s=1), clock)
 
 
 def test_first_the_stacks_then_the_kill_then_nothing_is_waited_for(tmp_path: Path, clock: Clock) -> None:
     child, watch = Stuck(), watched(tmp_path, clock)
-    one = Patience(cast(Child, child), watch, clock)
+    one = Watchdog(cast(ChildProcess, child), watch, clock)
     for clock.now in (5.0, 10.1, 10.5, 11.2):
         one.look()
     assert child.asked == ["stacks", "kill"]
@@ -192,7 +194,7 @@ def test_first_the_stacks_then_the_kill_then_nothing_is_waited_for(tmp_path: Pat
 
 def test_who_ends_in_time_after_all_is_left_alone(tmp_path: Path, clock: Clock) -> None:
     child, watch = Stuck(), watched(tmp_path, clock)
-    one = Patience(cast(Child, child), watch, clock)
+    one = Watchdog(cast(ChildProcess, child), watch, clock)
     clock.now = 10.5
     one.look()
     JournalWriter(tmp_path / "0-1.jsonl", clock).write(events.GroupReady(file="a.py", setup_s=1.0))
@@ -205,7 +207,7 @@ def test_who_ends_in_time_after_all_is_left_alone(tmp_path: Path, clock: Clock) 
 
 def test_a_child_that_dies_of_being_asked_for_its_stacks_was_hanging(tmp_path: Path, clock: Clock) -> None:
     watch = watched(tmp_path, clock)
-    one = Patience(cast(Child, Stuck()), watch, clock)
+    one = Watchdog(cast(ChildProcess, Stuck()), watch, clock)
     one.ended(-DUMP_SIGNAL)
     assert watch.why(-DUMP_SIGNAL)[0] == "signal"
     clock.now = 11.0
@@ -215,7 +217,7 @@ def test_a_child_that_dies_of_being_asked_for_its_stacks_was_hanging(tmp_path: P
 
 
 def test_what_no_signal_ends_is_not_waited_for_for_ever(clock: Clock) -> None:
-    assert not gone(cast(Child, Stuck()), clock=clock, sleep=clock.sleep)
+    assert not gone(cast(ChildProcess, Stuck()), clock=clock, sleep=clock.sleep)
     assert KILL_S < clock.now < KILL_S + 1
 
 

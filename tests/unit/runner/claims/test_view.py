@@ -5,9 +5,10 @@ from __future__ import annotations
 from ci.runner.claims.book import Look
 from ci.runner.claims.news import Learnt, News, Posted, read_news
 from ci.runner.claims.view import View, posted
-from ci.runner.dispatch import Claim, Dispatcher
 from ci.runner.retries import Retries
+from ci.runner.scheduler import Claim, Scheduler
 from test_selection.steal import Piece
+from tests.unit.runner.plans import OneFile
 
 ROWS = [
     [Piece(file="a.py", ids=(f"a{n}",), expected_s=2.0, number=n) for n in range(3)],
@@ -16,13 +17,13 @@ ROWS = [
 ]
 
 
-def dispatcher(claim: Claim = lambda _shard, _piece: 1) -> Dispatcher:
-    return Dispatcher(
+def dispatcher(claim: Claim = lambda _shard, _piece: 1) -> Scheduler:
+    return Scheduler(
         ROWS,
         file_s={},
         tick_s=1.0,
         steals=True,
-        retries=Retries(most=0, budget=0),
+        retries=Retries(OneFile(), most=0, budget=0),
         private=(2,),
         claim=claim,
     )

@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from ci.record.events import JournalEvent
 from ci.record.result import SILENT, Try
 from ci.record.run_state import RunState
 from ci.record.verdict import Verdict
 from ci.runner.cards import Card, together
-from ci.runner.dispatch import Job
-from ci.runner.link import Attempt, Link
-from ci.runner.messages import Order
+from ci.runner.channel import Attempt, Order
+from ci.runner.retries import Told
+from ci.runner.scheduler import Job
 from ci.runner.watchdog import NEVER_ENDS
+from ci.runner.worker_process import WorkerProcess
 
 # A card that died without a word fails everything: after so many failures in a row it is checked.
 FAILURES_IN_A_ROW = 3
@@ -25,20 +25,8 @@ FAILURES_IN_A_ROW = 3
 _NO_WORD_ON_THE_CARD = frozenset({Verdict.XFAILED, Verdict.SKIPPED, Verdict.INFRASTRUCTURE, Verdict.NOT_RUN})
 
 
-class Told(NamedTuple):
-    """What an event of a journal says.
-
-    Attributes:
-        ended: by id, the tries that came to an end, or were given up.
-        in_vain: by id, why a retry was not run: its file cannot be had, say, or lacks it.
-    """
-
-    ended: dict[str, Try]
-    in_vain: dict[str, str]
-
-
 @dataclass(slots=True, kw_only=True)
-class Post:
+class WorkerSlot:
     """A worker at its card.
 
     Attributes:
@@ -67,7 +55,7 @@ class Post:
     """
 
     cards: Sequence[Card]
-    link: Link
+    link: WorkerProcess
     shard: int
     heard: float
     ready: bool = False

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ci.runner import afresh
-from ci.runner.afresh import open_descriptors, told_again, why_open
+from ci.runner import reexec
+from ci.runner.reexec import open_descriptors, told_again, why_open
 
 NONE = SimpleNamespace()
 
@@ -54,9 +54,9 @@ def test_begun_again_it_imports_nothing_of_the_folder_it_is_called_in(
 ) -> None:
     begun: list[list[str]] = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(afresh, "open_descriptors", dict)
+    monkeypatch.setattr(reexec, "open_descriptors", dict)
     monkeypatch.setattr(os, "execv", lambda _, words: begun.append(words))
     with pytest.raises(AssertionError, match="returned"):
-        afresh.begin_again("ci.runner.worker", {"method": "fork"}, why="", kept=())
+        reexec.begin_again("ci.runner.worker", {"method": "fork"}, why="", kept=())
     ((python, safe, *words),) = begun
     assert (python, safe, words[:2]) == (sys.executable, "-P", ["-m", "ci.runner.worker"])

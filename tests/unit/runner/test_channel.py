@@ -7,10 +7,11 @@ import os
 import resource
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from ci.runner.messages import Answer, Lines, Order, Sender, read_answer, read_order, send, wait_for
+from ci.runner.channel import Answer, Attempt, Lines, Order, Sender, Task, read_answer, send, wait_for
 
 
 @pytest.fixture
@@ -30,14 +31,25 @@ def test_an_order_comes_back() -> None:
         limits={"a.py::y": 3.5}, test_s=9.0, fresh=True, why="stolen", of=3, attempt=2,
         chains=(("a.py::y", "a.py::x[ü]"),),
     )  # fmt: skip
-    assert read_order(order.line()) == order
+    assert Order.read(order.line()) == order
     assert order.line().count(b"\n") == 1
+
+
+def test_a_task_comes_back_with_its_paths_whatever_bytes_these_hold() -> None:
+    journal = Path(os.fsdecode(b"/run/\xff/0-1.jsonl"))
+    attempt = Attempt(shard=0, number=1, journal=journal, log=Path("/run/0-1.log"), planned=3)
+    task = Task(
+        run="r", tests=Path("/tests"), device="cpu", threads=1, method="fork", test_timeout_s=9,
+        setup_timeout_s=9.5, grace_s=1, as_try={"a": 2}, parent=7, fingerprint="f", card="c", attempt=attempt,
+    )  # fmt: skip
+    assert Task.read(task.line()) == task
+    assert Order.read(Order(do="shard", shard=attempt).line()).shard == attempt
 
 
 def test_an_answer_comes_back_and_what_is_none_is_passed_over() -> None:
     for answer in (Answer(what="done", held="a.py"), Answer(what="refused", error=28)):
         assert read_answer(answer.line()) == answer
-    for line in (b"", b"Loading driver", b"[]", b"7", b'{"m": "done"}'):
+    for line in (b"", b"Loading driver", b"[]", b"7", b'{"held": null}'):
         assert read_answer(line) is None
 
 

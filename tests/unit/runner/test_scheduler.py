@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.runner.dispatch import Dispatcher, Job, without
-from ci.runner.retries import Again, Owed, Retries
+from ci.runner.retries import Pending, Retries
+from ci.runner.scheduler import Job, Scheduler, without
 from test_selection.steal import Piece
+from tests.unit.runner.plans import OneFile
 
 
 def piece(file: str, *ids: str, seconds: float = 1.0) -> Piece:
@@ -28,19 +29,19 @@ def dispatcher(
     private: Sequence[int] = (),
     apart: Sequence[str] = (),
     retries: Retries | None = None,
-) -> Dispatcher:
-    return Dispatcher(
+) -> Scheduler:
+    return Scheduler(
         pieces,
         file_s={"a.py": 2.0, "b.py": 1.0},
         tick_s=1.0,
         steals=steals,
-        retries=retries or Retries(most=most, budget=100),
+        retries=retries or Retries(OneFile(), most=most, budget=100),
         private=private,
         apart=apart,
     )
 
 
-def asked(made: Dispatcher, post: int, now: float = 0.0) -> Job | None:
+def asked(made: Scheduler, post: int, now: float = 0.0) -> Job | None:
     made.tick(now)
     return made.ask(post, f"card {post}", now)
 
@@ -70,12 +71,8 @@ def test_a_file_is_set_up_before_a_piece_of_it_is_claimed() -> None:
 
 
 def test_what_went_with_its_host_runs_behind_all_others_and_one_at_a_time() -> None:
-    retries = Retries(most=1, budget=0)
-    lost = [
-        Again(id=name, file="a.py", of=0, attempt=1, avoid=frozenset(), cards=cards)
-        for name, cards in (("x", 1), ("y", 1), ("z", 2))
-    ]
-    retries.owed([Owed(one, failed=0, lost=0) for one in lost])
+    retries = Retries(OneFile({"z": 2}), most=1, budget=0)
+    retries.resume(map(Pending, "xyz"))
     made = dispatcher([[piece("a.py", "1")], [], []], apart=["1"], retries=retries, private=[2])
     for post in (0, 1, 2):
         made.begin(post)
@@ -99,7 +96,7 @@ def test_what_went_with_its_host_runs_behind_all_others_and_one_at_a_time() -> N
     made.lost(2, ())
     assert {one.id for one in retries.waiting} == {"y", "z"}
     # Where it fails, it is tried again as any test.
-    retries.failed("x", file="a.py", of=0, card="card 1", attempt=1)
+    retries.failed("x", card="card 1", attempt=1)
     assert [(one.id, one.attempt, one.avoid) for one in retries.refused] == [("x", 2, frozenset({"card 1"}))]
 
 
@@ -142,7 +139,7 @@ def test_who_cannot_set_a_file_up_gives_up_its_own_tests_of_it_only() -> None:
 class Day:
     """Posts that ask, run, fail tests, die and come back, in a random order."""
 
-    made: Dispatcher
+    made: Scheduler
     retries: Retries
     rnd: random.Random
     posts: int
@@ -184,7 +181,7 @@ class Day:
         for name in ids:
             if self.rnd.random() < 0.1:
                 self.failed[name] += 1
-                self.retries.failed(name, file=job.piece.file, of=job.of, card=f"card {post}")
+                self.retries.failed(name, card=f"card {post}")
 
     def _count(self, job: Job, ids: Sequence[str]) -> None:
         (self.again if job.why == "retry" else self.ran).update(ids)
@@ -206,8 +203,8 @@ def test_every_test_runs_once_whoever_is_lost_on_the_way(
     pieces = [
         [piece(file, *(str(next(names)) for _ in range(count))) for file, count in row] for row in shards
     ]
-    retries = Retries(most=1, budget=100)
-    made = Dispatcher(pieces, file_s={"a.py": 2.0}, tick_s=1.0, steals=steals, retries=retries)
+    retries = Retries(OneFile(), most=1, budget=100)
+    made = Scheduler(pieces, file_s={"a.py": 2.0}, tick_s=1.0, steals=steals, retries=retries)
     rnd = random.Random(seed)  # noqa: S311  # made-up days, no secret
     day = Day(made, retries, rnd, len(pieces))
     day.run()
@@ -244,8 +241,8 @@ def test_a_file_that_cannot_be_had_keeps_a_post_from_nothing_else() -> None:
 
 
 def test_a_failed_test_waits_until_a_post_changes_files() -> None:
-    retries = Retries(most=1, budget=9)
-    made = Dispatcher(
+    retries = Retries(OneFile(), most=1, budget=9)
+    made = Scheduler(
         [[piece("a.py", "1"), piece("a.py", "2")]], file_s={}, tick_s=1.0, steals=True, retries=retries
     )
     made.begin(0)
@@ -256,5 +253,5 @@ def test_a_failed_test_waits_until_a_post_changes_files() -> None:
         order.append((job.why, job.piece.ids))
         made.done(0, now + 0.5, held=made.sight.holds[0])
         if now == 0:
-            retries.failed("9", file="b.py", of=0, card="another")
+            retries.failed("9", card="another")
     assert order == [("plan", ()), ("plan", ("1",)), ("plan", ("2",)), ("retry", ("9",))]

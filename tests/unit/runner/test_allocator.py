@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from ci.runner.allocator import CardAllocator
 from ci.runner.cards import Card
-from ci.runner.desk import Desk
 from ci.runner.leases import Leases
 from ci.runner.pool import CardPool
-from ci.runner.retries import Again
+from ci.runner.retries import Retry
 from test_selection.plan import Shard
 
 
@@ -27,16 +27,16 @@ class Host:
     def pool(self, run: str = "r") -> CardPool:
         return CardPool(self.cards, leases=Leases(self.folder, run=run, clock=lambda: self.now))
 
-    def desk(self, pool: CardPool, *cards: int) -> Desk:
-        return Desk(pool, shards(*cards), lease_timeout_s=60, clock=lambda: self.now)
+    def desk(self, pool: CardPool, *cards: int) -> CardAllocator:
+        return CardAllocator(pool, shards(*cards), lease_timeout_s=60, clock=lambda: self.now)
 
 
-def given(desk: Desk) -> list[tuple[int, list[str]]]:
+def given(desk: CardAllocator) -> list[tuple[int, list[str]]]:
     return [(shard.index, [card.name for card in cards]) for shard, cards in desk.give_out()]
 
 
-def again(*avoid: str, cards: int = 1) -> Again:
-    return Again(id="a", file="a.py", of=0, attempt=2, avoid=frozenset(avoid), cards=cards)
+def again(*avoid: str, cards: int = 1) -> Retry:
+    return Retry(id="a", file="a.py", of=0, attempt=2, avoid=frozenset(avoid), cards=cards)
 
 
 def test_a_wide_shard_that_waits_lets_no_narrow_one_pass(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
-"""What a supervisor orders its workers to do and what they answer: a JSON object a line, over pipes.
+"""What a supervisor, its workers and their children say to each other: a JSON object a line, over pipes.
 
-A worker gets its task first, as one line, then orders; it answers `ready` once it has
-imported what it needs and `done` after each order. What became of tests is in its journal and nowhere else.
+A worker gets its task first, as one line, then orders, which it hands on to its child as they are; each
+answers `ready` once it has imported, or set up, what it needs, and `done` after each order. What became of
+tests is in the journal and nowhere else.
 """
 
 from __future__ import annotations
@@ -11,22 +12,126 @@ import os
 import select
 import selectors
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Self
 
-Kind = Literal["run", "hold", "check", "shard", "stop"]
+import msgspec
+
+CHUNK = 1 << 16
 # Why a worker runs a piece: its own, or somebody else's; a test again, because it failed.
 Why = Literal["plan", "stolen", "retry"]
-CHUNK = 1 << 16
-# A child's answers to its worker, a byte each: the order is done; the journal takes nothing more.
-DONE, UNWRITTEN = b".", b"!"
-# A worker's last word to its supervisor, with the error's number.
-REFUSED = "refused"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """One thing for a worker to do.
+class Message:
+    """Something typed that goes over a pipe, as plain JSON."""
+
+    def content(self) -> dict[str, Any]:
+        """The message as JSON values."""
+        found: dict[str, Any] = msgspec.to_builtins(self, enc_hook=os.fspath)
+        return found
+
+    def line(self) -> bytes:
+        """The message as it goes over the pipe."""
+        # By Python's own JSON: names of files may hold bytes that are no UTF-8.
+        return json.dumps(self.content(), separators=(",", ":")).encode() + b"\n"
+
+    @classmethod
+    def from_content(cls, content: Any) -> Self:
+        """The message of JSON values.
+
+        Raises:
+            ValueError: they are none.
+        """
+        return msgspec.convert(content, cls, dec_hook=lambda kind, value: kind(value))
+
+    @classmethod
+    def read(cls, line: bytes) -> Self:
+        """The message of a line.
+
+        Raises:
+            ValueError: it is none.
+        """
+        return cls.from_content(json.loads(line))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt(Message):
+    """One attempt at one shard: the journal a worker writes while it works for that shard.
+
+    Attributes:
+        shard: its index.
+        number: from 1.
+        journal: the file.
+        log: what its processes print.
+        planned: how many tests the shard has.
+    """
+
+    shard: int
+    number: int
+    journal: Path
+    log: Path
+    planned: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerOptions(Message):
+    """How a worker runs what it is ordered; times in seconds.
+
+    Attributes:
+        run: the readable run id.
+        tests: the folder test files are named relative to.
+        device: the device under test.
+        threads: CPU threads a child may use.
+        method: `fork` or `spawn`.
+        may_change: whether a worker that has the device open before it forks spawns after all.
+        machinery: whether it imports PyTorch's test machinery before it begins.
+        test_timeout_s: after which a test counts as hung.
+        setup_timeout_s: after which setting a file up counts as hung.
+        grace_s: time a process gets to end by itself.
+        preflight_timeout_s: after which a card has failed its check; 0: cards are not checked.
+        seed: of the run, from which each test's follows; None: nothing is seeded.
+        as_try: by id, the try whose seed a test has, where that is not the one it is.
+    """
+
+    run: str
+    tests: Path
+    device: str
+    threads: int
+    method: str
+    may_change: bool = False
+    machinery: bool = True
+    test_timeout_s: float
+    setup_timeout_s: float
+    grace_s: float
+    preflight_timeout_s: float = 0
+    seed: int | None = None
+    as_try: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task(WorkerOptions):
+    """What a worker is told once.
+
+    Attributes:
+        parent: the supervisor's process id.
+        fingerprint: of the plan.
+        card: the name of its card, or of its cards joined by `+`.
+        attempt: the shard it begins with.
+        again: whether it was told before, by a process that became this one.
+    """
+
+    parent: int
+    fingerprint: str
+    card: str
+    attempt: Attempt
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order(Message):
+    """One thing for a worker, or its child, to do.
 
     Attributes:
         do: `run` the ids; `hold`, which sets the file up and runs nothing; `check` the card; `shard`,
@@ -43,10 +148,10 @@ class Order:
         why: why this worker runs them.
         of: the shard they are planned for.
         attempt: which try of the tests this is, from 1.
-        shard: the shard that begins, with its attempt, journal, log and number of planned tests.
+        shard: the shard that begins.
     """
 
-    do: Kind
+    do: Literal["run", "hold", "check", "shard", "stop"]
     file: str = ""
     ids: tuple[str, ...] = ()
     chains: tuple[tuple[str, ...], ...] = ()
@@ -59,46 +164,30 @@ class Order:
     why: Why = "plan"
     of: int = 0
     attempt: int = 1
-    shard: Mapping[str, Any] = field(default_factory=dict)
-
-    def line(self) -> bytes:
-        """The order as it goes over the pipe."""
-        return json.dumps(asdict(self), separators=(",", ":")).encode() + b"\n"
+    shard: Attempt | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What a worker says.
+class Answer(Message):
+    """What a worker, or its child, says.
 
     Attributes:
-        what: `ready`, `done`, or its last word, `refused`.
+        what: `ready`, `done`, or its last word, `refused`: it cannot write its journal.
         held: the file it has set up; None where it has none.
-        error: with `refused`: the number of the error for which it cannot write its journal.
+        error: with `refused`: the number of the error.
     """
 
-    what: str
+    what: Literal["ready", "done", "refused"]
     held: str | None = None
     error: int | None = None
 
-    def line(self) -> bytes:
-        """The answer as it goes over the pipe."""
-        return json.dumps({"m": self.what, "held": self.held, "error": self.error}).encode() + b"\n"
-
 
 def read_answer(line: bytes) -> Answer | None:
-    """An answer; None where something else wrote to the worker's output before the worker had it."""
+    """An answer; None where something else wrote to the pipe."""
     try:
-        row = json.loads(line)
-        return Answer(what=str(row["m"]), held=row["held"], error=row["error"])
-    except (ValueError, TypeError, KeyError):
+        return Answer.read(line)
+    except ValueError:
         return None
-
-
-def read_order(line: bytes) -> Order:
-    """The order of a line that `Order.line` made."""
-    row = json.loads(line)
-    chains = tuple(map(tuple, row["chains"]))
-    return Order(**{**row, "ids": tuple(row["ids"]), "chains": chains, "wanted": tuple(row["wanted"])})
 
 
 def wait_for(

@@ -1,4 +1,4 @@
-"""What a post makes of its journal where its card failed."""
+"""What a slot makes of its journal where its card failed."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 
 from ci.record import events
 from ci.runner.cards import Card
-from ci.runner.dispatch import Job
-from ci.runner.link import Link
-from ci.runner.messages import Why
-from ci.runner.post import Post
+from ci.runner.channel import Why
 from ci.runner.preflight import Finding
+from ci.runner.scheduler import Job
+from ci.runner.slot import WorkerSlot
+from ci.runner.worker_process import WorkerProcess
 from test_selection.steal import Piece
 
 SICK = Finding(ok=False, seconds=31.0, message="took longer than 30 s")
@@ -22,8 +22,10 @@ STUCK = Finding(ok=False, seconds=61.0, message="took longer than 30 s; it canno
 PIECE = Piece(file="a.py", ids=("a",), expected_s=1.0)
 
 
-def post() -> Post:
-    return Post(cards=[Card(name="spyre:0", environment={})], link=cast("Link", None), shard=0, heard=0.0)
+def slot() -> WorkerSlot:
+    return WorkerSlot(
+        cards=[Card(name="spyre:0", environment={})], link=cast("WorkerProcess", None), shard=0, heard=0.0
+    )
 
 
 def check(found: Finding, why: str) -> events.CardCheck:
@@ -32,7 +34,7 @@ def check(found: Finding, why: str) -> events.CardCheck:
 
 @pytest.mark.parametrize("why", ["order", "crash"])
 def test_a_card_that_a_check_has_open_for_ever_is_at_fault_and_stuck(why: str) -> None:
-    one = post()
+    one = slot()
     one.take(check(STUCK, why))
     assert (one.fault, one.stuck) == (STUCK.message, True)
     # What the crash says after it changes nothing.
@@ -41,7 +43,7 @@ def test_a_card_that_a_check_has_open_for_ever_is_at_fault_and_stuck(why: str) -
 
 
 def test_a_check_that_fails_and_ends_leaves_nothing_behind() -> None:
-    one = post()
+    one = slot()
     one.take(check(SICK, "crash"))
     assert (one.fault, one.stuck) == (None, False)
     one.take(check(SICK, "order"))
@@ -51,7 +53,7 @@ def test_a_check_that_fails_and_ends_leaves_nothing_behind() -> None:
 
 @pytest.mark.parametrize(("why", "found"), [("retry", ["a"]), ("plan", []), ("stolen", [])])
 def test_a_retry_that_is_not_run_is_told_from_what_was_never_begun(why: Why, found: list[str]) -> None:
-    one = post()
+    one = slot()
     event = events.NotRun(ids=["a", "b"], message="setting up a.py: no such file")
     assert one.take(event).in_vain == {}
     one.job = Job(piece=PIECE, of=0, why=why, attempt=2)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ci.runner.cards import Card
 from ci.runner.pool import CardPool
-from ci.runner.retries import Again
+from ci.runner.retries import Retry
 from test_selection.plan import Shard
 
 # How often cards are asked for that other runs hold.
@@ -16,7 +16,7 @@ CARDS_POLL_S = 1.0
 RETRY_WAIT_S = 120.0
 
 
-class Desk:
+class CardAllocator:
     """The shards that no post works for yet, and the cards that are held and used by none.
 
     Attributes:
@@ -98,7 +98,7 @@ class Desk:
         """Whether a run that has no card at all is to wait for one."""
         return bool(self.waiting) and self._wait(self._lease_timeout_s, may=self._pool.hopeful)
 
-    def for_retry(self, tests: Sequence[Again]) -> tuple[Again, list[Card]] | None:
+    def for_retry(self, tests: Sequence[Retry]) -> tuple[Retry, list[Card]] | None:
         """A test to be run again, with cards for it that nobody holds; asked when all posts are gone."""
         if not self._may_ask():
             return None
@@ -114,7 +114,7 @@ class Desk:
     def _may_ask(self) -> bool:
         return self._asked is None or self._clock() - self._asked >= CARDS_POLL_S
 
-    def waits_to_retry(self, tests: Sequence[Again]) -> bool:
+    def waits_to_retry(self, tests: Sequence[Retry]) -> bool:
         """Whether a card that another run holds is worth waiting for, to run one of these tests again."""
         may = any(self._pool.may_have(one.cards, avoid=one.avoid, leasable=True) for one in tests)
         return bool(tests) and self._wait(min(RETRY_WAIT_S, self._lease_timeout_s), may=may)

@@ -4,79 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ci.core.process import kill_group
 from ci.record.events import JournalEvent
-from ci.record.journal import bring_to_disk, journal_path, next_attempt
-from ci.runner.messages import REFUSED, Answer, Lines, Order, Sender, read_answer
-from ci.runner.modules import module_words
+from ci.runner.channel import Answer, Attempt, Lines, Order, Sender, Task, read_answer
+from ci.runner.child import module_words
 from ci.runner.orphans import VARIABLE, end_strays
 from ci.runner.watchdog import KILL_S, JournalTail, read_file
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
-    """One attempt at one shard: the journal a worker writes while it works for that shard.
-
-    Attributes:
-        shard: its index.
-        number: from 1.
-        journal: the file.
-        log: what its processes print.
-        planned: how many tests the shard has.
-    """
-
-    shard: int
-    number: int
-    journal: Path
-    log: Path
-    planned: int
-
-    def as_json(self) -> dict[str, Any]:
-        """What the worker is told of it."""
-        return {
-            "shard": self.shard,
-            "attempt": self.number,
-            "journal": str(self.journal),
-            "log": str(self.log),
-            "planned": self.planned,
-        }
-
-
-def new_attempt(run_dir: Path, shard: int, planned: int, *, after: int = 0) -> Attempt:
-    """The next attempt at a shard; its folders are there when this returns, and its journal has its name.
-
-    Raises:
-        OSError: they cannot be made.
-    """
-    for name in ("journal", "logs"):
-        (run_dir / name).mkdir(parents=True, exist_ok=True)
-    while True:
-        number = max(next_attempt(run_dir, shard), after + 1)
-        journal = journal_path(run_dir, shard, number)
-        with contextlib.suppress(FileExistsError):
-            # Two hosts that share the folder do not share a journal.
-            journal.touch(exist_ok=False)
-            break
-    for folder in (journal.parent, run_dir):
-        # Else a power cut may take the journal with its name, and all that is synced to it later.
-        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            bring_to_disk(descriptor, whole=True)
-        finally:
-            os.close(descriptor)
-    log = run_dir / "logs" / f"{shard}-{number}.log"
-    return Attempt(shard=shard, number=number, journal=journal, log=log, planned=planned)
-
-
-class Link:
+class WorkerProcess:
     """A worker process that takes orders.
 
     Attributes:
@@ -87,8 +28,7 @@ class Link:
 
     def __init__(
         self,
-        attempt: Attempt,
-        task: Mapping[str, Any],
+        task: Task,
         environ: Mapping[str, str],
         hand_on: Sequence[int] = (),
         *,
@@ -97,8 +37,7 @@ class Link:
         """Start the worker.
 
         Args:
-            attempt: the shard it begins with.
-            task: what it is told once; see `ci.runner.worker`.
+            task: what it is told once.
             environ: its whole environment, the card's variables included.
             hand_on: file descriptors it keeps open, such as those that hold its cards' leases.
             read: what a journal holds from a byte on.
@@ -106,7 +45,7 @@ class Link:
         Raises:
             OSError: the process cannot be started.
         """
-        self.attempt = attempt
+        self.attempt = attempt = task.attempt
         self.refused: int | None = None
         self._mark = f"{os.getpid()}:{attempt.journal}"
         with attempt.log.open("ab") as stream:
@@ -126,7 +65,7 @@ class Link:
         self._tail = self._tail_of(attempt)
         self._late: JournalTail | None = None
         # A worker that ended before it read its task is noticed as lost.
-        self._orders.send(json.dumps({**task, "shard": attempt.as_json()}).encode() + b"\n")
+        self._orders.send(task.line())
 
     def fileno(self) -> int:
         """What is waited for: the worker's answers."""
@@ -143,7 +82,7 @@ class Link:
 
     def go_on(self, attempt: Attempt) -> None:
         """Have it work for another shard, in whose journal it writes from now on; read `events` first."""
-        self.order(Order(do="shard", shard=attempt.as_json()))
+        self.order(Order(do="shard", shard=attempt))
         self._late = self._tail
         self.attempt, self._tail = attempt, self._tail_of(attempt)
 
@@ -162,8 +101,8 @@ class Link:
         if self.process.stdin is not None and not self.process.stdin.closed:
             self._orders.push()
         said = list(filter(None, map(read_answer, self._answers.read())))
-        self.refused = next((one.error for one in said if one.what == REFUSED), self.refused)
-        return [one for one in said if one.what != REFUSED]
+        self.refused = next((one.error for one in said if one.what == "refused"), self.refused)
+        return [one for one in said if one.what != "refused"]
 
     def events(self) -> Sequence[JournalEvent]:
         """What its journal says since the last call."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.runner.modules import HOME, module_words
+from ci.runner.child import HOME, module_words
 
 
 def test_the_folder_it_is_called_in_is_no_place_of_packages(tmp_path: Path) -> None:
@@ -16,7 +16,7 @@ def test_the_folder_it_is_called_in_is_no_place_of_packages(tmp_path: Path) -> N
 
 def test_where_our_packages_are_nothing_else_may_say_so() -> None:
     assert module_words("a.b", here=HOME) == [sys.executable, "-m", "a.b"]
-    assert (HOME / "ci" / "runner" / "modules.py").is_file()
+    assert (HOME / "ci" / "runner" / "child.py").is_file()
 
 
 def test_a_folder_that_was_removed_is_no_place_either(

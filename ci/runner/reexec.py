@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ci.runner.modules import module_words
+from ci.runner.child import module_words
 
 _DESCRIPTORS = Path("/proc/self/fd")
 # Files by which cards are used: VFIO's groups and devices, the kernel's compute accelerators.

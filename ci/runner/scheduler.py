@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ci.runner.messages import Why
-from ci.runner.retries import Again, Retries
+from ci.runner.channel import Why
+from ci.runner.retries import Retries, Retry
 from test_selection.sight import Sight
 from test_selection.steal import Piece
 from test_selection.tail import Tail
@@ -48,7 +48,7 @@ def _always(_shard: int, _piece: Piece) -> int:
     return 1
 
 
-class Dispatcher:
+class Scheduler:
     """Hands out pieces.
 
     Attributes:
@@ -244,10 +244,10 @@ class Dispatcher:
 
         What went with its host may take this one as well: it is the last there is, one at a time.
         """
-        one: Again | None = self._retries.take(card, last=last)
+        one: Retry | None = self._retries.take(card, last=last)
         if one is None:
             return None
-        piece = Piece(file=one.file, ids=(one.id,), expected_s=one.expected_s)
+        piece = Piece(file=one.file, ids=(one.id,), expected_s=0.0)
         return Job(piece=piece, of=one.of, why="retry", attempt=one.attempt)
 
     def _shared(self, post: int) -> Job | None:
