@@ -21,9 +21,9 @@ from ci.runner.allocator import CardAllocator
 from ci.runner.attempts import Attempts, explained
 from ci.runner.cards import Card, at_fault, together
 from ci.runner.channel import Answer, wait_for
-from ci.runner.claims.opening import Meeting
-from ci.runner.claims.share import Share
-from ci.runner.neighbours import Neighbours
+from ci.runner.claims.joining import ClaimSettings
+from ci.runner.claims.peers import Peers
+from ci.runner.claims.session import ClaimSession
 from ci.runner.pool import CardPool
 from ci.runner.resume import cannot_go_on
 from ci.runner.retries import Pending, Retries
@@ -57,7 +57,7 @@ def run_plan(
     durations: Mapping[str, float] | None = None,
     file_s: Mapping[str, float] | None = None,
     timeouts: Mapping[str, float] | None = None,
-    meeting: Meeting | None = None,
+    claims: ClaimSettings | None = None,
     whole: Plan | None = None,
     pending: Sequence[Pending] = (),
 ) -> bool:
@@ -74,7 +74,7 @@ def run_plan(
         durations: seconds expected of each test, by which shards are cut into pieces.
         file_s: set-up seconds expected of each file.
         timeouts: seconds after which a test counts as hung, where its own history says.
-        meeting: where this host shares the plan's pieces with others; None: it runs its shards by itself.
+        claims: where this host shares the plan's pieces with others; None: it runs its shards by itself.
         whole: what `plan` is the rest of, where a run is resumed.
         pending: tests that an earlier part of the run did not come to run again.
 
@@ -82,7 +82,7 @@ def run_plan(
         UsageError: a shard needs more cards than there are.
         CommandError: a worker cannot be started, or the share does not answer.
         FileSystemError: no card can be leased, and nothing ran yet.
-        SpyreCiError: the share cannot be joined; see `Meeting.join`.
+        SpyreCiError: the share cannot be joined; see `ClaimSettings.join`.
     """
     pool = cards if isinstance(cards, CardPool) else CardPool(cards)
     for shard in shards:
@@ -98,10 +98,10 @@ def run_plan(
         expectations=expectations,
         timeouts=timeouts,
         spawned=options.spawned,
-        shared=meeting is not None,
+        shared=claims is not None,
         whole=whole,
     )
-    share = None if meeting is None else meeting.join(plan.fingerprint, work.rows, work.tick_s)
+    session = None if claims is None else claims.join(plan.fingerprint, work.rows, work.tick_s)
     return _Supervisor(
         plan.fingerprint,
         work,
@@ -109,7 +109,7 @@ def run_plan(
         options,
         file_s=file_s or {},
         listen=listen,
-        share=share,
+        session=session,
         pending=pending,
     ).run()
 
@@ -124,7 +124,7 @@ class _Supervisor:
         *,
         file_s: Mapping[str, float],
         listen: Listener,
-        share: Share | None = None,
+        session: ClaimSession | None = None,
         pending: Sequence[Pending] = (),
     ) -> None:
         self._fingerprint, self._work, self._options, self._listen = fingerprint, work, options, listen
@@ -150,9 +150,9 @@ class _Supervisor:
             private=work.wide,
             apart=work.apart,
             retries=self._retries,
-            **({} if share is None else {"claim": share.claim}),
+            **({} if session is None else {"claim": session.claim}),
         )
-        self._neighbours = Neighbours(share, self._scheduler, work)
+        self._peers = Peers(session, self._scheduler, work.table)
 
     def run(self) -> bool:
         try:
@@ -169,14 +169,14 @@ class _Supervisor:
                     self._stop()
                 elif self._pool.trouble is not None and not self._attempts.journals:
                     raise self._pool.trouble  # else what ran is reported, and the rest with this reason
-                self._leave_the_neighbours()
+                self._leave_peers()
                 if not interrupts:
                     self._give_up_the_rest()
                 return bool(interrupts)
         finally:
             for post in self._posts:  # after an error; else there is none
                 post.link.end()
-            self._neighbours.close()
+            self._peers.close()
             self._attempts.close()
 
     @property
@@ -185,11 +185,11 @@ class _Supervisor:
 
     def _exchange(self) -> None:
         busy = bool(self._allocator.waiting) or any(not post.idle for post in self._posts)
-        self._neighbours.exchange([post.shard for post in self._posts], self._now, busy=busy)
+        self._peers.exchange([post.shard for post in self._posts], self._now, busy=busy)
 
-    def _leave_the_neighbours(self) -> None:
+    def _leave_peers(self) -> None:
         """What others have of this host's shards is noted in its journals."""
-        for shard, host, ids in self._neighbours.leave(self._attempts.journals, self._now):
+        for shard, host, ids in self._peers.leave(self._work.indexes, self._attempts.journals, self._now):
             attempt = self._attempts.of(self._work.shard(shard))
             self._attempts.write(attempt, events.Elsewhere(host=host, ids=ids))
             self._listen(shard, events.Elsewhere(host=host, ids=ids))
@@ -237,7 +237,7 @@ class _Supervisor:
             self._scheduler.tick(self._now, stuck=True)
             found = [self._give(post) for post in self._posts]
             if not any(found):
-                if self._neighbours.wait():
+                if self._peers.wait():
                     return
                 for post in list(self._posts):
                     post.leave()
@@ -292,7 +292,7 @@ class _Supervisor:
             return
         took_s = self._scheduler.done(post.shard, self._now, held=answer.held, whole=not post.crashed)
         if took_s is not None:
-            self._neighbours.learn(post.shard, job, took_s)
+            self._peers.learn(post.shard, job, took_s)
         self._account(post, job)
         if job.setup and (reason := post.broken.get(job.piece.file)) is not None:
             self._give_up(post, self._scheduler.refuse(post.shard, job.piece.file), reason)
@@ -357,16 +357,16 @@ class _Supervisor:
 
     def _account(self, post: WorkerSlot, job: Job) -> None:
         """Tell other hosts of a piece that nothing is left of to run."""
-        self._neighbours.wrote(post.attempt.journal)
+        self._peers.wrote(post.attempt.journal)
         if job.why != "retry" and not job.setup and post.ended.issuperset(job.piece.ids):
-            self._neighbours.accounted(job.of, job.piece)
+            self._peers.accounted(job.of, job.piece)
 
     def _give_up(self, post: WorkerSlot, pieces: Sequence[Piece], reason: str) -> None:
         if not pieces:
             return
         self._note(post, events.NotRun(ids=[name for piece in pieces for name in piece.ids], message=reason))
         for piece in pieces:
-            self._neighbours.give_up(post.shard, piece)
+            self._peers.give_up(post.shard, piece)
 
     def _look_after(self, post: WorkerSlot) -> None:
         """Notice a worker that has ended, or has said nothing for too long."""
@@ -479,7 +479,7 @@ class _Supervisor:
         for shard, ids in self._scheduler.left_over().items():
             if shard not in self._work.indexes:
                 continue  # another host's to tell of
-            lost = self._neighbours.trouble
+            lost = self._peers.trouble
             reason = f"not claimed: {lost}" if lost else self._reasons.get(shard) or self._no_card()
             attempt = self._attempts.of(self._work.shard(shard))
             self._attempts.write(attempt, events.NotRun(ids=ids, message=reason))

@@ -19,7 +19,7 @@ from ci.record.journal import attempts_before
 from ci.runner.attempts import guarded
 from ci.runner.back_end import back_end, refuse_silent_emulation
 from ci.runner.cards import Card
-from ci.runner.claims.names import FILE as NAMES_FILE
+from ci.runner.claims.joining import NAMES_FILE
 from ci.runner.health import HealthFiles, Rules
 from ci.runner.inventory import inventory, present
 from ci.runner.leases import Leases, shared_folder
@@ -35,7 +35,7 @@ from ci.steps.controlling import control_step
 from ci.steps.folder import RunFolder, read_device
 from ci.steps.part import Part
 from ci.steps.run_note import write_note
-from ci.steps.sharing import meeting_of
+from ci.steps.sharing import claims_of
 from test_selection.durations import Durations, read_durations
 from test_selection.files import read_bounded
 from test_selection.ids import file_of
@@ -185,13 +185,13 @@ def run_locked(
     """
     shards, durations = part.shards, part.durations
     cards = cards_of(context)
-    meeting = meeting_of(context, (beside or part.folder).path)
-    if meeting is not None:
+    claims = claims_of(context, (beside or part.folder).path)
+    if claims is not None:
         left = None if whole is None else frozenset(part.plan.ids)
         names = part.folder.path / NAMES_FILE if alone else None
-        meeting = replace(meeting, names=names, left=left)
+        claims = replace(claims, names=names, left=left)
     # Of whose pieces some may run here.
-    within = shards if meeting is None else part.plan.shards
+    within = shards if claims is None else part.plan.shards
     files = {group.file for shard in within for group in shard.groups} | {
         *{one.id: file_of(one.id) for one in pending}.values()
     }
@@ -209,7 +209,7 @@ def run_locked(
             part,
             cards=cards,
             events=events,
-            shared=meeting is not None,
+            shared=claims is not None,
             whole=whole,
             pending=pending,
         ) as watcher,
@@ -224,7 +224,7 @@ def run_locked(
             durations=durations.tests,
             file_s=durations.files,
             timeouts=_timeouts(context, durations),
-            meeting=meeting and replace(meeting, say=context.say),
+            claims=claims and replace(claims, say=context.say),
             whole=whole,
             pending=pending,
         )

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ci.core.errors import FileSystemError, PlanMismatchError, SettingsError
-from ci.runner.claims.opening import Meeting, cut_digest
-from ci.runner.claims.share import Share
+from ci.runner.claims.joining import ClaimSettings, cut_digest
+from ci.runner.claims.session import ClaimSession
 from test_selection.steal import Piece
 
 ROWS = [
@@ -32,14 +32,14 @@ OTHERWISE = [
 ]
 
 
-def meeting(where: str, run: str = "nightly") -> Meeting:
-    return Meeting(where=where, run=run, lease_s=9.0, clock=lambda: 0.0, say=lambda _: None)
+def claims(where: str, run: str = "nightly") -> ClaimSettings:
+    return ClaimSettings(where=where, run=run, lease_s=9.0, clock=lambda: 0.0, say=lambda _: None)
 
 
 def join(
     where: str, rows: list[list[Piece]] = ROWS, fingerprint: str = "f" * 64, run: str = "nightly"
-) -> Share:
-    return meeting(where, run).join(fingerprint, rows, 1.0)
+) -> ClaimSession:
+    return claims(where, run).join(fingerprint, rows, 1.0)
 
 
 def test_hosts_with_one_plan_meet_and_runs_stay_apart(tmp_path: Path) -> None:

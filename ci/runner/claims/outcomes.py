@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ci.record.journal import SYNC_S, bring_to_disk
 from ci.record.run_state import outcomes_in
-from ci.runner.claims.news import Key
+from ci.runner.claims.heartbeat import Key
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class _Read:
     new: bool = True
 
 
-class Ledger:
+class Outcomes:
     """The claimed pieces that wait for outcomes, and the journals these are written to."""
 
     def __init__(self, clock: Callable[[], float]) -> None:

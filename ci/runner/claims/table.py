@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ci.runner.claims.news import Key, Learnt, News, Posted
+from ci.runner.claims.heartbeat import AtWork, Heartbeat, Key, Learnt
 
 # Who is said to have a piece that is anybody's.
 NOBODY = ""
@@ -34,11 +34,11 @@ class Host:
     heard: float
     busy: bool = False
     gone: bool = False
-    posts: tuple[Posted, ...] = ()
+    posts: tuple[AtWork, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class Changes:
     """What has changed since the last look.
 
     Attributes:
@@ -50,12 +50,12 @@ class Look:
 
     taken: tuple[Key, ...] = ()
     freed: tuple[Key, ...] = ()
-    posts: tuple[Posted, ...] = ()
+    posts: tuple[AtWork, ...] = ()
     learnt: tuple[Learnt, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
-class Book:
+class ClaimTable:
     """All that is known of claims.
 
     Attributes:
@@ -87,17 +87,17 @@ class Book:
     _ended: list[Key] = field(default_factory=list)
     _learnt: list[Learnt] = field(default_factory=list)
 
-    def hear(self, told: Iterable[tuple[str, News | None]], now: float) -> None:
+    def hear(self, told: Iterable[tuple[str, Heartbeat | None]], now: float) -> None:
         """Take what the others said, up to now."""
         if now - self.now > self.lease_s / 2:
             for host in self.hosts.values():
                 host.heard = now
         self.now = now
-        for name, news in told:
+        for name, heartbeat in told:
             host = self._host(name)
             host.heard = now
-            if news is not None:
-                self._take(name, host, news)
+            if heartbeat is not None:
+                self._take(name, host, heartbeat)
 
     def lives(self, name: str) -> bool:
         """Whether a host is taken to live."""
@@ -139,7 +139,7 @@ class Book:
         self.others.pop(key, None)
         self.done[key] = self.me
 
-    def look(self) -> Look:
+    def changes(self) -> Changes:
         """What has changed since the last look."""
         taken = [key for key in self.others if key not in self._away and self.lives(self.others[key][1])]
         taken += [key for key in self._ended if key not in self._away]
@@ -151,7 +151,7 @@ class Book:
         self._away.difference_update(freed)
         posts = tuple(one for name, host in self.hosts.items() if self.lives(name) for one in host.posts)
         learnt, self._learnt = tuple(self._learnt), []
-        return Look(taken=tuple(taken), freed=tuple(freed), posts=posts, learnt=learnt)
+        return Changes(taken=tuple(taken), freed=tuple(freed), posts=posts, learnt=learnt)
 
     def holder(self, key: Key) -> str | None:
         """The other host that has, or has done, a piece; None where none has."""
@@ -181,17 +181,17 @@ class Book:
     def _freed(self) -> list[Key]:
         return [key for key, (_, name) in self.others.items() if key in self._away and not self.lives(name)]
 
-    def _take(self, name: str, host: Host, news: News) -> None:
-        host.busy, host.gone, host.posts = news.busy, news.gone, () if news.gone else news.posts
-        self._learnt += news.learnt
-        for shard, number, generation in news.claims:
+    def _take(self, name: str, host: Host, said: Heartbeat) -> None:
+        host.busy, host.gone, host.posts = said.busy, said.gone, () if said.gone else said.posts
+        self._learnt += said.learnt
+        for shard, number, generation in said.claims:
             self._claimed((shard, number), generation, name)
-        for key in news.done:
+        for key in said.done:
             if name in self.former and key in self.again:
                 self._reopen(key, name)
             else:
                 self._ends(key, name)
-        for key in news.given_up:
+        for key in said.given_up:
             if key in self.again:
                 self._reopen(key, name)
             else:

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from ci.record import events
 from ci.record.journal import JournalWriter
-from ci.runner.claims.news import Key, Learnt, News, Posted, read_news
-from ci.runner.claims.share import Share
+from ci.runner.claims.heartbeat import AtWork, Heartbeat, Key, Learnt, read_heartbeat
+from ci.runner.claims.session import ClaimSession
 from test_selection.steal import Piece
 
 from .stores import Memory, MemoryStore
@@ -41,9 +41,9 @@ class Hall:
 
     def join(
         self, me: str, clock: Clock, former: Collection[str] = (), again: Collection[Key] = ()
-    ) -> tuple[Share, MemoryStore]:
+    ) -> tuple[ClaimSession, MemoryStore]:
         store = MemoryStore(self.memory, me)
-        share = Share(
+        share = ClaimSession(
             store, me=me, clock=clock, lease_s=LEASE_S, look_s=1.0, say=self.said.append,
             former=former, again=again,
         )  # fmt: skip
@@ -69,13 +69,13 @@ def test_what_others_took_and_what_is_done_leaves_the_queues_once() -> None:
     assert a.claim(0, piece(1))
     assert a.claim(0, piece(2))
     a.done((0, 2))
-    a.look([Posted(shard=0, file="a.py", fresh=False, left_s=3.0)], busy=True)
-    look = b.look([], busy=False)
+    a.exchange([AtWork(shard=0, file="a.py", fresh=False, left_s=3.0)], busy=True)
+    look = b.exchange([], busy=False)
     assert look is not None
     assert set(look.taken) == {(0, 1), (0, 2)}
     assert [one.file for one in look.posts] == ["a.py"]
     clock.now += 2
-    again = b.look([], busy=False)
+    again = b.exchange([], busy=False)
     assert again is not None
     assert (again.taken, again.freed) == ((), ())
 
@@ -86,10 +86,10 @@ def test_what_a_silent_host_had_is_free_after_a_lease_and_what_it_had_done_is_no
     for number in (1, 2):
         assert a.claim(0, piece(number))
     a.done((0, 2))
-    a.look([], busy=True)
+    a.exchange([], busy=True)
     freed: list[tuple[int, int]] = []
     for _ in range(14):
-        look = b.look([], busy=False)
+        look = b.exchange([], busy=False)
         if look is not None:
             freed += look.freed
         assert bool(freed) == (clock.now > LEASE_S)
@@ -106,7 +106,7 @@ def test_who_leaves_is_followed_at_once() -> None:
     assert b.claim(0, piece(1)) == 0
     a.leave()
     assert store.closed
-    look = b.look([], busy=False)
+    look = b.exchange([], busy=False)
     assert look is not None
     assert look.freed == ((0, 1),)
     assert b.claim(0, piece(1)) == 2
@@ -116,24 +116,24 @@ def test_who_comes_late_gives_a_dead_host_a_lease_first() -> None:
     hall, clock = Hall(), Clock()
     a, _ = hall.join("a", clock)
     assert a.claim(0, piece(1))
-    a.look([], busy=True)
+    a.exchange([], busy=True)
     clock.now = 1000.0
     b, _ = hall.join("b", clock)
     assert b.claim(0, piece(1)) == 0
     for second in range(13):
         assert b.claim(0, piece(1)) == (2 if second > LEASE_S + 1 else 0)
         clock.now += 1
-        b.look([], busy=False)
+        b.exchange([], busy=False)
 
 
 def test_who_was_cut_off_holds_nobody_dead_for_it() -> None:
     hall, clock = Hall(), Clock()
     (a, _), (b, _) = hall.join("a", clock), hall.join("b", clock)
     assert a.claim(0, piece(1))
-    a.look([], busy=True)
-    b.look([], busy=False)
+    a.exchange([], busy=True)
+    b.exchange([], busy=False)
     clock.now += 5 * LEASE_S
-    look = b.look([], busy=False)
+    look = b.exchange([], busy=False)
     assert look is not None
     assert look.freed == ()
     assert b.claim(0, piece(1)) == 0
@@ -152,7 +152,7 @@ def test_while_the_store_is_lost_nothing_is_claimed_and_what_was_claimed_goes_on
     assert "what was claimed goes on" in hall.said[0]
     store.lost = False
     clock.now += 3
-    look = a.look([], busy=False)
+    look = a.exchange([], busy=False)
     assert look is not None
     assert look.freed == ((0, 2),)
     assert not a.trouble
@@ -166,7 +166,7 @@ def test_a_store_that_stays_away_is_waited_for_as_long_as_a_lease() -> None:
     store.lost = True
     assert a.claim(0, piece(2)) == 0
     clock.now += LEASE_S - 0.1
-    assert a.look([], busy=False) is None
+    assert a.exchange([], busy=False) is None
     assert a.waits()
     clock.now += 0.2
     assert not a.waits()
@@ -180,7 +180,7 @@ def test_a_claim_whose_answer_got_lost_is_found_to_be_ones_own() -> None:
     assert a.claim(0, piece(1)) == 0
     store.mute = False
     clock.now += 3
-    look = a.look([], busy=False)
+    look = a.exchange([], busy=False)
     assert look is not None
     assert look.freed == ((0, 1),)
     assert a.claim(0, piece(1)) == 1
@@ -194,7 +194,7 @@ def test_a_claim_that_names_nobody_is_one_of_a_host_that_died_at_it() -> None:
     freed: list[tuple[int, int]] = []
     for _ in range(14):
         clock.now += 1
-        look = a.look([], busy=False)
+        look = a.exchange([], busy=False)
         freed += look.freed if look is not None else ()
     assert freed == [(0, 1)]
     assert a.claim(0, piece(1)) == 2
@@ -206,13 +206,13 @@ def test_two_stay_for_the_one_that_works_and_the_others_go() -> None:
     assert shares["e"].claim(0, piece(1))
     for _ in range(2):
         for name, share in shares.items():
-            share.look([], busy=name == "e")
+            share.exchange([], busy=name == "e")
         clock.now += 3
     assert [name for name, share in shares.items() if share.waits()] == ["a", "b"]
     shares["e"].done((0, 1))
     for _ in range(2):
         for share in shares.values():
-            share.look([], busy=False)
+            share.exchange([], busy=False)
         clock.now += 3
     assert not any(share.waits() for share in shares.values())
 
@@ -232,7 +232,7 @@ def test_nobody_goes_home_before_he_has_looked_at_what_is_free_again() -> None:
         b._hear()
         if not b.waits():
             break
-        look = b.look([], busy=False)
+        look = b.exchange([], busy=False)
         freed += look.freed if look is not None else ()
     assert set(freed) == {(0, 1), (0, 2), (0, 3)}
 
@@ -250,14 +250,14 @@ def test_who_is_resumed_finishes_what_it_had_told_done_and_what_anybody_gave_up(
     b.give_up((0, 5))
     b.done((0, 6))
     for share in (a, b):
-        share.look([], busy=True)
+        share.exchange([], busy=True)
     # Of the second and the fourth its journals hold every outcome.
     again = {(0, number) for number in (1, 3, 5, 6)}
     late, _ = hall.join("a2", clock, former={"a"}, again=again)
     assert [late.claim(0, piece(number)) for number in (1, 3, 5, 6, 2)] == [2, 2, 2, 0, 0]
     # To those who were there all the time, nothing is free that was done or given up.
     clock.now += 3
-    b.look([], busy=True)
+    b.exchange([], busy=True)
     assert [b.claim(0, piece(number)) for number in (1, 3, 5, 6)] == [0, 0, 0, 0]
 
 
@@ -265,9 +265,9 @@ def test_who_is_resumed_waits_for_none_of_its_own_that_died() -> None:
     hall, clock = Hall(), Clock()
     a, _ = hall.join("a", clock)
     assert a.claim(0, piece(1))
-    a.look([], busy=True)
+    a.exchange([], busy=True)
     late, _ = hall.join("a2", clock, former={"a"}, again={(0, 1)})
-    look = late.look([], busy=False)
+    look = late.exchange([], busy=False)
     assert look is not None
     assert look.taken == ()
     assert late.claim(0, piece(1)) == 2
@@ -275,7 +275,7 @@ def test_who_is_resumed_waits_for_none_of_its_own_that_died() -> None:
     assert later.claim(0, piece(1)) == 3
     later.done((0, 1))
     last, _ = hall.join("a4", clock, former={"a", "a2"}, again={(0, 1)})
-    later.look([], busy=False)
+    later.exchange([], busy=False)
     assert last.claim(0, piece(1)) == 0
 
 
@@ -287,17 +287,17 @@ def test_a_piece_is_told_done_by_its_journal_and_one_without_an_outcome_given_up
     journal = JournalWriter(tmp_path / "0-1.jsonl", clock)
     for number in (1, 2, 3):
         assert a.claim(0, piece(number))
-        a.accounted(0, piece(number))
+        a.accounted((0, number))
     journal.write(events.End(id="1", outcome="passed"))
     a.wrote(journal.path)
-    a.look([], busy=True)
+    a.exchange([], busy=True)
     clock.now += 3
     journal.write(events.End(id="3", outcome="passed"))  # run again after its worker was lost
     journal.close()
     a.wrote(journal.path)
-    a.look([], busy=True)
+    a.exchange([], busy=True)
     a.leave()
-    told = [read_news(line) for _, line in hall.memory.said]
+    told = [read_heartbeat(line) for _, line in hall.memory.said]
     assert [one and (one.done, one.given_up) for one in told] == [
         (((0, 1),), ()), (((0, 3),), ()), ((), ((0, 2),)),
     ]  # fmt: skip
@@ -307,10 +307,10 @@ def test_what_may_be_lost_with_the_disk_is_left_to_the_others(tmp_path: Path) ->
     hall, clock = Hall(), Clock()
     (a, _), (b, _) = hall.join("a", clock), hall.join("b", clock)
     assert a.claim(0, piece(1))
-    a.accounted(0, piece(1))
+    a.accounted((0, 1))
     a.wrote(tmp_path / "deleted.jsonl")
     a.leave()
-    b.look([], busy=False)
+    b.exchange([], busy=False)
     assert b.claim(0, piece(1)) == 2
 
 
@@ -323,20 +323,20 @@ def test_two_that_keep_pieces_without_an_outcome_do_not_wait_for_each_other(
     shares = [hall.join(name, clock)[0] for name in "ab"]
     for number, share in enumerate(shares):
         assert share.claim(0, piece(number))
-        share.accounted(0, piece(number))
+        share.accounted((0, number))
         journal = tmp_path / f"{number}-1.jsonl"
         if not deleted:
             journal.touch()
         share.wrote(journal)
     for share in (*shares, *shares):
         clock.now += 3
-        share.look([], busy=True)
+        share.exchange([], busy=True)
     left: set[str] = set()
     for _ in range(100):
         clock.now += 0.5
         for share in shares:
             if share.me not in left:
-                share.look([], busy=False)
+                share.exchange([], busy=False)
                 if not share.waits():
                     share.leave()
                     left.add(share.me)
@@ -344,9 +344,9 @@ def test_two_that_keep_pieces_without_an_outcome_do_not_wait_for_each_other(
 
 
 def test_a_line_of_an_earlier_version_gives_nothing_up() -> None:
-    row = json.loads(News(done=((0, 1),)).line())
+    row = json.loads(Heartbeat(done=((0, 1),)).line())
     del row["given_up"]
-    assert read_news(json.dumps(row)) == News(done=((0, 1),))
+    assert read_heartbeat(json.dumps(row)) == Heartbeat(done=((0, 1),))
 
 
 def test_strange_lines_of_others_are_passed_over() -> None:
@@ -354,13 +354,13 @@ def test_strange_lines_of_others_are_passed_over() -> None:
     a, _ = hall.join("a", clock)
     lines = ["", "{", "[]", "null", '{"claims": [[0, -1, 1]]}', '{"claims": 7}', "\x00", '{"done": [["a"]]}']
     hall.memory.said += [("b", line) for line in lines]
-    look = a.look([], busy=False)
+    look = a.exchange([], busy=False)
     assert look is not None
     assert look.taken == ()
     assert a.claim(0, piece(0)) == 1
     hall.memory.said += [("\n::error::x", "{"), ("", "{")]
     clock.now += 3
-    a.look([], busy=False)
+    a.exchange([], busy=False)
     assert hall.said == [
         "the share holds lines that are not understood and are passed over, the first of 'b'"
     ]
@@ -374,8 +374,8 @@ def test_what_was_learnt_is_told_once() -> None:
     a.learn(one)
     told: list[Learnt] = []
     for _ in range(3):
-        a.look([], busy=True)
-        look = b.look([], busy=True)
+        a.exchange([], busy=True)
+        look = b.exchange([], busy=True)
         assert look is not None
         told += look.learnt
         clock.now += 3
@@ -386,7 +386,7 @@ def test_what_was_learnt_is_told_once() -> None:
 class Host:
     """A host of a day on paper: one card, a queue of all pieces, and what it is at."""
 
-    share: Share
+    share: ClaimSession
     store: MemoryStore
     clock: Clock
     queue: dict[tuple[int, int], None]
@@ -417,7 +417,7 @@ class Day:
         self.hosts.append(Host(share, store, clock, queue))
 
     def turn(self, host: Host) -> None:
-        look = host.share.look([], busy=host.doing is not None)
+        look = host.share.exchange([], busy=host.doing is not None)
         if look is not None:
             for key in look.taken:
                 host.queue.pop(key, None)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ci.runner.claims.book import Look
-from ci.runner.claims.news import Learnt, News, Posted, read_news
-from ci.runner.claims.view import View, posted
+from ci.runner.claims.heartbeat import AtWork, Heartbeat, Learnt, read_heartbeat
+from ci.runner.claims.peers import Peers, at_work
+from ci.runner.claims.table import Changes
 from ci.runner.retries import Retries
 from ci.runner.scheduler import Claim, Scheduler
 from test_selection.steal import Piece
@@ -31,24 +31,24 @@ def dispatcher(claim: Claim = lambda _shard, _piece: 1) -> Scheduler:
 
 def test_what_others_take_is_no_longer_to_be_had_and_comes_back_with_their_death() -> None:
     made = dispatcher()
-    view = View(made, ROWS)
-    view.apply(Look(taken=((0, 1), (1, 0), (1, 1), (2, 0))), [0], 1.0)
+    view = Peers(None, made, ROWS)
+    view.apply(Changes(taken=((0, 1), (1, 0), (1, 1), (2, 0))), [0], 1.0)
     assert made.left_over() == {0: ["a0", "a2"]}
     assert made.sight.left == 2
     assert made.sight.rest[0]["a.py"] == 4.0
-    view.apply(Look(freed=((1, 1), (2, 0))), [0], 2.0)
+    view.apply(Changes(freed=((1, 1), (2, 0))), [0], 2.0)
     assert made.left_over() == {0: ["a0", "a2"], 1: ["b1"], 2: ["c0"]}
-    view.apply(Look(taken=((0, 1),)), [0], 2.0)
+    view.apply(Changes(taken=((0, 1),)), [0], 2.0)
     assert made.left_over()[0] == ["a0", "a2"]
 
 
 def test_posts_of_others_are_seen_until_they_are_gone_and_ones_own_are_ones_own() -> None:
     made = dispatcher()
     made.begin(0)
-    view = View(made, ROWS)
-    theirs = Posted(shard=1, file="b.py", fresh=True, left_s=7.0)
-    claimed = Posted(shard=0, file="z.py", fresh=True, left_s=7.0)
-    view.apply(Look(posts=(theirs, claimed)), [0], 3.0)
+    view = Peers(None, made, ROWS)
+    theirs = AtWork(shard=1, file="b.py", fresh=True, left_s=7.0)
+    claimed = AtWork(shard=0, file="z.py", fresh=True, left_s=7.0)
+    view.apply(Changes(posts=(theirs, claimed)), [0], 3.0)
     sight = made.sight
     assert (sight.known_dead[1], sight.holds[1], sight.fresh[1], sight.busy_until[1]) == (
         False,
@@ -57,7 +57,7 @@ def test_posts_of_others_are_seen_until_they_are_gone_and_ones_own_are_ones_own(
         10.0,
     )
     assert sight.holds[0] is None
-    view.apply(Look(), [0], 4.0)
+    view.apply(Changes(), [0], 4.0)
     assert sight.known_dead[1]
     assert not sight.known_dead[0]
 
@@ -65,19 +65,19 @@ def test_posts_of_others_are_seen_until_they_are_gone_and_ones_own_are_ones_own(
 def test_what_others_learnt_counts_here_too() -> None:
     made = dispatcher()
     one = Learnt(shard=1, file="b.py", took_s=9.0, expected_s=3.0, setup=False)
-    View(made, ROWS).apply(Look(learnt=(one,)), [0], 3.0)
+    Peers(None, made, ROWS).apply(Changes(learnt=(one,)), [0], 3.0)
     assert made.sight.scale("b.py") > 1.5
 
 
 def test_numbers_that_no_plan_has_are_passed_over() -> None:
     made = dispatcher()
-    strange = Look(
+    strange = Changes(
         taken=((9, 0), (0, 99)),
         freed=((9, 0), (0, 99)),
-        posts=(Posted(shard=9, file=None, fresh=False, left_s=0.0),),
+        posts=(AtWork(shard=9, file=None, fresh=False, left_s=0.0),),
         learnt=(Learnt(shard=9, file="x.py", took_s=1.0, expected_s=1.0, setup=True),),
     )
-    View(made, ROWS).apply(strange, [0], 1.0)
+    Peers(None, made, ROWS).apply(strange, [0], 1.0)
     assert made.sight.left == 5
 
 
@@ -86,15 +86,15 @@ def test_news_are_heard_as_they_were_said() -> None:
     made.begin(0)
     made.sight.holds[0] = "a.py"
     made.sight.busy_until[0] = 4.5
-    news = News(
+    news = Heartbeat(
         claims=((0, 1, 2),),
         done=((0, 0),),
-        posts=posted(made.sight, [0], 3.0),
+        posts=tuple(at_work(made.sight, [0], 3.0)),
         learnt=(Learnt(shard=0, file="a.py", took_s=1.5, expected_s=1.0, setup=True),),
         busy=True,
     )
-    assert news.posts == (Posted(shard=0, file="a.py", fresh=False, left_s=1.5),)
-    assert read_news(news.line()) == news
+    assert news.posts == (AtWork(shard=0, file="a.py", fresh=False, left_s=1.5),)
+    assert read_heartbeat(news.line()) == news
 
 
 def test_a_piece_is_run_by_the_time_it_is_claimed_and_one_that_another_has_is_passed_over() -> None:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from ci.core.errors import FileSystemError
 from ci.record.events import parse
 from ci.record.journal import JournalWriter
-from ci.runner.claims.ledger import Ledger
-from ci.runner.claims.names import note_name, read_names
+from ci.runner.claims.joining import note_name, read_names
+from ci.runner.claims.outcomes import Outcomes
 
 
 class Clock:
@@ -42,7 +42,7 @@ def end(name: str) -> tuple[str, dict[str, Any]]:
 def test_a_piece_is_done_with_the_last_outcome_of_its_tests_whichever_journals_tell_of_them(
     tmp_path: Path, clock: Clock
 ) -> None:
-    ledger, first, second = Ledger(clock), tmp_path / "0-1.jsonl", tmp_path / "0-2.jsonl"
+    ledger, first, second = Outcomes(clock), tmp_path / "0-1.jsonl", tmp_path / "0-2.jsonl"
     ledger.claimed((0, 1), ["a", "b", "c"])
     write(first, end("a"), ("start", {"id": "b"}), ("worker_lost", {"id": "b"}), end("unknown"))
     write(second, ("crash", {"id": "c", "cause": "signal"}))
@@ -57,7 +57,7 @@ def test_a_piece_is_done_with_the_last_outcome_of_its_tests_whichever_journals_t
 
 
 def test_what_was_given_up_or_cut_off_or_damaged_is_no_outcome(tmp_path: Path, clock: Clock) -> None:
-    ledger, path = Ledger(clock), tmp_path / "0-1.jsonl"
+    ledger, path = Outcomes(clock), tmp_path / "0-1.jsonl"
     ledger.claimed((0, 1), ["a", "b", "c"])
     write(path, ("not_run", {"ids": ["a"], "message": '"e":"end"'}), end("b"))
     path.write_bytes(path.read_bytes().replace(b"passed", b"failed") + b'{"t":1,"e":"end","id":"c"')
@@ -72,8 +72,8 @@ def test_journals_are_synced_once_a_second_at_most_and_before_anything_is_told(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[int] = []
-    monkeypatch.setattr("ci.runner.claims.ledger.bring_to_disk", synced.append)
-    ledger, path = Ledger(clock), tmp_path / "0-1.jsonl"
+    monkeypatch.setattr("ci.runner.claims.outcomes.bring_to_disk", synced.append)
+    ledger, path = Outcomes(clock), tmp_path / "0-1.jsonl"
     told = []
     for number in range(20):
         clock.now = number / 10
@@ -89,7 +89,7 @@ def test_journals_are_synced_once_a_second_at_most_and_before_anything_is_told(
 def test_what_is_not_on_the_disk_is_not_told(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch, broken: str
 ) -> None:
-    ledger, path = Ledger(clock), tmp_path / "0-1.jsonl"
+    ledger, path = Outcomes(clock), tmp_path / "0-1.jsonl"
     ledger.claimed((0, 1), ["a"])
     ledger.wrote(path)
     with monkeypatch.context() as patch:
@@ -99,7 +99,7 @@ def test_what_is_not_on_the_disk_is_not_told(
             def refuse(_: int) -> None:
                 raise OSError(5, "Input/output error")
 
-            patch.setattr("ci.runner.claims.ledger.bring_to_disk", refuse)
+            patch.setattr("ci.runner.claims.outcomes.bring_to_disk", refuse)
         assert ledger.settled(now=True) == []
         assert not ledger.current
     if broken == "gone":
@@ -109,7 +109,7 @@ def test_what_is_not_on_the_disk_is_not_told(
 
 
 def test_a_journal_that_was_cut_is_read_anew(tmp_path: Path, clock: Clock) -> None:
-    ledger, path = Ledger(clock), tmp_path / "0-1.jsonl"
+    ledger, path = Outcomes(clock), tmp_path / "0-1.jsonl"
     ledger.claimed((0, 1), ["a", "b"])
     write(path, end("x"), end("a"))
     ledger.wrote(path)
@@ -125,7 +125,7 @@ def test_in_whatever_order_outcomes_come_a_piece_is_done_once_and_not_before(
     tmp_path_factory: pytest.TempPathFactory, told: list[tuple[str, bool]]
 ) -> None:
     path = tmp_path_factory.mktemp("journal") / "0-1.jsonl"
-    ledger = Ledger(Clock())
+    ledger = Outcomes(Clock())
     pieces = {(0, 0): {"a", "b"}, (1, 0): {"c"}, (2, 7): {"d", "e", "f"}}
     for key, ids in pieces.items():
         ledger.claimed(key, ids)

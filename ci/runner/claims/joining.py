@@ -1,8 +1,13 @@
-"""Joining a share: which store an address means, and whether the hosts there run the same plan."""
+"""Joining other hosts: which store an address means, and whether those there run the same plan.
+
+The names a run folder's hosts had are kept in a file, a JSON object a line, appended and synced before the
+name claims anything; who resumes the run knows which of the dead were itself. A cut line names nobody.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import secrets
@@ -13,17 +18,17 @@ from pathlib import Path
 from ci.core.addresses import shown
 from ci.core.errors import CommandError, FileSystemError, PlanMismatchError, SettingsError
 from ci.runner.claims.folder import FolderStore
-from ci.runner.claims.names import note_name, read_names
-from ci.runner.claims.share import Share
+from ci.runner.claims.session import ClaimSession
 from ci.runner.claims.store import Store, StoreLostError
 from test_selection.steal import Piece
 
+NAMES_FILE = "share-names.jsonl"
 REDIS = ("redis://", "rediss://", "unix://")
 _STRANGE = re.compile(r"[^A-Za-z0-9_-]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Meeting:
+class ClaimSettings:
     """Where the hosts of a run share, and how.
 
     Attributes:
@@ -46,7 +51,7 @@ class Meeting:
     names: Path | None = None
     left: Collection[str] | None = None
 
-    def join(self, fingerprint: str, rows: Sequence[Sequence[Piece]], look_s: float) -> Share:
+    def join(self, fingerprint: str, rows: Sequence[Sequence[Piece]], look_s: float) -> ClaimSession:
         """Join the other hosts, or be the first.
 
         Args:
@@ -84,7 +89,7 @@ class Meeting:
         if self.names is not None:
             former = frozenset() if self.left is None else read_names(self.names)
             note_name(self.names, me)
-        return Share(
+        return ClaimSession(
             store,
             me=me,
             clock=self.clock,
@@ -158,3 +163,41 @@ def cut_digest(rows: Sequence[Sequence[Piece]]) -> str:
             digest.update("\0".join(piece.ids).encode() + b"\1")
         digest.update(b"\2")
     return digest.hexdigest()
+
+
+def note_name(path: Path, name: str) -> None:
+    """Note a name for whoever resumes the run.
+
+    Raises:
+        FileSystemError: it cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab", buffering=0) as stream:
+            # After whatever a cut left.
+            stream.write(b"\n" + json.dumps({"name": name}).encode() + b"\n")
+            os.fsync(stream.fileno())
+    except OSError as error:
+        raise FileSystemError(
+            f"the name of this host in the share cannot be noted: {error.strerror or error}",
+            where=path,
+            remedy="check the space and the rights of the run folder",
+        ) from error
+
+
+def read_names(path: Path) -> frozenset[str]:
+    """The names that were noted; none where there is no such file, or none that can be read."""
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError:
+        return frozenset()
+    return frozenset(name for line in lines if (name := _name(line)) is not None)
+
+
+def _name(line: bytes) -> str | None:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    name = row.get("name") if isinstance(row, dict) else None
+    return name if isinstance(name, str) else None
