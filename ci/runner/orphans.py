@@ -42,32 +42,41 @@ def newest_process(proc: Path = PROC) -> str:
         return ""
 
 
-def find_strays(
+def find_orphans(
     mark: str, *, spare: Collection[int], variable: str = VARIABLE, proc: Path = PROC
 ) -> list[int]:
     """The process ids that carry `mark` in a variable, besides `spare`."""
-    return sorted(_strays(mark, spare, proc, variable))
+    return sorted(_marked(mark, variable, spare, proc))
 
 
-def find_strays_of_run(run_dir: Path, *, proc: Path = PROC) -> list[int]:
+def find_orphans_of_run(run_dir: Path, *, proc: Path = PROC) -> list[int]:
     """The process ids that work for, or were started by, whoever ran the folder's shards before us."""
-    return sorted(_strays_of_run(run_dir, proc))
+    return sorted(_of_run(run_dir, proc))
 
 
-def end_strays(mark: str, *, spare: Collection[int] = (), variable: str = VARIABLE) -> None:
-    """Kill every process that carries `mark` in a variable, besides `spare`."""
-    kill_all(lambda: _strays(mark, spare, PROC, variable))
+def end_orphans(
+    mark: str, *, spare: Collection[int] = (), variable: str = VARIABLE, adopted: bool = False
+) -> None:
+    """Kill every process that carries `mark` in a variable, besides `spare`.
+
+    Args:
+        mark: what they carry.
+        spare: process ids that are left alone.
+        variable: its name.
+        adopted: whether what runs below this process goes as well, whatever environment that has.
+    """
+
+    def found() -> Iterator[int]:
+        yield from _marked(mark, variable, spare, PROC)
+        if adopted:
+            yield from (pid for pid in below() if pid not in spare and not _reaped(pid))
+
+    kill_all(found)
 
 
-def end_orphans(*, spare: Collection[int]) -> None:
-    """Kill what runs below this process, besides `spare`: what it adopted, whatever environment that has."""
-    kill_all(lambda: _orphans(spare))
-
-
-def _orphans(spare: Collection[int]) -> Iterator[int]:
-    for pid in below():
-        if pid not in spare and not _reaped(pid):
-            yield pid
+def end_orphans_of_run(run_dir: Path) -> Killed:
+    """Kill every process that `find_orphans_of_run` finds."""
+    return kill_all(lambda: _of_run(run_dir, PROC))
 
 
 def _reaped(pid: int) -> bool:
@@ -77,17 +86,12 @@ def _reaped(pid: int) -> bool:
     return False
 
 
-def end_strays_of_run(run_dir: Path) -> Killed:
-    """Kill every process that `find_strays_of_run` finds."""
-    return kill_all(lambda: _strays_of_run(run_dir, PROC))
-
-
-def _strays(mark: str, spare: Collection[int], proc: Path, variable: str) -> Iterator[int]:
+def _marked(mark: str, variable: str, spare: Collection[int], proc: Path) -> Iterator[int]:
     wanted = f"{variable}={mark}".encode()
     return (pid for pid, environ in _environs(proc) if wanted in environ and pid not in spare)
 
 
-def _strays_of_run(run_dir: Path, proc: Path) -> Iterator[int]:
+def _of_run(run_dir: Path, proc: Path) -> Iterator[int]:
     wanted = re.compile(rb"%b=\d+:%b/(?:control/)?journal/" % (VARIABLE.encode(), re.escape(bytes(run_dir))))
     return (pid for pid, environ in _environs(proc) if any(map(wanted.match, environ)))
 
@@ -168,7 +172,7 @@ _EXPECTED = (
 _EXPECTED_THREADS = "ThreadPoolExecutor-"
 
 
-class Leaks:
+class LeakedResources:
     """Looks after each test of one process at what is new."""
 
     def __init__(

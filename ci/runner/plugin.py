@@ -25,7 +25,7 @@ from ci.runner.channel import Answer, Order, send
 from ci.runner.child import last_lines
 from ci.runner.enforce import SKIPPED_ITSELF, Seeding, enforced, mark, seed_all, seeding_of
 from ci.runner.narrow import leave_out, wanted_names
-from ci.runner.orphans import Leaks
+from ci.runner.orphans import LeakedResources
 from ci.runner.prepare import garbage_kept
 from ci.runner.ras import RasEvent, hardware_event
 from ci.runner.session import could_not_read, identify, last_line, print_logs, run_pytest
@@ -92,7 +92,7 @@ class RunPlugin:
         self._setting_up = contextlib.ExitStack()
         self._setting_up.enter_context(garbage_kept())
         self._pid = os.getpid()
-        self._leaks: Leaks | None = None
+        self._leaks: LeakedResources | None = None
         self.error: tuple[str, str] | None = None
 
     @pytest.hookimpl(tryfirst=True)
@@ -125,7 +125,7 @@ class RunPlugin:
         self._setting_up.close()
         print_logs(session, session.config.rootpath / self._file)
         setup_s = round(time.perf_counter() - self._started, 3)
-        self._leaks = Leaks()
+        self._leaks = LeakedResources()
         if self.error is None:
             self._write(events.GroupReady(file=self._file, setup_s=setup_s))
 

@@ -22,7 +22,7 @@ from ci.record.journal import TOOK_ALL, XPASS_STRICT, Journal, JournalWriter, jo
 from ci.record.result import SILENT, Try
 from ci.record.run_state import RunState, frame_of, state_of
 from ci.record.verdict import FAILING, NO_OUTCOME, Verdict
-from ci.runner.orphans import Killed, end_strays_of_run, find_strays_of_run
+from ci.runner.orphans import Killed, end_orphans_of_run, find_orphans_of_run
 from ci.runner.retries import NO_OTHER_CARD, Pending
 from test_selection.plan import Group, Plan, Shard
 
@@ -159,9 +159,9 @@ def end_leftovers(run_dir: Path, *, wait_s: float) -> Killed:
         wait_s: how long they have, in seconds.
     """
     deadline = time.monotonic() + wait_s
-    while find_strays_of_run(run_dir) and time.monotonic() < deadline:
+    while find_orphans_of_run(run_dir) and time.monotonic() < deadline:
         time.sleep(POLL_S)
-    return end_strays_of_run(run_dir)
+    return end_orphans_of_run(run_dir)
 
 
 @dataclass(slots=True)

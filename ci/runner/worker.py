@@ -25,7 +25,7 @@ from ci.runner import crash, prepare, reexec
 from ci.runner.channel import Answer, Attempt, Lines, Order, Task, send
 from ci.runner.child import ChildProcess, Pipes, start
 from ci.runner.environment_info import ran_in_here
-from ci.runner.orphans import VARIABLE, end_orphans, end_strays
+from ci.runner.orphans import VARIABLE, end_orphans
 from ci.runner.plugin import run_group
 from ci.runner.preflight import Finding, check, until_free
 from ci.runner.watchdog import NEVER_ENDS, ChildMonitor, Limits, Watchdog, gone
@@ -332,8 +332,7 @@ class Worker:
             )
             self._sick = True
         held.pipes.close()
-        end_strays(os.environ.get(VARIABLE, ""), spare={os.getpid()})
-        end_orphans(spare={held.child.pid})
+        end_orphans(os.environ.get(VARIABLE, ""), spare={os.getpid(), held.child.pid}, adopted=True)
         self._journal.restore()
 
     def _wait(self, held: _Held) -> int | None:

@@ -13,7 +13,7 @@ from ci.core.process import kill_group
 from ci.record.events import JournalEvent
 from ci.runner.channel import Answer, Attempt, Lines, Order, Sender, Task, read_answer
 from ci.runner.child import module_words
-from ci.runner.orphans import VARIABLE, end_strays
+from ci.runner.orphans import VARIABLE, end_orphans
 from ci.runner.watchdog import KILL_S, JournalTail, read_file
 
 
@@ -131,7 +131,7 @@ class WorkerProcess:
 
     def abandon(self) -> None:
         """End what was started on its behalf, and let go of it, whether it is gone or not."""
-        end_strays(self._mark, spare={self.process.pid})
+        end_orphans(self._mark, spare={self.process.pid})
         for stream in (self.process.stdin, self.process.stdout):
             if stream is not None:
                 with contextlib.suppress(OSError):

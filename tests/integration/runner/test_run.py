@@ -15,7 +15,7 @@ import pytest
 from ci.core.errors import CommandError, UsageError
 from ci.record.journal import read_journals
 from ci.runner import run_options
-from ci.runner.orphans import find_strays
+from ci.runner.orphans import find_orphans
 from ci.runner.slot import WorkerSlot
 from test_selection.plan import Plan, fingerprint
 from test_selection.selection import Expectation
@@ -356,7 +356,7 @@ def test_killing_the_supervisor_leaves_nothing_behind(runner: Runner, tmp_path: 
     os.waitpid(pid, 0)
     journal = read_journals(runner.run_dir)[0].path
     wait_for(lambda: b'"shard_end"' in journal.read_bytes())
-    wait_for(lambda: find_strays(f"{pid}:{journal}", spare=()) == [])
+    wait_for(lambda: find_orphans(f"{pid}:{journal}", spare=()) == [])
 
 
 def wait_for(true: Callable[[], bool]) -> None:

@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 
 from ci.runner import orphans
-from ci.runner.orphans import VARIABLE, Killed, Leaks, find_strays, kill_all, newest_process, running_children
+from ci.runner.orphans import (
+    VARIABLE,
+    Killed,
+    LeakedResources,
+    find_orphans,
+    kill_all,
+    newest_process,
+    running_children,
+)
 
 
 def process(proc: Path, pid: int, *environ: str) -> None:
@@ -24,14 +32,14 @@ def test_only_what_carries_the_whole_mark_is_found(tmp_path: Path) -> None:
     (tmp_path / "14").mkdir()  # ended meanwhile
     (tmp_path / "self").mkdir()
     (tmp_path / "self" / "stat").touch()
-    assert sorted(find_strays("run-1", spare=(), proc=tmp_path)) == [10, 13]
-    assert find_strays("run-1", spare={13}, proc=tmp_path) == [10]
+    assert sorted(find_orphans("run-1", spare=(), proc=tmp_path)) == [10, 13]
+    assert find_orphans("run-1", spare={13}, proc=tmp_path) == [10]
 
 
 def test_where_there_is_no_proc_the_system_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mark = f"{VARIABLE}=run-1".encode()
     monkeypatch.setattr(orphans, "environments", lambda: iter([(9, [b"A=1", mark]), (7, [mark]), (5, [])]))
-    assert find_strays("run-1", spare={7}, proc=tmp_path / "none") == [9]
+    assert find_orphans("run-1", spare={7}, proc=tmp_path / "none") == [9]
 
 
 def test_where_the_kernel_does_not_name_its_newest_process_one_look_in_vain_is_not_enough() -> None:
@@ -128,12 +136,12 @@ def test_where_nothing_is_left_nothing_is_killed() -> None:
 
 
 def test_a_test_that_leaves_nothing_says_nothing() -> None:
-    assert Leaks(processes=dict).look() == ""
+    assert LeakedResources(processes=dict).look() == ""
 
 
 def test_a_process_is_told_by_the_test_that_left_it_and_no_other() -> None:
     running: dict[int, str] = {7: "there before"}
-    one = Leaks(processes=lambda: dict(running))
+    one = LeakedResources(processes=lambda: dict(running))
     assert one.look() == ""
     running[8] = "sleep 60"
     assert one.look() == "process 8 (sleep 60)"
@@ -146,7 +154,7 @@ def test_a_process_is_told_by_the_test_that_left_it_and_no_other() -> None:
 
 def test_a_thread_that_keeps_the_process_alive_is_told_and_a_daemon_is_not() -> None:
     stop = threading.Event()
-    one = Leaks(processes=dict)
+    one = LeakedResources(processes=dict)
     threads = [
         threading.Thread(target=stop.wait, name=name, daemon=name == "daemon") for name in ("left", "daemon")
     ]
@@ -212,7 +220,7 @@ def test_a_process_without_a_free_descriptor_has_its_outcome_all_the_same(
 
 def test_what_libraries_start_once_for_all_is_no_leak() -> None:
     idle = threading.Thread(target=threading.Event().wait, args=(0.5,), name="ThreadPoolExecutor-0_0")
-    one = Leaks(processes=dict)
+    one = LeakedResources(processes=dict)
     idle.start()
     assert one.look() == ""
     idle.join()

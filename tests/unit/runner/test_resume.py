@@ -16,7 +16,7 @@ from ci.record.journal import XPASS_STRICT, Journal, JournalWriter, journal_path
 from ci.record.verdict import Verdict
 from ci.report.control import wants_control
 from ci.report.reconcile import reconcile
-from ci.runner.orphans import find_strays_of_run
+from ci.runner.orphans import find_orphans_of_run
 from ci.runner.resume import (
     apart_from_chains,
     cannot_go_on,
@@ -144,7 +144,7 @@ def test_processes_of_a_run_are_found_by_its_folder(tmp_path: Path) -> None:
         (tmp_path / "proc" / str(pid) / "environ").write_bytes(f"A=1\0SPYRE_CI_MARK=12:{path}\0".encode())
     (tmp_path / "proc" / "self").mkdir()
     (tmp_path / "proc" / "self" / "stat").touch()
-    assert find_strays_of_run(run, proc=tmp_path / "proc") == [1]
+    assert find_orphans_of_run(run, proc=tmp_path / "proc") == [1]
 
 
 CARDS = ("spyre:0", "spyre:1", "spyre:2+spyre:3")
