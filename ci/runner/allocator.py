@@ -17,7 +17,7 @@ RETRY_WAIT_S = 120.0
 
 
 class CardAllocator:
-    """The shards that no post works for yet, and the cards that are held and used by none.
+    """The shards that no slot works for yet, and the cards that are held and used by none.
 
     Attributes:
         waiting: the shards, in the order of their turn.
@@ -69,7 +69,7 @@ class CardAllocator:
         self._asked = None
 
     def take_back(self, cards: Sequence[Card]) -> None:
-        """A post is through with its cards: they are for others, but for those that are out."""
+        """A slot is through with its cards: they are for others, but for those that are out."""
         self.release([card for card in cards if self._pool.is_out(card)])
         self._free += [card for card in cards[::-1] if not self._pool.is_out(card)]
 
@@ -99,7 +99,7 @@ class CardAllocator:
         return bool(self.waiting) and self._wait(self._lease_timeout_s, may=self._pool.hopeful)
 
     def for_retry(self, tests: Sequence[Retry]) -> tuple[Retry, list[Card]] | None:
-        """A test to be run again, with cards for it that nobody holds; asked when all posts are gone."""
+        """A test to be run again, with cards for it that nobody holds; asked when all slots are gone."""
         if not self._may_ask():
             return None
         # Not of those that no card is left for: in vain it would give up the run's turn.

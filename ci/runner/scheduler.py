@@ -1,6 +1,6 @@
 """Who runs what next on this host: pure, so that it is tested without a process or a clock.
 
-A post (a worker with its card or cards) works for one shard at a time, and is called by its number in what
+A slot (a worker with its card or cards) works for one shard at a time, and is called by its number in what
 everybody sees (`test_selection.sight`). It runs the shard's pieces in order; when they are gone it runs
 failed tests of others again, or helps where `test_selection.tail` says.
 """
@@ -20,12 +20,12 @@ from test_selection.tail import Tail
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What a post is to do.
+    """What a slot is to do.
 
     Attributes:
         piece: the tests; none where the file is only to be set up.
         of: the shard they are planned for.
-        why: why this post runs them.
+        why: why this slot runs them.
         attempt: which try of the tests this is, from 1.
     """
 
@@ -72,8 +72,8 @@ class Scheduler:
         Args:
             pieces: by shard; those of shards that run elsewhere and share nothing are empty.
             file_s: set-up seconds expected of each file.
-            tick_s: how often posts look at the whole, in seconds.
-            steals: whether a post that has nothing left helps others.
+            tick_s: how often slots look at the whole, in seconds.
+            steals: whether a slot that has nothing left helps others.
             retries: the tests to be run again.
             private: shards whose pieces nobody else may take, such as those of several cards.
             apart: the first ids of pieces that want a process of their own.
@@ -82,7 +82,7 @@ class Scheduler:
         """
         shared = [[] if shard in private else list(row) for shard, row in enumerate(pieces)]
         self.sight = Sight(shared, file_s=file_s, domain=max(1, len(pieces)), prior_s=tick_s)
-        # Nobody works for a shard until a post does; its pieces may be taken all the same.
+        # Nobody works for a shard until a slot does; its pieces may be taken all the same.
         self.sight.known_dead = [True] * len(pieces)
         self._private = {shard: deque(pieces[shard]) for shard in private}
         self._tail = Tail(self.sight)
@@ -92,17 +92,17 @@ class Scheduler:
         self._doing: dict[int, tuple[Job, float]] = {}
         self._refused: dict[int, set[str]] = {}
 
-    def begin(self, post: int) -> None:
-        """A post works for its shard from now on."""
-        self.sight.known_dead[post] = False
-        self.sight.started[post] = True
+    def begin(self, slot: int) -> None:
+        """A slot works for its shard from now on."""
+        self.sight.known_dead[slot] = False
+        self.sight.started[slot] = True
 
-    def end(self, post: int) -> None:
-        """A post works no longer for its shard: its card is lost, or at another shard."""
-        self.sight.known_dead[post] = True
-        self.sight.holds[post] = None
-        if post in self.sight.idle:
-            self.sight.idle.remove(post)
+    def end(self, slot: int) -> None:
+        """A slot works no longer for its shard: its card is lost, or at another shard."""
+        self.sight.known_dead[slot] = True
+        self.sight.holds[slot] = None
+        if slot in self.sight.idle:
+            self.sight.idle.remove(slot)
 
     def tick(self, now: float, *, stuck: bool = False) -> None:
         """Look at every shard anew, if it is time; `stuck` says that nobody is at work."""
@@ -111,35 +111,35 @@ class Scheduler:
             self._next_tick = now + self._tick_s
             self._tail.tick(now)
 
-    def ask(self, post: int, card: str, now: float) -> Job | None:
-        """What a post does next; None where there is nothing for it, now.
+    def ask(self, slot: int, card: str, now: float) -> Job | None:
+        """What a slot does next; None where there is nothing for it, now.
 
         Args:
-            post: the shard it works for.
+            slot: the shard it works for.
             card: the name of its card, or of its cards joined by `+`.
             now: the moment, in seconds since the run began.
         """
-        if self._at_a_file(post):
-            # Running a test again takes a fresh process: it waits until the post changes files.
-            job = self._own(post) or self._shared(post) or self._again(card)
+        if self._at_a_file(slot):
+            # Running a test again takes a fresh process: it waits until the slot changes files.
+            job = self._own(slot) or self._shared(slot) or self._again(card)
         else:
-            job = self._own(post) or self._again(card) or self._shared(post)
-        if job is None and not self._doing and (self._stuck or post in self._private):
+            job = self._own(slot) or self._again(card) or self._shared(slot)
+        if job is None and not self._doing and (self._stuck or slot in self._private):
             job = self._again(card, last=True)
         if job is None:
-            if self._steals and post not in self.sight.idle:
-                self.sight.idle.append(post)
+            if self._steals and slot not in self.sight.idle:
+                self.sight.idle.append(slot)
             return None
-        if post in self.sight.idle:
-            self.sight.idle.remove(post)
-        self._begin(post, job, now)
+        if slot in self.sight.idle:
+            self.sight.idle.remove(slot)
+        self._begin(slot, job, now)
         return job
 
-    def done(self, post: int, now: float, *, held: str | None, whole: bool = True) -> float | None:
-        """A post did what it was told to; what that took is known now.
+    def done(self, slot: int, now: float, *, held: str | None, whole: bool = True) -> float | None:
+        """A slot did what it was told to; what that took is known now.
 
         Args:
-            post: the shard it works for.
+            slot: the shard it works for.
             now: the moment, in seconds since the run began.
             held: the file it has set up now.
             whole: whether it did that and nothing else, such as a set-up after a crash.
@@ -147,50 +147,50 @@ class Scheduler:
         Returns:
             Seconds it took, where that says something of the file.
         """
-        job, began = self._doing.pop(post)
-        self.sight.holds[post] = held
-        if not whole or post in self._private or job.why == "retry":
+        job, began = self._doing.pop(slot)
+        self.sight.holds[slot] = held
+        if not whole or slot in self._private or job.why == "retry":
             return None
         took = now - began
-        self.learn(post, job.piece.file, took_s=took, expected_s=self.expected_s(job), setup=job.setup)
+        self.learn(slot, job.piece.file, took_s=took, expected_s=self.expected_s(job), setup=job.setup)
         return took
 
-    def hold(self, post: int, file: str | None) -> None:
-        """A post has this file set up, or none."""
-        self.sight.holds[post] = file
+    def hold(self, slot: int, file: str | None) -> None:
+        """A slot has this file set up, or none."""
+        self.sight.holds[slot] = file
 
     def expected_s(self, job: Job) -> float:
         """Seconds a job was expected to take before anything was learnt."""
         return self.sight.file_s.get(job.piece.file, 0.0) if job.setup else job.piece.expected_s
 
-    def learn(self, post: int, file: str, *, took_s: float, expected_s: float, setup: bool) -> None:
-        """What a piece of a file, or its set-up, took at a post."""
+    def learn(self, slot: int, file: str, *, took_s: float, expected_s: float, setup: bool) -> None:
+        """What a piece of a file, or its set-up, took at a slot."""
         sight = self.sight
         if setup:
-            sight.learn_pace(post, took_s=took_s, expected_s=expected_s)
+            sight.learn_pace(slot, took_s=took_s, expected_s=expected_s)
             return
-        sight.learn(post, file, took_s=took_s, expected_s=expected_s)
-        sight.learn_pace(post, took_s=took_s, expected_s=expected_s * sight.scale(file))
+        sight.learn(slot, file, took_s=took_s, expected_s=expected_s)
+        sight.learn_pace(slot, took_s=took_s, expected_s=expected_s * sight.scale(file))
 
-    def refuse(self, post: int, file: str) -> list[Piece]:
-        """A post cannot set a file up: it leaves it to others, and its own tests of it to nobody.
+    def refuse(self, slot: int, file: str) -> list[Piece]:
+        """A slot cannot set a file up: it leaves it to others, and its own tests of it to nobody.
 
         Returns:
             The pieces that are given up; those that another host has are not among them.
         """
-        self.sight.holds[post] = None
-        self._refused.setdefault(post, set()).add(file)
+        self.sight.holds[slot] = None
+        self._refused.setdefault(slot, set()).add(file)
         given_up: list[Piece] = []
-        while file in self.sight.queues[post]:
-            piece = self.sight.take(post, file)
-            if self._claim(post, piece):
+        while file in self.sight.queues[slot]:
+            piece = self.sight.take(slot, file)
+            if self._claim(slot, piece):
                 given_up.append(piece)
         return given_up
 
-    def lost(self, post: int, ended: Collection[str]) -> None:
-        """The worker of a post is gone: what it had claimed and not run is unclaimed again."""
-        found = self._doing.pop(post, None)
-        self.sight.holds[post] = None
+    def lost(self, slot: int, ended: Collection[str]) -> None:
+        """The worker of a slot is gone: what it had claimed and not run is unclaimed again."""
+        found = self._doing.pop(slot, None)
+        self.sight.holds[slot] = None
         if found is None:
             return
         job = found[0]
@@ -224,18 +224,18 @@ class Scheduler:
                 found[shard] = ids
         return found
 
-    def _own(self, post: int) -> Job | None:
-        if post in self._private:
-            queue = self._private[post]
+    def _own(self, slot: int) -> Job | None:
+        if slot in self._private:
+            queue = self._private[slot]
             while queue:
                 piece = queue.popleft()
-                if time := self._claim(post, piece):
-                    return Job(piece=piece, of=post, attempt=time)
+                if time := self._claim(slot, piece):
+                    return Job(piece=piece, of=slot, attempt=time)
             return None
         if self._steals:
             return None  # the policy knows of its own pieces, too
-        while (file := next(iter(self.sight.queues[post]), None)) is not None:
-            if (job := self._piece(post, post, file)) is not None:
+        while (file := next(iter(self.sight.queues[slot]), None)) is not None:
+            if (job := self._piece(slot, slot, file)) is not None:
                 return job
         return None
 
@@ -250,54 +250,54 @@ class Scheduler:
         piece = Piece(file=one.file, ids=(one.id,), expected_s=0.0)
         return Job(piece=piece, of=one.of, why="retry", attempt=one.attempt)
 
-    def _shared(self, post: int) -> Job | None:
-        if not self._steals or post in self._private:
+    def _shared(self, slot: int) -> Job | None:
+        if not self._steals or slot in self._private:
             return None
-        while (file := self._next_file(post)) is not None:
-            shard = self._tail.shard_for(post, file)
-            if (job := self._piece(post, shard, file)) is not None:
+        while (file := self._next_file(slot)) is not None:
+            shard = self._tail.shard_for(slot, file)
+            if (job := self._piece(slot, shard, file)) is not None:
                 return job
         return None
 
-    def _next_file(self, post: int) -> str | None:
-        refused = self._refused.get(post, set())
-        file = self._tail.next_file(post)
+    def _next_file(self, slot: int) -> str | None:
+        refused = self._refused.get(slot, set())
+        file = self._tail.next_file(slot)
         if file in refused:
             # What it cannot have keeps it from nothing else.
-            file = next((one for one in self.sight.queues[post] if one not in refused), None)
+            file = next((one for one in self.sight.queues[slot] if one not in refused), None)
         if file is None and self._stuck:
-            return self.sight.any_file(post, without=refused)
+            return self.sight.any_file(slot, without=refused)
         return file
 
-    def _at_a_file(self, post: int) -> bool:
-        """Whether there is more of what the post has set up."""
-        sight, held = self.sight, self.sight.holds[post]
-        return held is not None and sight.shard_of(sight.home(post), held) is not None
+    def _at_a_file(self, slot: int) -> bool:
+        """Whether there is more of what the slot has set up."""
+        sight, held = self.sight, self.sight.holds[slot]
+        return held is not None and sight.shard_of(sight.home(slot), held) is not None
 
-    def _piece(self, post: int, shard: int, file: str) -> Job | None:
-        """Set a file up that the post has not, else the next piece; None where another host took it."""
+    def _piece(self, slot: int, shard: int, file: str) -> Job | None:
+        """Set a file up that the slot has not, else the next piece; None where another host took it."""
         sight = self.sight
-        why: Why = "plan" if shard == post else "stolen"
+        why: Why = "plan" if shard == slot else "stolen"
         piece = sight.queues[shard][file][0]
         apart = piece.ids[0] in self._apart
-        if sight.holds[post] != file and not apart:
+        if sight.holds[slot] != file and not apart:
             return Job(piece=Piece(file=file, ids=(), expected_s=0.0), of=shard, why=why)
         taken = sight.take(shard, file)
         time = self._claim(shard, taken)
         return Job(piece=taken, of=shard, why=why, attempt=time) if time else None
 
-    def _begin(self, post: int, job: Job, now: float) -> None:
-        self._doing[post] = job, now
+    def _begin(self, slot: int, job: Job, now: float) -> None:
+        self._doing[slot] = job, now
         sight, file = self.sight, job.piece.file
         expected = job.piece.expected_s * sight.scale(file)
         if job.setup:
-            expected = sight.setup_for(post, file)
-            sight.fresh[post] = True
+            expected = sight.setup_for(slot, file)
+            sight.fresh[slot] = True
         else:
-            sight.fresh[post] = False
+            sight.fresh[slot] = False
         alone = job.why == "retry" or (not job.setup and job.piece.ids[0] in self._apart)
-        sight.holds[post] = None if alone else file
-        sight.busy_until[post] = now + expected * sight.pace(post)
+        sight.holds[slot] = None if alone else file
+        sight.busy_until[slot] = now + expected * sight.pace(slot)
 
 
 def without(pieces: Sequence[Piece], ids: Collection[str]) -> list[Piece]:

@@ -1,4 +1,4 @@
-"""A post: a card (or several as one) with its worker, as the supervisor sees it."""
+"""A slot: a card (or several as one) with its worker, as the supervisor sees it."""
 
 from __future__ import annotations
 

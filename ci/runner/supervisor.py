@@ -132,7 +132,7 @@ class _Supervisor:
         self._allocator = CardAllocator(
             pool, work.shards, lease_timeout_s=options.lease_timeout_s, clock=time.monotonic
         )
-        self._posts: list[WorkerSlot] = []
+        self._slots: list[WorkerSlot] = []
         self._attempts = Attempts(options.run_dir, doubts=options.doubts, refused=listen, after=options.after)
         # Why workers of a shard were lost, and to how many cards.
         self._reasons: dict[int, str] = {}
@@ -162,7 +162,7 @@ class _Supervisor:
                     self._exchange()
                     self._fill()
                     self._dispatch()
-                    if not self._posts and not self._allocator.waits() and not self._retry_elsewhere():
+                    if not self._slots and not self._allocator.waits() and not self._retry_elsewhere():
                         break
                     self._listen_to_all()
                 if interrupts:
@@ -174,8 +174,8 @@ class _Supervisor:
                     self._give_up_the_rest()
                 return bool(interrupts)
         finally:
-            for post in self._posts:  # after an error; else there is none
-                post.link.end()
+            for slot in self._slots:  # after an error; else there is none
+                slot.link.end()
             self._peers.close()
             self._attempts.close()
 
@@ -184,8 +184,8 @@ class _Supervisor:
         return time.monotonic() - self._began
 
     def _exchange(self) -> None:
-        busy = bool(self._allocator.waiting) or any(not post.idle for post in self._posts)
-        self._peers.exchange([post.shard for post in self._posts], self._now, busy=busy)
+        busy = bool(self._allocator.waiting) or any(not slot.idle for slot in self._slots)
+        self._peers.exchange([slot.shard for slot in self._slots], self._now, busy=busy)
 
     def _leave_peers(self) -> None:
         """What others have of this host's shards is noted in its journals."""
@@ -198,11 +198,11 @@ class _Supervisor:
         """Start a worker for each shard that has its turn and finds its cards free."""
         for shard, cards in self._allocator.give_out():
             self._begin(shard, cards)
-        if not self._allocator.waiting or not self._posts:
+        if not self._allocator.waiting or not self._slots:
             self._allocator.release_free()  # nothing here needs them, or they are too few
 
     def _retry_elsewhere(self) -> bool:
-        """Run a test again on a card that no post has had; whether that is so, or worth waiting for."""
+        """Run a test again on a card that no slot has had; whether that is so, or worth waiting for."""
         found = self._allocator.for_retry(self._retries.waiting)
         if found is None:
             return self._allocator.waits_to_retry(self._retries.waiting)
@@ -212,9 +212,9 @@ class _Supervisor:
 
     def _begin(self, shard: Shard, cards: Sequence[Card]) -> None:
         self._scheduler.begin(shard.index)
-        self._posts.append(self._post(shard, cards))
+        self._slots.append(self._slot(shard, cards))
 
-    def _post(self, shard: Shard, cards: Sequence[Card], restarts: int = 0) -> WorkerSlot:
+    def _slot(self, shard: Shard, cards: Sequence[Card], restarts: int = 0) -> WorkerSlot:
         attempt, card = self._attempts.begin(shard), together(cards)
         with explained(self._options.run_dir, f"the worker of shard {shard.index} cannot be started"):
             task = self._options.task(self._fingerprint, card.name, attempt)
@@ -226,234 +226,234 @@ class _Supervisor:
         )
 
     def _dispatch(self) -> None:
-        """Give every post that waits something to do, or the next shard, or its leave."""
+        """Give every slot that waits something to do, or the next shard, or its leave."""
         while True:
             self._scheduler.tick(self._now)
-            for post in [one for one in self._posts if one.idle]:
-                self._give(post)
-            if any(not post.idle for post in self._posts) or not self._posts:
+            for slot in [one for one in self._slots if one.idle]:
+                self._give(slot)
+            if any(not slot.idle for slot in self._slots) or not self._slots:
                 return
             # Everybody waits: whoever finds something then, finds it now.
             self._scheduler.tick(self._now, stuck=True)
-            found = [self._give(post) for post in self._posts]
+            found = [self._give(slot) for slot in self._slots]
             if not any(found):
                 if self._peers.wait():
                     return
-                for post in list(self._posts):
-                    post.leave()
+                for slot in list(self._slots):
+                    slot.leave()
                 return
 
-    def _give(self, post: WorkerSlot) -> bool:
-        job = self._scheduler.ask(post.shard, post.card.name, self._now)
+    def _give(self, slot: WorkerSlot) -> bool:
+        job = self._scheduler.ask(slot.shard, slot.card.name, self._now)
         if job is not None:
-            post.begin(job, self._work.order(job))
+            slot.begin(job, self._work.order(job))
             return True
-        if (shard := self._allocator.next_shard(len(post.cards))) is not None:
-            self._next_shard(post, shard)
+        if (shard := self._allocator.next_shard(len(slot.cards))) is not None:
+            self._next_shard(slot, shard)
             return True
         # A shard of several cards waits for them, and several cards do not help where one is enough.
-        if self._allocator.waiting or len(post.cards) > 1:
-            post.leave()
-            self._scheduler.end(post.shard)
+        if self._allocator.waiting or len(slot.cards) > 1:
+            slot.leave()
+            self._scheduler.end(slot.shard)
         return False
 
-    def _next_shard(self, post: WorkerSlot, shard: Shard) -> None:
-        self._follow(post)
-        self._scheduler.end(post.shard)
+    def _next_shard(self, slot: WorkerSlot, shard: Shard) -> None:
+        self._follow(slot)
+        self._scheduler.end(slot.shard)
         self._scheduler.begin(shard.index)
-        post.go_on(shard.index, self._attempts.begin(shard))
+        slot.go_on(shard.index, self._attempts.begin(shard))
 
     def _listen_to_all(self) -> None:
-        links = [post.link.fileno() for post in self._posts if not post.link.silent]
-        if self._posts:
+        links = [slot.link.fileno() for slot in self._slots if not slot.link.silent]
+        if self._slots:
             self._allocator.busy()
-        full = [post.link.unsent for post in self._posts if post.link.unsent is not None]
+        full = [slot.link.unsent for slot in self._slots if slot.link.unsent is not None]
         wait_for(links, POLL_S, writable=full)
-        for post in list(self._posts):
-            answers = post.link.answers()
-            self._follow(post)
+        for slot in list(self._slots):
+            answers = slot.link.answers()
+            self._follow(slot)
             for answer in answers:
-                post.heard = time.monotonic()
-                self._answered(post, answer)
-            self._look_after(post)
+                slot.heard = time.monotonic()
+                self._answered(slot, answer)
+            self._look_after(slot)
 
-    def _answered(self, post: WorkerSlot, answer: Answer) -> None:
-        if not post.ready:
-            self._scheduler.hold(post.shard, answer.held)
-            self._begun(post)
+    def _answered(self, slot: WorkerSlot, answer: Answer) -> None:
+        if not slot.ready:
+            self._scheduler.hold(slot.shard, answer.held)
+            self._begun(slot)
             return
-        job, post.job = post.job, None
+        job, slot.job = slot.job, None
         if job is None:
             return
-        if post.fault is not None:
-            self._account(post, job)
-            self._scheduler.lost(post.shard, post.ended)
-            self._fault(post, post.fault)
+        if slot.fault is not None:
+            self._account(slot, job)
+            self._scheduler.lost(slot.shard, slot.ended)
+            self._fault(slot, slot.fault)
             return
-        took_s = self._scheduler.done(post.shard, self._now, held=answer.held, whole=not post.crashed)
+        took_s = self._scheduler.done(slot.shard, self._now, held=answer.held, whole=not slot.crashed)
         if took_s is not None:
-            self._peers.learn(post.shard, job, took_s)
-        self._account(post, job)
-        if job.setup and (reason := post.broken.get(job.piece.file)) is not None:
-            self._give_up(post, self._scheduler.refuse(post.shard, job.piece.file), reason)
-        if post.suspect and self._options.preflight_timeout_s:
-            post.check()
+            self._peers.learn(slot.shard, job, took_s)
+        self._account(slot, job)
+        if job.setup and (reason := slot.broken.get(job.piece.file)) is not None:
+            self._give_up(slot, self._scheduler.refuse(slot.shard, job.piece.file), reason)
+        if slot.suspect and self._options.preflight_timeout_s:
+            slot.check()
 
-    def _begun(self, post: WorkerSlot) -> None:
+    def _begun(self, slot: WorkerSlot) -> None:
         """A worker is ready, or its card was checked."""
-        if post.leaving:
+        if slot.leaving:
             return
-        for event in post.link.late_events():
-            post.take_late(event)
-        if post.fault is not None:
-            self._fault(post, post.fault)
+        for event in slot.link.late_events():
+            slot.take_late(event)
+        if slot.fault is not None:
+            self._fault(slot, slot.fault)
             return
-        if not post.checking and not post.checked and self._options.preflight_timeout_s:
-            post.check()
+        if not slot.checking and not slot.checked and self._options.preflight_timeout_s:
+            slot.check()
             return
-        if post.checking:
-            self._pool.passed(post.cards)
-        post.ready, post.checking, post.checked = True, False, True
+        if slot.checking:
+            self._pool.passed(slot.cards)
+        slot.ready, slot.checking, slot.checked = True, False, True
 
-    def _fault(self, post: WorkerSlot, reason: str) -> None:
+    def _fault(self, slot: WorkerSlot, reason: str) -> None:
         """A card did not do what a card does: it is checked before it is used again, or not used again."""
-        if self._strike(post, reason):
-            self._drop(post)
+        if self._strike(slot, reason):
+            self._drop(slot)
         elif self._options.preflight_timeout_s:
-            post.ready, post.checking, post.fault = False, True, None
-            post.check_at = time.monotonic() + RECHECK_S
+            slot.ready, slot.checking, slot.fault = False, True, None
+            slot.check_at = time.monotonic() + RECHECK_S
         else:
-            post.fault = None
+            slot.fault = None
 
-    def _strike(self, post: WorkerSlot, reason: str) -> bool:
-        """Note a fault with the card that had it; whether one that the post holds is out."""
-        cards = at_fault(post.cards, reason)
+    def _strike(self, slot: WorkerSlot, reason: str) -> bool:
+        """Note a fault with the card that had it; whether one that the slot holds is out."""
+        cards = at_fault(slot.cards, reason)
         # Of several it is not known which it was: each is watched, and none is benched beyond this run.
-        out = [self._pool.strike(card, reason, certain=post.certain, known=len(cards) == 1) for card in cards]
-        if post.stuck:  # another check of a card that somebody has open for ever might never end either
-            for card in post.cards:
+        out = [self._pool.strike(card, reason, certain=slot.certain, known=len(cards) == 1) for card in cards]
+        if slot.stuck:  # another check of a card that somebody has open for ever might never end either
+            for card in slot.cards:
                 self._pool.leave_out(card, reason)
-        return post.stuck or any(out)
+        return slot.stuck or any(out)
 
-    def _drop(self, post: WorkerSlot) -> None:
+    def _drop(self, slot: WorkerSlot) -> None:
         """Do without a card: its worker ends, and what is left of its shard is for others."""
-        post.sick = True
-        self._tell_lost(post)
-        post.leave()
-        self._end_shard(post)
+        slot.sick = True
+        self._tell_lost(slot)
+        slot.leave()
+        self._end_shard(slot)
 
-    def _tell_lost(self, post: WorkerSlot) -> None:
-        for card in filter(self._pool.is_out, post.cards):
-            self._note(post, events.CardLost(card=card.name, message=self._pool.why_out(card)))
+    def _tell_lost(self, slot: WorkerSlot) -> None:
+        for card in filter(self._pool.is_out, slot.cards):
+            self._note(slot, events.CardLost(card=card.name, message=self._pool.why_out(card)))
 
-    def _end_shard(self, post: WorkerSlot) -> None:
-        """What a post leaves undone waits for a card again, with what it had taken over from others."""
-        self._scheduler.end(post.shard)
+    def _end_shard(self, slot: WorkerSlot) -> None:
+        """What a slot leaves undone waits for a card again, with what it had taken over from others."""
+        self._scheduler.end(slot.shard)
         left = set(self._scheduler.left_over()) & set(self._work.indexes)
-        served = {one.shard for one in self._posts if not one.sick and not one.leaving}
+        served = {one.shard for one in self._slots if not one.sick and not one.leaving}
         served |= {shard.index for shard in self._allocator.waiting}
         served |= {shard for shard, cards in self._losses.items() if cards >= CARDS_A_SHARD}
         self._allocator.put([self._work.shard(index) for index in sorted(left - served)])
 
-    def _account(self, post: WorkerSlot, job: Job) -> None:
+    def _account(self, slot: WorkerSlot, job: Job) -> None:
         """Tell other hosts of a piece that nothing is left of to run."""
-        self._peers.wrote(post.attempt.journal)
-        if job.why != "retry" and not job.setup and post.ended.issuperset(job.piece.ids):
+        self._peers.wrote(slot.attempt.journal)
+        if job.why != "retry" and not job.setup and slot.ended.issuperset(job.piece.ids):
             self._peers.accounted(job.of, job.piece)
 
-    def _give_up(self, post: WorkerSlot, pieces: Sequence[Piece], reason: str) -> None:
+    def _give_up(self, slot: WorkerSlot, pieces: Sequence[Piece], reason: str) -> None:
         if not pieces:
             return
-        self._note(post, events.NotRun(ids=[name for piece in pieces for name in piece.ids], message=reason))
+        self._note(slot, events.NotRun(ids=[name for piece in pieces for name in piece.ids], message=reason))
         for piece in pieces:
-            self._peers.give_up(post.shard, piece)
+            self._peers.give_up(slot.shard, piece)
 
-    def _look_after(self, post: WorkerSlot) -> None:
+    def _look_after(self, slot: WorkerSlot) -> None:
         """Notice a worker that has ended, or has said nothing for too long."""
-        code = post.link.process.poll()
+        code = slot.link.process.poll()
         if code is not None:
-            self._follow(post)
-            self._has_ended(post, code)
+            self._follow(slot)
+            self._has_ended(slot, code)
             return
         now = time.monotonic()
-        if post.killed_at is not None:
-            if now - post.killed_at > KILL_S:
-                self._abandon(post)
-        elif post.busy and now - post.heard > self._options.silence_s:
-            post.kill()  # stuck in a driver, or stopped: its child's time-outs need it
-        elif post.check_at is not None and now >= post.check_at:
-            post.check()
+        if slot.killed_at is not None:
+            if now - slot.killed_at > KILL_S:
+                self._abandon(slot)
+        elif slot.busy and now - slot.heard > self._options.silence_s:
+            slot.kill()  # stuck in a driver, or stopped: its child's time-outs need it
+        elif slot.check_at is not None and now >= slot.check_at:
+            slot.check()
 
-    def _has_ended(self, post: WorkerSlot, code: int) -> None:
+    def _has_ended(self, slot: WorkerSlot, code: int) -> None:
         if code == EXIT_UNWRITABLE:
-            post.link.answers()  # its last word, where that was not heard yet
-            if post.link.refused is not None:
-                raise cannot_go_on(self._options.run_dir, post.link.refused)
-        post.link.end()
-        if post.sick or post.leaving:
-            self._posts.remove(post)
-            self._part(post)
+            slot.link.answers()  # its last word, where that was not heard yet
+            if slot.link.refused is not None:
+                raise cannot_go_on(self._options.run_dir, slot.link.refused)
+        slot.link.end()
+        if slot.sick or slot.leaving:
+            self._slots.remove(slot)
+            self._part(slot)
         else:
             said = f"died by {signal_name(-code)}" if code < 0 else f"ended with code {code}"
-            self._lost(post, f"the worker on {post.card.name} {said}")
+            self._lost(slot, f"the worker on {slot.card.name} {said}")
 
-    def _part(self, post: WorkerSlot) -> None:
+    def _part(self, slot: WorkerSlot) -> None:
         """A worker has ended: its cards are free, but for those that are out."""
-        if post.fault is not None and not post.sick and self._strike(post, post.fault):
-            self._tell_lost(post)
-        if not post.finished:
-            self._note(post, events.ShardEnd(status="done"))
-        if post.stuck:
-            self._allocator.abandon(post.cards, post.fault or "")
+        if slot.fault is not None and not slot.sick and self._strike(slot, slot.fault):
+            self._tell_lost(slot)
+        if not slot.finished:
+            self._note(slot, events.ShardEnd(status="done"))
+        if slot.stuck:
+            self._allocator.abandon(slot.cards, slot.fault or "")
         else:
-            self._allocator.take_back(post.cards)
+            self._allocator.take_back(slot.cards)
 
-    def _follow(self, post: WorkerSlot) -> None:
-        for event in post.link.events():
-            post.heard = time.monotonic()
-            finished = post.finished
-            attempt = 1 if post.job is None else post.job.attempt
-            for told in self._retries.learn(post.take(event), card=post.card.name, attempt=attempt):
-                self._attempts.write(post.attempt, told)
-            if post.finished and not finished:
-                self._attempts.guard(post.attempt.journal)
-            self._listen(post.attempt.shard, event)
+    def _follow(self, slot: WorkerSlot) -> None:
+        for event in slot.link.events():
+            slot.heard = time.monotonic()
+            finished = slot.finished
+            attempt = 1 if slot.job is None else slot.job.attempt
+            for told in self._retries.learn(slot.take(event), card=slot.card.name, attempt=attempt):
+                self._attempts.write(slot.attempt, told)
+            if slot.finished and not finished:
+                self._attempts.guard(slot.attempt.journal)
+            self._listen(slot.attempt.shard, event)
 
-    def _lost(self, post: WorkerSlot, said: str, *, for_good: bool = False) -> None:
+    def _lost(self, slot: WorkerSlot, said: str, *, for_good: bool = False) -> None:
         """Account for a worker that went without a word, and let another do what is left."""
-        running = post.current
-        self._note(post, events.WorkerLost(id=running, message=said))
+        running = slot.current
+        self._note(slot, events.WorkerLost(id=running, message=said))
         if running is not None:
-            post.ended.add(running)
-            attempt = 1 if post.job is None else post.job.attempt
-            if post.killed_at is not None:
-                self._retries.hung(running, card=post.card.name, attempt=attempt)
+            slot.ended.add(running)
+            attempt = 1 if slot.job is None else slot.job.attempt
+            if slot.killed_at is not None:
+                self._retries.hung(running, card=slot.card.name, attempt=attempt)
             else:
                 self._retries.lost(running, attempt=attempt)
-        if post.job is not None:
-            self._account(post, post.job)
-        self._scheduler.lost(post.shard, post.ended)
-        self._note(post, events.ShardEnd(status="done"))
-        if post.fault is not None and self._strike(post, post.fault):
-            self._posts.remove(post)
-            post.sick = True
-            self._tell_lost(post)
-            self._end_shard(post)
-            self._part(post)
-        elif not for_good and post.restarts < self._options.worker_restarts:
-            fresh = self._post(self._work.shard(post.shard), post.cards, post.restarts + 1)
-            self._posts[self._posts.index(post)] = fresh
+        if slot.job is not None:
+            self._account(slot, slot.job)
+        self._scheduler.lost(slot.shard, slot.ended)
+        self._note(slot, events.ShardEnd(status="done"))
+        if slot.fault is not None and self._strike(slot, slot.fault):
+            self._slots.remove(slot)
+            slot.sick = True
+            self._tell_lost(slot)
+            self._end_shard(slot)
+            self._part(slot)
+        elif not for_good and slot.restarts < self._options.worker_restarts:
+            fresh = self._slot(self._work.shard(slot.shard), slot.cards, slot.restarts + 1)
+            self._slots[self._slots.index(slot)] = fresh
         else:
-            self._posts.remove(post)
-            log = f"logs/{post.shard}-{post.attempt.number}.log"
-            reason = f"the shard's worker was lost {post.restarts + 1} times; its log: {log}"
-            self._do_without(post, said if for_good else reason)
+            self._slots.remove(slot)
+            log = f"logs/{slot.shard}-{slot.attempt.number}.log"
+            reason = f"the shard's worker was lost {slot.restarts + 1} times; its log: {log}"
+            self._do_without(slot, said if for_good else reason)
 
-    def _abandon(self, post: WorkerSlot) -> None:
+    def _abandon(self, slot: WorkerSlot) -> None:
         """Go on without a worker that no signal ends; what it holds, it holds."""
-        post.link.abandon()
+        slot.link.abandon()
         self._lost(
-            post, f"the worker on {post.card.name} cannot be ended: it hangs in the kernel", for_good=True
+            slot, f"the worker on {slot.card.name} cannot be ended: it hangs in the kernel", for_good=True
         )
 
     def _do_without(self, lost: WorkerSlot, reason: str) -> None:
@@ -493,19 +493,19 @@ class _Supervisor:
 
     def _stop(self) -> None:
         """Let every worker write its account, then end what is left."""
-        for post in self._posts:
-            post.link.stop()
+        for slot in self._slots:
+            slot.link.stop()
         deadline = time.monotonic() + self._options.grace_s
-        while self._posts:
-            post = self._posts.pop()
+        while self._slots:
+            slot = self._slots.pop()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                post.link.process.wait(timeout=max(0.1, deadline - time.monotonic()))
-            post.link.end()
-            self._follow(post)
-            if not post.finished:
-                self._note(post, events.ShardEnd(status="interrupted"))
+                slot.link.process.wait(timeout=max(0.1, deadline - time.monotonic()))
+            slot.link.end()
+            self._follow(slot)
+            if not slot.finished:
+                self._note(slot, events.ShardEnd(status="interrupted"))
 
-    def _note(self, post: WorkerSlot, event: JournalEvent) -> None:
+    def _note(self, slot: WorkerSlot, event: JournalEvent) -> None:
         """Write what a worker that is gone can no longer write, or that nobody told it."""
-        self._attempts.write(post.attempt, event)
-        self._follow(post)
+        self._attempts.write(slot.attempt, event)
+        self._follow(slot)

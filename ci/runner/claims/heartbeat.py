@@ -60,7 +60,7 @@ class Heartbeat:
         done: pieces of which every test has an outcome in its journals, on the disk.
         given_up: pieces it is through with though a test of theirs has none; nobody runs them again but who
             resumes the run.
-        posts: what its workers are at.
+        slots: what its workers are at.
         learnt: what was learnt since its last line.
         busy: whether any of its workers has something to do.
         gone: whether it leaves; what it claimed and has not done is anybody's.
@@ -69,7 +69,7 @@ class Heartbeat:
     claims: tuple[tuple[Whole, Whole, Whole], ...] = ()
     done: tuple[Key, ...] = ()
     given_up: tuple[Key, ...] = ()
-    posts: tuple[AtWork, ...] = ()
+    slots: tuple[AtWork, ...] = ()
     learnt: tuple[Learnt, ...] = ()
     busy: bool = False
     gone: bool = False

@@ -115,7 +115,7 @@ class Peers:
                 row = self._pieces[shard] if shard < len(self._pieces) else ()
                 if number < len(row) and row[number].ids:
                     do(shard, row[number])
-        self._see([one for one in changes.posts if self._is_theirs(one.shard, mine)], mine, now)
+        self._see([one for one in changes.slots if self._is_theirs(one.shard, mine)], mine, now)
         for one in changes.learnt:
             if self._is_theirs(one.shard, mine):
                 scheduler.learn(
@@ -125,9 +125,9 @@ class Peers:
     def _is_theirs(self, shard: int, mine: Collection[int]) -> bool:
         return shard < len(self._pieces) and shard not in mine
 
-    def _see(self, posts: Sequence[AtWork], mine: Collection[int], now: float) -> None:
+    def _see(self, slots: Sequence[AtWork], mine: Collection[int], now: float) -> None:
         sight = self._scheduler.sight
-        seen = {one.shard: one for one in posts}
+        seen = {one.shard: one for one in slots}
         for shard in self._theirs - seen.keys() - set(mine):
             self._scheduler.end(shard)
         self._theirs = set(seen)

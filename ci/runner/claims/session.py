@@ -121,11 +121,11 @@ class ClaimSession:
         """A piece or a set-up took so long; the others are told."""
         self._learnt.append(learnt)
 
-    def exchange(self, posts: Sequence[AtWork], *, busy: bool) -> Changes | None:
+    def exchange(self, slots: Sequence[AtWork], *, busy: bool) -> Changes | None:
         """Say what this host does and hear the others, if it is time; None where it is not.
 
         Args:
-            posts: what this host's posts are at.
+            slots: what this host's slots are at.
             busy: whether any has something to do.
         """
         if (now := self._clock()) < self._next:
@@ -134,7 +134,7 @@ class ClaimSession:
         self._next = now + min(max(self._look_s, hosts * HOST_S), self._lease_s / BEATS_A_LEASE)
         self._settle()
         try:
-            self._tell(posts, busy=busy, gone=False)
+            self._tell(slots, busy=busy, gone=False)
             self._hear()
         except StoreLostError as error:
             self._lose(error)
@@ -213,12 +213,12 @@ class ClaimSession:
             self._table.refused(key, generation, stands)
         return 0
 
-    def _tell(self, posts: Sequence[AtWork], *, busy: bool, gone: bool) -> None:
+    def _tell(self, slots: Sequence[AtWork], *, busy: bool, gone: bool) -> None:
         heartbeat = Heartbeat(
             claims=tuple(self._claims),
             done=tuple(self._done),
             given_up=tuple(self._given_up),
-            posts=tuple(posts),
+            slots=tuple(slots),
             learnt=tuple(self._learnt),
             busy=busy,
             gone=gone,

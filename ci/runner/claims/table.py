@@ -28,13 +28,13 @@ class Host:
         heard: when it last said something, in seconds of the reader's clock.
         busy: whether it had something to do.
         gone: whether it has left.
-        posts: what its posts were at.
+        slots: what its slots were at.
     """
 
     heard: float
     busy: bool = False
     gone: bool = False
-    posts: tuple[AtWork, ...] = ()
+    slots: tuple[AtWork, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,13 +44,13 @@ class Changes:
     Attributes:
         taken: pieces that are others' now.
         freed: pieces that are anybody's again.
-        posts: what the posts of all other hosts that live are at.
+        slots: what the slots of all other hosts that live are at.
         learnt: what they learnt since.
     """
 
     taken: tuple[Key, ...] = ()
     freed: tuple[Key, ...] = ()
-    posts: tuple[AtWork, ...] = ()
+    slots: tuple[AtWork, ...] = ()
     learnt: tuple[Learnt, ...] = ()
 
 
@@ -149,9 +149,9 @@ class ClaimTable:
         self._unsure.clear()
         self._away.update(taken)
         self._away.difference_update(freed)
-        posts = tuple(one for name, host in self.hosts.items() if self.lives(name) for one in host.posts)
+        slots = tuple(one for name, host in self.hosts.items() if self.lives(name) for one in host.slots)
         learnt, self._learnt = tuple(self._learnt), []
-        return Changes(taken=tuple(taken), freed=tuple(freed), posts=posts, learnt=learnt)
+        return Changes(taken=tuple(taken), freed=tuple(freed), slots=slots, learnt=learnt)
 
     def holder(self, key: Key) -> str | None:
         """The other host that has, or has done, a piece; None where none has."""
@@ -182,7 +182,7 @@ class ClaimTable:
         return [key for key, (_, name) in self.others.items() if key in self._away and not self.lives(name)]
 
     def _take(self, name: str, host: Host, said: Heartbeat) -> None:
-        host.busy, host.gone, host.posts = said.busy, said.gone, () if said.gone else said.posts
+        host.busy, host.gone, host.slots = said.busy, said.gone, () if said.gone else said.slots
         self._learnt += said.learnt
         for shard, number, generation in said.claims:
             self._claimed((shard, number), generation, name)

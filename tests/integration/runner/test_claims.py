@@ -100,12 +100,12 @@ class Hosts:
     def call(
         self, shard: int, *words: str, environ: Mapping[str, str] | None = None
     ) -> subprocess.Popen[str]:
-        desk = self.folder / f"desk-{shard}"
-        desk.mkdir(exist_ok=True)
+        allocator = self.folder / f"allocator-{shard}"
+        allocator.mkdir(exist_ok=True)
         kept = {name: one for name, one in os.environ.items() if not name.startswith(("GITHUB_", "JENKINS"))}
         started = subprocess.Popen(
             [sys.executable, "-m", "ci.cli", *words],
-            cwd=desk,
+            cwd=allocator,
             env={
                 **kept,
                 "PYTHONPATH": f"{ROOT}{os.pathsep}{STAND_IN}",

@@ -21,7 +21,7 @@ def piece(file: str, *ids: str, seconds: float = 1.0) -> Piece:
     return Piece(file=file, ids=ids, expected_s=seconds)
 
 
-def dispatcher(
+def scheduler(
     pieces: Sequence[Sequence[Piece]],
     *,
     steals: bool = True,
@@ -41,9 +41,9 @@ def dispatcher(
     )
 
 
-def asked(made: Scheduler, post: int, now: float = 0.0) -> Job | None:
+def asked(made: Scheduler, slot: int, now: float = 0.0) -> Job | None:
     made.tick(now)
-    return made.ask(post, f"card {post}", now)
+    return made.ask(slot, f"card {slot}", now)
 
 
 def test_what_ended_leaves_its_piece_and_empty_pieces_go() -> None:
@@ -54,7 +54,7 @@ def test_what_ended_leaves_its_piece_and_empty_pieces_go() -> None:
 
 
 def test_a_file_is_set_up_before_a_piece_of_it_is_claimed() -> None:
-    made = dispatcher([[piece("a.py", "1"), piece("a.py", "2")]])
+    made = scheduler([[piece("a.py", "1"), piece("a.py", "2")]])
     made.begin(0)
     first = asked(made, 0)
     assert first is not None
@@ -73,9 +73,9 @@ def test_a_file_is_set_up_before_a_piece_of_it_is_claimed() -> None:
 def test_what_went_with_its_host_runs_behind_all_others_and_one_at_a_time() -> None:
     retries = Retries(OneFile({"z": 2}), most=1, budget=0)
     retries.resume(map(Pending, "xyz"))
-    made = dispatcher([[piece("a.py", "1")], [], []], apart=["1"], retries=retries, private=[2])
-    for post in (0, 1, 2):
-        made.begin(post)
+    made = scheduler([[piece("a.py", "1")], [], []], apart=["1"], retries=retries, private=[2])
+    for slot in (0, 1, 2):
+        made.begin(slot)
     job = asked(made, 0)
     assert job is not None
     assert job.piece.ids == ("1",)
@@ -101,7 +101,7 @@ def test_what_went_with_its_host_runs_behind_all_others_and_one_at_a_time() -> N
 
 
 def test_a_piece_that_runs_alone_is_not_set_up_first() -> None:
-    made = dispatcher([[piece("a.py", "1"), piece("a.py", "2")]], steals=False, apart=["1"])
+    made = scheduler([[piece("a.py", "1"), piece("a.py", "2")]], steals=False, apart=["1"])
     made.begin(0)
     jobs = []
     for now in range(3):
@@ -113,7 +113,7 @@ def test_a_piece_that_runs_alone_is_not_set_up_first() -> None:
 
 
 def test_several_cards_keep_their_shard_to_themselves() -> None:
-    made = dispatcher([[piece("a.py", "1")], [piece("b.py", str(n)) for n in range(2, 9)]], private=[1])
+    made = scheduler([[piece("a.py", "1")], [piece("b.py", str(n)) for n in range(2, 9)]], private=[1])
     made.begin(0)
     made.begin(1)
     for now in range(2):
@@ -124,7 +124,7 @@ def test_several_cards_keep_their_shard_to_themselves() -> None:
 
 
 def test_who_cannot_set_a_file_up_gives_up_its_own_tests_of_it_only() -> None:
-    made = dispatcher([[piece("a.py", "1"), piece("b.py", "2")], [piece("a.py", "3")]])
+    made = scheduler([[piece("a.py", "1"), piece("b.py", "2")], [piece("a.py", "3")]])
     made.begin(0)
     job = asked(made, 0)
     assert job is not None
@@ -137,51 +137,51 @@ def test_who_cannot_set_a_file_up_gives_up_its_own_tests_of_it_only() -> None:
 
 @dataclass(slots=True)
 class Day:
-    """Posts that ask, run, fail tests, die and come back, in a random order."""
+    """Slots that ask, run, fail tests, die and come back, in a random order."""
 
     made: Scheduler
     retries: Retries
     rnd: random.Random
-    posts: int
+    slots: int
     running: dict[int, Job] = field(default_factory=dict)
     ran: Counter[str] = field(default_factory=Counter)
     again: Counter[str] = field(default_factory=Counter)
     failed: Counter[str] = field(default_factory=Counter)
 
     def run(self) -> None:
-        for post in range(self.posts):
-            self.made.begin(post)
+        for slot in range(self.slots):
+            self.made.begin(slot)
         now, waiting = 0.0, 0
         while waiting < 3:
             now += self.rnd.random()
             self.made.tick(now, stuck=not self.running)
-            post = self.rnd.randrange(self.posts)
-            if post in self.running:
-                self._end(post, self.running.pop(post), now)
+            slot = self.rnd.randrange(self.slots)
+            if slot in self.running:
+                self._end(slot, self.running.pop(slot), now)
                 continue
-            jobs = [self.made.ask(one, f"card {one}", now) for one in self._free(post)]
-            for one, job in zip(self._free(post), jobs, strict=True):
+            jobs = [self.made.ask(one, f"card {one}", now) for one in self._free(slot)]
+            for one, job in zip(self._free(slot), jobs, strict=True):
                 if job is not None:
                     self.running[one] = job
             waiting = 0 if self.running else waiting + 1
 
-    def _free(self, post: int) -> list[int]:
-        """One post; where nobody is at work, all of them."""
-        return [post] if self.running else list(range(self.posts))
+    def _free(self, slot: int) -> list[int]:
+        """One slot; where nobody is at work, all of them."""
+        return [slot] if self.running else list(range(self.slots))
 
-    def _end(self, post: int, job: Job, now: float) -> None:
+    def _end(self, slot: int, job: Job, now: float) -> None:
         ids = job.piece.ids
         if self.rnd.random() < 0.1:
             ended = ids[: self.rnd.randrange(len(ids) + 1)]
             self._count(job, ended)
-            self.made.lost(post, ended)
+            self.made.lost(slot, ended)
             return
         self._count(job, ids)
-        self.made.done(post, now, held=self.made.sight.holds[post])
+        self.made.done(slot, now, held=self.made.sight.holds[slot])
         for name in ids:
             if self.rnd.random() < 0.1:
                 self.failed[name] += 1
-                self.retries.failed(name, card=f"card {post}")
+                self.retries.failed(name, card=f"card {slot}")
 
     def _count(self, job: Job, ids: Sequence[str]) -> None:
         (self.again if job.why == "retry" else self.ran).update(ids)
@@ -217,7 +217,7 @@ def test_every_test_runs_once_whoever_is_lost_on_the_way(
 
 @pytest.mark.parametrize("steals", [True, False])
 def test_what_nobody_is_left_for_is_told(steals: bool) -> None:
-    made = dispatcher([[piece("a.py", "1", "2")], [piece("b.py", "3")]], steals=steals)
+    made = scheduler([[piece("a.py", "1", "2")], [piece("b.py", "3")]], steals=steals)
     made.begin(0)
     assert asked(made, 0) is not None
     made.lost(0, [])
@@ -226,7 +226,7 @@ def test_what_nobody_is_left_for_is_told(steals: bool) -> None:
 
 
 def test_a_file_that_cannot_be_had_keeps_a_post_from_nothing_else() -> None:
-    made = dispatcher([[piece("a.py", "1"), piece("b.py", "2")], [piece("a.py", "3"), piece("c.py", "4")]])
+    made = scheduler([[piece("a.py", "1"), piece("b.py", "2")], [piece("a.py", "3"), piece("c.py", "4")]])
     made.begin(0)
     made.refuse(0, "a.py")
     ran: list[str] = []

@@ -1,4 +1,4 @@
-"""Other hosts in a dispatcher's sight."""
+"""Other hosts in a scheduler's sight."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROWS = [
 ]
 
 
-def dispatcher(claim: Claim = lambda _shard, _piece: 1) -> Scheduler:
+def scheduler(claim: Claim = lambda _shard, _piece: 1) -> Scheduler:
     return Scheduler(
         ROWS,
         file_s={},
@@ -30,7 +30,7 @@ def dispatcher(claim: Claim = lambda _shard, _piece: 1) -> Scheduler:
 
 
 def test_what_others_take_is_no_longer_to_be_had_and_comes_back_with_their_death() -> None:
-    made = dispatcher()
+    made = scheduler()
     view = Peers(None, made, ROWS)
     view.apply(Changes(taken=((0, 1), (1, 0), (1, 1), (2, 0))), [0], 1.0)
     assert made.left_over() == {0: ["a0", "a2"]}
@@ -43,12 +43,12 @@ def test_what_others_take_is_no_longer_to_be_had_and_comes_back_with_their_death
 
 
 def test_posts_of_others_are_seen_until_they_are_gone_and_ones_own_are_ones_own() -> None:
-    made = dispatcher()
+    made = scheduler()
     made.begin(0)
     view = Peers(None, made, ROWS)
     theirs = AtWork(shard=1, file="b.py", fresh=True, left_s=7.0)
     claimed = AtWork(shard=0, file="z.py", fresh=True, left_s=7.0)
-    view.apply(Changes(posts=(theirs, claimed)), [0], 3.0)
+    view.apply(Changes(slots=(theirs, claimed)), [0], 3.0)
     sight = made.sight
     assert (sight.known_dead[1], sight.holds[1], sight.fresh[1], sight.busy_until[1]) == (
         False,
@@ -63,18 +63,18 @@ def test_posts_of_others_are_seen_until_they_are_gone_and_ones_own_are_ones_own(
 
 
 def test_what_others_learnt_counts_here_too() -> None:
-    made = dispatcher()
+    made = scheduler()
     one = Learnt(shard=1, file="b.py", took_s=9.0, expected_s=3.0, setup=False)
     Peers(None, made, ROWS).apply(Changes(learnt=(one,)), [0], 3.0)
     assert made.sight.scale("b.py") > 1.5
 
 
 def test_numbers_that_no_plan_has_are_passed_over() -> None:
-    made = dispatcher()
+    made = scheduler()
     strange = Changes(
         taken=((9, 0), (0, 99)),
         freed=((9, 0), (0, 99)),
-        posts=(AtWork(shard=9, file=None, fresh=False, left_s=0.0),),
+        slots=(AtWork(shard=9, file=None, fresh=False, left_s=0.0),),
         learnt=(Learnt(shard=9, file="x.py", took_s=1.0, expected_s=1.0, setup=True),),
     )
     Peers(None, made, ROWS).apply(strange, [0], 1.0)
@@ -82,24 +82,24 @@ def test_numbers_that_no_plan_has_are_passed_over() -> None:
 
 
 def test_news_are_heard_as_they_were_said() -> None:
-    made = dispatcher()
+    made = scheduler()
     made.begin(0)
     made.sight.holds[0] = "a.py"
     made.sight.busy_until[0] = 4.5
     news = Heartbeat(
         claims=((0, 1, 2),),
         done=((0, 0),),
-        posts=tuple(at_work(made.sight, [0], 3.0)),
+        slots=tuple(at_work(made.sight, [0], 3.0)),
         learnt=(Learnt(shard=0, file="a.py", took_s=1.5, expected_s=1.0, setup=True),),
         busy=True,
     )
-    assert news.posts == (AtWork(shard=0, file="a.py", fresh=False, left_s=1.5),)
+    assert news.slots == (AtWork(shard=0, file="a.py", fresh=False, left_s=1.5),)
     assert read_heartbeat(news.line()) == news
 
 
 def test_a_piece_is_run_by_the_time_it_is_claimed_and_one_that_another_has_is_passed_over() -> None:
     times = {(0, 0): 0, (0, 1): 2, (0, 2): 1, (2, 0): 0}
-    made = dispatcher(claim=lambda shard, piece: times.get((shard, piece.number), 0))
+    made = scheduler(claim=lambda shard, piece: times.get((shard, piece.number), 0))
     made.begin(0)
     found = []
     while (job := made.ask(0, "c:0", 0.0)) is not None:

@@ -73,7 +73,7 @@ def test_what_others_took_and_what_is_done_leaves_the_queues_once() -> None:
     look = b.exchange([], busy=False)
     assert look is not None
     assert set(look.taken) == {(0, 1), (0, 2)}
-    assert [one.file for one in look.posts] == ["a.py"]
+    assert [one.file for one in look.slots] == ["a.py"]
     clock.now += 2
     again = b.exchange([], busy=False)
     assert again is not None

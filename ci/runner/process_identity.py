@@ -7,7 +7,6 @@ import os
 import socket
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ci.core.operating_system import PROC
 
@@ -16,7 +15,7 @@ _STARTED = 19
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Whereabouts:
+class ProcessIdentity:
     """Where a process id means one process; empty where the system does not say.
 
     Attributes:
@@ -30,7 +29,7 @@ class Whereabouts:
     started: str = ""
 
 
-def whereabouts(pid: int, proc: Path = PROC) -> Whereabouts:
+def identify_process(pid: int, proc: Path = PROC) -> ProcessIdentity:
     """Those of a process of this namespace.
 
     Args:
@@ -41,19 +40,9 @@ def whereabouts(pid: int, proc: Path = PROC) -> Whereabouts:
         namespace = str((proc / "self" / "ns" / "pid").readlink())
     except OSError:
         namespace = ""
-    return Whereabouts(
+    return ProcessIdentity(
         host=socket.gethostname(), namespace=namespace, started=_started(proc / str(pid) / "stat")
     )
-
-
-def noted(row: Any) -> Whereabouts | None:
-    """What a file says of them; None where it does not."""
-    try:
-        return Whereabouts(
-            host=str(row["host"]), namespace=str(row["namespace"]), started=str(row["started"])
-        )
-    except (KeyError, TypeError):
-        return None
 
 
 def has_open(pid: int, path: Path, proc: Path = PROC) -> bool:

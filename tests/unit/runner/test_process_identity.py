@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ci.core.operating_system import has_proc
-from ci.runner.whereabouts import Whereabouts, has_open, noted, whereabouts
+from ci.runner.process_identity import ProcessIdentity, has_open, identify_process
 
 
 def proc(folder: Path, stat: str) -> Path:
@@ -23,18 +23,13 @@ def proc(folder: Path, stat: str) -> Path:
 @pytest.mark.parametrize("name", ["python", "a b", "a) R 1 2 3 (b"])
 def test_the_start_is_read_behind_whatever_the_process_is_called(tmp_path: Path, name: str) -> None:
     fields = " ".join(str(number) for number in range(3, 53))
-    found = whereabouts(7, proc(tmp_path, f"7 ({name}) {fields}\n"))
-    assert found == Whereabouts(host=socket.gethostname(), namespace="pid:[1]", started="22")
+    found = identify_process(7, proc(tmp_path, f"7 ({name}) {fields}\n"))
+    assert found == ProcessIdentity(host=socket.gethostname(), namespace="pid:[1]", started="22")
 
 
 def test_where_nothing_is_told_nothing_is_known(tmp_path: Path) -> None:
-    assert whereabouts(7, tmp_path) == Whereabouts(host=socket.gethostname())
-    assert whereabouts(7, proc(tmp_path, "7 (x) R 1")).started == ""
-
-
-@pytest.mark.parametrize("row", [None, 1, "x", [], {}, {"host": "h"}, {"host": "h", "namespace": "n"}])
-def test_a_file_that_does_not_say_says_nothing(row: object) -> None:
-    assert noted(row) is None
+    assert identify_process(7, tmp_path) == ProcessIdentity(host=socket.gethostname())
+    assert identify_process(7, proc(tmp_path, "7 (x) R 1")).started == ""
 
 
 @pytest.mark.skipif(not has_proc(), reason="it is not Linux")

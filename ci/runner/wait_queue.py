@@ -11,12 +11,12 @@ waited for is done elsewhere, or it was stopped, is passed after a few seconds.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from ci.core.locks import take
 from ci.runner.leases import lock_file
@@ -49,7 +49,7 @@ class Ticket:
         return f"run {self.run} (process {self.pid}), which needs {self.least} at once and came first"
 
 
-class Tickets:
+class WaitQueue:
     """The tickets of a host, and this run's place among them; without a folder that works, nobody has one."""
 
     def __init__(self, folder: Path, *, run: str, clock: Callable[[], float]) -> None:
@@ -85,14 +85,9 @@ class Tickets:
         with contextlib.suppress(OSError):
             if self._mine is None:
                 self._mine = self._draw()
-            row = {
-                "run": self._run,
-                "pid": os.getpid(),
-                "least": least,
-                "cards": sorted(cards),
-                "seen": round(self._clock(), 3),
-            }
-            content = json.dumps(row).encode() + b"\n"
+            seen = round(self._clock(), 3)
+            mine = Ticket(run=self._run, pid=os.getpid(), least=least, cards=frozenset(cards), seen=seen)
+            content = msgspec.json.encode(mine) + b"\n"
             os.pwrite(self._mine[1], content, 0)
             os.ftruncate(self._mine[1], len(content))
 
@@ -143,16 +138,6 @@ class Tickets:
 def _ticket(data: bytes) -> Ticket | None:
     """What a ticket says; None where it is being written, or was by something else."""
     try:
-        row: Any = json.loads(data)
-        cards = row["cards"]
-        if not isinstance(cards, list) or not all(isinstance(card, str) for card in cards):
-            return None
-        return Ticket(
-            run=str(row["run"]),
-            pid=int(row["pid"]),
-            least=int(row["least"]),
-            cards=frozenset(cards),
-            seen=float(row["seen"]),
-        )
-    except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
+        return msgspec.json.decode(data, type=Ticket)
+    except (ValueError, RecursionError):
         return None
