@@ -209,7 +209,7 @@ def _run_collector(
     mark = f"{os.getpid()}:{folder}"
     with log.open("wb") as errors:
         process = subprocess.Popen(
-            module_words("ci.runner.collector"),
+            module_words("ci.runner.collect_process"),
             env={**options.environ, VARIABLE: mark},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

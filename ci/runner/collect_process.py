@@ -1,7 +1,7 @@
 """A process of its own: one prepared parent that forks a child for each file to collect.
 
-Started as `python -m ci.runner.collector` with its task on standard input; prints a JSON line a finished
-file. What one file does (crash, hang, exit) stays in its child.
+Started as `python -m ci.runner.collect_process` with its task on standard input; prints a JSON line a
+finished file. What one file does (crash, hang, exit) stays in its child.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def main() -> None:
         prepare.import_torch(task["device"], machinery=task["machinery"])
         if task["may_change"] and (why := reexec.device_open(task["device"])):
             # What opens the card when it is imported does so in every child: one at a time.
-            reexec.begin_again("ci.runner.collector", {**task, "workers": 1}, why=why, kept=inherited)
+            reexec.begin_again("ci.runner.collect_process", {**task, "workers": 1}, why=why, kept=inherited)
     for row in collect_all(task):
         print(json.dumps(row), flush=True)  # noqa: T201  # the answer to whoever started this process
 
