@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ci.runner.channel import Why
-from ci.runner.retries import Retries, Retry
+from ci.runner.retries import Retries
 from test_selection.sight import Sight
 from test_selection.steal import Piece
 from test_selection.tail import Tail
@@ -101,8 +101,6 @@ class Scheduler:
         """A slot works no longer for its shard: its card is lost, or at another shard."""
         self.sight.known_dead[slot] = True
         self.sight.holds[slot] = None
-        if slot in self.sight.idle:
-            self.sight.idle.remove(slot)
 
     def tick(self, now: float, *, stuck: bool = False) -> None:
         """Look at every shard anew, if it is time; `stuck` says that nobody is at work."""
@@ -126,13 +124,8 @@ class Scheduler:
             job = self._own(slot) or self._again(card) or self._shared(slot)
         if job is None and not self._doing and (self._stuck or slot in self._private):
             job = self._again(card, last=True)
-        if job is None:
-            if self._steals and slot not in self.sight.idle:
-                self.sight.idle.append(slot)
-            return None
-        if slot in self.sight.idle:
-            self.sight.idle.remove(slot)
-        self._begin(slot, job, now)
+        if job is not None:
+            self._begin(slot, job, now)
         return job
 
     def done(self, slot: int, now: float, *, held: str | None, whole: bool = True) -> float | None:
@@ -244,8 +237,7 @@ class Scheduler:
 
         What went with its host may take this one as well: it is the last there is, one at a time.
         """
-        one: Retry | None = self._retries.take(card, last=last)
-        if one is None:
+        if (one := self._retries.take(card, last=last)) is None:
             return None
         piece = Piece(file=one.file, ids=(one.id,), expected_s=0.0)
         return Job(piece=piece, of=one.of, why="retry", attempt=one.attempt)

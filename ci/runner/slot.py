@@ -104,6 +104,11 @@ class WorkerSlot:
         return self.job is not None or not self.ready
 
     @property
+    def number(self) -> int:
+        """Which try of its tests this is."""
+        return 1 if self.job is None else self.job.attempt
+
+    @property
     def attempt(self) -> Attempt:
         """The attempt at a shard whose journal it writes."""
         return self.link.attempt

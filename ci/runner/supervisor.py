@@ -412,8 +412,7 @@ class _Supervisor:
         for event in slot.link.events():
             slot.heard = time.monotonic()
             finished = slot.finished
-            attempt = 1 if slot.job is None else slot.job.attempt
-            for told in self._retries.learn(slot.take(event), card=slot.card.name, attempt=attempt):
+            for told in self._retries.learn(slot.take(event), card=slot.card.name, attempt=slot.number):
                 self._attempts.write(slot.attempt, told)
             if slot.finished and not finished:
                 self._attempts.guard(slot.attempt.journal)
@@ -425,11 +424,10 @@ class _Supervisor:
         self._note(slot, events.WorkerLost(id=running, message=said))
         if running is not None:
             slot.ended.add(running)
-            attempt = 1 if slot.job is None else slot.job.attempt
             if slot.killed_at is not None:
-                self._retries.hung(running, card=slot.card.name, attempt=attempt)
+                self._retries.hung(running, card=slot.card.name, attempt=slot.number)
             else:
-                self._retries.lost(running, attempt=attempt)
+                self._retries.lost(running, attempt=slot.number)
         if slot.job is not None:
             self._account(slot, slot.job)
         self._scheduler.lost(slot.shard, slot.ended)
