@@ -5,7 +5,20 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.runner.retries import Pending, Retries, Retry
+from ci.record.journal import XPASS_STRICT
+from ci.record.result import Try
+from ci.record.verdict import Verdict
+from ci.runner.retries import (
+    BROKEN,
+    IN_ORDER,
+    NO_CARD,
+    NO_OTHER_CARD,
+    TOO_MANY,
+    Pending,
+    Retries,
+    Retry,
+    Told,
+)
 from tests.unit.runner.plans import OneFile
 
 
@@ -155,3 +168,28 @@ def test_cards_with_which_no_worker_lives_are_tried_no_more() -> None:
     retries.bar(["three", "four"])
     assert retries.take("three+four") is None
     assert retries.take("one+two") is not None
+
+
+def test_what_is_not_run_again_says_why() -> None:
+    retries = Retries(OneFile(chains={"b": ("a",)}), most=1, budget=1)
+    failed, died = Try(outcome=Verdict.FAILED), Try(outcome=Verdict.FAILED, cause="signal")
+    passed = Try(outcome=Verdict.FAILED, message=f"{XPASS_STRICT} known")
+
+    def said(in_vain: dict[str, str] | None = None, **ended: Try) -> list[tuple[str, str]]:
+        told = retries.learn(Told(ended, in_vain or {}), card="one", attempt=1)
+        return [(name, one.message) for one in told for name in one.ids]
+
+    assert said({"z": "no such file"}, x=Try(outcome=Verdict.PASSED), y=passed) == [("z", "no such file")]
+    assert said(b=failed) == [("b", IN_ORDER)]
+    assert said(a=died) == []
+    assert said(b=failed) == [("b", f"{IN_ORDER}; {BROKEN.format('a')}")]
+    assert said(c=failed) == []
+    retries.resume([Pending("d")])
+    assert [(one.ids, one.message) for _, one in retries.give_up("held by r")] == [
+        (["a"], f"{NO_OTHER_CARD}; held by r"), (["d"], f"{NO_CARD}; held by r"), (["c"], TOO_MANY),
+    ]  # fmt: skip
+
+
+def test_without_retries_nothing_is_said_of_an_order() -> None:
+    retries = Retries(OneFile(chains={"b": ("a",)}), most=0, budget=0)
+    assert list(retries.learn(Told({"b": Try(outcome=Verdict.FAILED)}, {}), card="one", attempt=1)) == []
