@@ -31,7 +31,7 @@ from ci.core.text import last_line
 from ci.core.withheld import without_job_secrets
 from ci.image.container import Conditions, container, follow
 from ci.image.engine import check_is_here, engine
-from ci.runner.strays import end_strays
+from ci.runner.orphans import end_orphans
 from ci.steps.context import Context
 from test_selection.files import write_json
 
@@ -248,4 +248,4 @@ def child_environment(context: Context, folder: Path) -> dict[str, str]:
 
 def end_left(folder: Path) -> None:
     """End what tries of a search left running, as those of one that was killed."""
-    end_strays(str(folder), spare=[os.getpid()], variable=MARK)
+    end_orphans(str(folder), spare=[os.getpid()], variable=MARK)

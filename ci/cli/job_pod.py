@@ -40,7 +40,7 @@ from ci.jobs.pod import (
 )
 from ci.jobs.slices import Opened, open_slice, slice_name
 from ci.record.journal import read_journals
-from ci.runner.lost import MOST_LOSSES, write_off
+from ci.runner.resume import MOST_LOSSES, write_off
 from ci.steps.context import Context
 from ci.steps.elsewhere import only_cards_failed
 from test_selection.plan import Plan, read_plan

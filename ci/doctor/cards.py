@@ -27,7 +27,7 @@ from ci.runner.cards import Card
 from ci.runner.health import HealthFiles, Rules
 from ci.runner.inventory import ADDRESS, inventory, is_real, present
 from ci.runner.leases import Holder, Leases, shared_folder
-from ci.runner.whereabouts import Whereabouts, has_open, whereabouts
+from ci.runner.process_identity import ProcessIdentity, has_open, identify_process
 
 DEVICE, CARDS = "device", "cards"
 REAL, PSEUDO, EMULATED = "real", "pseudo", "emulated"
@@ -345,7 +345,7 @@ def holding_of(
     holder: Holder | None,
     lease: Path,
     *,
-    where: Callable[[int], Whereabouts] = whereabouts,
+    where: Callable[[int], ProcessIdentity] = identify_process,
     opens: Callable[[int, Path], bool] = has_open,
 ) -> Holding:
     """Who holds a card, and whether his process is the one of that number, seen from here.

@@ -19,7 +19,7 @@ from ci.core.process import run_command, signal_name
 from ci.lanes.order import Executor, Order, Seen, Standing
 from ci.lanes.remote import Far, Remote
 from ci.lanes.wrapper import ASKED, BEGIN, BEGIN_KIND, BY_LIMIT, END, END_KIND, MARK, held, mark_of
-from ci.runner.strays import end_strays
+from ci.runner.orphans import end_orphans
 from test_selection.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE
 from test_selection.files import read_json
 
@@ -93,7 +93,7 @@ class LocalExecutor:
                 return Seen(standing=Standing.RUNNING)
             if not (order.folder / END).exists():
                 # What ran it is gone without a word; what it ran must not go on beside the next attempt.
-                end_strays(mark_of(order.folder), variable=MARK)
+                end_orphans(mark_of(order.folder), variable=MARK)
                 return Seen(standing=Standing.GONE, said="its processes are gone, and left no exit code")
         end = read_json(order.folder / END, END_KIND)
         return _ended(end["exit_code"], told=end["told"], said=end["said"])

@@ -20,7 +20,7 @@ from ci.core.errors import SpyreCiError
 from ci.core.interrupts import noted
 from ci.core.locks import take
 from ci.core.process import kill_group, start_command
-from ci.runner.strays import end_strays
+from ci.runner.orphans import end_orphans
 from test_selection.files import write_json
 
 _UNIT = 1 << 30  # a GiB
@@ -166,7 +166,7 @@ def tend(
     except SpyreCiError as error:
         end = {"exit_code": None, "told": "", "said": error.what}
     # What went its own way, out of the group, is not to run beside the next attempt.
-    end_strays(mark_of(folder), variable=MARK)
+    end_orphans(mark_of(folder), variable=MARK)
     _write_end(folder / END, end)
 
 

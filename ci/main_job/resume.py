@@ -17,11 +17,17 @@ from ci.record.result import Result
 from ci.record.verdict import NO_OUTCOME
 from ci.report.reconcile import Account, reconcile
 from ci.runner.back_end import back_end
-from ci.runner.installed import installed_torch
-from ci.runner.lost import apart_from_chains, lost_with_host
-from ci.runner.pending import Pending, pending_retries
-from ci.runner.resume import doubts, end_leftovers, refuse_other_plans, what_is_left
-from ci.runner.retries import Again, Owed
+from ci.runner.environment_info import installed_torch
+from ci.runner.resume import (
+    apart_from_chains,
+    doubts,
+    end_leftovers,
+    lost_with_host,
+    pending_retries,
+    refuse_other_plans,
+    what_is_left,
+)
+from ci.runner.retries import Pending
 from ci.runner.source import Source
 from ci.steps.collecting import resolve_source
 from ci.steps.context import Context
@@ -162,14 +168,14 @@ def _finish(
 ) -> bool:
     """Run what is left, and return whether that was interrupted."""
     left = what_is_left(cut_off.plan, cut_off.settled)
-    owed = _owed(context, cut_off)
-    _say(context, folder, cut_off, left, owed=len(owed))
+    pending = _pending(context, cut_off)
+    _say(context, folder, cut_off, left, owed=len(pending))
     last = _last(context, cut_off, left)
     if last:
         context.say(f"{counted(len(last), 'test')} that went with the host before will run behind all others")
-        left = what_is_left(left, {one.test.id for one in last})
-    owed += last
-    if not (left.ids or owed or control_is_owed(context, cut_off.plan, cut_off.shards, folder)):
+        left = what_is_left(left, {one.id for one in last})
+    pending += last
+    if not (left.ids or pending or control_is_owed(context, cut_off.plan, cut_off.shards, folder)):
         return False
     _refuse_another_checkout(context, folder, note)
     indexes = {shard.index for shard in cut_off.shards}
@@ -188,45 +194,29 @@ def _finish(
         part,
         doubts=doubts(left, cut_off.journals, started=started, boot=boot_id()),
         whole=cut_off.plan,
-        owed=owed,
+        pending=pending,
         events=events,
         alone=alone,
     )
 
 
-def _owed(context: Context, cut_off: _CutOff) -> list[Owed]:
+def _pending(context: Context, cut_off: _CutOff) -> list[Pending]:
     """The second tries that the run did not come to, of tests that failed here, whosever they are."""
-    places = {
-        name: (shard, group.file)
-        for shard in cut_off.plan.shards
-        for group in shard.groups
-        for name in group.ids
-    }
     here = {shard.index for shard in cut_off.shards}
     journals = [journal for journal in cut_off.journals if journal.shard in here]
-    pending = pending_retries(journals, context.settings.model.run.retries, boot_id())
-    anywhere = context.settings.model.device.name == "cpu"
-    return [_owed_one(one, *places[one.id], anywhere=anywhere) for one in pending if one.id in places]
+    found = pending_retries(journals, context.settings.model.run.retries, boot_id())
+    planned = set(cut_off.plan.ids)
+    return [one for one in found if one.id in planned]
 
 
-def _owed_one(one: Pending, shard: Shard, file: str, *, anywhere: bool) -> Owed:
-    avoid = frozenset[str]() if anywhere else one.cards
-    test = Again(id=one.id, file=file, of=shard.index, attempt=one.attempt, avoid=avoid, cards=shard.cards)
-    return Owed(test=test, failed=one.failed, lost=one.lost)
-
-
-def _last(context: Context, cut_off: _CutOff, left: Plan) -> list[Owed]:
+def _last(context: Context, cut_off: _CutOff, left: Plan) -> list[Pending]:
     """What ran when the host went, and may be why: where it is so again, it costs no other test its turn."""
     if context.settings.model.run.share is not None:
         return []  # whose pieces are whose is known by the whole
     lost = lost_with_host(cut_off.journals)
     indexes = {shard.index for shard in cut_off.shards}
-    found = [
-        Again(id=name, file=file, of=of, attempt=1, avoid=frozenset(), cards=cards)
-        for name, file, of, cards in apart_from_chains(left, lost)
-        if of in indexes
-    ]
-    return [Owed(test=one, failed=0, lost=0) for one in sorted(found, key=lambda one: lost[one.id])]
+    found = apart_from_chains([shard for shard in left.shards if shard.index in indexes], lost)
+    return [Pending(name) for name in sorted(found, key=lambda name: lost[name])]
 
 
 def _refuse_another_checkout(context: Context, folder: RunFolder, note: RunNote | None) -> None:

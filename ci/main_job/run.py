@@ -15,7 +15,7 @@ from ci.main_job.report import report_step, told_hud
 from ci.record.identity import RunIdentity, write_identity
 from ci.report.results import RESULTS_FILE
 from ci.runner.back_end import back_end_of
-from ci.runner.installed import installed_torch
+from ci.runner.environment_info import installed_torch
 from ci.runner.source import Source
 from ci.steps.collecting import collect_step, resolve_source
 from ci.steps.context import Context

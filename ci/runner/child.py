@@ -1,4 +1,4 @@
-"""A child that works on one test file and may crash, hang or exit: started, watched and ended as a group.
+"""A child that works on one test file and may crash, hang or exit: started, ordered, and ended as a group.
 
 Where a prepared parent may fork, the child has torch and the test machinery from the start; elsewhere
 (macOS, or on request) it is a fresh process that imports them itself.
@@ -22,11 +22,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import ci
 from ci.core.parent_death import die_with_parent
 from ci.core.process import kill_group
 from ci.runner import prepare
-from ci.runner.modules import module_words
+from ci.runner.channel import Lines, Order, Sender, read_answer
 
+# Of an installation this is where packages are, of a checkout the checkout.
+HOME = Path(ci.__file__).parents[1]
 # A child that fell over outside of any test; sysexits.h calls it an internal software error.
 EXIT_INTERNAL = 70
 # As a shell has it for a program that SIGTERM ended.
@@ -36,8 +39,83 @@ _MACHINERY = re.compile(r'Extension modules: |  File ".*/(_pytest|pluggy|importl
 Body = Callable[[Mapping[str, Any]], int]
 
 
+def module_words(name: str, *, here: Path | None = None, home: Path = HOME) -> list[str]:
+    """The words that run a module of ours, without the folder that it is called in among what it imports.
+
+    A back end's checkout has a folder that is called as what it installs (`torch_spyre/`), where nothing is
+    compiled. `python -m` takes the folder it is called in for a place of packages, and would import that.
+
+    Args:
+        name: of the module.
+        here: the folder that it is called in; None: this process's.
+        home: where our own packages are. Called there, nothing else may say where they are.
+    """
+    try:
+        here = Path.cwd() if here is None else here
+    except FileNotFoundError:  # removed meanwhile: nothing is imported from there
+        return [sys.executable, "-P", "-m", name]
+    return [sys.executable, *([] if here == home else ["-P"]), "-m", name]
+
+
+class Pipes:
+    """A worker's ends of the pipes to its child, over which it is ordered what to do, order by order.
+
+    Attributes:
+        theirs: the child's ends, for orders and for answers.
+        ours: this process's.
+        refused: whether the child said that it cannot write to the journal, and ended for it.
+    """
+
+    def __init__(self) -> None:
+        """Make them; the child is to answer once it has set its file up."""
+        to_child, orders = os.pipe()
+        answers, from_child = os.pipe()
+        self.theirs, self.ours = (to_child, from_child), (orders, answers)
+        self.refused = False
+        self._orders, self._answers = Sender(orders), Lines(answers)
+        self._open = True
+        self._unanswered = 1
+
+    def started(self) -> None:
+        """The child has its ends."""
+        for descriptor in self.theirs:
+            os.close(descriptor)
+
+    def order(self, order: Order) -> None:
+        """Have the child do something; it may be setting the file up, and read nothing meanwhile."""
+        self._orders.send(order.line())
+        self._unanswered += 1
+
+    @property
+    def answered(self) -> bool:
+        """Whether it has done all it was told to, as far as was heard."""
+        return self._unanswered <= 0
+
+    def listen(self, timeout_s: float) -> None:
+        """Wait for an answer, at most so long."""
+        if self._open:
+            self._orders.push()
+        if self._answers.ended:
+            time.sleep(timeout_s)  # a test has closed the pipe; how the child ends is seen all the same
+        for answer in filter(None, map(read_answer, self._answers.read(timeout_s))):
+            self.refused = self.refused or answer.what == "refused"
+            self._unanswered -= answer.what != "refused"
+
+    def dismiss(self) -> None:
+        """Tell the child that there is nothing more; what it does then is its ending."""
+        if self._open:
+            self._open = False
+            os.close(self.ours[0])
+
+    def close(self) -> None:
+        """Let go of them; the child has ended."""
+        self.dismiss()
+        with contextlib.suppress(OSError):
+            os.close(self.ours[1])
+
+
 @dataclass(slots=True, kw_only=True)
-class Child:
+class ChildProcess:
     """A running child.
 
     Attributes:
@@ -50,6 +128,11 @@ class Child:
     log: Path
     process: subprocess.Popen[bytes] | None = None
     _code: int | None = None
+
+    @property
+    def forked(self) -> bool:
+        """Whether it began as a copy of this process."""
+        return self.process is None
 
     def poll(self) -> int | None:
         """The exit code, negative for a signal as `subprocess` has it, or None while it runs."""
@@ -88,9 +171,9 @@ def start(
     *,
     log: Path,
     method: str,
-    hand_on: Sequence[int] = (),
+    pipes: Pipes | None = None,
     keep_back: Sequence[int] = (),
-) -> Child:
+) -> ChildProcess:
     """Start a child that runs `body(spec)`.
 
     Args:
@@ -98,13 +181,19 @@ def start(
         spec: JSON values; `threads` and `device` are read here.
         log: takes everything the child prints, appended.
         method: `fork` (this process must be prepared) or `spawn`.
-        hand_on: file descriptors the child has under the same numbers.
-        keep_back: file descriptors a forked child closes, such as our ends of its pipes.
+        pipes: over which it is ordered what to do; it finds its ends as `orders` and `answers`.
+        keep_back: file descriptors a forked child closes.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
-    if method == "fork":
-        return _fork(body, spec, log, keep_back)
-    return _spawn(body, spec, log, hand_on)
+    theirs, ours = ((), ()) if pipes is None else (pipes.theirs, pipes.ours)
+    spec = {**spec, **dict(zip(("orders", "answers"), theirs, strict=False))}
+    try:
+        if method == "fork":
+            return _fork(body, spec, log, [*ours, *keep_back])
+        return _spawn(body, spec, log, theirs)
+    finally:
+        if pipes is not None:
+            pipes.started()
 
 
 def last_lines(log: Path, count: int | None, *, start: int = 0) -> str:
@@ -127,7 +216,7 @@ def last_lines(log: Path, count: int | None, *, start: int = 0) -> str:
     return "\n".join(lines if count is None else lines[-count:])
 
 
-def _fork(body: Body, spec: Mapping[str, Any], log: Path, keep_back: Sequence[int]) -> Child:
+def _fork(body: Body, spec: Mapping[str, Any], log: Path, keep_back: Sequence[int]) -> ChildProcess:
     parent = os.getpid()
     # What lives now is left alone by the children's collector, so its pages stay shared.
     gc.collect()
@@ -139,7 +228,7 @@ def _fork(body: Body, spec: Mapping[str, Any], log: Path, keep_back: Sequence[in
         for descriptor in keep_back:
             os.close(descriptor)
         _run(body, spec, log, parent)
-    return Child(pid=pid, log=log)
+    return ChildProcess(pid=pid, log=log)
 
 
 def _run(body: Body, spec: Mapping[str, Any], log: Path, parent: int) -> None:
@@ -189,7 +278,7 @@ def _own_signals_and_streams() -> None:
     sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
 
 
-def _spawn(body: Body, spec: Mapping[str, Any], log: Path, hand_on: Sequence[int]) -> Child:
+def _spawn(body: Body, spec: Mapping[str, Any], log: Path, hand_on: Sequence[int]) -> ChildProcess:
     task = {"body": f"{body.__module__}:{body.__qualname__}", "spec": dict(spec), "parent": os.getpid()}
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
@@ -207,7 +296,7 @@ def _spawn(body: Body, spec: Mapping[str, Any], log: Path, hand_on: Sequence[int
     # A child that ended before it read its task is told of by its exit code.
     with contextlib.suppress(BrokenPipeError), process.stdin as stream:
         stream.write(json.dumps(task).encode())
-    return Child(pid=process.pid, log=log, process=process)
+    return ChildProcess(pid=process.pid, log=log, process=process)
 
 
 def main() -> None:

@@ -15,11 +15,10 @@ from typing import Any
 
 from ci.core.errors import CommandError, MissingInputError, SpyreCiError
 from ci.core.process import kill_group, signal_name
-from ci.runner.child import EXIT_TERMINATED, last_lines, log_of
+from ci.runner.child import EXIT_TERMINATED, last_lines, log_of, module_words
 from ci.runner.collect_cache import KIND, CollectCache
-from ci.runner.machinery import wants_machinery
-from ci.runner.modules import module_words
-from ci.runner.strays import VARIABLE, end_strays
+from ci.runner.orphans import VARIABLE, end_orphans
+from ci.runner.prepare import wants_machinery
 from test_selection.catalog import Catalog, CatalogTest, FileRecord
 from test_selection.files import read_json
 
@@ -210,7 +209,7 @@ def _run_collector(
     mark = f"{os.getpid()}:{folder}"
     with log.open("wb") as errors:
         process = subprocess.Popen(
-            module_words("ci.runner.collector"),
+            module_words("ci.runner.collect_process"),
             env={**options.environ, VARIABLE: mark},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -229,7 +228,7 @@ def _run_collector(
     finally:
         # The collector ends its children with itself; what is left of its group goes with it.
         kill_group(process.pid)
-        end_strays(mark)
+        end_orphans(mark)
         process.stdout.close()
         process.wait(timeout=STALL_S)
     if code != 0:

@@ -7,18 +7,20 @@ anew. Only who holds a card's lease writes its file, so that no strike is lost.
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+import msgspec
 
 from ci.core.errors import BadFileError, SpyreCiError
 from test_selection.files import read_json, write_json
 
 KIND = "card-health"
 _REASON_LIMIT = 500
-# The year 5138: a moment beyond it is a mistake that no calendar can show.
-_MAX_SECONDS = 1e11
+# Seconds since the epoch, before the year 5138: one beyond it is a mistake that no calendar can show.
+_Moment = Annotated[float, msgspec.Meta(ge=0, lt=1e11)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +46,7 @@ class Strike:
         run: in which run.
     """
 
-    at: float
+    at: _Moment
     reason: str
     run: str
 
@@ -59,7 +61,7 @@ class Health:
     """
 
     strikes: tuple[Strike, ...] = ()
-    benched_until: float | None = None
+    benched_until: _Moment | None = None
 
     @property
     def reason(self) -> str:
@@ -94,8 +96,10 @@ class HealthFiles:
         try:
             if not path.exists():
                 return Health()
-            return current(_health(read_json(path, KIND)), now, self.rules)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            # A file that says nothing of strikes is none.
+            row = {"strikes": None, **read_json(path, KIND)}
+            return current(msgspec.convert(row, Health), now, self.rules)
+        except ValueError as error:
             raise _bad(path, str(error)) from error
         except OSError as error:
             raise _bad(path, error.strerror or str(error)) from error
@@ -108,9 +112,7 @@ class HealthFiles:
         Raises:
             OSError: the file cannot be written.
         """
-        rows = [{"at": one.at, "reason": one.reason, "run": one.run} for one in health.strikes]
-        content = {"card": card, "strikes": rows, "benched_until": health.benched_until}
-        write_json(self.path(card), KIND, content)
+        write_json(self.path(card), KIND, {"card": card, **asdict(health)})
 
     def forget(self, card: str) -> None:
         """Drop what is known of a card."""
@@ -136,23 +138,6 @@ def struck(health: Health, strike: Strike, rules: Rules) -> Health:
 def strike(now: float, reason: str, run: str) -> Strike:
     """A fault at this moment; what the card said is cut to what a file should hold."""
     return Strike(at=round(now, 3), reason=" ".join(reason.split())[:_REASON_LIMIT], run=run)
-
-
-def _health(row: dict[str, Any]) -> Health:
-    until = row["benched_until"]
-    return Health(
-        strikes=tuple(
-            Strike(at=_moment(one["at"]), reason=str(one["reason"]), run=str(one["run"]))
-            for one in row["strikes"]
-        ),
-        benched_until=None if until is None else _moment(until),
-    )
-
-
-def _moment(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MAX_SECONDS:
-        raise ValueError(f"{value!r} is no time in seconds since the epoch")
-    return float(value)
 
 
 def _bad(path: Path, said: str) -> BadFileError:

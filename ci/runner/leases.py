@@ -26,10 +26,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Annotated
+
+import msgspec
 
 from ci.core.errors import DiskFullError, FileSystemError
 from ci.core.locks import take
-from ci.runner.whereabouts import Whereabouts, noted, whereabouts
+from ci.runner.process_identity import ProcessIdentity, identify_process
 
 # Both are there for every user of a host; a folder below a user's own TMPDIR would not be the same for all.
 _LOCKS = Path("/run/lock")
@@ -66,11 +69,12 @@ class Holder:
         where: where its process id means that process; None where the lease does not say.
     """
 
-    pid: int
+    # Anybody may write the file: what is no process or no time would end whoever tells people of it.
+    pid: Annotated[int, msgspec.Meta(gt=0, lt=_MAX_PID)]
     run: str
     user: str
-    since: float
-    where: Whereabouts | None = None
+    since: Annotated[float, msgspec.Meta(ge=0, lt=_MAX_SECONDS)]
+    where: ProcessIdentity | None = None
 
     def __str__(self) -> str:
         since = datetime.fromtimestamp(self.since).astimezone().strftime("%Y-%m-%d %H:%M:%S")
@@ -124,13 +128,16 @@ class Leases:
             if descriptor is None:
                 return False
             self._held[card] = descriptor
-            holder = {
-                "pid": os.getpid(), "run": self._run, "user": _user(), "since": round(self._clock(), 3),
-                "where": asdict(whereabouts(os.getpid())),
-            }  # fmt: skip
+            holder = Holder(
+                pid=os.getpid(),
+                run=self._run,
+                user=_user(),
+                since=round(self._clock(), 3),
+                where=identify_process(os.getpid()),
+            )
             with contextlib.suppress(OSError):  # a full disk: the lock holds whatever the file says
                 os.ftruncate(descriptor, 0)
-                os.pwrite(descriptor, json.dumps(holder).encode() + b"\n", 0)
+                os.pwrite(descriptor, json.dumps(asdict(holder)).encode() + b"\n", 0)
         return True
 
     def keep(self) -> list[str]:
@@ -216,19 +223,9 @@ class Leases:
     def holder(self, card: str) -> Holder | None:
         """Who holds a card as far as its lease file says; None where it does not."""
         try:
-            row = json.loads(_start_of(self._path(card)))
-            since, pid = float(row["since"]), int(row["pid"])
-            # Anybody may write the file: what is no time or no process would end whoever tells people of it.
-            if not (0 <= since < _MAX_SECONDS and 0 < pid < _MAX_PID):
-                return None
-            return Holder(
-                pid=pid,
-                run=str(row["run"]),
-                user=str(row["user"]),
-                since=since,
-                where=noted(row.get("where")),
-            )
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+            # By Python's own JSON: a user's name may hold bytes that are no UTF-8.
+            return msgspec.convert(json.loads(_start_of(self._path(card))), Holder)
+        except (OSError, ValueError, RecursionError):
             return None
 
     def _path(self, card: str) -> Path:

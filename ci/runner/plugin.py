@@ -1,20 +1,19 @@
 """Inside a child: one file is set up, then exactly the tests that are ordered run, each event journalled.
 
-Orders come over a pipe, a JSON object a line with `ids`, `chains` and `expectations`; when the file is set
-up, and after each order, a byte goes back. The pipe's end is the session's.
+Orders come over a pipe, whose end is the session's; when the file is set up, and after each order, an answer
+goes back.
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import os
 import time
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import pytest
 from _pytest.subtests import SubtestReport
@@ -22,16 +21,14 @@ from _pytest.subtests import SubtestReport
 from ci.record import events
 from ci.record.events import JournalEvent
 from ci.record.journal import EXIT_UNWRITABLE, UNWRITABLE, XPASS_STRICT, JournalWriter
+from ci.runner.channel import Answer, Order, send
 from ci.runner.child import last_lines
-from ci.runner.enforce import SKIPPED_ITSELF, enforced, mark
-from ci.runner.leaks import Leaks
-from ci.runner.logs import print_logs
-from ci.runner.messages import DONE, UNWRITTEN
+from ci.runner.enforce import SKIPPED_ITSELF, Seeding, enforced, mark, seed_all, seeding_of
 from ci.runner.narrow import leave_out, wanted_names
+from ci.runner.orphans import LeakedResources
 from ci.runner.prepare import garbage_kept
 from ci.runner.ras import RasEvent, hardware_event
-from ci.runner.seeding import Seeding, seed_all, seeding_of
-from ci.runner.session import could_not_read, identify, last_line, run_pytest
+from ci.runner.session import could_not_read, identify, last_line, print_logs, run_pytest
 
 # What tests print is kept while they run, for the case that they crash; this much of it at most.
 LOG_LIMIT_BYTES = 1 << 20
@@ -85,7 +82,7 @@ class RunPlugin:
         self._orders, self._answers = orders, answers
         self._items: dict[str, tuple[int, pytest.Item]] = {}
         self._ids: dict[str, str] = {}
-        self._expectations: dict[str, Any] = {}
+        self._expectations: Mapping[str, Any] = {}
         self._try = 1
         self._running: _Running | None = None
         self._last: str | None = None
@@ -95,7 +92,7 @@ class RunPlugin:
         self._setting_up = contextlib.ExitStack()
         self._setting_up.enter_context(garbage_kept())
         self._pid = os.getpid()
-        self._leaks: Leaks | None = None
+        self._leaks: LeakedResources | None = None
         self.error: tuple[str, str] | None = None
 
     @pytest.hookimpl(tryfirst=True)
@@ -128,7 +125,7 @@ class RunPlugin:
         self._setting_up.close()
         print_logs(session, session.config.rootpath / self._file)
         setup_s = round(time.perf_counter() - self._started, 3)
-        self._leaks = Leaks()
+        self._leaks = LeakedResources()
         if self.error is None:
             self._write(events.GroupReady(file=self._file, setup_s=setup_s))
 
@@ -138,16 +135,16 @@ class RunPlugin:
         self._session = session
         if self.error is not None:
             return True
-        self._answer()
+        self._answer("ready")
         for order in _orders(self._orders):
             self._run_order(session, order)
-            self._answer()
+            self._answer("done")
         return True
 
-    def _run_order(self, session: pytest.Session, order: Mapping[str, Any]) -> None:
-        self._expectations = order["expectations"]
-        self._try = order["try"]
-        if gone := [name for name in order["ids"] if name not in self._items]:
+    def _run_order(self, session: pytest.Session, order: Order) -> None:
+        self._expectations = order.expectations
+        self._try = order.attempt
+        if gone := [name for name in order.ids if name not in self._items]:
             self._write(events.NotRun(ids=gone, message="the file no longer holds this test; collect again"))
         items = self._in_order(order)
         for item, following in itertools.zip_longest(items, items[1:]):
@@ -159,16 +156,20 @@ class RunPlugin:
             if reason := _stopped(session):
                 raise session.Interrupted(reason)
 
-    def _in_order(self, order: Mapping[str, Any]) -> list[pytest.Item]:
+    def _in_order(self, order: Order) -> list[pytest.Item]:
         """In source order, so that what tests of a class share is set up once; chains as they were given."""
-        here = {name: self._items[name] for name in order["ids"] if name in self._items}
-        units = [[here.pop(name) for name in chain if name in here] for chain in order["chains"]]
+        here = {name: self._items[name] for name in order.ids if name in self._items}
+        units = [[here.pop(name) for name in chain if name in here] for chain in order.chains]
         units = [unit for unit in units if unit] + [[one] for one in here.values()]
         return [item for unit in sorted(units, key=lambda unit: unit[0][0]) for _, item in unit]
 
-    def _answer(self) -> None:
+    def _answer(self, what: Literal["ready", "done"]) -> None:
         self._end_forks()
-        os.write(self._answers, DONE)
+        self._say(Answer(what=what))
+
+    def _say(self, answer: Answer) -> None:
+        # A line of its own, whatever a test wrote to the pipe before it.
+        send(self._answers, b"\n" + answer.line())
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
@@ -273,7 +274,7 @@ class RunPlugin:
     def _give_up(self) -> NoReturn:
         """The disk takes nothing more: no test is to run of which nobody can tell."""
         with contextlib.suppress(OSError):
-            os.write(self._answers, UNWRITTEN)
+            self._say(Answer(what="refused"))
         os._exit(EXIT_UNWRITABLE)
 
     def _end_forks(self) -> None:
@@ -343,11 +344,11 @@ def _stopped(session: pytest.Session | None) -> str:
     return str((session and (session.shouldfail or session.shouldstop)) or "")
 
 
-def _orders(descriptor: int) -> Iterator[dict[str, Any]]:
+def _orders(descriptor: int) -> Iterator[Order]:
     rest = b""
     while data := os.read(descriptor, 1 << 16):
         *lines, rest = (rest + data).split(b"\n")
-        yield from map(json.loads, lines)
+        yield from map(Order.read, lines)
 
 
 def _trim_log() -> int:

@@ -11,7 +11,7 @@ from ci.core.errors import BadFileError, FileSystemError, SpyreCiError
 from ci.runner.cards import Card
 from ci.runner.health import Health, HealthFiles, Rules, strike, struck
 from ci.runner.leases import Leases
-from ci.runner.tickets import Ticket, Tickets
+from ci.runner.wait_queue import Ticket, WaitQueue
 
 # A line on who is waited for is said anew after so many seconds, so that a log shows life.
 SAY_EVERY_S = 60.0
@@ -56,7 +56,7 @@ class CardPool:
         self._leases, self._health = leases, health
         self._rules = health.rules if health is not None else rules or Rules()
         self._run, self._clock, self._say = run, clock, say
-        self._tickets = None if leases is None else Tickets(leases.folder, run=run, clock=clock)
+        self._queue = None if leases is None else WaitQueue(leases.folder, run=run, clock=clock)
         self._held: set[str] = set()
         self._out: dict[str, str] = {}
         self._strikes: dict[str, int] = {}
@@ -100,18 +100,18 @@ class CardPool:
         return card.name not in self._held and card.name not in self._out and card.name not in avoid
 
     def _ahead(self) -> Mapping[str, Ticket]:
-        return {} if self._tickets is None else self._tickets.ahead()
+        return {} if self._queue is None else self._queue.ahead()
 
     def _wait(self, least: int, avoid: Collection[str]) -> None:
         wanted = [card.name for card in self._cards if self._wanted(card, avoid)]
         if len(wanted) < least or len(self._held) + least > self.size:
             self._wait_no_more()  # no other run has what it lacks
-        elif self._tickets is not None:
-            self._tickets.wait(wanted, least)
+        elif self._queue is not None:
+            self._queue.wait(wanted, least)
 
     def _wait_no_more(self) -> None:
-        if self._tickets is not None:
-            self._tickets.drop()
+        if self._queue is not None:
+            self._queue.drop()
 
     def _take(self, card: Card) -> bool:
         # Benched cards are not even leased; what a lease brought is looked at once more under the lock.

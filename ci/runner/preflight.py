@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from ci.core.process import signal_name
-from ci.runner.child import Child, start
-from ci.runner.patience import gone
+from ci.runner.child import ChildProcess, start
 from ci.runner.ras import hardware_event
+from ci.runner.watchdog import gone
 
 POLL_S = 0.02
 DUMP_S = 1.0
@@ -120,7 +120,7 @@ def check(
     )
 
 
-def _wait(child: Child, deadline: float, stopped: Callable[[], bool]) -> int | None:
+def _wait(child: ChildProcess, deadline: float, stopped: Callable[[], bool]) -> int | None:
     while (code := child.poll()) is None and time.monotonic() < deadline and not stopped():
         time.sleep(POLL_S)
     return code

@@ -2,19 +2,91 @@
 
 A parent that ran any parallel operator makes its forked children hang on their first one, because the
 threads of its pool do not survive the fork. So it takes one thread before importing anything and
-computes nothing.
+computes nothing. What test files import says whether they want the machinery, and whether they can live in a
+forked process at all: it has the parent's locks, threads' leftovers and main module, and what starts
+processes of its own from there (Python's and torch's multiprocessing, `os.fork`, PyTorch's multi-process
+test cases) may hang in ways it never does in a process of its own.
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import gc
 import importlib
 import os
-from collections.abc import Iterator, Mapping, MutableMapping
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from pathlib import Path
 
 from ci.runner import instantiation
-from ci.runner.machinery import MACHINERY
+from test_selection.files import read_bounded
+
+# What nearly every test file of PyTorch imports.
+MACHINERY = ("common_utils", "common_device_type", "common_methods_invocations", "common_modules")
+_NAMED = b"torch.testing"
+
+
+def wants_machinery(tests: Path, files: Iterable[str]) -> bool:
+    """Whether any of these files names PyTorch's test machinery, so that it is imported once for all of them.
+
+    A file that imports it by way of another one imports it for itself, which takes its time and no more.
+
+    Args:
+        tests: the folder of the tests.
+        files: test files, relative to it; one that cannot be read is taken to want it.
+    """
+    return any(_names(tests / file) for file in files)
+
+
+def _names(path: Path) -> bool:
+    try:
+        return _NAMED in read_bounded(path)
+    except OSError:
+        return True
+
+
+_MODULES = (
+    "multiprocessing",
+    "torch.multiprocessing",
+    "torch.testing._internal.common_distributed",
+    "torch.testing._internal.distributed",
+    "torch.distributed.elastic",
+    "concurrent.futures.process",
+)
+_NAMES = frozenset({"fork", "forkpty", "ProcessPoolExecutor", "MultiProcessTestCase"})
+
+
+def starts_processes(source: str) -> bool:
+    """Whether a test file imports or calls what forks or spawns processes; no Python does not."""
+    if not any(word in source for word in ("multiprocessing", "distributed", *_NAMES)):
+        return False
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return any(_does(node) for node in ast.walk(tree))
+
+
+def _does(node: ast.AST) -> bool:
+    match node:
+        case ast.Import(names=names):
+            return any(_is_one(alias.name) for alias in names)
+        case ast.ImportFrom(module=str(module), names=names):
+            return _is_one(module) or any(
+                _is_one(f"{module}.{alias.name}") or alias.name in _NAMES for alias in names
+            )
+        case ast.Attribute(attr=name):
+            return name in _NAMES
+        case _:
+            return False
+
+
+def _is_one(module: str) -> bool:
+    return any(module == one or module.startswith(f"{one}.") for one in _MODULES)
+
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 

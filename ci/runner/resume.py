@@ -1,18 +1,29 @@
-"""Going on with a run that was cut off: what is left of its plan, and what may have run unseen."""
+"""Going on with a run that was cut off: what is left of its plan, and what may have run unseen.
+
+A test that failed has an outcome, so it is not among what is left of the plan; that it was to be tried once
+more is nowhere but in the journals, where that try is missing. Tests that were running when their host went
+may be why, and are not run for ever.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import time
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ci.core.errors import DiskFullError, PlanMismatchError, SpyreCiError
-from ci.record.journal import Journal
-from ci.record.run_state import RunState, frame_of
-from ci.runner.strays import Killed, end_strays_of_run, find_strays_of_run
+from ci.record import events
+from ci.record.journal import TOOK_ALL, XPASS_STRICT, Journal, JournalWriter, journal_path, next_attempt
+from ci.record.result import SILENT, Try
+from ci.record.run_state import RunState, frame_of, state_of
+from ci.record.verdict import FAILING, NO_OUTCOME, Verdict
+from ci.runner.orphans import Killed, end_orphans_of_run, find_orphans_of_run
+from ci.runner.retries import NO_OTHER_CARD, Pending
 from test_selection.plan import Group, Plan, Shard
 
 POLL_S = 0.1
@@ -148,6 +159,169 @@ def end_leftovers(run_dir: Path, *, wait_s: float) -> Killed:
         wait_s: how long they have, in seconds.
     """
     deadline = time.monotonic() + wait_s
-    while find_strays_of_run(run_dir) and time.monotonic() < deadline:
+    while find_orphans_of_run(run_dir) and time.monotonic() < deadline:
         time.sleep(POLL_S)
-    return end_strays_of_run(run_dir)
+    return end_orphans_of_run(run_dir)
+
+
+@dataclass(slots=True)
+class _Tries:
+    """What was tried of a test.
+
+    Attributes:
+        failures: how often that failed.
+        lost: how often it was lost with its worker.
+        cards: where it failed.
+        last: the number of the last try that was begun.
+        of_last: that of the last one that ended, with when it did, whether it failed and whether it was lost.
+        outcome: whether any had one.
+        settled: whether it was said, or is clear, that it is not run again.
+    """
+
+    failures: int = 0
+    lost: int = 0
+    cards: set[str] = field(default_factory=set)
+    last: int = 0
+    of_last: tuple[int, float, bool, bool] = (0, 0.0, False, False)
+    outcome: bool = False
+    settled: bool = False
+
+    def ended(self, one: Try, *, card: str) -> None:
+        """A try came to its end."""
+        lost = one.outcome is Verdict.INFRASTRUCTURE
+        bad = lost or one.outcome in FAILING
+        self.last = max(self.last, one.number)
+        self.outcome = self.outcome or not lost
+        if lost:
+            self.lost += 1
+        elif bad:
+            self.failures += 1
+            self.cards.update(card.split("+") if card else ())
+        # What was cut off may have run twice by one number.
+        ended_at = (one.started_at or 0.0) + one.seconds
+        self.of_last = max(self.of_last, (one.number, ended_at, bad, lost), key=lambda told: told[:2])
+
+    def open(self, most: int) -> bool:
+        """Whether it has a try left and no good end; one that never came to any end is left of the plan."""
+        _, _, bad, lost = self.of_last
+        return self.outcome and bad and not self.settled and (self.lost if lost else self.failures) <= most
+
+
+def pending_retries(journals: Sequence[Journal], most: int, boot: str | None = None) -> list[Pending]:
+    """The tests that failed at their last try and were to be tried again, in the order they were begun.
+
+    Not among them are those without any outcome, which are left of the plan anyway, those that ran as often
+    as they may, and those of which a run said at its end why they are not run again. How many may be run
+    again in all is not looked at. On another machine the cards are others, whatever they are called: none of
+    them is one it failed on, and that there was no other card is no reason any more.
+
+    Args:
+        journals: all there are of the run, by shard and attempt.
+        most: how often a test is run again.
+        boot: this machine's `boot_id`, empty for one that no journal is of; None: all are this one's.
+    """
+    tries: dict[str, _Tries] = {}
+    for journal in journals:
+        _read(state_of(journal.shard, journal.attempt, journal.events), tries, boot)
+    return [
+        Pending(name, frozenset(one.cards), one.last + 1, one.failures, one.lost)
+        for name, one in tries.items()
+        if one.open(most)
+    ]
+
+
+def _read(state: RunState, tries: dict[str, _Tries], boot: str | None) -> None:
+    elsewhere = boot is not None and not state.boots <= {"", boot}
+    for name, reason in state.no_retry.items():
+        if not (elsewhere and reason.startswith(NO_OTHER_CARD)):
+            tries.setdefault(name, _Tries()).settled = True
+    for name, ended in state.tries.items():
+        one = tries.setdefault(name, _Tries())
+        for found in ended:
+            if found.message == SILENT or found.outcome is Verdict.NOT_RUN:
+                one.last = max(one.last, found.number)
+                continue
+            # What was to fail and passed is told apart already: another card says no more of it.
+            one.settled = one.settled or found.message.startswith(XPASS_STRICT)
+            one.ended(found, card="" if elsewhere else found.card or "")
+    for name, begun in state.open.items():
+        one = tries.setdefault(name, _Tries())
+        one.last = max(one.last, begun.number)
+
+
+# A test that was lost so often with its pod is not run again: others could not, else.
+MOST_LOSSES = 2
+MESSAGE = f"{TOOK_ALL} {MOST_LOSSES} times while it ran; see its pods for whether memory ran out"
+
+
+def lost_with_host(journals: Iterable[Journal]) -> Counter[str]:
+    """How often each test that came to no end was running when its host went with all its processes.
+
+    A worker that outlives its supervisor writes its account, and one that goes alone is told of.
+    """
+    found = Counter[str]()
+    ended = set[str]()
+    for journal in journals:
+        state = state_of(journal.shard, journal.attempt, journal.events)
+        ended |= {
+            name for name, tries in state.tries.items() if any(one.outcome not in NO_OUTCOME for one in tries)
+        }
+        if not (journal.damaged or state.status):  # else their ends may have been told of
+            found.update(state.open.keys())
+    return Counter({name: count for name, count in found.items() if name not in ended})
+
+
+def apart_from_chains(shards: Iterable[Shard], names: Collection[str]) -> list[str]:
+    """Those of the tests that can be run by themselves: one that runs after others stays with them."""
+    found = []
+    for group in (group for shard in shards for group in shard.groups):
+        chained = {name for first, count in group.chains for name in group.ids[first : first + count]}
+        found += [name for name in group.ids if name in names and name not in chained]
+    return found
+
+
+def write_off(
+    run_dir: Path,
+    plan: Plan,
+    journals: Sequence[Journal],
+    *,
+    boot: str,
+    host: str,
+    clock: Callable[[], float],
+) -> list[str]:
+    """Write the end of every test that took its host with it as often as it may.
+
+    Args:
+        run_dir: the run's folder.
+        plan: with the tests that are to be run here.
+        journals: all there are.
+        boot: of this machine.
+        host: its name.
+        clock: seconds since the epoch.
+
+    Returns:
+        Their ids.
+    """
+    gone = {name for name, count in lost_with_host(journals).items() if count >= MOST_LOSSES}
+    for shard in plan.shards:
+        ids = [name for name in shard.ids if name in gone]
+        if not ids:
+            continue
+        attempt = next_attempt(run_dir, shard.index)
+        with contextlib.closing(JournalWriter(journal_path(run_dir, shard.index, attempt), clock)) as journal:
+            journal.write(
+                events.ShardStart(
+                    shard=shard.index,
+                    attempt=attempt,
+                    planned=0,
+                    fingerprint=plan.fingerprint,
+                    host=host,
+                    boot=boot,
+                )
+            )
+            for name in ids:
+                journal.write(events.Crash(id=name, cause="exit", message=MESSAGE, seconds=0.0))
+            journal.write(events.NoRetry(ids=ids, message="it is not to take more pods with it"))
+            journal.write(events.ShardEnd(status="done"))
+            journal.sync(now=True)
+    return [name for name in plan.ids if name in gone]

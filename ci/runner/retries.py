@@ -1,17 +1,48 @@
-"""Which tests run again: those that failed, alone, on cards they did not fail on, and not for ever. Pure."""
+"""Which tests run again: those that failed, alone, on cards they did not fail on, and not for ever. Pure.
+
+What was lost with its worker runs again as well; of what is not run again it is said why.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
+
+from ci.record import events
+from ci.record.journal import XPASS_STRICT
+from ci.record.result import Try
+from ci.record.verdict import FAILING
 
 NO_OTHER_CARD = "there is no other card than those it failed on"
 TOO_MANY = "as many tests as may be (run.retry_budget) were run again before it"
+NO_CARD = "no card was left to run it again"
+IN_ORDER = "it runs after other tests of its file (in_order), and not alone"
+BROKEN = "it ran in a new process, since {} before it had ended theirs, and may have missed what that left"
+
+
+class Planned(Protocol):
+    """What a plan says of a test, by its id."""
+
+    def file_of(self, name: str) -> str:
+        """Its file."""
+        ...
+
+    def shard_of(self, name: str) -> int:
+        """The shard it is planned for."""
+        ...
+
+    def cards_of(self, name: str) -> int:
+        """How many cards it needs at once."""
+        ...
+
+    def before(self, name: str) -> Sequence[str]:
+        """The tests it runs after in a given order, so that alone it would be another test."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Again:
+class Retry:
     """A test that is to be run once more, alone.
 
     Attributes:
@@ -21,7 +52,6 @@ class Again:
         attempt: which try this will be, from 2; or 1 where none came to an end, for its host went with it.
         avoid: the names of the cards it failed on.
         cards: how many cards it runs on at once.
-        expected_s: seconds it is expected to take.
     """
 
     id: str
@@ -30,7 +60,6 @@ class Again:
     attempt: int
     avoid: frozenset[str]
     cards: int = 1
-    expected_s: float = 0.0
 
     @property
     def last(self) -> bool:
@@ -42,18 +71,34 @@ class Again:
         return len(cards) >= self.cards and self.avoid.isdisjoint(cards)
 
 
-class Owed(NamedTuple):
-    """A test whose next try an earlier part of the run did not come to.
+class Pending(NamedTuple):
+    """A try that an earlier part of the run did not come to.
 
     Attributes:
-        test: what is to be run.
-        failed: how often it failed so far.
+        id: of the test.
+        cards: the names of those it failed on.
+        attempt: which try it will be; above every one that was begun.
+        failed: how often it failed.
         lost: how often it was lost with its worker.
     """
 
-    test: Again
-    failed: int
-    lost: int
+    id: str
+    cards: frozenset[str] = frozenset()
+    attempt: int = 1
+    failed: int = 0
+    lost: int = 0
+
+
+class Told(NamedTuple):
+    """What an event of a journal says.
+
+    Attributes:
+        ended: by id, the tries that came to an end, or were given up.
+        in_vain: by id, why a retry was not run: its file cannot be had, say, or lacks it.
+    """
+
+    ended: dict[str, Try]
+    in_vain: dict[str, str]
 
 
 @dataclass(slots=True)
@@ -66,64 +111,96 @@ class _Past:
     cards: frozenset[str] = frozenset()
 
 
-@dataclass(slots=True, kw_only=True)
 class Retries:
     """The tests that failed, and those of them that wait for another try.
 
     Attributes:
-        most: how often a test is run again because it failed, and how often because its worker was lost.
-        budget: how many tests are run again at most; where more fail, it is the build that is broken.
-        any_card: whether a test may be tried again on the card it failed on, as where there are no cards.
+        waiting: the tests that wait to be run again.
+        refused: those that are not run again because too many failed.
     """
 
-    most: int
-    budget: int
-    any_card: bool = False
-    _waiting: list[Again] = field(default_factory=list)
-    _past: dict[str, _Past] = field(default_factory=dict)
-    _retried: set[str] = field(default_factory=set)
-    _given: dict[str, Again] = field(default_factory=dict)
-    _refused: list[Again] = field(default_factory=list)
+    def __init__(self, planned: Planned, *, most: int, budget: int, any_card: bool = False) -> None:
+        """Begin with none.
 
-    def failed(self, name: str, *, file: str, of: int, card: str, attempt: int = 1, cards: int = 1) -> None:
-        """A try of a test that needs `cards` cards ended badly; of several, each is one it failed on.
+        Args:
+            planned: the plan.
+            most: how often a test is run again because it failed, and how often because its worker was lost.
+            budget: how many tests are run again at most; where more fail, it is the build that is broken.
+            any_card: whether a test may be tried again on the card it failed on, as where there are no cards.
+        """
+        self.waiting: list[Retry] = []
+        self.refused: list[Retry] = []
+        self._planned, self._most, self._budget, self._any_card = planned, most, budget, any_card
+        self._past: dict[str, _Past] = {}
+        self._retried: set[str] = set()
+        self._given: dict[str, Retry] = {}
+        # Tests that ended their process: what runs after them in a given order misses what they left.
+        self._broke: set[str] = set()
+
+    def learn(self, told: Told, *, card: str, attempt: int) -> Iterator[events.NoRetry]:
+        """Have tests run again that a journal says failed, and say why of those that are not.
+
+        Args:
+            told: what it says.
+            card: the name of the card they ran on, or those of several joined by `+`.
+            attempt: which try of them it was.
+        """
+        for name, why in told.in_vain.items():  # else its failure would stand there as if nobody had tried
+            yield events.NoRetry(ids=[name], message=why)
+        for name, one in told.ended.items():
+            if one.cause is not None:
+                self._broke.add(name)
+            # One that was to fail and passed has been told apart already: another card says no more of it.
+            if one.outcome not in FAILING or one.message.startswith(XPASS_STRICT):
+                continue
+            if self._most and (before := self._planned.before(name)):
+                broke = next((one for one in reversed(before) if one in self._broke), None)
+                reason = IN_ORDER if broke is None else f"{IN_ORDER}; {BROKEN.format(broke)}"
+                yield events.NoRetry(ids=[name], message=reason)
+            else:
+                self.failed(name, card=card, attempt=attempt)
+
+    def failed(self, name: str, *, card: str, attempt: int = 1) -> None:
+        """A try of a test ended badly; where that was on several cards, each is one it failed on.
 
         Where another host had begun it before, the first try here is not the first `attempt` at it.
         """
         past = self._tried(name, attempt)
         past.cards |= frozenset(card.split("+"))
         past.failed += 1
-        if past.failed <= self.most:
-            self._put(name, past, file=file, of=of, cards=cards)
+        if past.failed <= self._most:
+            self._put(name, past)
 
-    def lost(self, name: str, *, file: str, of: int, attempt: int = 1, cards: int = 1) -> None:
+    def lost(self, name: str, *, attempt: int = 1) -> None:
         """A try of a test came to nothing, and not by its own or its card's doing.
 
         It costs the test none of the tries it has where it fails, and no card.
         """
+        self._broke.add(name)
         past = self._tried(name, attempt)
         past.lost += 1
-        if past.lost <= self.most:
-            self._put(name, past, file=file, of=of, cards=cards)
+        if past.lost <= self._most:
+            self._put(name, past)
 
-    def owed(self, ones: Iterable[Owed]) -> None:
-        """Tests that an earlier part of the run did not come to run again."""
-        for one in ones:
-            test = one.test
-            past = self._tried(test.id, test.attempt - 1)
-            if test.last:  # that is no retry, and costs none
-                past.last = 0
-                self._waiting.append(test)
-                continue
-            past.cards |= test.avoid
-            past.failed, past.lost = one.failed, one.lost
-            self._put(test.id, past, file=test.file, of=test.of, cards=test.cards)
+    def hung(self, name: str, *, card: str, attempt: int) -> None:
+        """A test ran when its worker was ended for its silence, which may have been the card's doing."""
+        self._broke.add(name)
+        self.failed(name, card=card, attempt=attempt)
+
+    def resume(self, pending: Iterable[Pending]) -> None:
+        """Tests that an earlier part of the run did not come to run, or to run again."""
+        for one in pending:
+            past = self._past[one.id] = _Past(one.failed, one.lost, one.attempt - 1, one.cards)
+            if one.attempt == 1:  # that is no retry, and costs none
+                self.waiting.append(self._retry(one.id, past))
+            else:
+                self._put(one.id, past)
 
     def bar(self, cards: Collection[str]) -> None:
         """Nothing that waits is to be tried on these cards: whatever they are, no worker lives with them."""
-        self._waiting = [replace(one, avoid=one.avoid.union(cards)) for one in self._waiting]
+        self.waiting = [replace(one, avoid=one.avoid.union(cards)) for one in self.waiting]
 
-    def take(self, card: str, *, last: bool = False) -> Again | None:
+    def take(self, card: str, *, last: bool = False) -> Retry | None:
         """The next test to be run again that did not fail on this card.
 
         Args:
@@ -131,36 +208,48 @@ class Retries:
             last: whether those are meant that run behind all others, or those that do not.
         """
         held = card.split("+")
-        for number, one in enumerate(self._waiting):
+        for number, one in enumerate(self.waiting):
             if one.last == last and one.suits(held):
                 self._given[one.id] = one
-                return self._waiting.pop(number)
+                return self.waiting.pop(number)
         return None
 
     def give_back(self, name: str) -> None:
         """A test that was to be run again was not, for the worker went before it began."""
-        self._waiting.append(self._given.pop(name))
+        self.waiting.append(self._given.pop(name))
 
-    @property
-    def waiting(self) -> tuple[Again, ...]:
-        """The tests that wait to be run again."""
-        return tuple(self._waiting)
+    def give_up(self, blockers: str) -> Iterator[tuple[int, events.NoRetry]]:
+        """Why what waits, or was refused, is not run again, with the shard it is planned for.
 
-    @property
-    def refused(self) -> tuple[Again, ...]:
-        """The tests that were not run again because too many failed."""
-        return tuple(self._refused)
+        Args:
+            blockers: who holds the other cards; empty where nobody does.
+        """
+        for one in self.waiting:
+            reason = NO_CARD if one.last else NO_OTHER_CARD
+            yield one.of, events.NoRetry(ids=[one.id], message="; ".join(filter(None, [reason, blockers])))
+        for one in self.refused:
+            yield one.of, events.NoRetry(ids=[one.id], message=TOO_MANY)
 
     def _tried(self, name: str, attempt: int) -> _Past:
         past = self._past.setdefault(name, _Past())
         past.last = max(past.last + 1, attempt)
         return past
 
-    def _put(self, name: str, past: _Past, *, file: str, of: int, cards: int) -> None:
-        avoid = frozenset() if self.any_card else past.cards
-        one = Again(id=name, file=file, of=of, attempt=past.last + 1, avoid=avoid, cards=cards)
-        if name not in self._retried and len(self._retried) >= self.budget:
-            self._refused.append(one)
+    def _retry(self, name: str, past: _Past) -> Retry:
+        avoid = frozenset[str]() if self._any_card else past.cards
+        return Retry(
+            id=name,
+            file=self._planned.file_of(name),
+            of=self._planned.shard_of(name),
+            attempt=past.last + 1,
+            avoid=avoid,
+            cards=self._planned.cards_of(name),
+        )
+
+    def _put(self, name: str, past: _Past) -> None:
+        one = self._retry(name, past)
+        if name not in self._retried and len(self._retried) >= self._budget:
+            self.refused.append(one)
             return
         self._retried.add(name)
-        self._waiting.append(one)
+        self.waiting.append(one)

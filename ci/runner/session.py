@@ -1,16 +1,21 @@
-"""One pytest session over one test file, inside a forked child: the arguments, the ids, the outcome."""
+"""One pytest session over one test file, inside a child: its arguments, ids and logs; a file collected."""
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ci.runner.collect_cache import KIND
 from ci.runner.instantiation import Parts, parts_of
+from test_selection.files import read_bounded, write_json
 from test_selection.ids import canonical_id, resolve_clashes
 
 # Set where the conftest.py files of the tests' folder count.
@@ -94,3 +99,163 @@ def _parts(item: pytest.Item) -> Parts:
     # PyTorch's TestCase wraps the method on each instance, so the class is asked.
     function = getattr(item, "obj", None) if cls is None else getattr(cls, name, None)
     return parts_of(function, cls, name, callspec.params if callspec is not None else {})
+
+
+_WRITING = os.O_WRONLY | os.O_RDWR
+# pytest's own marks say how it runs a test, not what the test is about.
+_PYTEST_MARKS = frozenset(
+    {"parametrize", "usefixtures", "filterwarnings", "skip", "skipif", "xfail", "tryfirst", "trylast"}
+)
+
+
+class CollectPlugin:
+    """Takes the items of a collection, and the error of a file that could not be imported."""
+
+    def __init__(self) -> None:
+        self.items: list[pytest.Item] = []
+        self.error: str | None = None
+        self.detail = ""
+        self.note: str | None = None
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Keep the first failure, or why a whole file skips itself."""
+        if report.failed and self.error is None:
+            self.error = last_line(report)
+            self.detail = report.longreprtext
+        elif report.skipped and isinstance(report.longrepr, tuple):
+            self.note = str(report.longrepr[2])
+
+    def pytest_internalerror(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Tell a file that ends the process on purpose (`sys.exit(0)`: nothing to run here) from a fault."""
+        if isinstance(excinfo.value, SystemExit) and excinfo.value.code is False:
+            # `unittest.main()` ends with False where all passed: the file has tests, and they are not had.
+            self.error = "runs its own tests when it is imported: unittest.main() stands without a guard"
+            self.detail = str(excinfo.getrepr(style="short"))
+        elif isinstance(excinfo.value, SystemExit) and not excinfo.value.code:
+            self.note = "ends itself with code 0 when it is imported"
+        elif self.error is None:
+            self.error = excinfo.exconly().strip().splitlines()[-1]
+            self.detail = str(excinfo.getrepr(style="short"))
+
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """A file that ends the session as Ctrl-C would: its tests are not had."""
+        if self.error is None:
+            self.error = f"ended the session: {excinfo.exconly().strip()}"
+            self.detail = str(excinfo.getrepr(style="short"))
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Keep the items."""
+        self.items = list(session.items)
+
+
+def collect_file(spec: Mapping[str, Any]) -> int:
+    """Collect `spec["file"]` below `spec["tests"]` and write the result to `spec["out"]`.
+
+    The result holds the tests in source order, the seconds it took to import and collect, the error if
+    there was one, and the modules and data files of the tree that were read on the way.
+    """
+    tests, file = Path(spec["tests"]), str(spec["file"])
+    started = time.perf_counter()
+    opened = note_opened_files()
+    plugin = CollectPlugin()
+    code = run_pytest(tests, file, plugin, collect_only=True)
+    if code == pytest.ExitCode.USAGE_ERROR and plugin.error is None:
+        plugin.error = could_not_read(tests, file)
+    collect_s = time.perf_counter() - started
+    named, clashes = identify(plugin.items, file)
+    rows = [
+        {
+            "id": name,
+            "node": item.nodeid,
+            "class": parts.cls,
+            "template": parts.template,
+            "op": parts.op,
+            "dtype": parts.dtype,
+            **({"markers": marks} if (marks := markers_of(item)) else {}),
+        }
+        for item, (name, parts) in zip(plugin.items, named, strict=True)
+    ]
+    content = {
+        "file": file,
+        "collect_s": round(collect_s, 3),
+        "error": plugin.error,
+        "detail": plugin.detail,
+        "note": plugin.note,
+        "clashes": clashes,
+        "modules": _tree_files(tests.parent, opened),
+        "tests": rows,
+    }
+    write_json(Path(spec["out"]), KIND, content)
+    return 0
+
+
+def markers_of(item: pytest.Item) -> list[str]:
+    """The names of an item's marks, its class's and module's included, sorted; pytest's own left out."""
+    return sorted({mark.name for mark in item.iter_markers()} - _PYTEST_MARKS)
+
+
+def note_opened_files() -> set[str]:
+    """From now on, every file this process opens for reading is in the set that is returned.
+
+    A file's tests may depend on data: a list of known failures, say. There is no way to end this.
+    """
+    opened: set[str] = set()
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open" and isinstance(arguments[0], str) and not arguments[2] & _WRITING:
+            opened.add(os.path.abspath(arguments[0]))  # noqa: PTH100  # the working folder of this moment
+
+    sys.addaudithook(hook)
+    return opened
+
+
+def _tree_files(root: Path, opened: set[str]) -> list[str]:
+    """The files below `root` that this process imported or opened, relative to it."""
+    prefix = f"{root}/"
+    modules = {str(getattr(module, "__file__", None) or "") for module in list(sys.modules.values())}
+    names = {name.removeprefix(prefix) for name in modules | opened if name.startswith(prefix)}
+    return sorted(name for name in names if "__pycache__" not in name and (root / name).is_file())
+
+
+PLUGIN = "logging-plugin"
+FIXTURE = "caplog"
+
+
+class _Printed(logging.Handler):
+    """Warnings and errors go where prints go, and outlive a crash."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._stream = sys.stderr  # what a test puts in its place is to hold what that test expects
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a record; a call that cannot be formatted fails its test, as under pytest."""
+        text = self.format(record)
+        with contextlib.suppress(OSError, ValueError):  # a test closed it
+            self._stream.write(f"{text}\n")
+
+
+def print_logs(session: pytest.Session, file: Path) -> bool:
+    """Take pytest's handlers away and print what is logged, unless a test wants to look at it.
+
+    Args:
+        session: before its first test.
+        file: the test file; it may ask for the fixture by name while a test runs.
+
+    Returns:
+        Whether that was done.
+    """
+    manager = session.config.pluginmanager
+    if any(FIXTURE in getattr(item, "fixturenames", ()) for item in session.items) or _names(file):
+        return False
+    if manager.has_plugin(PLUGIN):
+        manager.unregister(name=PLUGIN)
+    logging.getLogger().addHandler(_Printed())
+    return True
+
+
+def _names(file: Path) -> bool:
+    try:
+        return FIXTURE.encode() in read_bounded(file)
+    except OSError:
+        return True

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ci.runner.dispatch import Job
-from ci.runner.messages import Order
+from ci.runner.channel import Order
+from ci.runner.scheduler import Job
 from test_selection.plan import Group, Plan, Shard
 from test_selection.selection import Expectation
 from test_selection.steal import Piece, cut_plan, piece_seconds
@@ -28,7 +28,7 @@ class Work:
         table: what of each of them is to be run here, by its number; without ids where nothing is.
         wide: the shards that need several cards at once.
         apart: the first id of each piece that wants a process of its own.
-        tick_s: how often posts look at the whole, in seconds: about what a piece takes.
+        tick_s: how often slots look at the whole, in seconds: about what a piece takes.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Work:
         return self._shards[index]
 
     def shard_for(self, index: int) -> Shard:
-        """The shard a post works for that runs something of shard `index`, which may be another host's."""
+        """The shard a slot works for that runs something of shard `index`, which may be another host's."""
         return self._shards.get(index) or next(iter(self._shards.values()))
 
     def file_of(self, name: str) -> str:

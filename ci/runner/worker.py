@@ -7,29 +7,28 @@ What a test does to its process (crash, hang, exit) costs that test: the rest go
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 from ci.core.machine import boot_id, host_name
 from ci.core.parent_death import adopt_orphans, die_with_parent
 from ci.record import events
 from ci.record.journal import EXIT_UNWRITABLE, UNWRITABLE, JournalWriter
-from ci.runner import afresh, ended, prepare
-from ci.runner.hand import Hand
-from ci.runner.messages import REFUSED, Answer, Lines, Order, read_order, send
-from ci.runner.patience import NEVER_ENDS, Patience, gone
+from ci.runner import crash, prepare, reexec
+from ci.runner.channel import Answer, Attempt, Lines, Order, Task, send
+from ci.runner.child import ChildProcess, Pipes, start
+from ci.runner.environment_info import ran_in_here
+from ci.runner.orphans import VARIABLE, end_orphans
+from ci.runner.plugin import run_group
 from ci.runner.preflight import Finding, check, until_free
-from ci.runner.ran_in import ran_in_here
-from ci.runner.strays import VARIABLE, end_orphans, end_strays
-from ci.runner.watch import Limits, Watch
+from ci.runner.watchdog import NEVER_ENDS, ChildMonitor, Limits, Watchdog, gone
 
 POLL_S = 0.02
 IDLE_POLL_S = 0.2
@@ -41,25 +40,26 @@ ALL_IN_VAIN = "the process that was to run it ended its session without a word o
 
 def main() -> None:
     """Run what is ordered."""
-    inherited = afresh.open_descriptors()
+    inherited = reexec.open_descriptors()
     answers = _own_output()
-    task = afresh.told_again(sys.argv[1:]) or json.loads(_first(sys.stdin.fileno()))
-    die_with_parent(int(task["parent"]), signal.SIGTERM)
+    told = reexec.told_again(sys.argv[1:])
+    task = Task.from_content(told) if told is not None else Task.read(_first(sys.stdin.fileno()))
+    die_with_parent(task.parent, signal.SIGTERM)
     adopt_orphans()
     prepare.single_thread(os.environ)
     try:
         worker = Worker(task, Lines(sys.stdin.fileno()), answers)
-        if task["method"] == "fork":
-            prepare.import_torch(task["device"], machinery=task["machinery"])
-            if task["may_change"] and (why := afresh.device_open(task["device"])):
+        if task.method == "fork":
+            prepare.import_torch(task.device, machinery=task.machinery)
+            if task.may_change and (why := reexec.device_open(task.device)):
                 os.dup2(answers, 1)
-                afresh.begin_again("ci.runner.worker", task, why=why, kept=inherited)
+                reexec.begin_again("ci.runner.worker", task.content(), why=why, kept=inherited)
         signal.signal(signal.SIGTERM, worker.stop)
         worker.run()
     except OSError as error:
         if error.errno not in UNWRITABLE:
             raise
-        send(answers, Answer(what=REFUSED, error=error.errno).line())
+        send(answers, Answer(what="refused", error=error.errno).line())
         os._exit(EXIT_UNWRITABLE)  # its child ends with it
 
 
@@ -80,52 +80,62 @@ def _first(descriptor: int) -> bytes:
     return bytes(line)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Held:
+    """A child, the file it has set up or does so, and what is known of it."""
+
+    file: str
+    child: ChildProcess
+    pipes: Pipes
+    monitor: ChildMonitor
+
+
 class Worker:
     """Does what it is ordered to, one order after another."""
 
-    def __init__(self, task: Mapping[str, Any], orders: Lines, answers: int) -> None:
+    def __init__(self, task: Task, orders: Lines, answers: int) -> None:
         self._task = task
         self._orders, self._answers = orders, answers
         self._limits = Limits(
-            test_s=float(task["test_timeout_s"]),
-            setup_s=float(task["setup_timeout_s"]),
-            grace_s=float(task["grace_s"]),
+            test_s=task.test_timeout_s,
+            setup_s=task.setup_timeout_s,
+            grace_s=task.grace_s,
         )
         self._stop = threading.Event()
         # What may be asked for of a file, where that is known to be little.
         self._wanted: dict[str, tuple[str, ...]] = {}
         # Whether the child writes to a journal that a test has deleted.
-        self._astray = False
+        self._journal_deleted = False
         # Files whose forked process could not set them up.
         self._unforkable: set[str] = set()
         # Whether the card failed in this order: what is left of it is for others.
         self._sick = False
-        self._hand: Hand | None = None
-        if task.get("again"):
-            self._go_on(task["shard"])
+        self._held: _Held | None = None
+        if task.again:
+            self._go_on(task.attempt)
         else:
-            self._begin_shard(task["shard"])
+            self._begin_shard(task.attempt)
 
-    def _go_on(self, shard: Mapping[str, Any]) -> None:
-        self._log = Path(shard["log"])
-        self._journal = JournalWriter(Path(shard["journal"]), time.time)
+    def _go_on(self, shard: Attempt) -> None:
+        self._log = shard.log
+        self._journal = JournalWriter(shard.journal, time.time)
 
-    def _begin_shard(self, shard: Mapping[str, Any]) -> None:
+    def _begin_shard(self, shard: Attempt) -> None:
         self._go_on(shard)
         self._journal.write(
             events.ShardStart(
-                shard=shard["shard"],
-                attempt=shard["attempt"],
-                card=self._task["card"],
+                shard=shard.shard,
+                attempt=shard.number,
+                card=self._task.card,
                 host=host_name(),
                 boot=boot_id(),
                 pid=os.getpid(),
-                planned=shard["planned"],
-                fingerprint=self._task["fingerprint"],
-                run=self._task["run"],
-                seed=self._task["seed"],
-                threads=self._task["threads"],
-                **ran_in_here(os.environ, self._task["device"]),
+                planned=shard.planned,
+                fingerprint=self._task.fingerprint,
+                run=self._task.run,
+                seed=self._task.seed,
+                threads=self._task.threads,
+                **ran_in_here(os.environ, self._task.device),
             )
         )
         # Else a power cut in its first second might leave an empty journal, of which nobody knows the start.
@@ -154,7 +164,7 @@ class Worker:
             self._journal.sync()
             for line in self._orders.read(IDLE_POLL_S):
                 if not self._stopped:
-                    self._obey(read_order(line))
+                    self._obey(Order.read(line))
                     self._tell("done")
         self._dismiss()
         self._end_shard("interrupted" if self._stopped else "done")
@@ -163,8 +173,8 @@ class Worker:
         self._journal.write(events.ShardEnd(status=status))
         self._journal.sync(now=True)
 
-    def _tell(self, what: str) -> None:
-        held = None if self._hand is None else self._hand.file
+    def _tell(self, what: Literal["ready", "done"]) -> None:
+        held = None if self._held is None else self._held.file
         send(self._answers, Answer(what=what, held=held).line())
 
     def _obey(self, order: Order) -> None:
@@ -174,7 +184,7 @@ class Worker:
                 self._run(order)
             case "hold":
                 self._hold(order)
-            case "shard":
+            case "shard" if order.shard is not None:
                 self._dismiss()
                 self._end_shard("done")
                 self._journal.close()
@@ -191,18 +201,18 @@ class Worker:
             events.Piece(file=order.file, tests=len(ids), why=order.why, of=order.of, attempt=order.attempt)
         )
         while ids and not self._stopped and not self._sick:
-            hand = self._take(order)
-            hand.watch.begin(self._limits_of(order))
-            hand.order(ids, order.expectations, order.attempt, order.chains)
-            code = self._wait(hand)
+            held = self._take(order)
+            held.monitor.begin(self._limits_of(order))
+            held.pipes.order(replace(order, ids=tuple(ids)))
+            code = self._wait(held)
             if code is not None:
-                ids = self._left(order.file, ids, hand, code)
+                ids = self._left(order.file, ids, held, code)
                 continue
-            if hand.watch.hardware:
+            if held.monitor.hardware:
                 self._sick = True
                 self._forget()
                 return
-            if ids := hand.watch.left(ids):
+            if ids := held.monitor.left(ids):
                 self._journal.write(events.NotRun(ids=ids, message=ALL_IN_VAIN))
             ids = []
         if order.fresh:
@@ -210,42 +220,44 @@ class Worker:
 
     def _hold(self, order: Order) -> None:
         self._wanted[order.file] = order.wanted
-        hand = self._take(order)
-        if (code := self._wait(hand)) is None:
+        held = self._take(order)
+        if (code := self._wait(held)) is None:
             return
-        self._left(order.file, (), hand, code)
-        if hand.forked and order.file in self._unforkable and not self._sick:
+        self._left(order.file, (), held, code)
+        if held.child.forked and order.file in self._unforkable and not self._sick:
             self._hold(order)
 
-    def _take(self, order: Order) -> Hand:
+    def _take(self, order: Order) -> _Held:
         """The child that has the file set up, or a new one."""
-        if self._hand is not None and (order.fresh or self._astray or self._hand.file != order.file):
+        if self._held is not None and (order.fresh or self._journal_deleted or self._held.file != order.file):
             self._dismiss()
-        if self._hand is not None and self._hand.child.poll() is not None:
+        if self._held is not None and self._held.child.poll() is not None:
             self._forget()
-        if self._hand is None:
-            self._hand = self._start(order)
-        return self._hand
+        if self._held is None:
+            self._held = self._start(order)
+        return self._held
 
-    def _start(self, order: Order) -> Hand:
-        spec = {
-            "tests": self._task["tests"],
-            "device": self._task["device"],
-            "machinery": self._task["machinery"],
-            "threads": self._task["threads"],
-            "seed": self._task["seed"],
-            "as_try": self._task["as_try"],
-            "journal": str(self._journal.path),
-            "wanted": (order.ids if order.fresh else self._wanted.get(order.file)) or None,
-            "log": str(self._log),
-        }
+    def _start(self, order: Order) -> _Held:
         self._journal.write(events.GroupStart(file=order.file, tests=len(order.ids)))
-        watch = Watch(self._journal, self._limits, time.monotonic)
-        watch.log_start = self._log.stat().st_size if self._log.exists() else 0
-        method = "spawn" if order.spawn or order.file in self._unforkable else self._task["method"]
-        self._astray = False
-        ours = (self._answers, self._journal.fileno())
-        return Hand(order.file, spec, log=self._log, method=method, watch=watch, keep_back=ours)
+        monitor = ChildMonitor(self._journal, self._limits, time.monotonic)
+        monitor.log_start = self._log.stat().st_size if self._log.exists() else 0
+        pipes = Pipes()
+        monitor.child = start(
+            run_group,
+            {
+                **self._task.content(),
+                "file": order.file,
+                "journal": str(self._journal.path),
+                "log": str(self._log),
+                "wanted": (order.ids if order.fresh else self._wanted.get(order.file)) or None,
+            },
+            log=self._log,
+            method="spawn" if order.spawn or order.file in self._unforkable else self._task.method,
+            pipes=pipes,
+            keep_back=(self._answers, self._journal.fileno()),
+        )
+        self._journal_deleted = False
+        return _Held(file=order.file, child=monitor.child, pipes=pipes, monitor=monitor)
 
     def _limits_of(self, order: Order) -> Limits:
         """Limits from history where the order has them; the settings' are the ceiling."""
@@ -256,108 +268,107 @@ class Worker:
             by_id={name: min(seconds, ceiling) for name, seconds in order.limits.items()},
         )
 
-    def _left(self, file: str, ids: Sequence[str], hand: Hand, code: int) -> list[str]:
+    def _left(self, file: str, ids: Sequence[str], held: _Held, code: int) -> list[str]:
         """Account for a child that ended; the ids that another child is to run."""
-        watch = hand.watch
-        left = watch.left(ids)
+        monitor = held.monitor
+        left = monitor.left(ids)
         self._forget()
-        if hand.unwritten:
-            return ended.unwritten(self._journal, watch, left)
-        if self._stopped or (not left and watch.ready):
+        if held.pipes.refused:
+            return crash.unwritten(self._journal, monitor, left)
+        if self._stopped or (not left and monitor.ready):
             return []
-        if watch.running is not None and not watch.bystander:
-            if ended.crashed(self._journal, watch, code, lambda: self._check("crash")):
+        if monitor.running is not None and not monitor.bystander:
+            if crash.crashed(self._journal, monitor, code, lambda: self._check("crash")):
                 self._sick = True
-            left.remove(watch.running)
+            left.remove(monitor.running)
             return left
-        if watch.done and watch.file_error is None:
+        if monitor.done and monitor.file_error is None:
             return left
-        return self._not_had(file, left, hand, code)
+        return self._not_had(file, left, held, code)
 
-    def _not_had(self, file: str, left: list[str], hand: Hand, code: int) -> list[str]:
+    def _not_had(self, file: str, left: list[str], held: _Held, code: int) -> list[str]:
         """Account for a child that had run nothing when it ended; the ids to be tried once more."""
-        watch = hand.watch
-        if watch.hardware or ended.card_failed(self._journal, file, watch):
+        monitor = held.monitor
+        if monitor.hardware or crash.card_failed(self._journal, file, monitor):
             self._sick = True
             return []
         # No test was running and none had run: the file itself could not be had, or not in a forked process.
-        if watch.file_error is None and hand.forked and file not in self._unforkable:
+        if monitor.file_error is None and held.child.forked and file not in self._unforkable:
             self._unforkable.add(file)
-            ended.not_forked(self._journal, file, watch, code)
+            crash.not_forked(self._journal, file, monitor, code)
             return left
-        if watch.file_error is None:
-            ended.not_set_up(self._journal, file, watch, code)
+        if monitor.file_error is None:
+            crash.not_set_up(self._journal, file, monitor, code)
         if left:
-            self._journal.write(events.NotRun(ids=left, message=watch.file_error or ""))
+            self._journal.write(events.NotRun(ids=left, message=monitor.file_error or ""))
         return []
 
     def _dismiss(self) -> None:
         """Let the child end, if there is one; what it does after its last test has the time of a set-up."""
-        if self._hand is None:
+        if self._held is None:
             return
-        hand = self._hand
-        hand.dismiss()
+        held = self._held
+        held.pipes.dismiss()
         began = time.monotonic()
         limit = self._limits.setup_s
-        while hand.child.poll() is None and not self._stopped and time.monotonic() - began < limit:
-            hand.listen(POLL_S)
-            stem_flood(hand.child.log)
-        if hand.child.poll() is None and not self._stopped:
-            hand.child.dump_stacks()
+        while held.child.poll() is None and not self._stopped and time.monotonic() - began < limit:
+            held.pipes.listen(POLL_S)
+            stem_flood(held.child.log)
+        if held.child.poll() is None and not self._stopped:
+            held.child.dump_stacks()
             time.sleep(self._limits.dump_s)
-        self._journal.write(events.GroupEnd(file=hand.file, seconds=round(time.monotonic() - began, 3)))
+        self._journal.write(events.GroupEnd(file=held.file, seconds=round(time.monotonic() - began, 3)))
         self._forget()
 
     def _forget(self) -> None:
         """End what is left of the child, and of what it started."""
-        hand, self._hand = self._hand, None
-        if hand is None:
+        held, self._held = self._held, None
+        if held is None:
             return
-        hand.child.kill()
-        if not gone(hand.child):
+        held.child.kill()
+        if not gone(held.child):
             self._journal.write(
-                events.CardFault(message=f"{NEVER_ENDS}: the one that ran {hand.file}", ras="")
+                events.CardFault(message=f"{NEVER_ENDS}: the one that ran {held.file}", ras="")
             )
             self._sick = True
-        hand.close()
-        end_strays(os.environ.get(VARIABLE, ""), spare={os.getpid()})
-        end_orphans(spare={hand.child.pid})
+        held.pipes.close()
+        end_orphans(os.environ.get(VARIABLE, ""), spare={os.getpid(), held.child.pid}, adopted=True)
         self._journal.restore()
 
-    def _wait(self, hand: Hand) -> int | None:
+    def _wait(self, held: _Held) -> int | None:
         """Wait until the child has done what it was told, or has ended; its exit code then."""
-        child, watch = hand.child, hand.watch
-        patience = Patience(child, watch, time.monotonic)
+        child, monitor = held.child, held.monitor
+        watchdog = Watchdog(child, monitor, time.monotonic)
         while (code := child.poll()) is None:
-            hand.listen(POLL_S)
-            watch.update()
+            held.pipes.listen(POLL_S)
+            monitor.update()
             self._journal.sync()
-            if hand.answered:
-                self._astray = self._journal.restore() or self._astray
+            if held.pipes.answered:
+                self._journal_deleted = self._journal.restore() or self._journal_deleted
                 return None
             if self._stopped:
-                patience.kill()
+                watchdog.kill()
             else:
-                patience.look()
-            if patience.over:
+                watchdog.look()
+            if watchdog.over:
                 code = -signal.SIGKILL
                 break
             stem_flood(child.log)
-        hand.listen(0)
+        held.pipes.listen(0)
         child.kill()  # what the child started and left behind
-        watch.update()
-        patience.ended(code)
+        monitor.update()
+        watchdog.ended(code)
         return code
 
     def _check(self, why: str) -> Finding:
         """See whether the card works; where it is not to be checked it counts as well."""
-        spec = {"device": self._task["device"], "threads": self._task["threads"]}
-        limit = float(self._task["preflight_timeout_s"])
+        spec = {"device": self._task.device, "threads": self._task.threads}
+        limit = self._task.preflight_timeout_s
         if not limit or self._stopped:
             return Finding(ok=True, seconds=0)
 
         def once() -> Finding:
-            method = self._task["method"]
+            method = self._task.method
             return check(spec, log=self._log, method=method, timeout_s=limit, stopped=self._stop.is_set)
 
         found = until_free(once, grace_s=self._limits.grace_s, clock=time.monotonic, pause=self._stop.wait)

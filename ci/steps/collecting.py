@@ -17,7 +17,7 @@ from ci.device.environment import TEST_BASE, device_environment
 from ci.runner import instantiation
 from ci.runner.collect import Collection, CollectOptions, collect, find_files
 from ci.runner.collect_cache import CollectCache, collection_key
-from ci.runner.installed import installed_torch
+from ci.runner.environment_info import installed_torch
 from ci.runner.session import OWN_CONFTEST
 from ci.runner.source import OP_SUITE, Source, fetch, op_suite
 from ci.steps.context import Context
@@ -151,7 +151,7 @@ def _cache(context: Context, source: Source, environ: Mapping[str, str]) -> Coll
     if not settings.collect.cache:
         return None
     hooks = Path(instantiation.__file__)
-    extra = [hooks, hooks.with_name("session.py"), hooks.with_name("collecting.py"), TEST_BASE]
+    extra = [hooks, hooks.with_name("session.py"), TEST_BASE]
     suites = suite_files(context, is_op_suite=source.where is None)
     # Where the tree lies does not change what it holds.
     facts = {name: value for name, value in environ.items() if not name.endswith("_ROOT")}

@@ -13,7 +13,7 @@ from ci.record.journal import gathered_journals, read_journals
 from ci.record.run_state import outcome_in
 from ci.report.control import choose, control_plan, controls, wants_control
 from ci.report.reconcile import reconcile
-from ci.runner.guard import guarded
+from ci.runner.attempts import guarded
 from ci.runner.inventory import inventory
 from ci.runner.run_options import RunOptions
 from ci.runner.source import Source

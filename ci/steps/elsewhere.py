@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ci.record.journal import Journal
 from ci.record.verdict import NO_OUTCOME, Verdict
 from ci.report.reconcile import reconcile
-from ci.runner.pending import pending_retries
+from ci.runner.resume import pending_retries
 from test_selection.plan import Plan
 
 

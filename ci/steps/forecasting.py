@@ -11,7 +11,7 @@ from pathlib import Path
 from ci.config.stage_model import Stage
 from ci.core.errors import NothingToRunError, UsageError
 from ci.report.charts import Line, Stretch, as_page, line_chart, time_bars
-from ci.runner.installed import installed_torch
+from ci.runner.environment_info import installed_torch
 from ci.runner.source import op_suite
 from ci.steps.collecting import collect_step
 from ci.steps.context import Context

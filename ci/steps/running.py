@@ -16,17 +16,16 @@ from ci.live.sink import Sink
 from ci.live.state import State
 from ci.live.view import Watcher, view_for, watching
 from ci.record.journal import attempts_before
+from ci.runner.attempts import guarded
 from ci.runner.back_end import back_end, refuse_silent_emulation
 from ci.runner.cards import Card
-from ci.runner.claims.names import FILE as NAMES_FILE
-from ci.runner.forking import starts_processes
-from ci.runner.guard import guarded
+from ci.runner.claims.joining import NAMES_FILE
 from ci.runner.health import HealthFiles, Rules
 from ci.runner.inventory import inventory, present
 from ci.runner.leases import Leases, shared_folder
-from ci.runner.machinery import wants_machinery
 from ci.runner.pool import CardPool
-from ci.runner.retries import Owed
+from ci.runner.prepare import starts_processes, wants_machinery
+from ci.runner.retries import Pending
 from ci.runner.run_options import RunOptions
 from ci.runner.supervisor import run_plan
 from ci.steps.again import again_of
@@ -36,9 +35,10 @@ from ci.steps.controlling import control_step
 from ci.steps.folder import RunFolder, read_device
 from ci.steps.part import Part
 from ci.steps.run_note import write_note
-from ci.steps.sharing import meeting_of
+from ci.steps.sharing import claims_of
 from test_selection.durations import Durations, read_durations
 from test_selection.files import read_bounded
+from test_selection.ids import file_of
 from test_selection.plan import Plan, Shard
 from test_selection.timeouts import test_timeouts
 
@@ -167,7 +167,7 @@ def run_locked(
     beside: RunFolder | None = None,
     doubts: Doubts | None = None,
     whole: Plan | None = None,
-    owed: Sequence[Owed] = (),
+    pending: Sequence[Pending] = (),
     events: Sink | None = None,
     alone: bool = True,
 ) -> bool:
@@ -179,20 +179,22 @@ def run_locked(
         beside: holds the plan; None: the folder of the journals.
         doubts: of a run that is resumed: what may have run before, by shard.
         whole: what the plan is the rest of, where the run is resumed: others know its pieces.
-        owed: of a run that is resumed: the retries it had still to make.
+        pending: of a run that is resumed: the retries it had still to make.
         events: takes what happens, for other tools.
         alone: whether nobody else works in the folder, so that whoever did is dead.
     """
     shards, durations = part.shards, part.durations
     cards = cards_of(context)
-    meeting = meeting_of(context, (beside or part.folder).path)
-    if meeting is not None:
+    claims = claims_of(context, (beside or part.folder).path)
+    if claims is not None:
         left = None if whole is None else frozenset(part.plan.ids)
         names = part.folder.path / NAMES_FILE if alone else None
-        meeting = replace(meeting, names=names, left=left)
+        claims = replace(claims, names=names, left=left)
     # Of whose pieces some may run here.
-    within = shards if meeting is None else part.plan.shards
-    files = {group.file for shard in within for group in shard.groups} | {one.test.file for one in owed}
+    within = shards if claims is None else part.plan.shards
+    files = {group.file for shard in within for group in shard.groups} | {
+        *{one.id: file_of(one.id) for one in pending}.values()
+    }
     options = replace(
         _options(context, part, workers=min(len(cards), len(shards))),
         doubts=doubts or {},
@@ -203,7 +205,13 @@ def run_locked(
         guarded(part.folder.path, context.say),
         contextlib.closing(card_pool(context, part.folder.run, cards, context.say)) as pool,
         _watched(
-            context, part, cards=cards, events=events, shared=meeting is not None, whole=whole, owed=owed
+            context,
+            part,
+            cards=cards,
+            events=events,
+            shared=claims is not None,
+            whole=whole,
+            pending=pending,
         ) as watcher,
     ):
         interrupted = run_plan(
@@ -216,9 +224,9 @@ def run_locked(
             durations=durations.tests,
             file_s=durations.files,
             timeouts=_timeouts(context, durations),
-            meeting=meeting and replace(meeting, say=context.say),
+            claims=claims and replace(claims, say=context.say),
             whole=whole,
-            owed=owed,
+            pending=pending,
         )
         watcher.finish(interrupted=interrupted)
     return interrupted or control_step(context, part, options)
@@ -270,7 +278,7 @@ def _watched(
     events: Sink | None,
     shared: bool,
     whole: Plan | None = None,
-    owed: Sequence[Owed] = (),
+    pending: Sequence[Pending] = (),
 ) -> Iterator[Watcher]:
     """Show the run while the block lasts."""
     here = {shard.index for shard in part.shards}
@@ -282,7 +290,7 @@ def _watched(
         expected_s=part.durations.tests,
         setup_s=part.durations.files,
         now=context.monotonic(),
-        others=others | {one.test.id: one.test.file for one in owed},
+        others=others | {one.id: file_of(one.id) for one in pending},
     )
     if events is not None:
         row = stream.run_start(state, run=part.folder.run, fingerprint=part.plan.fingerprint)

@@ -8,14 +8,14 @@ from ci.core.addresses import says_password, shown
 from ci.core.errors import MissingInputError, SettingsError
 from ci.core.secrets import read_secret
 from ci.record.identity import FILE, read_identity
-from ci.runner.claims.opening import REDIS, Meeting
+from ci.runner.claims.joining import REDIS, ClaimSettings
 from ci.steps.context import Context
 
 PASSWORD_VARIABLE = "SPYRE_CI_SHARE_PASSWORD"  # noqa: S105  # the variable's name, not a secret
 SHARE_VARIABLE = "SPYRE_CI__RUN__SHARE"
 
 
-def meeting_of(context: Context, beside: Path) -> Meeting | None:
+def claims_of(context: Context, beside: Path) -> ClaimSettings | None:
     """Where this host meets the others of its run; None where every host runs its shards by itself.
 
     Nobody shares with --static, nor where a CI runs one job of a run once more: the others have ended, and
@@ -61,7 +61,7 @@ def meeting_of(context: Context, beside: Path) -> Meeting | None:
             where="run.share",
             remedy=f"give the address by the environment as well, with {SHARE_VARIABLE}",
         )
-    return Meeting(
+    return ClaimSettings(
         where=where,
         run=f"{identity.run}-{identity.run_attempt}",
         lease_s=settings.share_lease_s,

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from ci.report.results import read_results
-from ci.runner.strays import end_strays_of_run, find_strays_of_run
+from ci.runner.orphans import end_orphans_of_run, find_orphans_of_run
 from tests.integration.runner.small_runs import STAND_IN as TORCH
 
 ROOT = Path(__file__).parent.parent.parent
@@ -170,7 +170,7 @@ def hanging(laptop: Laptop) -> Iterator[tuple[subprocess.Popen[str], Path]]:
         finally:
             process.kill()
             for run in laptop.folder.glob("runs/*"):
-                end_strays_of_run(run)
+                end_orphans_of_run(run)
 
 
 def test_ctrl_c_ends_with_an_account_and_nothing_left(laptop: Laptop) -> None:
@@ -181,16 +181,16 @@ def test_ctrl_c_ends_with_an_account_and_nothing_left(laptop: Laptop) -> None:
         assert "interrupted" in out
     verdicts = sorted(verdict for verdict, _ in results(laptop.run).values())
     assert verdicts == ["not_run", "passed"]
-    assert find_strays_of_run(journal.parent.parent) == []
+    assert find_orphans_of_run(journal.parent.parent) == []
 
 
 @pytest.mark.nightly
 def test_nothing_outlives_a_run_that_is_killed(laptop: Laptop) -> None:
     with hanging(laptop) as (process, journal):
-        assert find_strays_of_run(journal.parent.parent) != []
+        assert find_orphans_of_run(journal.parent.parent) != []
         process.kill()
         process.communicate(timeout=TIMEOUT_S)
-        wait_for(lambda: find_strays_of_run(journal.parent.parent) == [], "something is left")
+        wait_for(lambda: find_orphans_of_run(journal.parent.parent) == [], "something is left")
 
 
 def test_who_asks_for_copies_is_told_what_to_do(laptop: Laptop) -> None:

@@ -25,7 +25,7 @@ from ci.record.identity import RunIdentity
 from ci.record.result import Result
 from ci.record.verdict import Verdict
 from ci.report.history import record
-from ci.runner.strays import find_strays
+from ci.runner.orphans import find_orphans
 
 from .conftest import TEST, Maker, Project
 
@@ -123,14 +123,14 @@ def test_a_search_that_is_cut_off_goes_on(made: Maker, tmp_path: Path, how: sign
     before = the_record()
     assert (before["tries"], before["barred"], before["result"]) == ([], {}, None)
     (folder,) = Path("runs").iterdir()
-    left = find_strays(str(folder.resolve()), spare=(), variable=MARK)
+    left = find_orphans(str(folder.resolve()), spare=(), variable=MARK)
     assert not left if how is signal.SIGINT else left
     assert (folder / "work").exists() == (how is signal.SIGKILL)
     code, out, err = call("--resume", "latest", "--confidence", "0.8")
     assert code == 0, err
     assert "going on: 0 tries were made" in out
     assert the_record()["result"]["first"] == 1
-    assert not find_strays(str(folder.resolve()), spare=(), variable=MARK)
+    assert not find_orphans(str(folder.resolve()), spare=(), variable=MARK)
     assert not (folder / "work").exists()
 
 

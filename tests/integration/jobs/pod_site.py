@@ -20,7 +20,7 @@ from ci.record.identity import RunIdentity, write_identity
 from ci.record.result import Result
 from ci.record.verdict import Verdict
 from ci.report.results import read_results
-from ci.runner.strays import find_strays_of_run
+from ci.runner.orphans import find_orphans_of_run
 from ci.steps.folder import RunFolder, write_source
 from test_selection.legs import Leg
 from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
@@ -218,10 +218,10 @@ def kill(process: subprocess.Popen[str], run_dir: Path) -> None:
     for pid in [*children_of(process.pid), process.pid]:
         os.kill(pid, signal.SIGKILL)
     process.communicate(timeout=TIMEOUT_S)
-    for stray in find_strays_of_run(run_dir):
+    for stray in find_orphans_of_run(run_dir):
         with contextlib.suppress(ProcessLookupError):
             os.kill(stray, signal.SIGKILL)
-    wait_for(lambda: not find_strays_of_run(run_dir))
+    wait_for(lambda: not find_orphans_of_run(run_dir))
 
 
 def children_of(pid: int) -> list[int]:

@@ -16,7 +16,7 @@ from ci.core.process import finish_command
 from ci.lanes.executors import Launch, LocalExecutor
 from ci.lanes.order import Order, Seen, Standing
 from ci.lanes.wrapper import BEGIN, MARK, OUTPUT, mark_of
-from ci.runner.strays import end_strays
+from ci.runner.orphans import end_orphans
 from test_selection.files import read_json
 from tests.calls import until
 
@@ -44,7 +44,7 @@ def order(tmp_path: Path) -> Iterator[Order]:
     folder = tmp_path / "attempt"
     folder.mkdir()
     yield Order(lane="one", due=1, attempt=1, seed=0, folder=folder)
-    end_strays(mark_of(folder), variable=MARK)
+    end_orphans(mark_of(folder), variable=MARK)
 
 
 def executor(

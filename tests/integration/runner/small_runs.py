@@ -11,9 +11,9 @@ import ci
 from ci.device.environment import device_environment
 from ci.record.journal import read_journals
 from ci.runner.cards import Card
-from ci.runner.claims.opening import Meeting
-from ci.runner.machinery import wants_machinery
+from ci.runner.claims.joining import ClaimSettings
 from ci.runner.pool import CardPool
+from ci.runner.prepare import wants_machinery
 from ci.runner.run_options import RunOptions
 from ci.runner.supervisor import run_plan
 from test_selection.plan import Group, Plan, Shard, fingerprint
@@ -72,7 +72,7 @@ class Runner:
         lease_timeout_s: float = 0,
         timeouts: Mapping[str, float] | None = None,
         shards: Sequence[int] | None = None,
-        meeting: Meeting | None = None,
+        claims: ClaimSettings | None = None,
         real_torch: bool = False,
     ) -> bool:
         files = {group.file for shard in plan.shards for group in shard.groups}
@@ -102,7 +102,7 @@ class Runner:
             listen=lambda shard, event: listen(shard, row_of(event)),
             durations=durations,
             timeouts=timeouts,
-            meeting=meeting,
+            claims=claims,
         )
         journals = read_journals(self.run_dir)
         assert sum(journal.torn for journal in journals) == 0

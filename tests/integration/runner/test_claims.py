@@ -20,7 +20,7 @@ from ci.record.identity import RunIdentity, write_identity
 from ci.record.journal import Journal, read_journals
 from ci.record.verdict import Verdict
 from ci.report.reconcile import Account, reconcile
-from ci.runner.claims.opening import Meeting
+from ci.runner.claims.joining import ClaimSettings
 from test_selection.durations import Durations
 from test_selection.durations_file import write_durations
 from test_selection.plan import Plan, write_plan
@@ -100,12 +100,12 @@ class Hosts:
     def call(
         self, shard: int, *words: str, environ: Mapping[str, str] | None = None
     ) -> subprocess.Popen[str]:
-        desk = self.folder / f"desk-{shard}"
-        desk.mkdir(exist_ok=True)
+        allocator = self.folder / f"allocator-{shard}"
+        allocator.mkdir(exist_ok=True)
         kept = {name: one for name, one in os.environ.items() if not name.startswith(("GITHUB_", "JENKINS"))}
         started = subprocess.Popen(
             [sys.executable, "-m", "ci.cli", *words],
-            cwd=desk,
+            cwd=allocator,
             env={
                 **kept,
                 "PYTHONPATH": f"{ROOT}{os.pathsep}{STAND_IN}",
@@ -296,7 +296,9 @@ def test_a_host_that_cuts_the_plan_otherwise_is_refused_before_it_runs_anything(
     tmp_path: Path, tree: Path
 ) -> None:
     hosts = Hosts(tmp_path, tree, str(tmp_path / "share"))
-    other = Meeting(where=hosts.share, run="nightly-1", lease_s=9.0, clock=time.monotonic, say=lambda _: None)
+    other = ClaimSettings(
+        where=hosts.share, run="nightly-1", lease_s=9.0, clock=time.monotonic, say=lambda _: None
+    )
     other.join(hosts.plan.fingerprint, [], 1.0)
     try:
         ((code, said),) = hosts.wait(hosts.start(0))
@@ -314,10 +316,10 @@ def test_a_shard_whose_host_never_comes_is_run_by_who_is_there_and_its_failures_
         {"test_outcomes.py": [f"{OUTCOMES}passes"]},
         {"test_outcomes.py": [f"{OUTCOMES}fails", f"{OUTCOMES}skips"], "test_devices.py": [DEVICES]},
     )
-    meeting = Meeting(
+    claims = ClaimSettings(
         where=str(tmp_path / "share"), run="r", lease_s=5.0, clock=time.monotonic, say=lambda _: None
     )
-    runner.run(plan, shards=[0], meeting=meeting, device="spyre", static=False, retries=1)
+    runner.run(plan, shards=[0], claims=claims, device="spyre", static=False, retries=1)
     assert runner.outcomes() == {
         f"{OUTCOMES}passes": "passed",
         f"{OUTCOMES}fails": "failed",
@@ -338,8 +340,8 @@ def test_a_file_that_cannot_be_set_up_is_given_up_once_and_nobody_waits_for_it(
     share = str(tmp_path / "share")
     told: list[str] = []
     for shard in (0, 1):
-        meeting = Meeting(where=share, run="r", lease_s=2.0, clock=time.monotonic, say=lambda _: None)
-        runner.run(plan, shards=[shard], meeting=meeting, static=False)
+        claims = ClaimSettings(where=share, run="r", lease_s=2.0, clock=time.monotonic, say=lambda _: None)
+        runner.run(plan, shards=[shard], claims=claims, static=False)
     for event in runner.named("not_run"):
         told += event["ids"]
     assert sorted(told) == sorted([*ids[0], *ids[1]])

@@ -13,7 +13,7 @@ import pytest
 
 from ci.core.errors import CommandError
 from ci.runner.claims.folder import FolderStore
-from ci.runner.claims.opening import Meeting
+from ci.runner.claims.joining import ClaimSettings
 from ci.runner.claims.redis import RedisStore
 from ci.runner.claims.store import Store, StoreLostError
 
@@ -28,8 +28,8 @@ def joined(server: RedisServer, me: str, run: str = "nightly", password: str | N
     return made
 
 
-def meeting(where: str, password: str | None = None) -> Meeting:
-    return Meeting(
+def claims(where: str, password: str | None = None) -> ClaimSettings:
+    return ClaimSettings(
         where=where, run="r", lease_s=9.0, clock=time.monotonic, say=lambda _: None, password=password
     )
 
@@ -100,7 +100,7 @@ def test_a_password_is_handed_on_and_never_told(locked: RedisServer) -> None:
     joined(locked, "a", password="open sesame").close()
     for given in (None, "wrong secret"):
         with pytest.raises(CommandError) as told:
-            meeting(locked.url, given).join("f" * 64, [], 1.0)
+            claims(locked.url, given).join("f" * 64, [], 1.0)
         assert "secret" not in str(told.value)
         assert "password" in str(told.value.remedy)
 
@@ -108,7 +108,7 @@ def test_a_password_is_handed_on_and_never_told(locked: RedisServer) -> None:
 def test_a_redis_that_is_not_there_is_told_of_without_its_password(tmp_path: Path) -> None:
     pytest.importorskip("redis", reason="the package redis is not there")
     with pytest.raises(CommandError, match="does not answer") as told:
-        meeting(f"unix://ci:secret@{tmp_path}/none.sock").join("f" * 64, [], 1.0)
+        claims(f"unix://ci:secret@{tmp_path}/none.sock").join("f" * 64, [], 1.0)
     assert "secret" not in str(told.value)
     assert "--static" in str(told.value.remedy)
 
@@ -149,5 +149,5 @@ def test_what_is_foreign_in_a_redis_is_passed_over_or_told_of_without_a_tracebac
         b.hear()
     client.set("spyre-ci:other-1:claims", "a string")
     with pytest.raises(CommandError, match="the Redis refuses"):
-        replace(meeting(redis_server.url), run="other-1").join("f" * 64, [], 1.0)
+        replace(claims(redis_server.url), run="other-1").join("f" * 64, [], 1.0)
     client.close()

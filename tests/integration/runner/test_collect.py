@@ -12,7 +12,7 @@ from ci.core.errors import CommandError, MissingInputError
 from ci.device.environment import device_environment
 from ci.runner.collect import Collection, CollectOptions, collect, find_files
 from ci.runner.collect_cache import CollectCache
-from ci.runner.machinery import wants_machinery
+from ci.runner.prepare import wants_machinery
 from tests.integration.conftest import TREE
 
 from .small_runs import STAND_IN

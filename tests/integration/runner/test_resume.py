@@ -24,7 +24,7 @@ from ci.record.journal_line import event_of, line_of
 from ci.record.result import Result
 from ci.record.verdict import Verdict
 from ci.report.results import read_results
-from ci.runner.strays import VARIABLE, find_strays_of_run
+from ci.runner.orphans import VARIABLE, find_orphans_of_run
 from ci.steps.folder import RunFolder, write_source
 from test_selection.plan import write_plan
 from test_selection.selection import Selection, write_selection
@@ -169,7 +169,7 @@ def kill(process: subprocess.Popen[str], run_dir: Path) -> None:
     """End a run without a word, and wait for its workers: one that lives on would run what was let go."""
     process.kill()
     process.communicate(timeout=TIMEOUT_S)
-    wait_for(lambda: not find_strays_of_run(run_dir))
+    wait_for(lambda: not find_orphans_of_run(run_dir))
 
 
 @pytest.fixture
@@ -358,7 +358,7 @@ for number in range(300):
     assert process.returncode == 3
     assert "no space left for the run's journals, so the run ended early" in err
     assert f"`spyre-ci run --resume {site.run_dir}` goes on from here" in err
-    wait_for(lambda: not find_strays_of_run(site.run_dir))
+    wait_for(lambda: not find_orphans_of_run(site.run_dir))
     told = {one["id"] for one in rows_of(read_journal(site.journal, 0, 1).events) if one["e"] == "end"}
     assert {f"{WAITS}a_passes", f"{WAITS}b_fails"} <= told < set(ids)
     filler.unlink()
@@ -388,7 +388,7 @@ def test_what_forks_again_and_again_is_ended_and_what_a_resumed_run_plans_is_tol
         subprocess.run([sys.executable, "-c", FORKS], env=environ, timeout=60, check=True)
     (site.run_dir / "run-settings.json").unlink()  # its grace is another
     deadline = time.monotonic() + TIMEOUT_S
-    while not find_strays_of_run(site.run_dir):  # one look may miss what forks meanwhile
+    while not find_orphans_of_run(site.run_dir):  # one look may miss what forks meanwhile
         assert time.monotonic() < deadline
     events = site.tree.parent / "events.jsonl"
     with site.start("run", "--resume", str(site.run_dir), "--events", str(events)) as process:
@@ -399,7 +399,7 @@ def test_what_forks_again_and_again_is_ended_and_what_a_resumed_run_plans_is_tol
         site.release()
         out, _ = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 1
-    assert find_strays_of_run(site.run_dir) == []
+    assert find_orphans_of_run(site.run_dir) == []
     assert "that the run had left" in out
     rows = [json.loads(line) for line in events.read_text(encoding="utf-8").splitlines()]
     (begun,) = [row for row in rows if row["event"] == "run_start"]

@@ -14,8 +14,8 @@ from ci.record.result import Result
 from ci.record.verdict import Verdict
 from ci.report.reconcile import reconcile
 from ci.runner.cards import EMULATED_VARIABLE, Card
-from ci.runner.pending import pending_retries
 from ci.runner.pool import CardPool
+from ci.runner.resume import pending_retries
 from test_selection.plan import Plan
 from tests.journal_rows import rows_of
 

@@ -15,8 +15,8 @@ import pytest
 from ci.core.errors import CommandError, UsageError
 from ci.record.journal import read_journals
 from ci.runner import run_options
-from ci.runner.post import Post
-from ci.runner.strays import find_strays
+from ci.runner.orphans import find_orphans
+from ci.runner.slot import WorkerSlot
 from test_selection.plan import Plan, fingerprint
 from test_selection.selection import Expectation
 
@@ -210,7 +210,7 @@ def test_what_a_suite_file_declares_is_enforced(runner: Runner) -> None:
 def test_what_a_spawned_process_imports_is_part_of_the_set_up_of_its_file(
     runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slowly = "import time\nfrom ci.runner.imported import when_imported\n"
+    slowly = "import time\nfrom ci.runner.instantiation import when_imported\n"
     slowly += "when_imported('torch', lambda _: time.sleep(1))\n"
     (tmp_path / "sitecustomize.py").write_text(slowly, encoding="utf-8")
     monkeypatch.setattr(runner, "path", f"{tmp_path}:{runner.path}")
@@ -294,7 +294,7 @@ def test_a_worker_that_no_signal_ends_costs_its_card_and_nothing_else(
     monkeypatch.setattr(run_options, "SILENCE_MARGIN_S", 0.0)
     monkeypatch.setattr("ci.runner.supervisor.KILL_S", 0.0)
     # As a process in a driver is: killed, and there all the same.
-    monkeypatch.setattr(Post, "kill", lambda self: setattr(self, "killed_at", time.monotonic()))
+    monkeypatch.setattr(WorkerSlot, "kill", lambda self: setattr(self, "killed_at", time.monotonic()))
     pids: list[int] = []
 
     def stop_the_first(_shard: int, event: Mapping[str, Any]) -> None:
@@ -356,7 +356,7 @@ def test_killing_the_supervisor_leaves_nothing_behind(runner: Runner, tmp_path: 
     os.waitpid(pid, 0)
     journal = read_journals(runner.run_dir)[0].path
     wait_for(lambda: b'"shard_end"' in journal.read_bytes())
-    wait_for(lambda: find_strays(f"{pid}:{journal}", spare=()) == [])
+    wait_for(lambda: find_orphans(f"{pid}:{journal}", spare=()) == [])
 
 
 def wait_for(true: Callable[[], bool]) -> None:

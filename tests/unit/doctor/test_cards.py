@@ -33,11 +33,11 @@ from ci.runner.cards import Card
 from ci.runner.health import HealthFiles
 from ci.runner.inventory import present
 from ci.runner.leases import Holder, Leases
-from ci.runner.whereabouts import Whereabouts, whereabouts
+from ci.runner.process_identity import ProcessIdentity, identify_process
 
 from .conftest import NOW, MakeWorld
 
-HERE = whereabouts(os.getpid())
+HERE = identify_process(os.getpid())
 HOLDER = Holder(pid=os.getpid(), run="nightly", user="ann", since=NOW, where=HERE)
 ADDRESS = "0000:1a:00.0"
 
@@ -45,7 +45,7 @@ ADDRESS = "0000:1a:00.0"
 # Nobody has cards elsewhere, or says as much of processes.
 only_linux = pytest.mark.skipif(not operating_system.is_linux(), reason="it is not Linux")
 # Where a process is that Linux tells of.
-THERE = Whereabouts(host="here", namespace="pid:[9]", started="77")
+THERE = ProcessIdentity(host="here", namespace="pid:[9]", started="77")
 HOLDING = Holding(run="nightly-7", pid=4711, user="ann", since=1_785_000_000, host="node9")
 FREE = CardFacts(name="0000:1a:00.0", lease="/run/lock/my cards/0000:1a:00.0.lease")
 
@@ -97,7 +97,7 @@ def test_a_process_that_somebody_else_wrote_into_the_lease_is_not_taken_for_the_
     ],
 )
 def test_a_number_that_may_mean_another_process_is_not_taken_for_that_one(
-    tmp_path: Path, where: Whereabouts | None, same: bool, ended: bool
+    tmp_path: Path, where: ProcessIdentity | None, same: bool, ended: bool
 ) -> None:
     holder = replace(HOLDER, where=where)
     found = holding_of(holder, tmp_path / "c.lease", where=lambda _: THERE, opens=opens)
@@ -106,8 +106,8 @@ def test_a_number_that_may_mean_another_process_is_not_taken_for_that_one(
 
 
 def test_where_the_system_does_not_say_nobody_is_the_same(tmp_path: Path) -> None:
-    def nowhere(_: int) -> Whereabouts:
-        return Whereabouts(host=HERE.host)
+    def nowhere(_: int) -> ProcessIdentity:
+        return ProcessIdentity(host=HERE.host)
 
     found = holding_of(replace(HOLDER, where=nowhere(1)), tmp_path, where=nowhere, opens=opens)
     assert (found.same, found.ended) == (False, False)

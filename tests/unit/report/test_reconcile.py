@@ -15,8 +15,7 @@ from ci.record.journal import OUTCOMES, Journal, attempts_before
 from ci.record.result import LOST, Result
 from ci.record.verdict import Verdict
 from ci.report.reconcile import Account, reconcile
-from ci.runner.retries import NO_OTHER_CARD, TOO_MANY
-from ci.runner.tries import IN_ORDER
+from ci.runner.retries import IN_ORDER, NO_OTHER_CARD, TOO_MANY
 from test_selection.ids import canonical_id
 from tests.journal_rows import Row, events_from, rows_of
 

@@ -1,7 +1,9 @@
-"""The journals of a run's shards: one an attempt, put back where a test has deleted them."""
+"""What a test deletes of its run's folder is put back."""
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,58 @@ from ci.core.errors import CommandError, DiskFullError
 from ci.record import events
 from ci.record.journal import attempts_before, read_journals, run_attempt_of
 from ci.runner import attempts as module
-from ci.runner.attempts import Attempts, explained
+from ci.runner.attempts import Attempts, explained, guarded, new_attempt
 from test_selection.plan import Group, Shard
 from tests.journal_rows import rows_of
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    """A folder of a run that has begun."""
+    folder = tmp_path / "run"
+    (folder / "journal").mkdir(parents=True)
+    for name in ("plan.json", "run.json", ".run.lock", "journal/0-1.jsonl"):
+        (folder / name).write_text(name)
+    return folder
+
+
+def test_what_is_deleted_is_put_back_and_told_of(run_dir: Path) -> None:
+    said: list[str] = []
+    with guarded(run_dir, said.append):
+        shutil.rmtree(run_dir)
+    found = {path.relative_to(run_dir).as_posix() for path in run_dir.rglob("*") if path.is_file()}
+    assert found == {"plan.json", "run.json", "journal/0-1.jsonl"}
+    assert (run_dir / "plan.json").read_text() == "plan.json"
+    assert said == [f"a test deleted files of {run_dir}; they were put back: plan.json, run.json, 0-1.jsonl"]
+
+
+def test_what_is_there_is_left_alone(run_dir: Path) -> None:
+    said: list[str] = []
+    with guarded(run_dir, said.append):
+        (run_dir / "plan.json").write_text("another")
+    assert (run_dir / "plan.json").read_text() == "another"
+    assert said == []
+
+
+def test_what_cannot_be_put_back_is_told_of_and_hides_no_error_of_the_run(run_dir: Path) -> None:
+    said: list[str] = []
+
+    def run() -> None:
+        with guarded(run_dir, said.append):
+            shutil.rmtree(run_dir)
+            run_dir.write_text("a file in its place")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        run()
+    assert len(said) == 1
+    assert f"a test deleted 3 files of {run_dir}, which cannot be put back: " in said[0]
+
+
+def test_a_folder_that_is_not_there_has_nothing_to_guard(tmp_path: Path) -> None:
+    with guarded(tmp_path / "none", print):
+        pass
+
 
 SHARD = Shard(index=3, expected_s=1, groups=(Group(file="a.py", ids=("a.py::x", "a.py::y")),))
 
@@ -162,3 +213,22 @@ def test_what_is_said_after_a_journal_was_deleted_stands_after_what_was_said_bef
     (journal,) = read_journals(tmp_path)
     assert [event["e"] for event in rows_of(journal.events)] == ["resumed", "not_run", "shard_end"]
     assert heard == []
+
+
+def test_the_name_of_a_new_journal_is_on_the_disk_before_anything_is_written_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[tuple[os.stat_result, bool, bool]] = []
+    journal = tmp_path / "run" / "journal" / "3-1.jsonl"
+
+    def note(descriptor: int, *, whole: bool = False) -> None:
+        synced.append((os.fstat(descriptor), whole, journal.exists()))
+
+    monkeypatch.setattr("ci.runner.attempts.bring_to_disk", note)
+    made = new_attempt(tmp_path / "run", 3, 7)
+    assert (made.number, made.journal, made.planned) == (1, journal, 7)
+    for folder in (journal.parent, tmp_path / "run"):
+        assert any(
+            os.path.samestat(status, folder.stat()) and whole and there for status, whole, there in synced
+        )
+    assert new_attempt(tmp_path / "run", 3, 7).number == 2

@@ -61,7 +61,7 @@ def test_an_event_of_no_known_name_is_judged_by_its_category_or_family() -> None
     assert not is_hardware("RAS::NEW::Thing")
 
 
-def test_the_severity_is_the_events_own_and_not_a_neighbours() -> None:
+def test_the_severity_is_the_events_own_and_not_a_peers() -> None:
     well = event("RAS::PCI::PCIeFailure", severity="INFO")
     sick = event("RAS::PCI::BusFence", severity="ERROR")
     for text in (f"{well}\n{sick}", f"{well} {sick}", f"{sick}\n{well}"):

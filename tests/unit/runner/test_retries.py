@@ -5,15 +5,29 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.runner.retries import Again, Owed, Retries
+from ci.record.journal import XPASS_STRICT
+from ci.record.result import Try
+from ci.record.verdict import Verdict
+from ci.runner.retries import (
+    BROKEN,
+    IN_ORDER,
+    NO_CARD,
+    NO_OTHER_CARD,
+    TOO_MANY,
+    Pending,
+    Retries,
+    Retry,
+    Told,
+)
+from tests.unit.runner.plans import OneFile
 
 
 def fail(retries: Retries, name: str, card: str) -> None:
-    retries.failed(name, file=f"{name}.py", of=0, card=card, cards=len(card.split("+")))
+    retries.failed(name, card=card)
 
 
 def test_a_failed_test_waits_for_a_card_it_did_not_fail_on() -> None:
-    retries = Retries(most=1, budget=9)
+    retries = Retries(OneFile(), most=1, budget=9)
     fail(retries, "a", "one")
     assert retries.take("one") is None
     assert not retries.waiting[0].suits(["one"])
@@ -25,7 +39,7 @@ def test_a_failed_test_waits_for_a_card_it_did_not_fail_on() -> None:
 
 
 def test_of_several_cards_each_is_one_it_failed_on() -> None:
-    retries = Retries(most=1, budget=9)
+    retries = Retries(OneFile({"a": 2}), most=1, budget=9)
     fail(retries, "a", "one+two")
     assert retries.take("two") is None
     assert retries.take("two+three") is None
@@ -33,13 +47,13 @@ def test_of_several_cards_each_is_one_it_failed_on() -> None:
 
 
 def test_where_there_are_no_cards_any_will_do() -> None:
-    retries = Retries(most=1, budget=9, any_card=True)
+    retries = Retries(OneFile(), most=1, budget=9, any_card=True)
     fail(retries, "a", "cpu:0")
     assert retries.take("cpu:0") is not None
 
 
 def test_no_test_is_run_again_more_often_than_asked() -> None:
-    retries = Retries(most=2, budget=9)
+    retries = Retries(OneFile(), most=2, budget=9)
     for number in range(5):
         fail(retries, "a", f"card {number}")
         found = retries.take("other")
@@ -48,18 +62,18 @@ def test_no_test_is_run_again_more_often_than_asked() -> None:
 
 
 def test_a_test_that_another_host_had_begun_goes_on_counting_from_there() -> None:
-    retries = Retries(most=2, budget=9)
-    retries.failed("a", file="a.py", of=0, card="one", attempt=2)
+    retries = Retries(OneFile(), most=2, budget=9)
+    retries.failed("a", card="one", attempt=2)
     first = retries.take("two")
     assert first is not None
-    retries.failed("a", file="a.py", of=0, card="two", attempt=first.attempt)
+    retries.failed("a", card="two", attempt=first.attempt)
     second = retries.take("three")
     assert second is not None
     assert (first.attempt, second.attempt) == (3, 4)
 
 
 def test_where_more_tests_fail_than_may_be_run_again_it_is_counted() -> None:
-    retries = Retries(most=2, budget=2)
+    retries = Retries(OneFile(), most=2, budget=2)
     for name in "abcd":
         fail(retries, name, "one")
     assert [one.id for one in retries.waiting] == ["a", "b"]
@@ -73,7 +87,7 @@ def test_where_more_tests_fail_than_may_be_run_again_it_is_counted() -> None:
     st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["1", "2", "3", "1+2"]))), st.integers(0, 3)
 )
 def test_nothing_is_ever_given_to_a_card_it_failed_on(events: list[tuple[str, str]], most: int) -> None:
-    retries = Retries(most=most, budget=2)
+    retries = Retries(OneFile(), most=most, budget=2)
     failed: dict[str, set[str]] = {}
     given_again: dict[str, int] = {}
     for name, card in events:
@@ -88,7 +102,7 @@ def test_nothing_is_ever_given_to_a_card_it_failed_on(events: list[tuple[str, st
 
 
 def test_a_test_of_several_cards_runs_again_on_as_many() -> None:
-    retries = Retries(most=1, budget=9)
+    retries = Retries(OneFile({"a": 2}), most=1, budget=9)
     fail(retries, "a", "one+two")
     assert retries.take("three") is None
     found = retries.take("three+four")
@@ -97,61 +111,85 @@ def test_a_test_of_several_cards_runs_again_on_as_many() -> None:
 
 
 def test_a_try_that_was_lost_costs_no_try_and_no_card() -> None:
-    retries = Retries(most=1, budget=9)
-    retries.lost("a", file="a.py", of=0)
+    retries = Retries(OneFile(), most=1, budget=9)
+    retries.lost("a")
     first = retries.take("one")
     assert first is not None
     assert first.attempt == 2
-    retries.failed("a", file="a.py", of=0, card="one", attempt=first.attempt)
+    retries.failed("a", card="one", attempt=first.attempt)
     assert retries.take("one") is None
     second = retries.take("two")
     assert second is not None
     assert second.attempt == 3
-    retries.failed("a", file="a.py", of=0, card="two", attempt=second.attempt)
-    assert retries.waiting == ()
+    retries.failed("a", card="two", attempt=second.attempt)
+    assert retries.waiting == []
 
 
 def test_a_test_that_costs_every_worker_is_not_tried_for_ever() -> None:
-    retries = Retries(most=2, budget=9)
+    retries = Retries(OneFile(), most=2, budget=9)
     for _ in range(5):
-        retries.lost("a", file="a.py", of=0)
+        retries.lost("a")
         retries.take("one")
-    assert retries.waiting == ()
-    assert Retries(most=0, budget=9).take("one") is None
+    assert retries.waiting == []
+    assert Retries(OneFile(), most=0, budget=9).take("one") is None
 
 
 def test_what_an_earlier_part_of_the_run_owed_is_run_again_once() -> None:
-    retries = Retries(most=1, budget=9)
-    owed = Again(id="a", file="a.py", of=0, attempt=2, avoid=frozenset({"one"}))
-    retries.owed([Owed(owed, failed=1, lost=0)])
+    retries = Retries(OneFile(), most=1, budget=9)
+    retries.resume([Pending("a", frozenset({"one"}), 2, failed=1)])
     assert retries.take("one") is None
-    assert retries.take("two") == owed
-    retries.failed("a", file="a.py", of=0, card="two", attempt=2)
-    assert retries.waiting == ()
+    assert retries.take("two") == Retry(id="a", file="a.py", of=0, attempt=2, avoid=frozenset({"one"}))
+    retries.failed("a", card="two", attempt=2)
+    assert retries.waiting == []
 
 
 def test_a_test_that_failed_twice_before_has_one_try_less() -> None:
-    retries = Retries(most=2, budget=9)
-    owed = Again(id="a", file="a.py", of=0, attempt=3, avoid=frozenset({"one", "two"}))
-    retries.owed([Owed(owed, failed=2, lost=1)])
-    assert retries.take("three") == owed
-    retries.failed("a", file="a.py", of=0, card="three", attempt=3)
-    assert retries.waiting == ()
+    retries = Retries(OneFile(), most=2, budget=9)
+    failed_on = frozenset({"one", "two"})
+    retries.resume([Pending("a", failed_on, 3, failed=2, lost=1)])
+    assert retries.take("three") == Retry(id="a", file="a.py", of=0, attempt=3, avoid=failed_on)
+    retries.failed("a", card="three", attempt=3)
+    assert retries.waiting == []
 
 
 def test_a_narrow_test_stays_narrow_whatever_it_ran_on() -> None:
-    retries = Retries(most=2, budget=9)
-    retries.failed("a", file="a.py", of=0, card="one")
+    retries = Retries(OneFile(), most=2, budget=9)
+    retries.failed("a", card="one")
     assert retries.take("two+three") is not None
-    retries.failed("a", file="a.py", of=0, card="two+three", attempt=2)
+    retries.failed("a", card="two+three", attempt=2)
     found = retries.take("four")
     assert found is not None
     assert found.cards == 1
 
 
 def test_cards_with_which_no_worker_lives_are_tried_no_more() -> None:
-    retries = Retries(most=1, budget=9, any_card=True)
-    retries.failed("a", file="a.py", of=0, card="one+two", cards=2)
+    retries = Retries(OneFile({"a": 2}), most=1, budget=9, any_card=True)
+    retries.failed("a", card="one+two")
     retries.bar(["three", "four"])
     assert retries.take("three+four") is None
     assert retries.take("one+two") is not None
+
+
+def test_what_is_not_run_again_says_why() -> None:
+    retries = Retries(OneFile(chains={"b": ("a",)}), most=1, budget=1)
+    failed, died = Try(outcome=Verdict.FAILED), Try(outcome=Verdict.FAILED, cause="signal")
+    passed = Try(outcome=Verdict.FAILED, message=f"{XPASS_STRICT} known")
+
+    def said(in_vain: dict[str, str] | None = None, **ended: Try) -> list[tuple[str, str]]:
+        told = retries.learn(Told(ended, in_vain or {}), card="one", attempt=1)
+        return [(name, one.message) for one in told for name in one.ids]
+
+    assert said({"z": "no such file"}, x=Try(outcome=Verdict.PASSED), y=passed) == [("z", "no such file")]
+    assert said(b=failed) == [("b", IN_ORDER)]
+    assert said(a=died) == []
+    assert said(b=failed) == [("b", f"{IN_ORDER}; {BROKEN.format('a')}")]
+    assert said(c=failed) == []
+    retries.resume([Pending("d")])
+    assert [(one.ids, one.message) for _, one in retries.give_up("held by r")] == [
+        (["a"], f"{NO_OTHER_CARD}; held by r"), (["d"], f"{NO_CARD}; held by r"), (["c"], TOO_MANY),
+    ]  # fmt: skip
+
+
+def test_without_retries_nothing_is_said_of_an_order() -> None:
+    retries = Retries(OneFile(chains={"b": ("a",)}), most=0, budget=0)
+    assert list(retries.learn(Told({"b": Try(outcome=Verdict.FAILED)}, {}), card="one", attempt=1)) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ci.runner.dispatch import Job
+from ci.runner.scheduler import Job
 from ci.runner.work import Work
 from test_selection.plan import Group, Plan, Shard, fingerprint
 from test_selection.selection import Expectation

@@ -12,7 +12,7 @@ from ci.config import load_settings
 from ci.core.errors import MissingInputError, SettingsError
 from ci.record.identity import RunIdentity, write_identity
 from ci.steps.context import Context
-from ci.steps.sharing import meeting_of
+from ci.steps.sharing import claims_of
 
 
 def context(desk: Path, environ: dict[str, str] | None = None, **run: Any) -> Context:
@@ -37,48 +37,48 @@ def beside(tmp_path: Path) -> Path:
 
 
 def test_hosts_meet_by_the_name_of_the_run_where_the_settings_say(beside: Path) -> None:
-    found = meeting_of(context(beside, share="claims", share_lease_s=7.0), beside)
+    found = claims_of(context(beside, share="claims", share_lease_s=7.0), beside)
     assert found is not None
     assert (found.where, found.run, found.lease_s) == (str(beside / "claims"), "20260101-nightly-2", 7.0)
 
 
 def test_without_a_share_and_with_static_every_host_is_by_itself(beside: Path) -> None:
-    assert meeting_of(context(beside), beside) is None
-    assert meeting_of(context(beside, share="claims", static=True), beside) is None
+    assert claims_of(context(beside), beside) is None
+    assert claims_of(context(beside, share="claims", static=True), beside) is None
 
 
 def test_a_job_that_is_run_once_more_runs_its_shards_by_itself(beside: Path) -> None:
     environ = {"GITHUB_ACTIONS": "true", "GITHUB_RUN_ATTEMPT": "3"}
-    assert meeting_of(context(beside, environ, share="claims"), beside) is None
+    assert claims_of(context(beside, environ, share="claims"), beside) is None
     environ["GITHUB_RUN_ATTEMPT"] = "2"
-    assert meeting_of(context(beside, environ, share="claims"), beside) is not None
+    assert claims_of(context(beside, environ, share="claims"), beside) is not None
 
 
 def test_a_plan_of_no_run_is_not_shared(tmp_path: Path) -> None:
     with pytest.raises(MissingInputError, match="which run this plan is of") as told:
-        meeting_of(context(tmp_path, share="claims"), tmp_path)
+        claims_of(context(tmp_path, share="claims"), tmp_path)
     assert "run.json" in str(told.value.remedy)
 
 
 def test_a_password_is_taken_from_the_environment_or_a_file(beside: Path) -> None:
     url = "redis://host/0"
     (beside / "password").write_text(" from file\n")
-    by_file = meeting_of(context(beside, share=url, share_password_file="password"), beside)
+    by_file = claims_of(context(beside, share=url, share_password_file="password"), beside)
     environ = {"SPYRE_CI_SHARE_PASSWORD": "from environment"}
-    by_both = meeting_of(context(beside, environ, share=url, share_password_file="password"), beside)
-    neither = meeting_of(context(beside, share=url), beside)
+    by_both = claims_of(context(beside, environ, share=url, share_password_file="password"), beside)
+    neither = claims_of(context(beside, share=url), beside)
     found = [one and one.password for one in (by_file, by_both, neither)]
     assert found == ["from file", "from environment", None]
 
 
 def test_a_password_in_the_address_is_taken_from_the_environment_alone(beside: Path) -> None:
     url = "redis://:hidden@host/0"
-    found = meeting_of(context(beside, {"SPYRE_CI__RUN__SHARE": url}), beside)
+    found = claims_of(context(beside, {"SPYRE_CI__RUN__SHARE": url}), beside)
     assert found is not None
     assert found.where == url
     (beside / "spyre-ci.yaml").write_text(f"run:\n  share: {url}\n")
     with pytest.raises(SettingsError, match="settings files are committed") as told:
-        meeting_of(context(beside), beside)
+        claims_of(context(beside), beside)
     assert "hidden" not in str(told.value)
 
 
@@ -86,7 +86,7 @@ def test_a_password_in_the_address_is_taken_from_the_environment_alone(beside: P
 def test_a_password_in_a_query_does_not_stand_in_settings_files_either(beside: Path, query: str) -> None:
     (beside / "spyre-ci.yaml").write_text(f"run:\n  share: redis://host/0{query}\n")
     with pytest.raises(SettingsError, match="settings files are committed") as told:
-        meeting_of(context(beside), beside)
+        claims_of(context(beside), beside)
     assert "hidden" not in str(told.value)
 
 
@@ -97,18 +97,18 @@ def test_a_password_is_not_sent_to_an_address_a_pull_request_can_change(beside: 
     (beside / "spyre-ci.yaml").write_text(f"run:\n  share: redis://evil.example/0\n{named}")
     environ = {} if by_file else {"SPYRE_CI_SHARE_PASSWORD": "hidden"}
     with pytest.raises(SettingsError, match="not sent to redis://evil") as told:
-        meeting_of(context(beside, environ), beside)
+        claims_of(context(beside, environ), beside)
     assert "hidden" not in str(told.value)
     assert "SPYRE_CI__RUN__SHARE" in str(told.value.remedy)
     environ["SPYRE_CI__RUN__SHARE"] = "redis://good.example/0"
-    found = meeting_of(context(beside, environ), beside)
+    found = claims_of(context(beside, environ), beside)
     assert found is not None
     assert (found.where, found.password) == ("redis://good.example/0", "hidden")
 
 
 def test_an_address_of_the_settings_file_without_a_password_is_as_good(beside: Path) -> None:
     (beside / "spyre-ci.yaml").write_text("run:\n  share: redis://host/0\n")
-    found = meeting_of(context(beside), beside)
+    found = claims_of(context(beside), beside)
     assert found is not None
     assert found.password is None
 
@@ -120,10 +120,10 @@ def test_a_password_file_that_holds_none_is_told_of(beside: Path, content: str |
     if content is not None:
         (beside / "password").write_text(content)
     with pytest.raises((MissingInputError, SettingsError), match=said):
-        meeting_of(context(beside, share="redis://host", share_password_file="password"), beside)
+        claims_of(context(beside, share="redis://host", share_password_file="password"), beside)
 
 
 def test_a_password_file_that_cannot_be_read_is_told_of(beside: Path) -> None:
     (beside / "password").mkdir()
     with pytest.raises(SettingsError, match="cannot be read: Is a directory"):
-        meeting_of(context(beside, share="redis://host", share_password_file="password"), beside)
+        claims_of(context(beside, share="redis://host", share_password_file="password"), beside)

@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 from ci.device.faults import event
-from ci.runner.imported import when_imported
+from ci.runner.instantiation import when_imported
 
 
 def _open(_torch: Any) -> None:

@@ -1,0 +1,246 @@
+"""One host's claims among those of others: it claims pieces, says what it does, and outlives the store.
+
+A piece is run only once it is claimed. While the store does not answer, what was claimed goes on and nothing
+else is begun: another host might have it, and a test must not run twice without a mark. The store is given
+the time of a lease to come back; then what nobody could claim is reported as not run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+
+from ci.runner.claims.heartbeat import AtWork, Heartbeat, Key, Learnt, read_heartbeat
+from ci.runner.claims.outcomes import Outcomes
+from ci.runner.claims.store import Store, StoreLostError
+from ci.runner.claims.table import Changes, ClaimTable
+from test_selection.steal import Piece
+
+# A host is silent for a fraction of the lease at most, so that a missed line or two is no death.
+BEATS_A_LEASE = 4
+# Hosts look so much more rarely the more they are, in seconds a host: they all read what all say.
+HOST_S = 0.05
+_SHOWN = 60
+
+
+class ClaimSession:
+    """What this host shares with others.
+
+    Attributes:
+        me: this host's name in the share.
+        trouble: why pieces cannot be claimed now; empty while they can.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        me: str,
+        clock: Callable[[], float],
+        lease_s: float,
+        look_s: float,
+        say: Callable[[str], None],
+        former: Collection[str] = (),
+        again: Collection[Key] = (),
+    ) -> None:
+        """Join hosts that share.
+
+        Args:
+            store: where; the run was joined already.
+            me: a name no other host has, and no other run of this one had.
+            clock: seconds that never go back.
+            lease_s: after so many seconds of silence a host is taken to be dead.
+            look_s: how often to say and hear news, in seconds; more rarely among many.
+            say: takes what people should know.
+            former: names this host had before it was resumed.
+            again: pieces that are to be finished by this host, which was resumed.
+        """
+        self.me, self.trouble = me, ""
+        self._store, self._clock, self._say = store, clock, say
+        self._lease_s, self._look_s = lease_s, look_s
+        self._table = ClaimTable(
+            me=me, lease_s=lease_s, now=clock(), former=frozenset(former), again=frozenset(again)
+        )
+        self._outcomes = Outcomes(clock)
+        self._accounted: dict[Key, float] = {}
+        self._next, self._lost_at = 0.0, 0.0
+        self._left = False
+        self._claims: list[tuple[int, int, int]] = []
+        self._done: list[Key] = []
+        self._given_up: list[Key] = []
+        self._strange = False
+        self._learnt: list[Learnt] = []
+
+    def claim(self, shard: int, piece: Piece) -> int:
+        """Take a piece before all other hosts.
+
+        Returns:
+            Which time the piece is begun: 1, or more where a host that had it was lost; 0 where another
+            has it, or nobody can know.
+        """
+        key = shard, piece.number
+        if (held := self._table.held.get(key)) is not None:
+            return held
+        if self.trouble:
+            self._table.let_go(key, unsure=True)
+            return 0
+        try:
+            generation = self._claim(key)
+        except StoreLostError as error:
+            self._lose(error)
+            self._table.let_go(key, unsure=True)
+            return 0
+        if not generation:
+            self._table.let_go(key)
+            return 0
+        self._outcomes.claimed(key, piece.ids)
+        return generation
+
+    def wrote(self, journal: Path) -> None:
+        """A journal of this host may tell of more outcomes now; the others are told of what that ends."""
+        self._outcomes.wrote(journal)
+
+    def accounted(self, key: Key) -> None:
+        """Nothing of a piece is left to run here: what of it has no outcome then may get one by a retry."""
+        self._accounted[key] = self._clock()
+
+    def done(self, key: Key) -> None:
+        """Every test of a piece has its outcome, which no power cut takes away."""
+        self._table.finish(key)
+        self._accounted.pop(key, None)
+        self._done.append(key)
+
+    def give_up(self, key: Key) -> None:
+        """Nobody is to run what of a piece has no outcome, but who resumes the run."""
+        self._table.finish(key)
+        self._accounted.pop(key, None)
+        self._given_up.append(key)
+
+    def learn(self, learnt: Learnt) -> None:
+        """A piece or a set-up took so long; the others are told."""
+        self._learnt.append(learnt)
+
+    def exchange(self, slots: Sequence[AtWork], *, busy: bool) -> Changes | None:
+        """Say what this host does and hear the others, if it is time; None where it is not.
+
+        Args:
+            slots: what this host's slots are at.
+            busy: whether any has something to do.
+        """
+        if (now := self._clock()) < self._next:
+            return None
+        hosts = 1 + len(self._table.hosts)
+        self._next = now + min(max(self._look_s, hosts * HOST_S), self._lease_s / BEATS_A_LEASE)
+        self._settle()
+        try:
+            self._tell(slots, busy=busy, gone=False)
+            self._hear()
+        except StoreLostError as error:
+            self._lose(error)
+            return None
+        if self.trouble:
+            self.trouble = ""
+            self._say("the share is back: pieces are claimed again")
+        return self._table.changes()
+
+    def waits(self) -> bool:
+        """Whether this host stays though it has nothing to do: for the store, or to take over."""
+        self._settle()
+        # Nobody here tries these again; two hosts that kept them would wait for each other.
+        self._give_up_accounted(since=self._clock() - self._lease_s)
+        if self.trouble:
+            return self._table.unsure and self._clock() - self._lost_at < self._lease_s
+        return self._table.must_wait()
+
+    def leave(self) -> Changes:
+        """Say that this host is gone, so that what it claimed and has not done is anybody's; a last look."""
+        if self._left:
+            return Changes()
+        self._left = True
+        self._settle(now=True)
+        self._give_up_accounted()
+        try:
+            self._tell((), busy=False, gone=True)
+            self._hear()
+        except StoreLostError as error:
+            self._lose(error)
+        self._store.close()
+        return self._table.changes()
+
+    def away(self, shard: int, pieces: int) -> dict[str, list[int]]:
+        """The pieces of a shard that others have or had and this host never began, by host.
+
+        Args:
+            shard: its index.
+            pieces: how many it has.
+        """
+        found: dict[str, list[int]] = {}
+        for number in range(pieces):
+            key = shard, number
+            if key not in self._table.ours and (name := self._table.holder(key)) is not None:
+                found.setdefault(name, []).append(number)
+        return found
+
+    def _settle(self, *, now: bool = False) -> None:
+        for key in self._outcomes.settled(now=now):
+            self.done(key)
+
+    def _give_up_accounted(self, since: float = -math.inf) -> None:
+        """Give up what is accounted for without an outcome.
+
+        Where journals cannot be read it may have one and lose it, and be run by others; but for what was
+        accounted for before `since`.
+        """
+        current = self._outcomes.current
+        for key, told in list(self._accounted.items()):
+            if key in self._table.held and (current or told < since):
+                self.give_up(key)
+
+    def _claim(self, key: Key) -> int:
+        heard = False
+        while (generation := self._table.generation(key)) is not None:
+            if generation > 1 and not heard:
+                # Whoever had it may have done it, and said so, since.
+                self._hear()
+                heard = True
+                continue
+            stands = self._store.put(f"{key[0]}/{key[1]}.{generation}", self.me)
+            if stands == self.me:
+                self._table.claimed(key, generation)
+                self._claims.append((*key, generation))
+                return generation
+            self._table.refused(key, generation, stands)
+        return 0
+
+    def _tell(self, slots: Sequence[AtWork], *, busy: bool, gone: bool) -> None:
+        heartbeat = Heartbeat(
+            claims=tuple(self._claims),
+            done=tuple(self._done),
+            given_up=tuple(self._given_up),
+            slots=tuple(slots),
+            learnt=tuple(self._learnt),
+            busy=busy,
+            gone=gone,
+        )
+        self._store.say(heartbeat.line())
+        self._claims, self._done, self._given_up, self._learnt = [], [], [], []
+
+    def _hear(self) -> None:
+        told = [(name, read_heartbeat(line)) for name, line in self._store.hear() if line]
+        strange = next((name for name, heartbeat in told if heartbeat is None), None)
+        if strange is not None and not self._strange:
+            self._strange = True
+            whose = f"the first of {strange[:_SHOWN]!r}" if strange else "of no host"
+            self._say(f"the share holds lines that are not understood and are passed over, {whose}")
+        # Who was never understood is no host.
+        known = self._table.hosts.keys() | {
+            name for name, heartbeat in told if name and heartbeat is not None
+        }
+        self._table.hear([(name, heartbeat) for name, heartbeat in told if name in known], self._clock())
+
+    def _lose(self, error: StoreLostError) -> None:
+        if not self.trouble:
+            self._lost_at = self._clock()
+            self._say(f"the share is lost, what was claimed goes on: {error}")
+        self.trouble = str(error)

@@ -1,0 +1,220 @@
+"""What a host knows of all claims, from what the others said and from what it was refused. Pure.
+
+A piece is claimed by generation: the first is anybody's; the next is to be had once the host of the one
+before has left or has been silent for longer than a lease. Silence is measured by the reader's own clock
+from when it last heard something new, so clocks are never compared; and only while it could hear: who was
+cut off himself gives everybody a lease anew.
+
+Who resumes a run takes its own earlier names for dead. What of its shards has no outcome is to be run, though
+one of those names said that it was done (the journals were lost since) or anybody gave it up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ci.runner.claims.heartbeat import AtWork, Heartbeat, Key, Learnt
+
+# Who is said to have a piece that is anybody's.
+NOBODY = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Host:
+    """Another host.
+
+    Attributes:
+        heard: when it last said something, in seconds of the reader's clock.
+        busy: whether it had something to do.
+        gone: whether it has left.
+        slots: what its slots were at.
+    """
+
+    heard: float
+    busy: bool = False
+    gone: bool = False
+    slots: tuple[AtWork, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """What has changed since the last look.
+
+    Attributes:
+        taken: pieces that are others' now.
+        freed: pieces that are anybody's again.
+        slots: what the slots of all other hosts that live are at.
+        learnt: what they learnt since.
+    """
+
+    taken: tuple[Key, ...] = ()
+    freed: tuple[Key, ...] = ()
+    slots: tuple[AtWork, ...] = ()
+    learnt: tuple[Learnt, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class ClaimTable:
+    """All that is known of claims.
+
+    Attributes:
+        me: this host's name.
+        lease_s: for how long a silent host is taken to live, in seconds.
+        now: when this host last heard the others, by its clock.
+        hosts: the others, by name.
+        held: pieces claimed here and not done, with their generation.
+        ours: pieces that were ever claimed here.
+        others: pieces claimed by others and not done, with generation and host.
+        done: pieces that are done, and by whom.
+        former: names this host had before it was resumed.
+        again: pieces that are to be finished by this host, which was resumed.
+    """
+
+    me: str
+    lease_s: float
+    now: float
+    hosts: dict[str, Host] = field(default_factory=dict)
+    held: dict[Key, int] = field(default_factory=dict)
+    ours: set[Key] = field(default_factory=set)
+    others: dict[Key, tuple[int, str]] = field(default_factory=dict)
+    done: dict[Key, str] = field(default_factory=dict)
+    former: frozenset[str] = frozenset()
+    again: frozenset[Key] = frozenset()
+    # What this host's queues do not hold because it is, or was, somebody else's.
+    _away: set[Key] = field(default_factory=set)
+    _unsure: dict[Key, None] = field(default_factory=dict)
+    _ended: list[Key] = field(default_factory=list)
+    _learnt: list[Learnt] = field(default_factory=list)
+
+    def hear(self, told: Iterable[tuple[str, Heartbeat | None]], now: float) -> None:
+        """Take what the others said, up to now."""
+        if now - self.now > self.lease_s / 2:
+            for host in self.hosts.values():
+                host.heard = now
+        self.now = now
+        for name, heartbeat in told:
+            host = self._host(name)
+            host.heard = now
+            if heartbeat is not None:
+                self._take(name, host, heartbeat)
+
+    def lives(self, name: str) -> bool:
+        """Whether a host is taken to live."""
+        if name == NOBODY or name in self.former:
+            return False
+        host = self._host(name)
+        return not host.gone and self.now - host.heard <= self.lease_s
+
+    def refused(self, key: Key, generation: int, name: str) -> None:
+        """A claim stands that this host had wanted to make."""
+        # A claim that names nobody is one of a host that died at it.
+        self._claimed(key, generation, name or f"nobody ({key[0]}/{key[1]})")
+
+    def generation(self, key: Key) -> int | None:
+        """Which generation of a piece may be claimed now; None where it is done or somebody's."""
+        if key in self.done:
+            return None
+        if key not in self.others:
+            return 1
+        generation, name = self.others[key]
+        return None if self.lives(name) else generation + 1
+
+    def claimed(self, key: Key, generation: int) -> None:
+        """A claim was made here."""
+        self.others.pop(key, None)
+        self._away.discard(key)
+        self.held[key] = generation
+        self.ours.add(key)
+
+    def let_go(self, key: Key, *, unsure: bool = False) -> None:
+        """A piece left this host's queues and could not be claimed; `unsure`: nobody knows whose it is."""
+        self._away.add(key)
+        if unsure:
+            self._unsure[key] = None
+
+    def finish(self, key: Key) -> None:
+        """A piece is done here."""
+        self.held.pop(key, None)
+        self.others.pop(key, None)
+        self.done[key] = self.me
+
+    def changes(self) -> Changes:
+        """What has changed since the last look."""
+        taken = [key for key in self.others if key not in self._away and self.lives(self.others[key][1])]
+        taken += [key for key in self._ended if key not in self._away]
+        self._ended.clear()
+        freed = self._freed()
+        freed += [key for key in self._unsure if key not in self.done and key not in self.others]
+        self._unsure.clear()
+        self._away.update(taken)
+        self._away.difference_update(freed)
+        slots = tuple(one for name, host in self.hosts.items() if self.lives(name) for one in host.slots)
+        learnt, self._learnt = tuple(self._learnt), []
+        return Changes(taken=tuple(taken), freed=tuple(freed), slots=slots, learnt=learnt)
+
+    def holder(self, key: Key) -> str | None:
+        """The other host that has, or has done, a piece; None where none has."""
+        name = self.done.get(key) or self.others.get(key, (0, ""))[1]
+        return name if name and name != self.me else None
+
+    @property
+    def unsure(self) -> bool:
+        """Whether there are pieces of which nobody knows whose they are."""
+        return bool(self._unsure)
+
+    def must_wait(self) -> bool:
+        """Whether this host, with nothing to do, stays to take over from one that dies.
+
+        Two of those that live are enough: the first two by name; the others need not hold their cards.
+        """
+        alive = sorted(name for name in self.hosts if self.lives(name))
+        if sum(name < self.me for name in alive) >= 2:  # noqa: PLR2004  # two guards, one may die
+            return False
+        holders = {name for _, name in self.others.values()}
+        # What the next look frees is this host's to run.
+        return any(self.hosts[name].busy or name in holders for name in alive) or bool(self._freed())
+
+    def _host(self, name: str) -> Host:
+        return self.hosts.setdefault(name, Host(heard=self.now))
+
+    def _freed(self) -> list[Key]:
+        return [key for key, (_, name) in self.others.items() if key in self._away and not self.lives(name)]
+
+    def _take(self, name: str, host: Host, said: Heartbeat) -> None:
+        host.busy, host.gone, host.slots = said.busy, said.gone, () if said.gone else said.slots
+        self._learnt += said.learnt
+        for shard, number, generation in said.claims:
+            self._claimed((shard, number), generation, name)
+        for key in said.done:
+            if name in self.former and key in self.again:
+                self._reopen(key, name)
+            else:
+                self._ends(key, name)
+        for key in said.given_up:
+            if key in self.again:
+                self._reopen(key, name)
+            else:
+                self._ends(key, name)
+
+    def _ends(self, key: Key, name: str) -> None:
+        self.others.pop(key, None)
+        self.held.pop(key, None)
+        if self.done.setdefault(key, name) == name:
+            self._ended.append(key)
+
+    def _reopen(self, key: Key, name: str) -> None:
+        """A piece that was told of as ended is anybody's, unless it is this host's or somebody's already."""
+        if key in self.held or key in self.done:
+            return
+        generation, holder = self.others.get(key, (1, name))
+        if holder == name:
+            self.others[key] = generation, NOBODY
+
+    def _claimed(self, key: Key, generation: int, name: str) -> None:
+        known = max(self.others.get(key, (0, ""))[0], self.held.get(key, 0))
+        if generation <= known or key in self.done:
+            return
+        self.held.pop(key, None)
+        self.others[key] = generation, name
+        self._host(name)

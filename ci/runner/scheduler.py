@@ -1,0 +1,303 @@
+"""Who runs what next on this host: pure, so that it is tested without a process or a clock.
+
+A slot (a worker with its card or cards) works for one shard at a time, and is called by its number in what
+everybody sees (`test_selection.sight`). It runs the shard's pieces in order; when they are gone it runs
+failed tests of others again, or helps where `test_selection.tail` says.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ci.runner.channel import Why
+from ci.runner.retries import Retries
+from test_selection.sight import Sight
+from test_selection.steal import Piece
+from test_selection.tail import Tail
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What a slot is to do.
+
+    Attributes:
+        piece: the tests; none where the file is only to be set up.
+        of: the shard they are planned for.
+        why: why this slot runs them.
+        attempt: which try of the tests this is, from 1.
+    """
+
+    piece: Piece
+    of: int
+    why: Why = "plan"
+    attempt: int = 1
+
+    @property
+    def setup(self) -> bool:
+        """Whether the file is only set up, so that others go on with its pieces meanwhile."""
+        return not self.piece.ids
+
+
+# Which time a piece of a shard is begun, 0 where another host has it.
+Claim = Callable[[int, Piece], int]
+
+
+def _always(_shard: int, _piece: Piece) -> int:
+    return 1
+
+
+class Scheduler:
+    """Hands out pieces.
+
+    Attributes:
+        sight: what is unclaimed, who is at what, what was learnt.
+    """
+
+    def __init__(
+        self,
+        pieces: Sequence[Sequence[Piece]],
+        *,
+        file_s: Mapping[str, float],
+        tick_s: float,
+        steals: bool,
+        retries: Retries,
+        private: Collection[int] = (),
+        apart: Collection[str] = (),
+        claim: Claim = _always,
+    ) -> None:
+        """Look at the pieces of every shard.
+
+        Args:
+            pieces: by shard; those of shards that run elsewhere and share nothing are empty.
+            file_s: set-up seconds expected of each file.
+            tick_s: how often slots look at the whole, in seconds.
+            steals: whether a slot that has nothing left helps others.
+            retries: the tests to be run again.
+            private: shards whose pieces nobody else may take, such as those of several cards.
+            apart: the first ids of pieces that want a process of their own.
+            claim: takes a piece of a shard before all other hosts; which time it is begun, which is more
+                than 1 after a host that was lost, or 0 where another was faster.
+        """
+        shared = [[] if shard in private else list(row) for shard, row in enumerate(pieces)]
+        self.sight = Sight(shared, file_s=file_s, domain=max(1, len(pieces)), prior_s=tick_s)
+        # Nobody works for a shard until a slot does; its pieces may be taken all the same.
+        self.sight.known_dead = [True] * len(pieces)
+        self._private = {shard: deque(pieces[shard]) for shard in private}
+        self._tail = Tail(self.sight)
+        self._tick_s, self._steals, self._claim = tick_s, steals, claim
+        self._retries, self._apart = retries, frozenset(apart)
+        self._next_tick, self._stuck = 0.0, False
+        self._doing: dict[int, tuple[Job, float]] = {}
+        self._refused: dict[int, set[str]] = {}
+
+    def begin(self, slot: int) -> None:
+        """A slot works for its shard from now on."""
+        self.sight.known_dead[slot] = False
+        self.sight.started[slot] = True
+
+    def end(self, slot: int) -> None:
+        """A slot works no longer for its shard: its card is lost, or at another shard."""
+        self.sight.known_dead[slot] = True
+        self.sight.holds[slot] = None
+
+    def tick(self, now: float, *, stuck: bool = False) -> None:
+        """Look at every shard anew, if it is time; `stuck` says that nobody is at work."""
+        self._stuck = stuck
+        if self._steals and (stuck or now >= self._next_tick):
+            self._next_tick = now + self._tick_s
+            self._tail.tick(now)
+
+    def ask(self, slot: int, card: str, now: float) -> Job | None:
+        """What a slot does next; None where there is nothing for it, now.
+
+        Args:
+            slot: the shard it works for.
+            card: the name of its card, or of its cards joined by `+`.
+            now: the moment, in seconds since the run began.
+        """
+        if self._at_a_file(slot):
+            # Running a test again takes a fresh process: it waits until the slot changes files.
+            job = self._own(slot) or self._shared(slot) or self._again(card)
+        else:
+            job = self._own(slot) or self._again(card) or self._shared(slot)
+        if job is None and not self._doing and (self._stuck or slot in self._private):
+            job = self._again(card, last=True)
+        if job is not None:
+            self._begin(slot, job, now)
+        return job
+
+    def done(self, slot: int, now: float, *, held: str | None, whole: bool = True) -> float | None:
+        """A slot did what it was told to; what that took is known now.
+
+        Args:
+            slot: the shard it works for.
+            now: the moment, in seconds since the run began.
+            held: the file it has set up now.
+            whole: whether it did that and nothing else, such as a set-up after a crash.
+
+        Returns:
+            Seconds it took, where that says something of the file.
+        """
+        job, began = self._doing.pop(slot)
+        self.sight.holds[slot] = held
+        if not whole or slot in self._private or job.why == "retry":
+            return None
+        took = now - began
+        self.learn(slot, job.piece.file, took_s=took, expected_s=self.expected_s(job), setup=job.setup)
+        return took
+
+    def hold(self, slot: int, file: str | None) -> None:
+        """A slot has this file set up, or none."""
+        self.sight.holds[slot] = file
+
+    def expected_s(self, job: Job) -> float:
+        """Seconds a job was expected to take before anything was learnt."""
+        return self.sight.file_s.get(job.piece.file, 0.0) if job.setup else job.piece.expected_s
+
+    def learn(self, slot: int, file: str, *, took_s: float, expected_s: float, setup: bool) -> None:
+        """What a piece of a file, or its set-up, took at a slot."""
+        sight = self.sight
+        if setup:
+            sight.learn_pace(slot, took_s=took_s, expected_s=expected_s)
+            return
+        sight.learn(slot, file, took_s=took_s, expected_s=expected_s)
+        sight.learn_pace(slot, took_s=took_s, expected_s=expected_s * sight.scale(file))
+
+    def refuse(self, slot: int, file: str) -> list[Piece]:
+        """A slot cannot set a file up: it leaves it to others, and its own tests of it to nobody.
+
+        Returns:
+            The pieces that are given up; those that another host has are not among them.
+        """
+        self.sight.holds[slot] = None
+        self._refused.setdefault(slot, set()).add(file)
+        given_up: list[Piece] = []
+        while file in self.sight.queues[slot]:
+            piece = self.sight.take(slot, file)
+            if self._claim(slot, piece):
+                given_up.append(piece)
+        return given_up
+
+    def lost(self, slot: int, ended: Collection[str]) -> None:
+        """The worker of a slot is gone: what it had claimed and not run is unclaimed again."""
+        found = self._doing.pop(slot, None)
+        self.sight.holds[slot] = None
+        if found is None:
+            return
+        job = found[0]
+        for piece in without([job.piece], ended):
+            if job.why == "retry":
+                self._retries.give_back(piece.ids[0])
+            else:
+                self.give_back(job.of, piece)
+
+    def give_back(self, shard: int, piece: Piece) -> None:
+        """A piece is unclaimed again."""
+        if shard in self._private:
+            self._private[shard].appendleft(piece)
+        else:
+            self.sight.give_back(shard, piece)
+
+    def withdraw(self, shard: int, piece: Piece) -> None:
+        """Another host has a piece: it is no longer to be had here."""
+        if shard not in self._private:
+            self.sight.withdraw(shard, piece)
+        elif piece in self._private[shard]:
+            self._private[shard].remove(piece)
+
+    def left_over(self) -> dict[int, list[str]]:
+        """The ids nobody has claimed, by shard."""
+        found: dict[int, list[str]] = {}
+        for shard, queue in enumerate(self.sight.queues):
+            ids = [name for group in queue.values() for piece in group for name in piece.ids]
+            ids += [name for piece in self._private.get(shard, ()) for name in piece.ids]
+            if ids:
+                found[shard] = ids
+        return found
+
+    def _own(self, slot: int) -> Job | None:
+        if slot in self._private:
+            queue = self._private[slot]
+            while queue:
+                piece = queue.popleft()
+                if time := self._claim(slot, piece):
+                    return Job(piece=piece, of=slot, attempt=time)
+            return None
+        if self._steals:
+            return None  # the policy knows of its own pieces, too
+        while (file := next(iter(self.sight.queues[slot]), None)) is not None:
+            if (job := self._piece(slot, slot, file)) is not None:
+                return job
+        return None
+
+    def _again(self, card: str, *, last: bool = False) -> Job | None:
+        """A test that failed elsewhere; alone, so that nothing but itself can be why it passes or fails.
+
+        What went with its host may take this one as well: it is the last there is, one at a time.
+        """
+        if (one := self._retries.take(card, last=last)) is None:
+            return None
+        piece = Piece(file=one.file, ids=(one.id,), expected_s=0.0)
+        return Job(piece=piece, of=one.of, why="retry", attempt=one.attempt)
+
+    def _shared(self, slot: int) -> Job | None:
+        if not self._steals or slot in self._private:
+            return None
+        while (file := self._next_file(slot)) is not None:
+            shard = self._tail.shard_for(slot, file)
+            if (job := self._piece(slot, shard, file)) is not None:
+                return job
+        return None
+
+    def _next_file(self, slot: int) -> str | None:
+        refused = self._refused.get(slot, set())
+        file = self._tail.next_file(slot)
+        if file in refused:
+            # What it cannot have keeps it from nothing else.
+            file = next((one for one in self.sight.queues[slot] if one not in refused), None)
+        if file is None and self._stuck:
+            return self.sight.any_file(slot, without=refused)
+        return file
+
+    def _at_a_file(self, slot: int) -> bool:
+        """Whether there is more of what the slot has set up."""
+        sight, held = self.sight, self.sight.holds[slot]
+        return held is not None and sight.shard_of(sight.home(slot), held) is not None
+
+    def _piece(self, slot: int, shard: int, file: str) -> Job | None:
+        """Set a file up that the slot has not, else the next piece; None where another host took it."""
+        sight = self.sight
+        why: Why = "plan" if shard == slot else "stolen"
+        piece = sight.queues[shard][file][0]
+        apart = piece.ids[0] in self._apart
+        if sight.holds[slot] != file and not apart:
+            return Job(piece=Piece(file=file, ids=(), expected_s=0.0), of=shard, why=why)
+        taken = sight.take(shard, file)
+        time = self._claim(shard, taken)
+        return Job(piece=taken, of=shard, why=why, attempt=time) if time else None
+
+    def _begin(self, slot: int, job: Job, now: float) -> None:
+        self._doing[slot] = job, now
+        sight, file = self.sight, job.piece.file
+        expected = job.piece.expected_s * sight.scale(file)
+        if job.setup:
+            expected = sight.setup_for(slot, file)
+            sight.fresh[slot] = True
+        else:
+            sight.fresh[slot] = False
+        alone = job.why == "retry" or (not job.setup and job.piece.ids[0] in self._apart)
+        sight.holds[slot] = None if alone else file
+        sight.busy_until[slot] = now + expected * sight.pace(slot)
+
+
+def without(pieces: Sequence[Piece], ids: Collection[str]) -> list[Piece]:
+    """The pieces with `ids` taken out; a piece that is left empty goes."""
+    left = []
+    for piece in pieces:
+        kept = tuple(name for name in piece.ids if name not in ids)
+        if kept:
+            share = len(kept) / len(piece.ids)
+            left.append(replace(piece, ids=kept, expected_s=piece.expected_s * share))
+    return left

@@ -1,0 +1,505 @@
+"""Shares over a store in memory: who gets a piece, when a host is dead, and days with random deaths."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ci.record import events
+from ci.record.journal import JournalWriter
+from ci.runner.claims.heartbeat import AtWork, Heartbeat, Key, Learnt, read_heartbeat
+from ci.runner.claims.session import ClaimSession
+from test_selection.steal import Piece
+
+from .stores import Memory, MemoryStore
+
+LEASE_S = 10.0
+
+
+@dataclass(slots=True)
+class Clock:
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass(slots=True)
+class Hall:
+    """Hosts with one store; their clocks begin anywhere."""
+
+    memory: Memory = field(default_factory=Memory)
+    said: list[str] = field(default_factory=list)
+
+    def join(
+        self, me: str, clock: Clock, former: Collection[str] = (), again: Collection[Key] = ()
+    ) -> tuple[ClaimSession, MemoryStore]:
+        store = MemoryStore(self.memory, me)
+        share = ClaimSession(
+            store, me=me, clock=clock, lease_s=LEASE_S, look_s=1.0, say=self.said.append,
+            former=former, again=again,
+        )  # fmt: skip
+        return share, store
+
+
+def piece(number: int) -> Piece:
+    return Piece(file="a.py", ids=(str(number),), expected_s=1.0, number=number)
+
+
+def test_one_of_two_gets_a_piece_and_asks_no_store_for_it_twice() -> None:
+    hall, clock = Hall(), Clock()
+    (a, _), (b, _) = hall.join("a", clock), hall.join("b", clock)
+    assert (a.claim(0, piece(1)), b.claim(0, piece(1))) == (1, 0)
+    asked = hall.memory.puts
+    assert (a.claim(0, piece(1)), b.claim(0, piece(1))) == (1, 0)
+    assert hall.memory.puts == asked
+
+
+def test_what_others_took_and_what_is_done_leaves_the_queues_once() -> None:
+    hall, clock = Hall(), Clock()
+    (a, _), (b, _) = hall.join("a", clock), hall.join("b", clock)
+    assert a.claim(0, piece(1))
+    assert a.claim(0, piece(2))
+    a.done((0, 2))
+    a.exchange([AtWork(shard=0, file="a.py", fresh=False, left_s=3.0)], busy=True)
+    look = b.exchange([], busy=False)
+    assert look is not None
+    assert set(look.taken) == {(0, 1), (0, 2)}
+    assert [one.file for one in look.slots] == ["a.py"]
+    clock.now += 2
+    again = b.exchange([], busy=False)
+    assert again is not None
+    assert (again.taken, again.freed) == ((), ())
+
+
+def test_what_a_silent_host_had_is_free_after_a_lease_and_what_it_had_done_is_not() -> None:
+    hall, clock = Hall(), Clock()
+    (a, _), (b, _) = hall.join("a", clock), hall.join("b", clock)
+    for number in (1, 2):
+        assert a.claim(0, piece(number))
+    a.done((0, 2))
+    a.exchange([], busy=True)
+    freed: list[tuple[int, int]] = []
+    for _ in range(14):
+        look = b.exchange([], busy=False)
+        if look is not None:
+            freed += look.freed
+        assert bool(freed) == (clock.now > LEASE_S)
+        clock.now += 1
+    assert freed == [(0, 1)]
+    assert b.claim(0, piece(1)) == 2
+    assert b.claim(0, piece(2)) == 0
+
+
+def test_who_leaves_is_followed_at_once() -> None:
+    hall, clock = Hall(), Clock()
+    (a, store), (b, _) = hall.join("a", clock), hall.join("b", clock)
+    assert a.claim(0, piece(1))
+    assert b.claim(0, piece(1)) == 0
+    a.leave()
+    assert store.closed
+    look = b.exchange([], busy=False)
+    assert look is not None
+    assert look.freed == ((0, 1),)
+    assert b.claim(0, piece(1)) == 2
+
+
+def test_who_comes_late_gives_a_dead_host_a_lease_first() -> None:
+    hall, clock = Hall(), Clock()
+    a, _ = hall.join("a", clock)
+    assert a.claim(0, piece(1))
+    a.exchange([], busy=True)
+    clock.now = 1000.0
+    b, _ = hall.join("b", clock)
+    assert b.claim(0, piece(1)) == 0
+    for second in range(13):
+        assert b.claim(0, piece(1)) == (2 if second > LEASE_S + 1 else 0)
+        clock.now += 1
+        b.exchange([], busy=False)
+
+
+def test_who_was_cut_off_holds_nobody_dead_for_it() -> None:
+    hall, clock = Hall(), Clock()
+    (a, _), (b, _) = hall.join("a", clock), hall.join("b", clock)
+    assert a.claim(0, piece(1))
+    a.exchange([], busy=True)
+    b.exchange([], busy=False)
+    clock.now += 5 * LEASE_S
+    look = b.exchange([], busy=False)
+    assert look is not None
+    assert look.freed == ()
+    assert b.claim(0, piece(1)) == 0
+
+
+def test_while_the_store_is_lost_nothing_is_claimed_and_what_was_claimed_goes_on() -> None:
+    hall, clock = Hall(), Clock()
+    a, store = hall.join("a", clock)
+    assert a.claim(0, piece(1)) == 1
+    store.lost = True
+    assert a.claim(0, piece(2)) == 0
+    assert a.claim(0, piece(1)) == 1
+    assert a.trouble
+    assert a.waits()
+    assert len(hall.said) == 1
+    assert "what was claimed goes on" in hall.said[0]
+    store.lost = False
+    clock.now += 3
+    look = a.exchange([], busy=False)
+    assert look is not None
+    assert look.freed == ((0, 2),)
+    assert not a.trouble
+    assert a.claim(0, piece(2)) == 1
+    assert "is back" in hall.said[1]
+
+
+def test_a_store_that_stays_away_is_waited_for_as_long_as_a_lease() -> None:
+    hall, clock = Hall(), Clock()
+    a, store = hall.join("a", clock)
+    store.lost = True
+    assert a.claim(0, piece(2)) == 0
+    clock.now += LEASE_S - 0.1
+    assert a.exchange([], busy=False) is None
+    assert a.waits()
+    clock.now += 0.2
+    assert not a.waits()
+    assert a.leave().freed == ((0, 2),)
+
+
+def test_a_claim_whose_answer_got_lost_is_found_to_be_ones_own() -> None:
+    hall, clock = Hall(), Clock()
+    a, store = hall.join("a", clock)
+    store.mute = True
+    assert a.claim(0, piece(1)) == 0
+    store.mute = False
+    clock.now += 3
+    look = a.exchange([], busy=False)
+    assert look is not None
+    assert look.freed == ((0, 1),)
+    assert a.claim(0, piece(1)) == 1
+
+
+def test_a_claim_that_names_nobody_is_one_of_a_host_that_died_at_it() -> None:
+    hall, clock = Hall(), Clock()
+    hall.memory.kept["0/1.1"] = ""
+    a, _ = hall.join("a", clock)
+    assert a.claim(0, piece(1)) == 0
+    freed: list[tuple[int, int]] = []
+    for _ in range(14):
+        clock.now += 1
+        look = a.exchange([], busy=False)
+        freed += look.freed if look is not None else ()
+    assert freed == [(0, 1)]
+    assert a.claim(0, piece(1)) == 2
+
+
+def test_two_stay_for_the_one_that_works_and_the_others_go() -> None:
+    hall, clock = Hall(), Clock()
+    shares = {name: hall.join(name, clock)[0] for name in "abcde"}
+    assert shares["e"].claim(0, piece(1))
+    for _ in range(2):
+        for name, share in shares.items():
+            share.exchange([], busy=name == "e")
+        clock.now += 3
+    assert [name for name, share in shares.items() if share.waits()] == ["a", "b"]
+    shares["e"].done((0, 1))
+    for _ in range(2):
+        for share in shares.values():
+            share.exchange([], busy=False)
+        clock.now += 3
+    assert not any(share.waits() for share in shares.values())
+
+
+def test_nobody_goes_home_before_he_has_looked_at_what_is_free_again() -> None:
+    hall, clock = Hall(), Clock()
+    (a, _), (b, _) = hall.join("a", clock), hall.join("b", clock)
+    for number in (1, 2):
+        assert a.claim(0, piece(number))
+        assert b.claim(0, piece(number)) == 0
+    assert a.claim(0, piece(3))
+    assert b.claim(0, piece(3)) == 0
+    freed: list[tuple[int, int]] = []
+    for _ in range(40):
+        clock.now += 0.5
+        # Between two looks it hears the others, too, where it claims what a dead one had.
+        b._hear()
+        if not b.waits():
+            break
+        look = b.exchange([], busy=False)
+        freed += look.freed if look is not None else ()
+    assert set(freed) == {(0, 1), (0, 2), (0, 3)}
+
+
+def test_who_is_resumed_finishes_what_it_had_told_done_and_what_anybody_gave_up() -> None:
+    hall, clock = Hall(), Clock()
+    (a, _), (b, _) = hall.join("a", clock), hall.join("b", clock)
+    for number in (1, 2, 3, 4):
+        assert a.claim(0, piece(number))
+    assert b.claim(0, piece(5))
+    assert b.claim(0, piece(6))
+    for number in (1, 2):
+        a.done((0, number))
+    a.give_up((0, 3))
+    b.give_up((0, 5))
+    b.done((0, 6))
+    for share in (a, b):
+        share.exchange([], busy=True)
+    # Of the second and the fourth its journals hold every outcome.
+    again = {(0, number) for number in (1, 3, 5, 6)}
+    late, _ = hall.join("a2", clock, former={"a"}, again=again)
+    assert [late.claim(0, piece(number)) for number in (1, 3, 5, 6, 2)] == [2, 2, 2, 0, 0]
+    # To those who were there all the time, nothing is free that was done or given up.
+    clock.now += 3
+    b.exchange([], busy=True)
+    assert [b.claim(0, piece(number)) for number in (1, 3, 5, 6)] == [0, 0, 0, 0]
+
+
+def test_who_is_resumed_waits_for_none_of_its_own_that_died() -> None:
+    hall, clock = Hall(), Clock()
+    a, _ = hall.join("a", clock)
+    assert a.claim(0, piece(1))
+    a.exchange([], busy=True)
+    late, _ = hall.join("a2", clock, former={"a"}, again={(0, 1)})
+    look = late.exchange([], busy=False)
+    assert look is not None
+    assert look.taken == ()
+    assert late.claim(0, piece(1)) == 2
+    later, _ = hall.join("a3", clock, former={"a", "a2"}, again={(0, 1)})
+    assert later.claim(0, piece(1)) == 3
+    later.done((0, 1))
+    last, _ = hall.join("a4", clock, former={"a", "a2"}, again={(0, 1)})
+    later.exchange([], busy=False)
+    assert last.claim(0, piece(1)) == 0
+
+
+def test_a_piece_is_told_done_by_its_journal_and_one_without_an_outcome_given_up_at_the_end(
+    tmp_path: Path,
+) -> None:
+    hall, clock = Hall(), Clock()
+    a, _ = hall.join("a", clock)
+    journal = JournalWriter(tmp_path / "0-1.jsonl", clock)
+    for number in (1, 2, 3):
+        assert a.claim(0, piece(number))
+        a.accounted((0, number))
+    journal.write(events.End(id="1", outcome="passed"))
+    a.wrote(journal.path)
+    a.exchange([], busy=True)
+    clock.now += 3
+    journal.write(events.End(id="3", outcome="passed"))  # run again after its worker was lost
+    journal.close()
+    a.wrote(journal.path)
+    a.exchange([], busy=True)
+    a.leave()
+    told = [read_heartbeat(line) for _, line in hall.memory.said]
+    assert [one and (one.done, one.given_up) for one in told] == [
+        (((0, 1),), ()), (((0, 3),), ()), ((), ((0, 2),)),
+    ]  # fmt: skip
+
+
+def test_what_may_be_lost_with_the_disk_is_left_to_the_others(tmp_path: Path) -> None:
+    hall, clock = Hall(), Clock()
+    (a, _), (b, _) = hall.join("a", clock), hall.join("b", clock)
+    assert a.claim(0, piece(1))
+    a.accounted((0, 1))
+    a.wrote(tmp_path / "deleted.jsonl")
+    a.leave()
+    b.exchange([], busy=False)
+    assert b.claim(0, piece(1)) == 2
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_two_that_keep_pieces_without_an_outcome_do_not_wait_for_each_other(
+    tmp_path: Path,
+    deleted: bool,
+) -> None:
+    hall, clock = Hall(), Clock()
+    shares = [hall.join(name, clock)[0] for name in "ab"]
+    for number, share in enumerate(shares):
+        assert share.claim(0, piece(number))
+        share.accounted((0, number))
+        journal = tmp_path / f"{number}-1.jsonl"
+        if not deleted:
+            journal.touch()
+        share.wrote(journal)
+    for share in (*shares, *shares):
+        clock.now += 3
+        share.exchange([], busy=True)
+    left: set[str] = set()
+    for _ in range(100):
+        clock.now += 0.5
+        for share in shares:
+            if share.me not in left:
+                share.exchange([], busy=False)
+                if not share.waits():
+                    share.leave()
+                    left.add(share.me)
+    assert left == {"a", "b"}
+
+
+def test_a_line_of_an_earlier_version_gives_nothing_up() -> None:
+    row = json.loads(Heartbeat(done=((0, 1),)).line())
+    del row["given_up"]
+    assert read_heartbeat(json.dumps(row)) == Heartbeat(done=((0, 1),))
+
+
+def test_strange_lines_of_others_are_passed_over() -> None:
+    hall, clock = Hall(), Clock()
+    a, _ = hall.join("a", clock)
+    lines = ["", "{", "[]", "null", '{"claims": [[0, -1, 1]]}', '{"claims": 7}', "\x00", '{"done": [["a"]]}']
+    hall.memory.said += [("b", line) for line in lines]
+    look = a.exchange([], busy=False)
+    assert look is not None
+    assert look.taken == ()
+    assert a.claim(0, piece(0)) == 1
+    hall.memory.said += [("\n::error::x", "{"), ("", "{")]
+    clock.now += 3
+    a.exchange([], busy=False)
+    assert hall.said == [
+        "the share holds lines that are not understood and are passed over, the first of 'b'"
+    ]
+    assert not a.waits()
+
+
+def test_what_was_learnt_is_told_once() -> None:
+    hall, clock = Hall(), Clock()
+    (a, _), (b, _) = hall.join("a", clock), hall.join("b", clock)
+    one = Learnt(shard=0, file="a.py", took_s=2.0, expected_s=1.0, setup=False)
+    a.learn(one)
+    told: list[Learnt] = []
+    for _ in range(3):
+        a.exchange([], busy=True)
+        look = b.exchange([], busy=True)
+        assert look is not None
+        told += look.learnt
+        clock.now += 3
+    assert told == [one]
+
+
+@dataclass(slots=True)
+class Host:
+    """A host of a day on paper: one card, a queue of all pieces, and what it is at."""
+
+    share: ClaimSession
+    store: MemoryStore
+    clock: Clock
+    queue: dict[tuple[int, int], None]
+    doing: tuple[tuple[int, int], int] | None = None
+    alive: bool = True
+    paused_until: float = 0.0
+
+
+@dataclass(slots=True)
+class Day:
+    """A day: hosts take turns in a random order; some die, leave, stop for a while or lose the store."""
+
+    rng: random.Random
+    pieces: int
+    trouble: bool
+    goes_home: bool = False
+    dies_at: int = -1
+    hall: Hall = field(default_factory=Hall)
+    hosts: list[Host] = field(default_factory=list)
+    began: list[tuple[tuple[int, int], int]] = field(default_factory=list)
+    ended: set[tuple[int, int]] = field(default_factory=set)
+    now: float = 0.0
+
+    def arrive(self) -> None:
+        clock = Clock(self.now + 1000.0 * len(self.hosts))
+        share, store = self.hall.join(f"h{len(self.hosts)}", clock)
+        queue = dict.fromkeys((number % 3, number) for number in range(self.pieces))
+        self.hosts.append(Host(share, store, clock, queue))
+
+    def turn(self, host: Host) -> None:
+        look = host.share.exchange([], busy=host.doing is not None)
+        if look is not None:
+            for key in look.taken:
+                host.queue.pop(key, None)
+            for key in look.freed:
+                host.queue[key] = None
+        if host.doing is not None:
+            if self.rng.random() < 0.5:
+                key, _ = host.doing
+                self.ended.add(key)
+                host.share.done(key)
+                host.doing = None
+            return
+        if not host.queue:
+            if self.goes_home and not host.share.waits():
+                host.share.leave()
+                host.alive = False
+            return
+        key = self.rng.choice(list(host.queue))
+        del host.queue[key]
+        if time := host.share.claim(key[0], piece(key[1])):
+            self.began.append((key, time))
+            host.doing = key, time
+
+    def disturb(self, host: Host) -> None:
+        match self.rng.randrange(5):
+            case 0 if sum(one.alive for one in self.hosts) > 1:
+                host.alive = False
+            case 1 if sum(one.alive for one in self.hosts) > 1:
+                host.share.leave()
+                host.alive = False
+            case 2:
+                host.paused_until = self.now + self.rng.uniform(0, 3 * LEASE_S)
+            case 3:
+                host.store.lost = not host.store.lost
+            case _:
+                host.store.mute = not host.store.mute
+
+    def run(self, hosts: int) -> None:
+        for _ in range(hosts):
+            self.arrive()
+        for step in range(100 * self.pieces):
+            self.now += self.rng.uniform(0, 1.5)
+            ready = [one for one in self.hosts if one.alive and one.paused_until <= self.now]
+            for number, one in enumerate(self.hosts):
+                one.clock.now = self.now + 1000.0 * number
+            for host in self.rng.sample(ready, len(ready)):
+                self.turn(host)
+                if step == self.dies_at and sum(one.alive for one in self.hosts) > 1:
+                    host.alive, self.dies_at = False, -1
+                if self.trouble and step < 20 * self.pieces and self.rng.random() < 0.03:
+                    self.disturb(host)
+            if step == 20 * self.pieces:
+                for one in self.hosts:
+                    one.store.lost = one.store.mute = False
+            if len(self.ended) == self.pieces and not any(one.doing for one in ready):
+                return
+
+
+@given(st.integers(0, 2**32), st.integers(1, 5), st.integers(1, 12))
+def test_without_trouble_every_piece_is_run_once(seed: int, hosts: int, pieces: int) -> None:
+    day = Day(random.Random(seed), pieces, trouble=False)  # noqa: S311  # a seeded day
+    day.run(hosts)
+    assert len(day.ended) == pieces
+    assert Counter(time for _, time in day.began) == {1: pieces}
+
+
+@given(st.integers(0, 2**32), st.integers(1, 5), st.integers(1, 12))
+def test_however_hosts_die_no_piece_is_lost_and_none_is_run_twice_unmarked(
+    seed: int, hosts: int, pieces: int
+) -> None:
+    day = Day(random.Random(seed), pieces, trouble=True)  # noqa: S311  # a seeded day
+    day.run(hosts)
+    assert len(day.ended) == pieces
+    # Whoever runs a piece that another may have begun knows it, and says the how manieth time it is.
+    assert max(Counter(day.began).values()) == 1
+
+
+@given(st.integers(0, 2**32), st.integers(1, 6), st.integers(1, 12), st.integers(-1, 60))
+def test_one_death_costs_nothing_though_hosts_with_nothing_to_do_go_home(
+    seed: int, hosts: int, pieces: int, dies_at: int
+) -> None:
+    day = Day(random.Random(seed), pieces, trouble=False, goes_home=True, dies_at=dies_at)  # noqa: S311  # a seeded day
+    day.run(hosts)
+    assert len(day.ended) == pieces
+    assert max(Counter(day.began).values()) == 1
