@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ci.core.text import shell_line
-from ci.live.words import Again
 from ci.record.identity import read_identity, reproduce_command
+from ci.report.live.words import Again
 from ci.steps.folder import RunFolder
 
 

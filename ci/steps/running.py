@@ -11,11 +11,11 @@ from ci.core import operating_system
 from ci.core.errors import PlanMismatchError, SpyreCiError, UsageError
 from ci.core.run_lock import run_lock
 from ci.core.start_method import AUTO, start_method
-from ci.live import stream
-from ci.live.sink import Sink
-from ci.live.state import State
-from ci.live.view import Watcher, view_for, watching
 from ci.record.journal import attempts_before
+from ci.report.live import stream
+from ci.report.live.sink import Sink
+from ci.report.live.state import State
+from ci.report.live.view import Watcher, view_for, watching
 from ci.runner.back_end import back_end, refuse_silent_emulation
 from ci.runner.cards import Card
 from ci.runner.claims.names import FILE as NAMES_FILE

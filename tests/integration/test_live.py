@@ -15,14 +15,14 @@ from typing import Any
 import jsonschema
 import pytest
 
-import ci.live
+import ci.report.live
 from ci.report.results import read_results
 
 pytestmark = pytest.mark.nightly
 
 ROOT = Path(__file__).parent.parent.parent
 TIMEOUT_S = 240
-SCHEMA = json.loads((Path(ci.live.__file__).parent / "events.schema.json").read_text(encoding="utf-8"))
+SCHEMA = json.loads((Path(ci.report.live.__file__).parent / "events.schema.json").read_text(encoding="utf-8"))
 EVIL = r"""
 import sys
 import time

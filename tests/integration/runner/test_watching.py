@@ -8,11 +8,11 @@ import signal
 
 from rich.console import Console
 
-from ci.live.state import State
-from ci.live.view import Watcher, view_for
 from ci.record.events import parse
 from ci.record.journal import read_journals
 from ci.record.verdict import Verdict
+from ci.report.live.state import State
+from ci.report.live.view import Watcher, view_for
 from ci.report.reconcile import reconcile
 from tests.journal_rows import Row
 

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ci.core.text import one_line
-from ci.live.ledger import Ledger, Stream, Streams
-from ci.live.news import CardLost, FileBroken, News, Retried, Tally, WorkerLost
 from ci.record.events import JournalEvent
 from ci.record.verdict import Verdict
+from ci.report.live.ledger import Ledger, Stream, Streams
+from ci.report.live.news import CardLost, FileBroken, News, Retried, Tally, WorkerLost
 from test_selection.plan import Shard
 
 NOT_STARTED = "interrupted before it was started"

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.live.words import about, seconds_left
 from ci.record.events import End
+from ci.report.live.words import about, seconds_left
 
 from .small_states import A, B, C, D, Feed, shard, small_state
 

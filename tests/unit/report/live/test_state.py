@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.live.news import CardLost, Ended, FileBroken, FileEnded, Retried, WorkerLost
-from ci.live.state import NOBODY, NOT_STARTED, State
 from ci.record.events import End, parse
 from ci.record.journal import Journal
 from ci.record.verdict import Verdict
+from ci.report.live.news import CardLost, Ended, FileBroken, FileEnded, Retried, WorkerLost
+from ci.report.live.state import NOBODY, NOT_STARTED, State
 from ci.report.reconcile import reconcile
 from tests.journal_rows import events_from
 
-from ..report.any_journals import EVENTS, PLAN  # noqa: TID252  # tests are no package with a name
+from ..any_journals import EVENTS, PLAN  # noqa: TID252  # tests are no package with a name
 from .small_states import A, B, C, D, Feed, shard, small_state
 
 

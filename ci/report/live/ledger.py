@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ci.core.text import one_line, tail
-from ci.live.news import MAX_HELD, Ended, News, Tally
 from ci.record.events import JournalEvent
 from ci.record.result import SILENT, Try, fold, known_outcomes, last_ordered
 from ci.record.run_state import RunState, attempt_in
 from ci.record.verdict import BROKEN, Verdict
+from ci.report.live.news import MAX_HELD, Ended, News, Tally
 from test_selection.plan import Shard
 
 RATE_WINDOW_S = 30
@@ -209,7 +209,7 @@ class Ledger:
         others: Mapping[str, str],
         now: float,
     ) -> None:
-        """Begin with nothing settled; see `ci.live.state.State`."""
+        """Begin with nothing settled; see `ci.report.live.state.State`."""
         self.tests: dict[str, PlannedTest] = {}
         self.files: dict[str, Tally] = {}
         self.counts: Counter[Verdict] = Counter()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ci.live.news import News
-from ci.live.state import State
 from ci.record.events import parse
+from ci.report.live.news import News
+from ci.report.live.state import State
 from test_selection.plan import Group, Shard
 
 A, B, C, D = "a.py::T::one", "a.py::T::two", "b.py::T::three", "b.py::T::four"

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ci.core.errors import DeviceError, UsageError
-from ci.live import sink as sinks
-from ci.live.sink import Sink, open_descriptor, open_sink
+from ci.report.live import sink as sinks
+from ci.report.live.sink import Sink, open_descriptor, open_sink
 
 
 def events_of(path: Path) -> list[dict[str, Any]]:

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from ci.compare.verdicts import KNOWN, Changes, Kind, compare
 from ci.pipeline.told import Row
 from ci.record.verdict import GOOD, Verdict
-from tests.unit.compare.making import rows
+from ci.report.compare.verdicts import KNOWN, Changes, Kind, compare
+from tests.unit.report.compare.making import rows
 
 NAMES = [f"test_a.py::test_{number}" for number in range(8)]
 FAILING = (

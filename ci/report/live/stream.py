@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ci.live.news import CardLost, Ended, FileBroken, FileEnded, News, Retried, WorkerLost
-from ci.live.state import State
 from ci.record.verdict import Verdict
+from ci.report.live.news import CardLost, Ended, FileBroken, FileEnded, News, Retried, WorkerLost
+from ci.report.live.state import State
 
 VERSION = 1
 Row = dict[str, Any]

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.compare.existing import Existence, Known, compare_catalogs, match
+from ci.report.compare.existing import Existence, Known, compare_catalogs, match
 
 FILES = ("a.py", "b.py", "c.py")
 names = st.builds(

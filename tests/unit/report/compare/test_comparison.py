@@ -16,18 +16,18 @@ from markdown_it import MarkdownIt
 from msgspec import Raw
 from rich.console import Console
 
-from ci.compare.as_json import as_json
-from ci.compare.comparison import Comparison, Side, check, compare_sides, unlike
-from ci.compare.existing import Existence, Known
-from ci.compare.markdown import render_markdown
-from ci.compare.page import render_page
-from ci.compare.terminal import show
 from ci.pipeline.told import Row
 from ci.record.verdict import Verdict
-from tests.unit.compare.making import rows
+from ci.report.compare.as_json import as_json
+from ci.report.compare.comparison import Comparison, Side, check, compare_sides, unlike
+from ci.report.compare.existing import Existence, Known
+from ci.report.compare.markdown import render_markdown
+from ci.report.compare.page import render_page
+from ci.report.compare.terminal import show
+from tests.unit.report.compare.making import rows
 
 Golden = Callable[[str, str], None]
-SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "schemas" / "compare.json").read_text())
+SCHEMA = json.loads((Path(__file__).parents[4] / "docs" / "schemas" / "compare.json").read_text())
 HOSTILE = (
     "<script>alert(1)</script> `a` | @all #1 http://evil.example ](http://evil.example) "
     "[red]x[/red] \x1b[31m \u202e &amp; me@evil.example \n::error::x\n##[error]y \udc80 ]]> {{ 7 * 7 }}"

@@ -19,11 +19,13 @@ from ci.core.progress import ticking
 from ci.core.provider import in_log
 from ci.core.text import counted, one_line
 from ci.core.workflow_commands import Defused
-from ci.live import stream
-from ci.live.news import MAX_HELD, CardLost, Ended, FileBroken, FileEnded, News, WorkerLost
-from ci.live.sink import Sink
-from ci.live.state import State
-from ci.live.words import (
+from ci.record.events import JournalEvent
+from ci.record.verdict import BROKEN, Verdict
+from ci.report.live import stream
+from ci.report.live.news import MAX_HELD, CardLost, Ended, FileBroken, FileEnded, News, WorkerLost
+from ci.report.live.sink import Sink
+from ci.report.live.state import State
+from ci.report.live.words import (
     Again,
     about,
     cards_line,
@@ -38,8 +40,6 @@ from ci.live.words import (
     trouble_line,
     work_of,
 )
-from ci.record.events import JournalEvent
-from ci.record.verdict import BROKEN, Verdict
 
 # Services end jobs that say nothing for some minutes.
 SILENCE_S = 60.0

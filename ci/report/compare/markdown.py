@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from ci.compare.comparison import Comparison
-from ci.compare.verdicts import Change, Kind, Test
-from ci.compare.words import (
+from ci.report.compare.comparison import Comparison
+from ci.report.compare.verdicts import Change, Kind, Test
+from ci.report.compare.words import (
     LISTED,
     because,
     came_and_went,

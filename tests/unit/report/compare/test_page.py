@@ -3,9 +3,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.compare.machines import Pair
-from ci.compare.page import MARGIN, MAX_POINTS, SIZE, scatter
-from ci.compare.times import Times, compare_times
+from ci.report.compare.machines import Pair
+from ci.report.compare.page import MARGIN, MAX_POINTS, SIZE, scatter
+from ci.report.compare.times import Times, compare_times
 
 seconds = st.floats(min_value=0.0005, max_value=1e8)
 

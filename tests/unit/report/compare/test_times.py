@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.compare.machines import FALSE_ALARMS, Machines, Pair, machines_of
-from ci.compare.times import Past, Times, compare_times, with_history
+from ci.report.compare.machines import FALSE_ALARMS, Machines, Pair, machines_of
+from ci.report.compare.times import Past, Times, compare_times, with_history
 
 
 def world(

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from ci.compare.machines import (
+from ci.report.compare.machines import (
     FALSE_ALARMS,
     LEAST,
     LENGTHS,

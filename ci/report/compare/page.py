@@ -12,11 +12,14 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ci.compare.comparison import Check, Comparison
-from ci.compare.machines import Pair
-from ci.compare.times import Times
-from ci.compare.verdicts import Test
-from ci.compare.words import (
+from ci.core.svg import Axis
+from ci.core.templates import harmless_environment
+from ci.core.text import span
+from ci.report.compare.comparison import Check, Comparison
+from ci.report.compare.machines import Pair
+from ci.report.compare.times import Times
+from ci.report.compare.verdicts import Test
+from ci.report.compare.words import (
     LISTED,
     because,
     counted_lines,
@@ -28,9 +31,6 @@ from ci.compare.words import (
     time_lines,
     unlike_lines,
 )
-from ci.core.svg import Axis
-from ci.core.templates import harmless_environment
-from ci.core.text import span
 
 SIZE = 640.0
 MARGIN = 56.0
@@ -63,7 +63,7 @@ def render_page(comparison: Comparison[Test], outcome: Check) -> str:
         "drawing": scatter(comparison.times),
         "most": MAX_ROWS,
     }
-    environment = harmless_environment("ci.compare")
+    environment = harmless_environment("ci.report.compare")
     environment.filters |= {"because": because, "finding": finding_line}
     return environment.get_template("compare.html").render(context) + "\n"
 

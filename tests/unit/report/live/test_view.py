@@ -9,10 +9,10 @@ import pytest
 from rich.console import Console
 
 from ci.core.workflow_commands import Defused
-from ci.live.news import MAX_HELD, News
-from ci.live.state import State
-from ci.live.view import MAX_ASIDES, MAX_SHOWN, Lines, Screen, Watcher, picture, view_for, watching
 from ci.record.events import Crash, End
+from ci.report.live.news import MAX_HELD, News
+from ci.report.live.state import State
+from ci.report.live.view import MAX_ASIDES, MAX_SHOWN, Lines, Screen, Watcher, picture, view_for, watching
 
 from .small_states import A, B, C, D, Feed, shard, small_state
 

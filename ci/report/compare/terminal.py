@@ -8,9 +8,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ci.compare.comparison import Comparison
-from ci.compare.verdicts import Change, Kind, Test
-from ci.compare.words import (
+from ci.core.text import one_line
+from ci.report.compare.comparison import Comparison
+from ci.report.compare.verdicts import Change, Kind, Test
+from ci.report.compare.words import (
     LISTED,
     because,
     came_and_went,
@@ -24,7 +25,6 @@ from ci.compare.words import (
     time_lines,
     unlike_lines,
 )
-from ci.core.text import one_line
 
 _RED = {Kind.NEW_FAILURES, Kind.NEW_TESTS_FAILING, Kind.FAILING_UNKNOWN, Kind.FAILING_DIFFERENTLY}
 _YELLOW = {Kind.NEWLY_FLAKY, Kind.FLAKY_UNKNOWN, Kind.NEWLY_SKIPPED, Kind.QUARANTINED}

@@ -17,7 +17,7 @@ from typing import Any
 
 from ci.core.errors import EXIT_INTERRUPTED, UsageError
 from ci.core.text import one_line
-from ci.live.stream import VERSION
+from ci.report.live.stream import VERSION
 
 STDOUT = "-"
 # What may wait for a slow reader, in characters of JSON (ASCII); later events are counted, not kept.

@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 
 from ci.core.text import clean, counted, one_line, span
-from ci.live.ledger import Stream
-from ci.live.news import CardLost, Ended, FileBroken, FileEnded, Tally, WorkerLost
-from ci.live.state import State
 from ci.record.verdict import BROKEN, Verdict
+from ci.report.live.ledger import Stream
+from ci.report.live.news import CardLost, Ended, FileBroken, FileEnded, Tally, WorkerLost
+from ci.report.live.state import State
 
 # So many expected seconds must have ended before what they took outweighs the estimates.
 PRIOR_S = 20.0

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ci.compare.comparison import Check, Comparison, Side
-from ci.compare.existing import Existence
-from ci.compare.times import Finding, Times
-from ci.compare.verdicts import Change, Test
-from ci.compare.words import LISTED
 from ci.core.text import one_line
+from ci.report.compare.comparison import Check, Comparison, Side
+from ci.report.compare.existing import Existence
+from ci.report.compare.times import Finding, Times
+from ci.report.compare.verdicts import Change, Test
+from ci.report.compare.words import LISTED
 from test_selection.files import schema_name
 
 KIND = "compare"

@@ -8,16 +8,16 @@ from typing import Any
 import jsonschema
 import pytest
 
-import ci.live
-from ci.live import stream
-from ci.live.sink import encode
+import ci.report.live
 from ci.record.verdict import Verdict
+from ci.report.live import stream
+from ci.report.live.sink import encode
 
 from .small_states import A, B, Feed, small_state
 
-ROOT = Path(__file__).parent.parent.parent.parent
+ROOT = Path(__file__).parents[4]
 SCHEMA: dict[str, Any] = json.loads(
-    (Path(ci.live.__file__).parent / "events.schema.json").read_text(encoding="utf-8")
+    (Path(ci.report.live.__file__).parent / "events.schema.json").read_text(encoding="utf-8")
 )
 KINDS = [one["if"]["properties"]["event"]["const"] for one in SCHEMA["allOf"]]
 CHECK = jsonschema.Draft202012Validator(SCHEMA)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.compare.machines import FALSE_ALARMS, LEAST, limit_of, median, spread_of
+from ci.report.compare.machines import FALSE_ALARMS, LEAST, limit_of, median, spread_of
 
 Noise = Callable[[random.Random], float]
 
