@@ -71,7 +71,11 @@ def outcome_line(summary: Summary) -> str:
 
 def _outcome(summary: Summary) -> str:
     if summary.reasons:
-        return f"exit {summary.exit_code}: {'; '.join(summary.reasons)}"
+        first, *others = summary.reasons
+        if summary.interrupted:
+            done = summary.planned - summary.verdicts.get(Verdict.NOT_RUN, 0)
+            first += f", {done:,} of {summary.planned:,} done"
+        return f"exit {summary.exit_code}: {'; '.join([first, *others])}"
     if not summary.planned:
         return f"exit {summary.exit_code}: no tests, as 0 % was asked for"
     forgiven = 0 if summary.quarantine is None else summary.quarantine.forgiven

@@ -29,7 +29,6 @@ from ci.runner.pool import CardPool
 from ci.runner.retries import Owed
 from ci.runner.run_options import RunOptions
 from ci.runner.supervisor import run_plan
-from ci.steps.again import again_of
 from ci.steps.collecting import worker_environment
 from ci.steps.context import Context
 from ci.steps.controlling import control_step
@@ -287,7 +286,7 @@ def _watched(
     if events is not None:
         row = stream.run_start(state, run=part.folder.run, fingerprint=part.plan.fingerprint)
         events.write(row | ({} if whole is None else {"whole": _planned(whole, here)}))
-    view = view_for(context.console, context.environ, again_of(part.folder, part.plan.run_seed, part.as_try))
+    view = view_for(context.console, context.environ)
     watcher = Watcher(state, view, events, context.monotonic)
     with watching(watcher, view, context.monotonic):
         yield watcher

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from ci.record.verdict import BROKEN, Verdict
+from ci.record.verdict import Verdict
 
 MAX_REASONS = 10
-MAX_HELD = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +26,7 @@ class Ended:
         message: one line of the reason.
         detail: the traceback or output.
         cause: of a crash: signal, hang, oom, exit or hardware.
-        late: whether the file had been told of before.
+        repeated: whether a try before ended the same way.
     """
 
     id: str
@@ -41,7 +40,7 @@ class Ended:
     message: str = ""
     detail: str = ""
     cause: str | None = None
-    late: bool = False
+    repeated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +71,6 @@ class Tally:
         began_at: when a card first took it up, in monotonic seconds; None before.
         ended_at: when its last test was settled; None before.
         cards: the cards that ran it.
-        held: failures that are to be told with the file; so many at most.
         reasons: why tests were skipped or not run, so many different ones at most.
     """
 
@@ -88,18 +86,12 @@ class Tally:
     began_at: float | None = None
     ended_at: float | None = None
     cards: dict[str, None] = field(default_factory=dict)
-    held: dict[str, Ended] = field(default_factory=dict)
     reasons: Counter[tuple[Verdict, str]] = field(default_factory=Counter)
 
     @property
     def seconds(self) -> float:
         """From its first set-up to its last test."""
         return (self.ended_at or 0.0) - (self.began_at or 0.0) if self.began_at is not None else 0.0
-
-    @property
-    def failures(self) -> int:
-        """How many of its tests are to be looked at."""
-        return sum(self.counts[verdict] for verdict in BROKEN)
 
     def begin(self, card: str, now: float) -> None:
         """A card takes it up, or goes on with it."""
@@ -116,14 +108,9 @@ class Tally:
     def let_go(self) -> FileEnded:
         """Hand over what was held for the telling."""
         reasons = sorted(self.reasons.items(), key=lambda pair: (-pair[1], pair[0]))
-        told = FileEnded(
-            tally=self,
-            failures=tuple(self.held.values()),
-            reasons=tuple((verdict, message, number) for (verdict, message), number in reasons),
-        )
-        self.held.clear()
         self.reasons.clear()
-        return told
+        found = tuple((verdict, message, number) for (verdict, message), number in reasons)
+        return FileEnded(tally=self, reasons=found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,12 +119,10 @@ class FileEnded:
 
     Attributes:
         tally: of the file; its counts may still change when tests are run again.
-        failures: tries that failed, so many at most.
         reasons: how many tests were skipped or not run, by verdict and message.
     """
 
     tally: Tally
-    failures: tuple[Ended, ...]
     reasons: tuple[tuple[Verdict, str, int], ...]
 
 

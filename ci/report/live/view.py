@@ -22,36 +22,31 @@ from ci.core.workflow_commands import Defused
 from ci.record.events import JournalEvent
 from ci.record.verdict import BROKEN, Verdict
 from ci.report.live import stream
-from ci.report.live.news import MAX_HELD, CardLost, Ended, FileBroken, FileEnded, News, WorkerLost
-from ci.report.live.sink import Sink
-from ci.report.live.state import State
-from ci.report.live.words import (
-    Again,
+from ci.report.live.news import Ended, FileEnded, News
+from ci.report.live.progress_text import (
     about,
     cards_line,
     detail_lines,
-    failure_lines,
     file_line,
-    late_line,
+    news_line,
     overall,
     problems,
     reason_lines,
-    seconds_left,
-    trouble_line,
+    slow_line,
     work_of,
 )
+from ci.report.live.sink import Sink
+from ci.report.live.state import State
 
 # Services end jobs that say nothing for some minutes.
 SILENCE_S = 60.0
 MAX_DETAIL_LINES = 30
-# Lines on tests of files that were told of, and on troubles; the closing table has them all.
-MAX_ASIDES = 200
-Say = Callable[[str], None]
-# What scrolls by faster than it is read is no use; the closing table has the others.
+# What scrolls by faster than it is read is no use; the ending and the report have the others.
 MAX_SHOWN = 100
 MAX_ROWS = 8
 BAR_WIDTH = 30
 TICK_S = 0.5
+Say = Callable[[str], None]
 
 
 class View(Protocol):
@@ -100,22 +95,21 @@ class Watcher:
             self._view.tell(one, self.state, now)
 
 
-def view_for(console: Console, environ: Mapping[str, str], again: Again) -> Lines | Screen:
+def view_for(console: Console, environ: Mapping[str, str]) -> Lines | Screen:
     """A bar on a terminal; lines in a CI's log, in a file, and where a terminal can do no better.
 
     Args:
         console: for people.
         environ: the environment.
-        again: the command that runs a test once more, by id.
     """
     if console.is_terminal and not console.is_dumb_terminal and not in_log(environ):
-        return Screen(console=console, again=again)
+        return Screen(console=console)
 
     def say(text: str) -> None:
         console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     command = console.file.command if isinstance(console.file, Defused) else None
-    return Lines(say=say, again=again, command=command)
+    return Lines(say=say, command=command)
 
 
 @contextlib.contextmanager
@@ -143,35 +137,38 @@ class Lines:
 
     Attributes:
         say: takes a line for people.
-        again: the command that runs a test once more, by id.
         command: takes a workflow command of GitHub; None elsewhere.
     """
 
     say: Say
-    again: Again
     command: Say | None = None
     _said_at: float | None = None
-    _asides: int = 0
+    _shown: int = 0
+    _slow: dict[int, tuple[str, float]] = field(default_factory=dict)
     _annotated: dict[str, Ended] = field(default_factory=dict)
 
     def tell(self, news: News, state: State, now: float) -> None:
         """Write what one piece of news is worth."""
-        match news:
-            case FileEnded():
-                self._file(news, state, now)
-            case Ended():
-                self._ended(news)
-                if not news.late or news.attempt == 0:
-                    return
-                self._aside(late_line(news))
-            case FileBroken() | WorkerLost() | CardLost():
-                self._aside(trouble_line(news))
-            case _:
-                return
+        if isinstance(news, FileEnded):
+            self._file(news, state, now)
+        elif line := news_line(news):
+            self._shown += 1
+            if self._shown <= MAX_SHOWN:
+                self.say(line)
+            if isinstance(news, Ended) and self.command is not None:
+                self._failure(news, self.command)
+        else:
+            return
         self._said_at = now
 
     def tick(self, state: State, now: float) -> None:
-        """Break a silence that has lasted too long."""
+        """Name tests that are slow, once each, and break a silence that has lasted too long."""
+        for worker in state.at_work:
+            begun = (worker.state.running or "", worker.since)
+            if self._slow.get(worker.state.shard) != begun and (line := slow_line(state, worker, now)):
+                self._slow[worker.state.shard] = begun
+                self.say(line)
+                self._said_at = now
         if self._said_at is None:
             self._said_at = now
         if now - self._said_at >= SILENCE_S:
@@ -180,10 +177,11 @@ class Lines:
 
     def end(self, state: State, now: float) -> None:  # noqa: ARG002  # as every view has it
         """The run is over: mark the failures in GitHub, as many as it shows."""
-        if self._asides > MAX_ASIDES:
-            self.say(f"{self._asides - MAX_ASIDES:,} more such lines are left out; the report has them all")
+        if self._shown > MAX_SHOWN:
+            self.say(f"{self._shown - MAX_SHOWN:,} more such lines are left out; the report has them all")
         if self.command is None:
             return
+        # Only what failed once can be marked at the end; some may pass when they are run again.
         bad = [one for name, one in self._annotated.items() if state.verdict(name) in BROKEN]
         for one in bad[: workflow_commands.MAX_ANNOTATIONS]:
             self.command(annotation(one))
@@ -192,41 +190,28 @@ class Lines:
             shown = f"GitHub shows {workflow_commands.MAX_ANNOTATIONS} a step"
             self.say(f"{counted(more, 'more failure')} without an annotation: {shown}")
 
-    def _ended(self, told: Ended) -> None:
-        # Only what failed once can be marked at the end; some may pass when they are run again.
-        if self.command is None or told.outcome not in BROKEN:
+    def _file(self, told: FileEnded, state: State, now: float) -> None:
+        head, reasons = file_line(told.tally, state, now), reason_lines(told)
+        not_run = told.tally.counts[Verdict.NOT_RUN]
+        if self.command is None or not reasons or not_run:
+            self._all([head, *(reasons if not_run else ())])
+        else:
+            self._group(self.command, head, reasons)
+
+    def _failure(self, told: Ended, command: Say) -> None:
+        """Keep a failure for its annotation, and show below its line what the test said."""
+        if told.outcome not in BROKEN:
             return
         if len(self._annotated) < workflow_commands.MAX_ANNOTATIONS * 20:
             self._annotated[told.id] = told
+        if told.detail.strip() and self._shown <= MAX_SHOWN:
+            lines = [f"    {line}" for line in detail_lines(told.detail, MAX_DETAIL_LINES)]
+            self._group(command, f"    what it said: {one_line(told.id)}", lines)
 
-    def _file(self, told: FileEnded, state: State, now: float) -> None:
-        tally, reasons = told.tally, reason_lines(told)
-        head = file_line(tally, state, now)
-        if self.command is None:
-            self._all([head, *(reasons if tally.counts[Verdict.NOT_RUN] else ())])
-        elif reasons and not tally.failures and not tally.counts[Verdict.NOT_RUN]:
-            self.command(workflow_commands.command("group", head))
-            self._all(reasons)
-            self.command(workflow_commands.command("endgroup"))
-        else:
-            self._all([head, *reasons])
-        for one in told.failures:
-            self._failure(one, state)
-        if len(told.failures) == MAX_HELD and (more := tally.failures - MAX_HELD) > 0:
-            self.say(f"  and {more:,} more of {one_line(tally.file)}; the report has them all")
-
-    def _failure(self, told: Ended, state: State) -> None:
-        self._all(failure_lines(told, self.again, verdict=state.verdict(told.id)))
-        if self.command is None or not told.detail.strip():
-            return
-        self.command(workflow_commands.command("group", f"    what it said: {one_line(told.id)}"))
-        self._all(f"    {line}" for line in detail_lines(told.detail, MAX_DETAIL_LINES))
-        self.command(workflow_commands.command("endgroup"))
-
-    def _aside(self, line: str) -> None:
-        self._asides += 1
-        if self._asides <= MAX_ASIDES:
-            self.say(line)
+    def _group(self, command: Say, title: str, lines: Iterable[str]) -> None:
+        command(workflow_commands.command("group", title))
+        self._all(lines)
+        command(workflow_commands.command("endgroup"))
 
     def _all(self, lines: Iterable[str]) -> None:
         for line in lines:
@@ -258,27 +243,21 @@ def picture(state: State, now: float) -> RenderableType:
         Text(f"{state.rate(now):.1f}/s"),
         Text(", ".join(failed), style="red" if bad else ""),
         Text(f"{len(busy)} of {counted(len(state.cards), 'card')}{lost}"),
-        Text(about(seconds_left(state, now)) if state.left else "done"),
+        Text(about(state.seconds_left(now)) if state.left else "done"),
     )
     if not 0 < len(busy) <= MAX_ROWS:
         return line
     rows = [
-        Text(f"  {work_of(stream, now)}", style="dim", no_wrap=True, overflow="ellipsis") for stream in busy
+        Text(f"  {work_of(worker, now)}", style="dim", no_wrap=True, overflow="ellipsis") for worker in busy
     ]
     return Group(line, *rows)
 
 
 @dataclass(slots=True, kw_only=True)
 class Screen:
-    """Shows a run on a terminal, from `begin` to `end`.
-
-    Attributes:
-        console: the terminal.
-        again: the command that runs a test once more, by id.
-    """
+    """Shows a run on a terminal, from `begin` to `end`."""
 
     console: Console
-    again: Again
     _live: Live | None = None
     _shown: int = 0
 
@@ -289,17 +268,10 @@ class Screen:
 
     def tell(self, news: News, state: State, now: float) -> None:  # noqa: ARG002  # as every view has it
         """Write above the bar what is worth a line that stays."""
-        match news:
-            case Ended() if news.outcome in BROKEN:
-                style = "red" if news.verdict is Verdict.FAILED else "magenta"
-                head, *others = failure_lines(news, self.again)
-                self._write([(head.strip(), style), *((line, "") for line in others)])
-            case Ended() if news.verdict is Verdict.FLAKY:
-                self._write([(late_line(news), "yellow")])
-            case FileBroken() | WorkerLost() | CardLost():
-                self._write([(trouble_line(news), "magenta")])
-            case _:
-                pass
+        if line := news_line(news):
+            self._shown += 1
+            if self._shown <= MAX_SHOWN:
+                self.console.print(Text(line, style=_style(news)), soft_wrap=True, highlight=False)
 
     def tick(self, state: State, now: float) -> None:
         """Draw anew."""
@@ -316,9 +288,8 @@ class Screen:
         if self._shown > MAX_SHOWN:
             self.console.print(f"{self._shown - MAX_SHOWN:,} more are not shown; the report has them all")
 
-    def _write(self, lines: list[tuple[str, str]]) -> None:
-        self._shown += 1
-        if self._shown > MAX_SHOWN:
-            return
-        for line, style in lines:
-            self.console.print(Text(line, style=style), soft_wrap=True, highlight=False)
+
+def _style(news: News) -> str:
+    if not isinstance(news, Ended):
+        return "magenta"
+    return {Verdict.FAILED: "red", Verdict.FLAKY: "yellow"}.get(news.verdict, "magenta")

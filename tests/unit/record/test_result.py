@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from ci.record.journal import attempts_before
 from ci.record.result import LOST, Failures, Try, fold, judge, known_outcomes, settle
 from ci.record.verdict import NO_OUTCOME, Verdict
-from ci.report.live.ledger import PlannedTest
 from ci.report.live.news import Tally
+from ci.report.live.state import PlannedTest
 
 PASSED, FAILED, FLAKY, SKIPPED, XFAILED, XPASSED, HARDWARE, INFRASTRUCTURE, NOT_RUN = Verdict
 OUTCOMES = [one for one in Verdict if one is not FLAKY]

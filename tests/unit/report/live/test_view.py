@@ -3,16 +3,16 @@ from __future__ import annotations
 import contextlib
 import io
 from dataclasses import dataclass, field
-from typing import TextIO, cast
+from typing import Any, TextIO, cast
 
 import pytest
 from rich.console import Console
 
 from ci.core.workflow_commands import Defused
 from ci.record.events import Crash, End
-from ci.report.live.news import MAX_HELD, News
+from ci.report.live.news import News
 from ci.report.live.state import State
-from ci.report.live.view import MAX_ASIDES, MAX_SHOWN, Lines, Screen, Watcher, picture, view_for, watching
+from ci.report.live.view import MAX_SHOWN, Lines, Screen, Watcher, picture, view_for, watching
 
 from .small_states import A, B, C, D, Feed, shard, small_state
 
@@ -31,19 +31,19 @@ def test_a_terminal_gets_a_bar_and_a_log_gets_lines(
     terminal: bool, environ: dict[str, str], kind: type[object]
 ) -> None:
     console = Console(file=io.StringIO(), force_terminal=terminal, _environ={"TERM": "xterm"})
-    assert isinstance(view_for(console, environ, lambda name, _: name), kind)
+    assert isinstance(view_for(console, environ), kind)
 
 
 def test_a_terminal_that_cannot_move_its_cursor_gets_lines() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, _environ={"TERM": "dumb"})
-    assert isinstance(view_for(console, {}, lambda name, _: name), Lines)
+    assert isinstance(view_for(console, {}), Lines)
 
 
 def test_a_run_is_watched_from_its_first_event_to_its_last() -> None:
     out = io.StringIO()
     console = Console(file=out, width=60)
     now = [0.0]
-    view = view_for(console, {}, lambda name, _: name)
+    view = view_for(console, {})
     watcher = Watcher(small_state(), view, None, lambda: now[0])
     with watching(watcher, view, lambda: now[0]):
         for shard, name in ((0, A), (0, B), (1, C), (1, D)):
@@ -58,7 +58,7 @@ def test_a_run_is_watched_from_its_first_event_to_its_last() -> None:
 def test_on_a_terminal_the_bar_is_gone_even_after_an_error() -> None:
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=100, _environ={"TERM": "xterm"})
-    view = view_for(console, {}, lambda name, _: name)
+    view = view_for(console, {})
     watcher = Watcher(small_state(), view, None, lambda: 0.0)
     with contextlib.suppress(OSError), watching(watcher, view, lambda: 0.0):
         watcher.tick()
@@ -70,7 +70,7 @@ def test_on_a_terminal_the_bar_is_gone_even_after_an_error() -> None:
 def test_in_github_what_a_test_says_is_never_a_command() -> None:
     out = io.StringIO()
     console = Console(file=cast("TextIO", Defused(out)), width=60)
-    view = view_for(console, {"GITHUB_ACTIONS": "true", "CI": "true"}, lambda name, _: name)
+    view = view_for(console, {"GITHUB_ACTIONS": "true", "CI": "true"})
     watcher = Watcher(small_state(), view, None, lambda: 0.0)
     evil = "::add-mask::a ##[error]b"
     detail = "\n::stop-commands::x\n  ::error::x\n##[set-output name=a;]b\n"
@@ -96,7 +96,6 @@ class Log:
     def __post_init__(self) -> None:
         self.view = Lines(
             say=self.written.append,
-            again=lambda name, _: f"again --id {name}",
             command=(lambda line: self.written.append(f"-> {line}")) if self.github else None,
         )
 
@@ -127,45 +126,75 @@ def test_a_file_that_ended_is_one_line() -> None:
     ]
 
 
-def test_failures_stand_below_their_file_with_reason_card_and_command() -> None:
-    feed, log = first_file(), Log()
+@pytest.mark.parametrize(
+    ("event", "line"),
+    [
+        ({"e": "crash", "cause": "signal", "message": "died by SIGSEGV"}, "CRASH [1.0s] {}  died by SIGSEGV"),
+        ({"e": "crash", "cause": "exit", "message": "it left"}, "CRASH [1.0s] {}  it left"),
+        ({"e": "crash", "cause": "hang", "message": "longer than 2 s"}, "HANG [1.0s] {}  longer than 2 s"),
+        ({"e": "crash", "cause": "oom", "message": "killed"}, "OOM [1.0s] {}  killed"),
+        ({"e": "crash", "cause": "hardware", "message": "reset"}, "HW [1.0s] {}  reset"),
+        ({"e": "end", "outcome": "failed", "message": "boom\nx"}, "FAIL [1.0s] {}  boom x"),
+        ({"e": "end", "outcome": "failed"}, "FAIL [1.0s] {}  no reason given"),
+        ({"e": "worker_lost", "message": "died by SIGKILL"}, "LOST [1.0s] {}  died by SIGKILL"),
+    ],
+)
+def test_what_goes_wrong_is_one_line_when_it_happens(event: dict[str, Any], line: str) -> None:
+    console, out = terminal()
+    feed, log, screen = first_file(), Log(), Screen(console=console)
+    log.tell(feed)
     feed.event(0, "start", id=B)
-    feed.event(0, "crash", id=B, cause="signal", message="died by SIGSEGV", detail="stack", seconds=1.0)
-    assert log.tell(feed)[1:] == [
-        "  failed (signal) on card card:0: a.py::T::two",
-        "    died by SIGSEGV",
-        "    again: again --id a.py::T::two",
-    ]
+    feed.event(0, event.pop("e"), id=B, seconds=1.0, **event)
+    for news in feed.news:
+        screen.tell(news, feed.state, feed.now)
+    assert log.tell(feed)[0] == line.format(B)
+    assert [shown.rstrip() for shown in out.getvalue().splitlines()] == [line.format(B)]
 
 
-def test_a_file_with_a_thousand_failures_shows_some_and_counts_the_others() -> None:
+def test_a_thousand_failures_show_some_and_count_the_others() -> None:
     names = [f"a.py::T::t{number}" for number in range(1000)]
     feed, log = Feed(small_state(shard(0, {"a.py": names}))), Log()
     feed.begin(0, "a.py")
     for name in names:
         feed.test(0, name, "failed", "it broke")
-    lines = log.tell(feed)
-    assert len(lines) == 1 + 3 * MAX_HELD + 1
-    assert lines[-1] == f"  and {1000 - MAX_HELD} more of a.py; the report has them all"
+    assert len(log.tell(feed)) == MAX_SHOWN + 1
+    log.view.end(feed.state, feed.now)
+    assert log.written[-1] == f"{1000 - MAX_SHOWN} more such lines are left out; the report has them all"
 
 
-def test_what_is_run_again_after_its_file_has_a_line_of_its_own() -> None:
+def test_a_retry_that_ends_the_same_way_says_nothing_and_another_end_does() -> None:
     feed, log = first_file(), Log()
     feed.test(0, B, "failed", "it broke")
     log.tell(feed)
-    feed.test(1, B, "passed", number=2)
-    assert log.tell(feed) == ["a.py: attempt 2 passed, so flaky: a.py::T::two"]
-    feed.test(0, B, "failed", "broke again", number=3)
-    assert log.tell(feed) == ["a.py: attempt 3 on card card:0 failed again: a.py::T::two: broke again"]
+    feed.test(1, B, "failed", "broke again", number=2)
+    assert log.tell(feed) == []
+    feed.event(1, "start", id=B, **{"try": 3})
+    feed.event(1, "crash", id=B, cause="signal", message="died", seconds=2.0)
+    assert log.tell(feed) == [f"CRASH [2.0s] {B}  died"]
+    feed.test(1, B, "passed", number=4)
+    assert log.tell(feed) == [f"FLAKY [1.0s] {B}  passed in try 4"]
 
 
-def test_what_was_flaky_before_its_file_ended_is_told_as_such() -> None:
-    feed, log = Feed(small_state()), Log()
+def test_a_slow_test_is_named_once_while_it_runs() -> None:
+    feed, log = first_file(), Log()  # expected: 100 s
+    feed.event(0, "start", id=B)
+    for moment in (100.0, 505.0, 506.5, 507.0, 560.0):
+        log.view.tick(feed.state, moment)
+    assert [line for line in log.written if line.startswith("SLOW")] == [f"SLOW [>500s] {B}  on card:0"]
+    feed.test(0, B, "failed", "it broke")
+    feed.event(0, "start", id=B, **{"try": 2})
+    log.view.tick(feed.state, feed.now + 501)
+    assert len([line for line in log.written if line.startswith("SLOW")]) == 2
+
+
+def test_a_test_that_nobody_timed_is_slow_after_a_minute() -> None:
+    feed, log = Feed(small_state(expected_s=dict.fromkeys([A, B, C, D], 0.1))), Log()
     feed.begin(0, "a.py")
-    feed.test(0, A, "failed", "it broke")
-    feed.test(0, A, "passed", number=2)
-    feed.test(0, B, "passed")
-    assert log.tell(feed)[1] == "  flaky, once failed on card card:0: a.py::T::one"
+    feed.event(0, "start", id=A)
+    log.view.tick(feed.state, feed.now + 60)
+    assert not [line for line in log.written if line.startswith("SLOW")]
+    log.view.tick(feed.state, feed.now + 60.5)
+    assert log.written[-1] == f"SLOW [>60s] {A}  on card:0"
 
 
 def test_a_long_silence_is_broken_and_says_who_does_what() -> None:
@@ -184,25 +213,14 @@ def test_a_long_silence_is_broken_and_says_who_does_what() -> None:
 def test_lost_workers_cards_and_files_are_told_at_once() -> None:
     feed, log = Feed(small_state()), Log()
     feed.begin(0, "a.py")
-    feed.event(0, "start", id=A)
-    feed.event(0, "worker_lost", id=A, message="the worker on card:0 died by SIGKILL")
+    feed.event(0, "worker_lost", id=None, message="gone")
     feed.event(0, "card_lost", card="card:0", message="lost 2 times")
     feed.event(0, "file_error", file="b.py", message="ImportError: x")
     assert log.tell(feed) == [
-        "shard 0: worker lost while it ran a.py::T::one: the worker on card:0 died by SIGKILL",
-        "card card:0 is lost for this run: lost 2 times",
-        "b.py: could not be set up on card card:0: ImportError: x",
+        "LOST worker of shard 0  gone",
+        "HW card card:0 does no more  lost 2 times",
+        "b.py: could not be set up on card:0: ImportError: x",
     ]
-
-
-def test_troubles_without_end_do_not_fill_the_log() -> None:
-    feed, log = Feed(small_state()), Log()
-    for _ in range(MAX_ASIDES + 5):
-        feed.event(0, "worker_lost", id=None, message="gone")
-    log.tell(feed)
-    log.view.end(feed.state, 1.0)
-    assert len(log.written) == MAX_ASIDES + 1
-    assert log.written[-1] == "5 more such lines are left out; the report has them all"
 
 
 def test_tests_given_up_say_why_below_their_file() -> None:
@@ -212,7 +230,7 @@ def test_tests_given_up_say_why_below_their_file() -> None:
     assert lines[1] == "  not run: 2 tests: interrupted before it was started"
 
 
-def test_in_github_a_good_files_details_are_folded_and_a_failing_ones_are_not() -> None:
+def test_in_github_details_are_folded_below_their_line() -> None:
     feed, log = first_file(), Log(github=True)
     feed.test(0, B, "skipped", "not today")
     lines = log.tell(feed)
@@ -223,17 +241,15 @@ def test_in_github_a_good_files_details_are_folded_and_a_failing_ones_are_not() 
     feed.event(1, "start", id=D)
     feed.event(1, "crash", id=D, cause="exit", message="it left", detail="one\ntwo\x1b[31m\n", seconds=1.0)
     lines = log.tell(feed)
-    assert lines[0].startswith("b.py: 1 failed, 1 skipped in")
-    assert lines[1:] == [
-        "  skipped: 1 test: not today",
-        "  failed (exit) on card card:1: b.py::T::four",
-        "    it left",
-        "    again: again --id b.py::T::four",
+    assert lines[:-3] == [
+        "CRASH [1.0s] b.py::T::four  it left",
         "-> ::group::    what it said: b.py::T::four",
         "    one",
         "    two\\x1b[31m",
         "-> ::endgroup::",
     ]
+    assert lines[-3].startswith("-> ::group::b.py: 1 failed, 1 skipped in")
+    assert lines[-2:] == ["  skipped: 1 test: not today", "-> ::endgroup::"]
 
 
 def test_in_github_ten_failures_are_marked_and_the_others_are_counted() -> None:
@@ -308,7 +324,7 @@ def test_names_are_no_markup_and_long_ones_do_not_break_the_lines() -> None:
 def test_failures_stay_above_the_bar() -> None:
     console, out = terminal()
     feed = Feed(small_state())
-    view = Screen(console=console, again=lambda name, _: f"again --id {name}")
+    view = Screen(console=console)
     view.begin(feed.state, 0.0)
     feed.begin(0, "a.py")
     feed.test(0, A, "failed", "[bold]it broke")
@@ -320,22 +336,20 @@ def test_failures_stay_above_the_bar() -> None:
     view.end(feed.state, feed.now)
     view.end(feed.state, feed.now)
     text = out.getvalue()
-    assert "failed on card card:0: a.py::T::one" in text
-    assert "    [bold]it broke" in text
-    assert "    again: again --id a.py::T::one" in text
-    assert "a.py: attempt 2 on card card:0 passed, so flaky: a.py::T::one" in text
-    assert "shard 0: worker lost: gone" in text
+    assert "FAIL [1.0s] a.py::T::one  [bold]it broke" in text
+    assert "FLAKY [1.0s] a.py::T::one  passed in try 2" in text
+    assert "LOST worker of shard 0  gone" in text
 
 
 def test_what_scrolls_by_too_fast_is_counted() -> None:
     console, out = terminal()
     feed = Feed(small_state())
-    view = Screen(console=console, again=lambda name, _: name)
+    view = Screen(console=console)
     view.begin(feed.state, 0.0)
     for _ in range(MAX_SHOWN + 7):
         feed.event(0, "worker_lost", id=None, message="gone")
     for news in feed.news:
         view.tell(news, feed.state, feed.now)
     view.end(feed.state, feed.now)
-    assert out.getvalue().count("worker lost: gone") == MAX_SHOWN
+    assert out.getvalue().count("  gone") == MAX_SHOWN
     assert "7 more are not shown; the report has them all" in out.getvalue()
