@@ -14,7 +14,7 @@ from ci.record.identity import read_identity
 from ci.record.journal import Journal, gathered_journals
 from ci.record.result import Result
 from ci.record.verdict import NO_OUTCOME
-from ci.report.live.sink import Sink
+from ci.report.live.events import Sink
 from ci.report.reconcile import Account, reconcile
 from ci.runner.back_end import back_end
 from ci.runner.installed import installed_torch

@@ -12,7 +12,7 @@ from ci.core.errors import EXIT_OK, NothingToRunError, SettingsError, UsageError
 from ci.hud.outbox import FOLDER as OUTBOX
 from ci.main_job.report import report_step, told_hud
 from ci.record.identity import RunIdentity, write_identity
-from ci.report.live.sink import Sink
+from ci.report.live.events import Sink
 from ci.report.results import RESULTS_FILE
 from ci.runner.back_end import back_end_of
 from ci.runner.installed import installed_torch

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 
 from ci.core.errors import EXIT_INTERRUPTED
 from ci.record.verdict import Verdict
-from ci.report.live.sink import Sink
-from ci.report.live.stream import run_end
+from ci.report.live.events import Sink, run_end
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
 

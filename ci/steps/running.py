@@ -12,8 +12,7 @@ from ci.core.errors import PlanMismatchError, SpyreCiError, UsageError
 from ci.core.run_lock import run_lock
 from ci.core.start_method import AUTO, start_method
 from ci.record.journal import attempts_before
-from ci.report.live import stream
-from ci.report.live.sink import Sink
+from ci.report.live.events import Sink, run_start
 from ci.report.live.state import State
 from ci.report.live.view import Watcher, view_for, watching
 from ci.runner.back_end import back_end, refuse_silent_emulation
@@ -284,7 +283,7 @@ def _watched(
         others=others | {one.test.id: one.test.file for one in owed},
     )
     if events is not None:
-        row = stream.run_start(state, run=part.folder.run, fingerprint=part.plan.fingerprint)
+        row = run_start(state, run=part.folder.run, fingerprint=part.plan.fingerprint)
         events.write(row | ({} if whole is None else {"whole": _planned(whole, here)}))
     view = view_for(context.console, context.environ)
     watcher = Watcher(state, view, events, context.monotonic)

@@ -9,10 +9,10 @@ from typing import Generic, NamedTuple
 from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED
 from ci.core.text import counted
 from ci.record.verdict import Verdict
+from ci.report.compare.changes import KNOWN, Change, Changes, Kind, Test, compare
 from ci.report.compare.existing import Existence, Known, compare_catalogs
 from ci.report.compare.machines import Pair
 from ci.report.compare.times import LEAST_S, Past, Times, compare_times, with_history
-from ci.report.compare.verdicts import KNOWN, Change, Changes, Kind, Test, compare
 
 # What `--check` stops at.
 STOPPING = (Kind.NEW_FAILURES, Kind.NEW_TESTS_FAILING, Kind.NEWLY_FLAKY)

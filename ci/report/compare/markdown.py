@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
+from ci.report.compare.changes import Change, Kind, Test
 from ci.report.compare.comparison import Comparison
-from ci.report.compare.verdicts import Change, Kind, Test
 from ci.report.compare.words import (
     LISTED,
     because,

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 from ci.core.svg import Axis
 from ci.core.templates import harmless_environment
 from ci.core.text import span
+from ci.report.compare.changes import Test
 from ci.report.compare.comparison import Check, Comparison
 from ci.report.compare.machines import Pair
 from ci.report.compare.times import Times
-from ci.report.compare.verdicts import Test
 from ci.report.compare.words import (
     LISTED,
     because,

@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ci.core.text import one_line
+from ci.report.compare.changes import Change, Kind, Test
 from ci.report.compare.comparison import Comparison
-from ci.report.compare.verdicts import Change, Kind, Test
 from ci.report.compare.words import (
     LISTED,
     because,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ci.core.text import counted, span
+from ci.report.compare.changes import Change, Kind, Test
 from ci.report.compare.comparison import Comparison
 from ci.report.compare.times import Finding, Times
-from ci.report.compare.verdicts import Change, Kind, Test
 
 # Kinds that are listed test by test, in this order; the others are only counted.
 LISTED = (

@@ -21,7 +21,8 @@ from ci.core.text import counted, one_line
 from ci.core.workflow_commands import Defused
 from ci.record.events import JournalEvent
 from ci.record.verdict import BROKEN, Verdict
-from ci.report.live import stream
+from ci.report.live import events
+from ci.report.live.events import Sink
 from ci.report.live.news import Ended, FileEnded, News
 from ci.report.live.progress_text import (
     about,
@@ -35,7 +36,6 @@ from ci.report.live.progress_text import (
     slow_line,
     work_of,
 )
-from ci.report.live.sink import Sink
 from ci.report.live.state import State
 
 # Services end jobs that say nothing for some minutes.
@@ -91,7 +91,7 @@ class Watcher:
     def _tell(self, news: Iterable[News], now: float) -> None:
         for one in news:
             if self._sink is not None:
-                self._sink.write(stream.row(one))
+                self._sink.write(events.row(one))
             self._view.tell(one, self.state, now)
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from ci.config import load_settings
 from ci.record.verdict import Verdict
-from ci.report.live.sink import Sink
+from ci.report.live.events import Sink
 from ci.steps.context import Context
 from ci.steps.ending import end_run
 from ci.steps.folder import RunFolder

@@ -159,7 +159,15 @@ def compare(
     same = 0
     for row in now:
         was = there.pop((moved or {}).get(row.id, row.id), None)
-        kind = _kind(row, was, new=row.id in appeared)
+        kind = kind_of(
+            row.verdict,
+            None if was is None else was.verdict,
+            new=row.id in appeared,
+            quarantined=row.quarantined,
+            differently=was is not None
+            and row.verdict is was.verdict is Verdict.FAILED
+            and differs(row, was),
+        )
         if kind is Kind.SAME:
             same += 1
         else:
@@ -170,31 +178,37 @@ def compare(
     return Changes(of={kind: tuple(rows) for kind, rows in found.items()}, same=same, gone=gone)
 
 
-def _kind(now: Outcome, base: Outcome | None, *, new: bool) -> Kind:
-    """Which of the changes a test is."""
-    was = None if base is None or base.verdict not in KNOWN else base.verdict
-    if now.verdict is Verdict.FAILED:
-        return _failing(now, base, was, new=new)
-    if now.verdict is Verdict.FLAKY:
-        if was is Verdict.FLAKY:
-            return Kind.SAME
+def kind_of(
+    now: Verdict | None,
+    base: Verdict | None,
+    *,
+    new: bool = False,
+    quarantined: bool = False,
+    differently: bool = False,
+) -> Kind:
+    """Which of the changes a test is; every place that compares two runs asks this one.
+
+    Args:
+        now: what became of it; None where the run had not planned it.
+        base: what became of it there.
+        new: there was no such test there, planned or not.
+        quarantined: an entry of the quarantine covers its failure.
+        differently: it fails in both, and not the same way.
+    """
+    if now is None:
+        return Kind.ONLY_THERE
+    was = base if base in KNOWN else None
+    if now is Verdict.FAILED:
+        if was is Verdict.FAILED:
+            return Kind.FAILING_DIFFERENTLY if differently else Kind.STILL_FAILING
+        fails = Kind.NEW_TESTS_FAILING if new and base is None else Kind.NEW_FAILURES
+        return Kind.FAILING_UNKNOWN if was is None and not new else Kind.QUARANTINED if quarantined else fails
+    if now is Verdict.FLAKY and was is not Verdict.FLAKY:
         # A test that is new and flaky has brought that with it.
         return Kind.NEWLY_FLAKY if was or new else Kind.FLAKY_UNKNOWN
-    if base is None:
-        return Kind.ONLY_HERE
-    if was is None or now.verdict not in KNOWN:
-        return Kind.UNKNOWN
-    return _not_failing(now.verdict, was)
-
-
-def _failing(now: Outcome, base: Outcome | None, was: Verdict | None, *, new: bool) -> Kind:
-    if base is not None and was is Verdict.FAILED:
-        return Kind.FAILING_DIFFERENTLY if differs(now, base) else Kind.STILL_FAILING
-    if was is None and not new:
-        return Kind.FAILING_UNKNOWN
-    if now.quarantined:
-        return Kind.QUARANTINED
-    return Kind.NEW_TESTS_FAILING if new and base is None else Kind.NEW_FAILURES
+    if base is None or was is None or now not in KNOWN:
+        return Kind.ONLY_HERE if base is None else Kind.UNKNOWN
+    return _not_failing(now, was)
 
 
 def _not_failing(now: Verdict, was: Verdict) -> Kind:
