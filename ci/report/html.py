@@ -23,17 +23,14 @@ from ci.record.verdict import PROBLEMS, Verdict
 from ci.report.digest import (
     FileTotals,
     ProblemGroup,
-    failed,
-    leaky,
     problem_groups,
-    retried,
+    sections,
     slowest_files,
     slowest_tests,
     totals_by_file,
-    with_verdict,
 )
 from ci.report.reconcile import Account
-from ci.report.summary import FORGIVEN, LEAKY, RETRIED, ladder_lines, outcome_line, share_line, upstream_title
+from ci.report.summary import ladder_lines, outcome_line, share_line
 from ci.report.totals import Summary
 
 WIDTH = 1000.0
@@ -89,7 +86,7 @@ def render_html(summary: Summary, account: Account) -> str:
     """The whole page; the same account gives the same text."""
     totals = totals_by_file(account)
     problems = problem_groups(account.results)
-    apart = failed(account.results)
+    beside = sections(account.results, summary.control)
     context: dict[str, Any] = {
         "summary": summary,
         "identity": summary.identity,
@@ -103,11 +100,8 @@ def render_html(summary: Summary, account: Account) -> str:
         "hidden_groups": max(len(problems) - MAX_GROUPS, 0),
         "quarantine": [] if summary.quarantine is None else summary.quarantine.lines()[:MAX_GROUPS],
         "parts": [
-            _part("upstream", upstream_title(summary), apart.upstream, summary),
-            _part("forgiven", FORGIVEN, apart.forgiven, summary),
-            _part("flaky", "Flaky", with_verdict(account.results, Verdict.FLAKY), summary),
-            _part("retried", RETRIED, retried(account.results), summary),
-            _part("leaky", LEAKY, leaky(account.results), summary),
+            _part(name, beside[name].title, beside[name].results, summary)
+            for name in ("upstream", "forgiven", "flaky", "retried", "leaky")
         ],
         "max_errors": MAX_ERRORS,
         "files": file_bars(totals[:MAX_FILES]),

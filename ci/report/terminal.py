@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -12,10 +12,10 @@ from ci.core.text import clean, counted, one_line, span
 from ci.record.identity import command_of
 from ci.record.result import Result
 from ci.record.verdict import Verdict
-from ci.report.digest import failed, leaky, problem_groups, retried, with_verdict
+from ci.report.digest import Section, problem_groups, sections
 from ci.report.failure_line import short_cause, status_word
 from ci.report.reconcile import Account
-from ci.report.summary import FORGIVEN, LEAKY, RETRIED, outcome_line, upstream_title
+from ci.report.summary import outcome_line
 from ci.report.totals import Summary
 
 MAX_PROBLEMS = 20
@@ -53,11 +53,12 @@ def _ending(summary: Summary, account: Account, report: Path | None) -> Iterator
     ):
         rows = [("red", f"{one_line(one.file)}: {one_line(one.error)}") for one in errors]
         yield from _section(f"{counted(len(errors), 'file')} {title}", rows)
-    yield from _problems(summary, account)
-    again = [("yellow", f"{one_line(one.id)}: {one_line(one.message)}") for one in retried(account.results)]
-    yield from _section(f"{RETRIED.lower()} ({len(again):,})", again)
-    left = [("yellow", f"{one_line(one.id)}: {one_line(one.leak)}") for one in leaky(account.results)]
-    yield from _section(f"{LEAKY.lower()} ({len(left):,})", left)
+    found = sections(account.results, summary.control)
+    yield from _problems(summary, found)
+    for name, told in (("retried", "message"), ("leaky", "leak")):
+        title, results = found[name]
+        rows = [("yellow", f"{one_line(one.id)}: {one_line(getattr(one, told))}") for one in results]
+        yield from _section(f"{title.lower()} ({len(rows):,})", rows)
     yield from _section("quarantine", [("", line) for line in summary.quarantine.lines()]
                         if summary.quarantine is not None else [])  # fmt: skip
     yield from _section("of the journals", [("yellow", one_line(note, 500)) for note in summary.notes])
@@ -97,23 +98,16 @@ def estimate_phrase(summary: Summary, account: Account) -> str:
     return f"; took {span(took_s)} instead of {span(expected_s)}"
 
 
-def _problems(summary: Summary, account: Account) -> Iterator[Line]:
-    apart = failed(account.results)
-    for title, verdict, results in (
-        ("", Verdict.FAILED, apart.ours),
-        (upstream_title(summary), Verdict.FAILED, apart.upstream),
-        ("", Verdict.HARDWARE, with_verdict(account.results, Verdict.HARDWARE)),
-        ("", Verdict.INFRASTRUCTURE, with_verdict(account.results, Verdict.INFRASTRUCTURE)),
-        ("", Verdict.FLAKY, with_verdict(account.results, Verdict.FLAKY)),
-        (FORGIVEN, Verdict.FAILED, apart.forgiven),
-    ):
-        if title and results:
+def _problems(summary: Summary, found: Mapping[str, Section]) -> Iterator[Line]:
+    for name in ("failed", "upstream", "hardware", "infrastructure", "flaky", "forgiven"):
+        title, results = found[name]
+        if name in {"upstream", "forgiven"} and results:  # else the words of the lines say it
             yield "bold", f"{title.lower()} ({len(results):,})"
         for result in results[:MAX_PROBLEMS]:
-            yield _VERDICT_STYLES.get(verdict, "magenta"), _problem(result)
+            yield _VERDICT_STYLES.get(result.verdict, "magenta"), _problem(result)
             yield "dim", f"  {command_of(result, summary.identity)}"
         yield from _more(len(results))
-    groups = problem_groups(with_verdict(account.results, Verdict.NOT_RUN))
+    groups = problem_groups(found["not_run"].results)
     word = status_word(Verdict.NOT_RUN)
     for one in groups[:MAX_PROBLEMS]:
         yield "magenta", f"{word} {len(one.results):,} x {one.message}"

@@ -13,7 +13,7 @@ from rich.console import Console
 from ci.core.errors import BadFileError
 from ci.record.marks import Control, Quarantined
 from ci.record.verdict import Verdict
-from ci.report.digest import failed, problem_groups
+from ci.report.digest import problem_groups, sections
 from ci.report.html import render_html
 from ci.report.junit import ShardCases, junit_suite
 from ci.report.quarantine_note import EntryNote, QuarantineNote
@@ -56,17 +56,17 @@ def told(marked: Account) -> Summary:
 
 
 def test_each_failure_stands_in_one_place(marked: Account) -> None:
-    apart = failed(marked.results)
-    assert [one.id for one in apart.upstream] == [CRASH]
-    assert [one.id for one in apart.forgiven] == [HOSTILE_ID]
-    assert apart.ours == []
+    apart = sections(marked.results)
+    assert [one.id for one in apart["upstream"].results] == [CRASH]
+    assert [one.id for one in apart["forgiven"].results] == [HOSTILE_ID]
+    assert apart["failed"].results == []
     assert Verdict.FAILED not in {one.verdict for one in problem_groups(marked.results)}
 
 
 def test_what_is_quarantined_and_upstreams_is_told_as_quarantined(marked: Account) -> None:
     both = [replace(one, control=BOTH) for one in marked.results if one.id == HOSTILE_ID]
-    assert [one.id for one in failed(both).forgiven] == [HOSTILE_ID]
-    assert failed(both).upstream == []
+    assert [one.id for one in sections(both)["forgiven"].results] == [HOSTILE_ID]
+    assert sections(both)["upstream"].results == []
 
 
 def test_counts_and_reasons_tell_them_apart(told: Summary) -> None:
