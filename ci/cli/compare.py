@@ -9,15 +9,15 @@ from typing import Annotated
 import typer
 
 from ci.cli import options
-from ci.compare.as_json import KIND, as_json
-from ci.compare.comparison import check as check_of
-from ci.compare.markdown import render_markdown
-from ci.compare.page import render_page
-from ci.compare.terminal import show
-from ci.compare.times import LEAST_S
 from ci.core.errors import UsageError
 from ci.core.workflow_commands import defused
 from ci.pipeline.compare import compare_runs
+from ci.report.compare.as_json import KIND, as_json
+from ci.report.compare.comparison import check as check_of
+from ci.report.compare.markdown import render_markdown
+from ci.report.compare.page import render_page
+from ci.report.compare.terminal import show
+from ci.report.compare.times import LEAST_S
 from test_selection.files import document_text, write_text
 
 _RUN = "Run folder or id, `latest`, `latest-1` for the one before it, or the zip of an artifact."

@@ -18,7 +18,7 @@ from ci.core.errors import UsageError
 from ci.core.provider import detect, in_log
 from ci.core.resources import available_cores
 from ci.core.workflow_commands import Defused
-from ci.live.sink import STDOUT
+from ci.report.live.events import STDOUT
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
 

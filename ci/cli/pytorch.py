@@ -8,9 +8,9 @@ import typer
 
 from ci.cli import options
 from ci.config import completing
-from ci.live.sink import open_sink
 from ci.main_job.resume import resumable, resume_step
 from ci.main_job.run import Outcome, Wanted, run_main_job
+from ci.report.live.events import open_sink
 from test_selection.files import json_text, read_json, schema_name
 
 

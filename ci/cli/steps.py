@@ -10,10 +10,10 @@ import typer
 from ci.cli import options
 from ci.config import completing
 from ci.core.errors import UsageError
-from ci.live.sink import open_sink
 from ci.main_job.report import report_shards, report_step
 from ci.main_job.resume import resume_step
 from ci.main_job.run import start_run
+from ci.report.live.events import open_sink
 from ci.steps.collecting import collect_step, resolve_source
 from ci.steps.ending import end_run
 from ci.steps.folder import JOURNALS, RunFolder, find_run, read_source

@@ -43,7 +43,7 @@ class Bar:
             self._first = self._clock()
         if self._progress is not None:
             self._progress.update(self._task, completed=self._done, note=note)
-        elif (now := self._clock()) - self._said >= LINE_EVERY_S:
+        elif self._done < self.total and (now := self._clock()) - self._said >= LINE_EVERY_S:
             self._said = now
             rate = self._done / max(now - self._first, 1.0)
             left = (self.total - self._done) / rate if rate else 0

@@ -9,12 +9,12 @@ from ci.core.errors import PlanMismatchError
 from ci.core.machine import boot_id
 from ci.core.run_lock import run_lock
 from ci.core.text import counted
-from ci.live.sink import Sink
 from ci.main_job.report import report_shards, report_step
 from ci.record.identity import read_identity
 from ci.record.journal import Journal, gathered_journals
 from ci.record.result import Result
 from ci.record.verdict import NO_OUTCOME
+from ci.report.live.events import Sink
 from ci.report.reconcile import Account, reconcile
 from ci.runner.back_end import back_end
 from ci.runner.environment_info import installed_torch

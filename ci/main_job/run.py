@@ -10,9 +10,9 @@ from pathlib import Path
 
 from ci.core.errors import EXIT_OK, NothingToRunError, SettingsError, UsageError
 from ci.hud.outbox import FOLDER as OUTBOX
-from ci.live.sink import Sink
 from ci.main_job.report import report_step, told_hud
 from ci.record.identity import RunIdentity, write_identity
+from ci.report.live.events import Sink
 from ci.report.results import RESULTS_FILE
 from ci.runner.back_end import back_end_of
 from ci.runner.environment_info import installed_torch
@@ -232,6 +232,7 @@ def plan_run(
         durations=durations,
         relocking=relocking,
     )
+    notes: list[str] = []
     plan = plan_step(
         catalog,
         selection,
@@ -242,14 +243,16 @@ def plan_run(
         settings=context.settings.model,
         rules=scope_rules(context),
         seed=context.run_seed(),
-        say=context.say,
+        say=notes.append,
     )
-    for line in selected_lines(selection):
+    # How the ladder comes to it stands in the report.
+    for line in selected_lines(selection, ladder=False):
         context.say(line)
-    context.say(
+    planned = (
         f"planned {share.label} on {len(plan.shards)} shards: about {plan.makespan_s:.0f} s "
         f"(bound {plan.bound_s:.0f} s, bound by {plan.binds})"
     )
+    context.say("; ".join([planned, *notes]))
     return plan, selection
 
 

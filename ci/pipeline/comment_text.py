@@ -9,12 +9,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ci.compare.comparison import compare_sides
-from ci.compare.markdown import sections
 from ci.core.text import counted
 from ci.pipeline.side import side_of
 from ci.pipeline.told import Row, Told, command_for
 from ci.record.verdict import Verdict
+from ci.report.compare.comparison import compare_sides
+from ci.report.compare.markdown import sections
 from ci.report.summary import code, fence
 
 MAX_ROWS = 20

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ci.compare.comparison import Comparison, Side, compare_sides
-from ci.compare.times import LEAST_S, Past
 from ci.core.archives import Wanted, unpack
 from ci.core.errors import BadFileError, MissingInputError, UsageError
 from ci.core.text import shell_line
@@ -19,6 +17,8 @@ from ci.pipeline.side import side_of, with_catalog
 from ci.pipeline.told import MAX_PACKED, MAX_UNPACKED, REPORT_FILES, Row, read_told
 from ci.record.journal_line import event_of
 from ci.record.run_state import RunState
+from ci.report.compare.comparison import Comparison, Side, compare_sides
+from ci.report.compare.times import LEAST_S, Past
 from ci.report.history_queries import past_seconds
 from ci.report.results import RESULTS_FILE, SUMMARY_FILE
 from ci.steps.context import Context

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import msgspec
 
-from ci.compare.comparison import Side
-from ci.compare.existing import Known
 from ci.core.archives import bounded_lines
 from ci.core.errors import BadFileError
 from ci.core.text import counted
 from ci.pipeline.told import MAX_UNPACKED, Row, Told, decode_line
 from ci.record.verdict import NO_OUTCOME, Verdict
+from ci.report.compare.comparison import Side
+from ci.report.compare.existing import Known
 from test_selection.catalog import KIND as CATALOG_KIND
 from test_selection.files import schema_name
 from test_selection.ids import encode_file

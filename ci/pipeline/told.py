@@ -11,12 +11,12 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from ci.compare.existing import Known
 from ci.core.archives import Wanted, bounded_lines
 from ci.core.errors import BadFileError, MissingInputError
 from ci.record.identity import source_in
 from ci.record.reproduce_line import Origin, ref_of, reproduce_line
 from ci.record.verdict import Verdict
+from ci.report.compare.existing import Known
 from ci.report.results import RESULTS_FILE, RESULTS_KIND, SUMMARY_FILE, SUMMARY_KIND
 from test_selection.files import schema_name
 from test_selection.seeds import MOST as MOST_SEED

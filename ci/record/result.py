@@ -187,19 +187,6 @@ def lost_tries(known: Iterable[tuple[int, bool]]) -> list[int]:
     return [number for number in range(taken_over, last) if number not in told]
 
 
-def known_outcomes(tries: Iterable[tuple[int, bool, Verdict]]) -> list[Verdict]:
-    """The outcomes of what is known of a test's tries, in the order of their numbers.
-
-    Args:
-        tries: each with number, `again` and outcome, in the order of time; a lost one counts as failed, for
-            only what failed is tried again.
-    """
-    rows = list(tries)
-    lost = lost_tries((number, again) for number, again, _ in rows)
-    found = [(number, outcome) for number, _, outcome in rows] + [(one, Verdict.FAILED) for one in lost]
-    return [outcome for _, outcome in sorted(found, key=lambda row: row[0])]
-
-
 def settle(name: str, tries: Sequence[Try], *, file: str, expectation: str = "") -> Result:
     """The result of a test that was started at least once.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ci.core.text import one_line
 from ci.record.result import Result
@@ -37,19 +38,11 @@ class FileTotals:
         return self.test_s + self.setup_s
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failed:
-    """The failed tests by whose they are; each stands in one of the three, in the order of the plan.
+class Section(NamedTuple):
+    """Tests that somebody looks at for the same reason, in the order of the plan."""
 
-    Attributes:
-        ours: what turns the run red and, as far as is known, is the back end's.
-        upstream: what turns the run red and fails on the control device, too.
-        forgiven: what is quarantined.
-    """
-
-    ours: Sequence[Result]
-    upstream: Sequence[Result]
-    forgiven: Sequence[Result]
+    title: str
+    results: list[Result]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,34 +84,45 @@ def slowest_tests(results: Iterable[Result], limit: int) -> list[Result]:
     return sorted(ran, key=lambda one: (-one.seconds, one.id))[:limit]
 
 
-def with_verdict(results: Iterable[Result], verdict: Verdict) -> list[Result]:
-    """The tests with one verdict, in the order of the plan."""
-    return [result for result in results if result.verdict is verdict]
+def sections(results: Iterable[Result], control: str = "") -> dict[str, Section]:
+    """The tests by why somebody looks at them, the most urgent first; each in one section, but for leaks.
+
+    `failed` is the back end's, as far as is known; `upstream` fails on the control device, too; `forgiven` is
+    quarantined; `retried` came to a good outcome after a try was lost from outside; `leaky` left processes or
+    threads behind, which may disturb those that follow.
+
+    Args:
+        results: of a run.
+        control: the control device; empty where nothing ran there.
+    """
+    titles = {
+        "failed": "Failed",
+        "upstream": f"Failed on {control or 'the control device'} too: upstream's",
+        "hardware": "Fault of the card",
+        "infrastructure": "Lost to infrastructure",
+        "not_run": "Not run",
+        "flaky": "Flaky",
+        "forgiven": "Failed in quarantine",
+        "retried": "Ran again after a lost try",
+        "leaky": "Left something behind",
+    }
+    found = {name: Section(title, []) for name, title in titles.items()}
+    for one in results:
+        if (name := _section_of(one)) is not None:
+            found[name].results.append(one)
+        if one.leak:
+            found["leaky"].results.append(one)
+    return found
 
 
-def failed(results: Iterable[Result]) -> Failed:
-    """The failed tests, told apart."""
-    found = with_verdict(results, Verdict.FAILED)
-    red = [one for one in found if not one.forgiven]
-    return Failed(
-        ours=[one for one in red if not one.upstream],
-        upstream=[one for one in red if one.upstream],
-        forgiven=[one for one in found if one.forgiven],
-    )
-
-
-def retried(results: Iterable[Result]) -> list[Result]:
-    """Tests that came to a good outcome only after a try was lost from outside."""
-    return [
-        result
-        for result in results
-        if result.attempts > 1 and result.verdict not in (*PROBLEMS, Verdict.FLAKY)
-    ]
-
-
-def leaky(results: Iterable[Result]) -> list[Result]:
-    """Tests that left processes or threads behind, which may disturb those that follow."""
-    return [result for result in results if result.leak]
+def _section_of(result: Result) -> str | None:
+    if result.forgiven:
+        return "forgiven"
+    if result.upstream:
+        return "upstream"
+    if result.verdict in (*PROBLEMS, Verdict.FLAKY):
+        return result.verdict.value
+    return "retried" if result.attempts > 1 else None
 
 
 def problem_groups(results: Iterable[Result]) -> list[ProblemGroup]:

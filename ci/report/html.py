@@ -11,8 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from jinja2 import Environment
-
 from ci.core.svg import Axis, Segment
 from ci.core.templates import harmless_environment
 from ci.core.text import clip, counted, iso_utc, plain, span, tail
@@ -23,17 +21,14 @@ from ci.record.verdict import PROBLEMS, Verdict
 from ci.report.digest import (
     FileTotals,
     ProblemGroup,
-    failed,
-    leaky,
     problem_groups,
-    retried,
+    sections,
     slowest_files,
     slowest_tests,
     totals_by_file,
-    with_verdict,
 )
 from ci.report.reconcile import Account
-from ci.report.summary import FORGIVEN, LEAKY, RETRIED, ladder_lines, outcome_line, share_line, upstream_title
+from ci.report.summary import ladder_lines, outcome_line, share_line
 from ci.report.totals import Summary
 
 WIDTH = 1000.0
@@ -50,6 +45,8 @@ MAX_ERRORS = 100
 MAX_FILES = 40
 MAX_SHARDS = 64
 SLOWEST = 20
+# Sections of their own, after the problems.
+BESIDE = ("upstream", "forgiven", "flaky", "retried", "leaky")
 
 
 class Shown(NamedTuple):
@@ -61,35 +58,11 @@ class Shown(NamedTuple):
     control: str
 
 
-class Part(NamedTuple):
-    """Tests that stand in a section of their own, beside the problems."""
-
-    name: str
-    title: str
-    total: int
-    shown: list[Shown]
-
-
-class Group(NamedTuple):
-    """Problems that look alike, the tests of it that are shown, and how many are not."""
-
-    verdict: Verdict
-    cause: str | None
-    message: str
-    total: int
-    shown: list[Shown]
-
-    @property
-    def hidden(self) -> int:
-        """How many tests of the group are left out."""
-        return self.total - len(self.shown)
-
-
 def render_html(summary: Summary, account: Account) -> str:
     """The whole page; the same account gives the same text."""
     totals = totals_by_file(account)
     problems = problem_groups(account.results)
-    apart = failed(account.results)
+    found = sections(account.results, summary.control)
     context: dict[str, Any] = {
         "summary": summary,
         "identity": summary.identity,
@@ -103,11 +76,8 @@ def render_html(summary: Summary, account: Account) -> str:
         "hidden_groups": max(len(problems) - MAX_GROUPS, 0),
         "quarantine": [] if summary.quarantine is None else summary.quarantine.lines()[:MAX_GROUPS],
         "parts": [
-            _part("upstream", upstream_title(summary), apart.upstream, summary),
-            _part("forgiven", FORGIVEN, apart.forgiven, summary),
-            _part("flaky", "Flaky", with_verdict(account.results, Verdict.FLAKY), summary),
-            _part("retried", RETRIED, retried(account.results), summary),
-            _part("leaky", LEAKY, leaky(account.results), summary),
+            (name, part, [_shown(one, summary, detail=True) for one in part.results[:MAX_AGAIN]])
+            for name, part in ((name, found[name]) for name in BESIDE)
         ],
         "max_errors": MAX_ERRORS,
         "files": file_bars(totals[:MAX_FILES]),
@@ -116,32 +86,20 @@ def render_html(summary: Summary, account: Account) -> str:
         "slow_tests": slowest_bars(slowest_tests(account.results, SLOWEST)),
         "times": time_chart(account, MAX_SHARDS),
     }
-    return _environment().get_template("report.html").render(context) + "\n"
+    environment = harmless_environment("ci.report")
+    environment.filters |= {"span": span, "iso": iso_utc, "tail": lambda text: tail(plain(text), MAX_DETAIL)}
+    return environment.get_template("report.html").render(context) + "\n"
 
 
-def _groups(problems: Sequence[ProblemGroup], summary: Summary) -> list[Group]:
+def _groups(problems: Sequence[ProblemGroup], summary: Summary) -> list[tuple[ProblemGroup, list[Shown]]]:
     """Each group with its first tests, while the page has room."""
     room = MAX_TESTS
     made = []
     for group in problems:
         first = group.results[: min(MAX_TESTS_A_GROUP, room)]
         room -= len(first)
-        shown = [_shown(one, summary, detail=place == 0) for place, one in enumerate(first)]
-        made.append(
-            Group(
-                verdict=group.verdict,
-                cause=group.cause,
-                message=group.message,
-                total=len(group.results),
-                shown=shown,
-            )
-        )
+        made.append((group, [_shown(one, summary, detail=not place) for place, one in enumerate(first)]))
     return made
-
-
-def _part(name: str, title: str, results: Sequence[Result], summary: Summary) -> Part:
-    shown = [_shown(one, summary, detail=True) for one in results[:MAX_AGAIN]]
-    return Part(name=name, title=title, total=len(results), shown=shown)
 
 
 def _shown(result: Result, summary: Summary, *, detail: bool) -> Shown:
@@ -151,17 +109,6 @@ def _shown(result: Result, summary: Summary, *, detail: bool) -> Shown:
         detail=tail(plain(result.detail), MAX_DETAIL) if detail else "",
         control=tail(plain(result.control.detail), MAX_DETAIL) if detail and result.control else "",
     )
-
-
-def _environment() -> Environment:
-    environment = harmless_environment("ci.report")
-    environment.filters |= {
-        "span": span,
-        "iso": iso_utc,
-        "plain": plain,
-        "tail": lambda text: tail(plain(text), MAX_DETAIL),
-    }
-    return environment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

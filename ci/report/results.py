@@ -51,37 +51,18 @@ def read_results(path: Path) -> list[Result]:
 
 def write_summary(path: Path, summary: Summary) -> None:
     """Write `summary.json`; the same summary gives the same bytes."""
-    identity = summary.identity.as_json()
-    identity["completed_at"] = iso_utc(summary.completed_at)
-    content = {
-        "run": summary.identity.run,
-        "planned": summary.planned,
-        "verdicts": {verdict.value: summary.verdicts.get(verdict, 0) for verdict in Verdict},
-        "collect_errors": [asdict(one) for one in summary.collect_errors],
-        "exit_code": summary.exit_code,
-        "reasons": list(summary.reasons),
+    identity = summary.identity.as_json() | {"completed_at": iso_utc(summary.completed_at)}
+    content: dict[str, Any] = {"run": summary.identity.run}
+    for name, value in asdict(summary).items():
+        if name == "quarantine":
+            content["quarantined"] = 0 if summary.quarantine is None else summary.quarantine.tests
+        if name != "completed_at":
+            content[name] = value
+    content |= {
         "identity": identity,
-        "in_scope": summary.in_scope,
+        "verdicts": {verdict.value: summary.verdicts.get(verdict, 0) for verdict in Verdict},
         "shares": {name: _rounded(share) for name, share in summary.shares.items()},
-        "seconds": summary.seconds,
-        "torn": summary.torn,
-        "notes": list(summary.notes),
-        "missing_shards": list(summary.missing_shards),
-        "unplanned": summary.unplanned,
-        "unplanned_ids": list(summary.unplanned_ids),
-        "foreign_journals": list(summary.foreign_journals),
-        "file_errors": [asdict(one) for one in summary.file_errors],
-        "interrupted": summary.interrupted,
-        "allow_collect_errors": summary.allow_collect_errors,
-        "ladder": summary.ladder and asdict(summary.ladder),
-        "bucket": summary.bucket and asdict(summary.bucket),
-        "quarantined": 0 if summary.quarantine is None else summary.quarantine.tests,
-        "quarantine": summary.quarantine and asdict(summary.quarantine),
-        "upstream": summary.upstream,
         "control": summary.control or None,
-        "cards": summary.cards,
-        "in_scope_s": summary.in_scope_s,
-        "first_failure_s": summary.first_failure_s,
         "ran_in": rows_of(summary.ran_in),
     }
     write_json(path, SUMMARY_KIND, content)

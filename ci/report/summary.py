@@ -7,7 +7,7 @@ mention, no markup, and ends no table cell.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ci.core.text import clip, counted, one_line, plain, span, tail
@@ -15,13 +15,10 @@ from ci.record.identity import EMULATED, MAX_COMMAND, command_of
 from ci.record.result import Result
 from ci.record.verdict import Verdict
 from ci.report.digest import (
-    failed,
-    leaky,
     problem_groups,
-    retried,
+    sections,
     slowest_files,
     totals_by_file,
-    with_verdict,
 )
 from ci.report.reconcile import Account
 from ci.report.results import RESULTS_FILE
@@ -35,17 +32,8 @@ MAX_ROWS = 50
 MAX_TRACEBACKS = 15
 MAX_TRACEBACK = 3000
 SLOWEST = 10
-RETRIED = "Ran again after a lost try"
-LEAKY = "Left something behind"
-FORGIVEN = "Failed in quarantine"
 # Marks that a table has a column for where a test of it has one.
 _MARKS = {"control": "control", "quarantine": "quarantined"}
-_LISTED = {
-    Verdict.HARDWARE: "Fault of the card",
-    Verdict.INFRASTRUCTURE: "Lost to infrastructure",
-    Verdict.NOT_RUN: "Not run",
-    Verdict.FLAKY: "Flaky",
-}
 
 
 def render_markdown(summary: Summary, account: Account) -> str:
@@ -71,7 +59,11 @@ def outcome_line(summary: Summary) -> str:
 
 def _outcome(summary: Summary) -> str:
     if summary.reasons:
-        return f"exit {summary.exit_code}: {'; '.join(summary.reasons)}"
+        first, *others = summary.reasons
+        if summary.interrupted:
+            done = summary.planned - summary.verdicts.get(Verdict.NOT_RUN, 0)
+            first += f", {done:,} of {summary.planned:,} done"
+        return f"exit {summary.exit_code}: {'; '.join([first, *others])}"
     if not summary.planned:
         return f"exit {summary.exit_code}: no tests, as 0 % was asked for"
     forgiven = 0 if summary.quarantine is None else summary.quarantine.forgiven
@@ -79,11 +71,6 @@ def _outcome(summary: Summary) -> str:
         f"nothing failed but {counted(forgiven, 'quarantined test')}," if forgiven else "nothing failed and"
     )
     return f"exit {summary.exit_code}: {counted(summary.planned, 'test')}, {failed} nothing is missing"
-
-
-def upstream_title(summary: Summary) -> str:
-    """What failures are called that are not the back end's."""
-    return f"Failed on {summary.control or 'the control device'} too: upstream's"
 
 
 def share_line(name: str, share: Share, in_scope: int) -> str:
@@ -177,27 +164,15 @@ def _counts(summary: Summary) -> str:
 
 def _problems(summary: Summary, account: Account) -> list[str]:
     parts = []
-    for title, results in _sections(summary, account):
-        if results:
-            parts.append(f"### {title} ({len(results):,})")
-            not_run = results[0].verdict is Verdict.NOT_RUN
-            parts += [_reasons(results)] if not_run else [_table(results)]
+    for name, (title, results) in sections(account.results, summary.control).items():
+        if not results:
+            continue
+        shown = [replace(one, message=one.leak) for one in results] if name == "leaky" else results
+        parts.append(f"### {title} ({len(results):,})")
+        parts.append(_reasons(shown) if name == "not_run" else _table(shown))
+        if name not in {"retried", "leaky"}:
             parts.append(_details(results, summary))
-    if again := retried(account.results):
-        parts += [f"### {RETRIED} ({len(again):,})", _table(again)]
-    if left := leaky(account.results):
-        parts += [f"### {LEAKY} ({len(left):,})", _table([replace(one, message=one.leak) for one in left])]
     return parts
-
-
-def _sections(summary: Summary, account: Account) -> Iterator[tuple[str, Sequence[Result]]]:
-    """Every kind of test somebody may have to look at, with its title; most urgent first."""
-    apart = failed(account.results)
-    yield "Failed", apart.ours
-    yield upstream_title(summary), apart.upstream
-    for verdict, title in _LISTED.items():
-        yield title, with_verdict(account.results, verdict)
-    yield FORGIVEN, apart.forgiven
 
 
 def _quarantine(summary: Summary) -> list[str]:

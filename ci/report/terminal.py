@@ -1,54 +1,34 @@
-"""The ending for people at a terminal: rich tables there, plain lines where there is none."""
+"""The ending of a run for people at a terminal and in a log: what went wrong, once; totals; the outcome."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
-from rich.console import Console, Group, RenderableType
-from rich.table import Table
+from rich.console import Console
 from rich.text import Text
 
 from ci.core.text import clean, counted, one_line, span
 from ci.record.identity import command_of
 from ci.record.result import Result
 from ci.record.verdict import Verdict
-from ci.report.digest import (
-    failed,
-    leaky,
-    problem_groups,
-    retried,
-    slowest_files,
-    totals_by_file,
-    with_verdict,
-)
+from ci.report.digest import Section, problem_groups, sections
+from ci.report.failure_line import short_cause, status_word
 from ci.report.reconcile import Account
-from ci.report.summary import FORGIVEN, LEAKY, RETRIED, ladder_lines, outcome_line, share_line, upstream_title
+from ci.report.summary import outcome_line
 from ci.report.totals import Summary
 
 MAX_PROBLEMS = 20
-SLOWEST = 5
+# An estimate that was further off than this is worth a word.
+FAR_OFF = (0.5, 1.5)
 _STYLES = {0: "bold green", 1: "bold red"}
-_VERDICT_STYLES = {
-    Verdict.PASSED: "green",
-    Verdict.FAILED: "red",
-    Verdict.FLAKY: "yellow",
-    Verdict.HARDWARE: "magenta",
-    Verdict.INFRASTRUCTURE: "magenta",
-    Verdict.NOT_RUN: "magenta",
-}
-
-
-class Section(NamedTuple):
-    """A title over lines; each line a style and its text."""
-
-    title: str
-    lines: Sequence[tuple[str, str]]
+_VERDICT_STYLES = {Verdict.FAILED: "red", Verdict.FLAKY: "yellow"}
+# A line and how it is drawn where there are colours.
+Line = tuple[str, str]
 
 
 def show_ending(console: Console, summary: Summary, account: Account, report: Path | None = None) -> None:
-    """Print how the run ended: tables on a terminal, plain lines elsewhere.
+    """Print how the run ended.
 
     Args:
         console: where to.
@@ -56,109 +36,94 @@ def show_ending(console: Console, summary: Summary, account: Account, report: Pa
         account: every planned test's verdict.
         report: the page to name at the end.
     """
-    if console.is_terminal:
-        console.print(ending(summary, account, report))
-    else:
-        for line in ending_lines(summary, account, report):
-            # Long commands stay on one line, so that they can be copied.
-            console.print(Text(line), soft_wrap=True, highlight=False)
-
-
-def ending(summary: Summary, account: Account, report: Path | None = None) -> RenderableType:
-    """The ending as something rich can draw; text from tests is never read as markup."""
-    parts: list[RenderableType] = []
-    for section in _before(summary):
-        parts += [Text(section.title, style="bold"), *_texts(section)]
-    parts.append(_counts_table(summary))
-    for section in _after(summary, account):
-        parts += [Text(section.title, style="bold"), *_texts(section)]
-    parts.append(Text(outcome_line(summary), style=_STYLES.get(summary.exit_code, "bold magenta")))
-    if report is not None:
-        parts.append(Text(f"report: {clean(str(report))}"))
-    return Group(*parts)
+    for style, line in _ending(summary, account, report):
+        # Long commands stay on one line, so that they can be copied.
+        console.print(Text(line, style=style), soft_wrap=True, highlight=False)
 
 
 def ending_lines(summary: Summary, account: Account, report: Path | None = None) -> list[str]:
     """The ending as plain lines, without colours and control characters."""
-    lines = []
-    for section in _before(summary):
-        lines += [section.title, *(f"  {text}" for _, text in section.lines)]
-    width = max(len(verdict.words) for verdict in Verdict)
-    lines.append(f"{'planned':<{width}} {summary.planned:>9,}")
-    lines += [f"{verdict.words:<{width}} {summary.verdicts.get(verdict, 0):>9,}" for verdict in Verdict]
-    for section in _after(summary, account):
-        lines += [section.title, *(f"  {text}" for _, text in section.lines)]
-    lines.append(outcome_line(summary))
-    if report is not None:
-        lines.append(f"report: {clean(str(report))}")
-    return lines
+    return [line for _, line in _ending(summary, account, report)]
 
 
-def _before(summary: Summary) -> Iterable[Section]:
-    """What must be seen first: files whose tests nobody could even count."""
+def _ending(summary: Summary, account: Account, report: Path | None) -> Iterator[Line]:
     for title, errors in (
         ("could not be collected", summary.collect_errors),
         ("could not be imported where they were to run", summary.file_errors),
     ):
-        if errors:
-            shown = [("red", f"{one_line(one.file)}: {one_line(one.error)}") for one in errors[:MAX_PROBLEMS]]
-            yield Section(f"{counted(len(errors), 'file')} {title}", shown + _more(len(errors)))
+        rows = [("red", f"{one_line(one.file)}: {one_line(one.error)}") for one in errors]
+        yield from _section(f"{counted(len(errors), 'file')} {title}", rows)
+    found = sections(account.results, summary.control)
+    yield from _problems(summary, found)
+    for name, told in (("retried", "message"), ("leaky", "leak")):
+        title, results = found[name]
+        rows = [("yellow", f"{one_line(one.id)}: {one_line(getattr(one, told))}") for one in results]
+        yield from _section(f"{title.lower()} ({len(rows):,})", rows)
+    yield from _section("quarantine", [("", line) for line in summary.quarantine.lines()]
+                        if summary.quarantine is not None else [])  # fmt: skip
+    yield from _section("of the journals", [("yellow", one_line(note, 500)) for note in summary.notes])
+    yield "", counts_line(summary) + estimate_phrase(summary, account)
+    yield _STYLES.get(summary.exit_code, "bold magenta"), outcome_line(summary)
+    if report is not None:
+        yield "", f"report: {clean(str(report))}"
 
 
-def _after(summary: Summary, account: Account) -> Iterable[Section]:
-    yield from _problems(summary, account)
-    if summary.notes:
-        shown = [("yellow", one_line(note, 500)) for note in summary.notes[:MAX_PROBLEMS]]
-        yield Section("of the journals", shown)
-    files = slowest_files(totals_by_file(account), SLOWEST)
-    if files:
-        rows = [
-            ("", f"{span(one.seconds):>12}  {one_line(one.file)} (set-up {span(one.setup_s)})")
-            for one in files
-        ]
-        yield Section("slowest files", rows)
-    shares = [("", share_line(name, share, summary.in_scope)) for name, share in summary.shares.items()]
-    yield Section("of the tests in scope", shares + [("", line) for line in ladder_lines(summary)])
+def counts_line(summary: Summary) -> str:
+    """`302 planned: 301 passed, 1 xfailed; run 5.0 %, passed 5.0 % of 6,035 in scope`."""
+    found = [
+        f"{number:,} {verdict.words}" for verdict in Verdict if (number := summary.verdicts.get(verdict))
+    ]
+    shares = [
+        f"{name} {100 * share.of_count:.1f} %"
+        for name, share in summary.shares.items()
+        if name != "selected" and share.of_count is not None  # that was said when it was selected
+    ]
+    of = f"; {', '.join(shares)} of {summary.in_scope:,} in scope" if shares else ""
+    return f"{summary.planned:,} planned" + (f": {', '.join(found)}" if found else "") + of
 
 
-def _kinds(summary: Summary, account: Account) -> Iterable[tuple[str, Verdict, Sequence[Result]]]:
-    """Every kind of test to be looked at: its title, its verdict, and the tests; most urgent first."""
-    apart = failed(account.results)
-    yield Verdict.FAILED.words, Verdict.FAILED, apart.ours
-    yield upstream_title(summary).lower(), Verdict.FAILED, apart.upstream
-    for verdict in (Verdict.HARDWARE, Verdict.INFRASTRUCTURE, Verdict.FLAKY):
-        yield verdict.words, verdict, with_verdict(account.results, verdict)
-    yield FORGIVEN.lower(), Verdict.FLAKY, apart.forgiven
+def estimate_phrase(summary: Summary, account: Account) -> str:
+    """By how much the plan's estimate was wrong; empty where it was not by half, or nobody can tell."""
+    lines, expected = account.timelines, account.expected_s.values()
+    if not lines or summary.interrupted or any(line.attempt > 1 for line in lines):
+        return ""
+    if summary.verdicts.get(Verdict.NOT_RUN):
+        return ""
+    # As many shards work at a time as there are cards.
+    expected_s = max(*expected, sum(expected) / (summary.cards or len(lines)))
+    took_s = max(line.ended_at for line in lines) - min(line.started_at for line in lines)
+    low, high = FAR_OFF
+    if not expected_s or low * expected_s <= took_s <= high * expected_s:
+        return ""
+    return f"; took {span(took_s)} instead of {span(expected_s)}"
 
 
-def _problems(summary: Summary, account: Account) -> Iterable[Section]:
-    for title, verdict, results in _kinds(summary, account):
-        lines: list[tuple[str, str]] = []
+def _problems(summary: Summary, found: Mapping[str, Section]) -> Iterator[Line]:
+    for name in ("failed", "upstream", "hardware", "infrastructure", "flaky", "forgiven"):
+        title, results = found[name]
+        if name in {"upstream", "forgiven"} and results:  # else the words of the lines say it
+            yield "bold", f"{title.lower()} ({len(results):,})"
         for result in results[:MAX_PROBLEMS]:
-            where = f" on {one_line(result.card)}" if result.card else ""
-            cause = f" ({one_line(result.cause)})" if result.cause else ""
-            lines += [
-                (_VERDICT_STYLES[verdict], f"{one_line(result.id)}{cause}{where}"),
-                ("", f"  {one_line(result.message) or '-'}"),
-                *(("", f"  {told}") for told in _marks(result)),
-                ("dim", f"  {command_of(result, summary.identity)}"),
-            ]
-        if results:
-            yield Section(f"{title} ({len(results):,})", lines + _more(len(results)))
-    groups = problem_groups(with_verdict(account.results, Verdict.NOT_RUN))
-    if groups:
-        style = _VERDICT_STYLES[Verdict.NOT_RUN]
-        lines = [(style, f"{len(one.results):,} x {one.message}") for one in groups[:MAX_PROBLEMS]]
-        yield Section("not run", lines + _more(len(groups)))
-    if again := retried(account.results):
-        lines = [("yellow", f"{one_line(one.id)}: {one_line(one.message)}") for one in again[:MAX_PROBLEMS]]
-        yield Section(f"{RETRIED.lower()} ({len(again):,})", lines + _more(len(again)))
-    if left := leaky(account.results):
-        lines = [("yellow", f"{one_line(one.id)}: {one_line(one.leak)}") for one in left[:MAX_PROBLEMS]]
-        yield Section(f"{LEAKY.lower()} ({len(left):,})", lines + _more(len(left)))
-    if summary.quarantine is not None:
-        told = [("", line) for line in summary.quarantine.lines()]
-        yield Section("quarantine", told[:MAX_PROBLEMS] + _more(len(told)))
+            yield _VERDICT_STYLES.get(result.verdict, "magenta"), _problem(result)
+            yield "dim", f"  {command_of(result, summary.identity)}"
+        yield from _more(len(results))
+    groups = problem_groups(found["not_run"].results)
+    word = status_word(Verdict.NOT_RUN)
+    for one in groups[:MAX_PROBLEMS]:
+        yield "magenta", f"{word} {len(one.results):,} x {one.message}"
+    yield from _more(len(groups))
+
+
+def _problem(result: Result) -> str:
+    """One line: the word, the test, where it ran, and why it failed."""
+    told = result.message
+    if result.verdict is Verdict.FAILED:
+        told = short_cause(told, result.detail)
+        if told != one_line(result.message) and result.attempts > 1:
+            told += f" ({result.attempts} tries)"
+    where = f" on {one_line(result.card)}" if result.card else ""
+    said = [one_line(told) or "-", *_marks(result)]
+    return f"{status_word(result.verdict, result.cause)} {one_line(result.id)}{where}  {'; '.join(said)}"
 
 
 def _marks(result: Result) -> Iterable[str]:
@@ -168,23 +133,14 @@ def _marks(result: Result) -> Iterable[str]:
         yield f"quarantined: {one_line(str(result.quarantine))}"
 
 
-def _more(total: int) -> list[tuple[str, str]]:
-    hidden = total - MAX_PROBLEMS
-    return [("", f"{hidden:,} more in results.jsonl.gz")] if hidden > 0 else []
+def _section(title: str, rows: Sequence[Line]) -> Iterator[Line]:
+    """A title over lines, where there are any; as many as are read."""
+    if rows:
+        yield "bold", title
+        yield from ((style, f"  {text}") for style, text in rows[:MAX_PROBLEMS])
+        yield from _more(len(rows))
 
 
-def _texts(section: Section) -> list[Text]:
-    return [Text(f"  {text}", style=style) for style, text in section.lines]
-
-
-def _counts_table(summary: Summary) -> Table:
-    table = Table(show_header=False)
-    table.add_column("verdict")
-    table.add_column("tests", justify="right")
-    table.add_row("planned", f"{summary.planned:,}", end_section=True)
-    for verdict in Verdict:
-        number = summary.verdicts.get(verdict, 0)
-        table.add_row(
-            verdict.words, f"{number:,}", style=_VERDICT_STYLES.get(verdict, "") if number else "dim"
-        )
-    return table
+def _more(total: int) -> Iterator[Line]:
+    if total > MAX_PROBLEMS:
+        yield "", f"  {total - MAX_PROBLEMS:,} more in results.jsonl.gz"

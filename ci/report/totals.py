@@ -55,15 +55,15 @@ class Estimates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """A run in one document; what HUD and people read.
+    """A run in one document, in the order of `summary.json`; what HUD and people read.
 
     Attributes:
-        identity: who the run is.
         planned: how many tests; the counts of `verdicts` add up to it.
         verdicts: how many tests came to each of the nine.
         collect_errors: files in scope that could not be collected.
         exit_code: of the run.
         reasons: why the exit code is not 0, the weightiest first.
+        identity: who the run is.
         completed_at: the last event of the run, in seconds since the epoch.
         in_scope: how many tests the share is taken of; 0 where nobody counted them.
         shares: `selected`, `run` and `passed` against the tests in scope.
@@ -80,8 +80,8 @@ class Summary:
         ladder: how the share came about; None where none was taken.
         bucket: which of the selected tests its limits let run; None where none held.
         quarantine: what the quarantine did; None where there is none.
+        upstream: how many failed tests fail on the control device too, quarantined ones counted.
         control: the device on which what failed ran once more; empty where it did not.
-        upstream: how many failed tests fail there too, quarantined ones counted.
         cards: how many accelerators the run had; 0 where no journal names one.
         in_scope_s: seconds the tests in scope are expected to take; None without estimates.
         first_failure_s: seconds from the run's start until a test had failed whose failure counts, at its
@@ -89,12 +89,12 @@ class Summary:
         ran_in: everything that tests ran in, as their journals say.
     """
 
-    identity: RunIdentity
     planned: int
     verdicts: Mapping[Verdict, int]
     collect_errors: tuple[CollectError, ...]
     exit_code: int
     reasons: tuple[str, ...]
+    identity: RunIdentity
     completed_at: float
     in_scope: int = 0
     shares: Mapping[str, Share] = field(default_factory=dict)
@@ -111,8 +111,8 @@ class Summary:
     ladder: LadderNote | None = None
     bucket: BucketNote | None = None
     quarantine: QuarantineNote | None = None
-    control: str = ""
     upstream: int = 0
+    control: str = ""
     cards: int = 0
     in_scope_s: float | None = None
     first_failure_s: float | None = None

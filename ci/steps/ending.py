@@ -6,9 +6,8 @@ import shlex
 from collections.abc import Mapping
 
 from ci.core.errors import EXIT_INTERRUPTED
-from ci.live.sink import Sink
-from ci.live.stream import run_end
 from ci.record.verdict import Verdict
+from ci.report.live.events import Sink, run_end
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
 

@@ -11,11 +11,10 @@ from ci.core import operating_system
 from ci.core.errors import PlanMismatchError, SpyreCiError, UsageError
 from ci.core.run_lock import run_lock
 from ci.core.start_method import AUTO, start_method
-from ci.live import stream
-from ci.live.sink import Sink
-from ci.live.state import State
-from ci.live.view import Watcher, view_for, watching
 from ci.record.journal import attempts_before
+from ci.report.live.events import Sink, run_start
+from ci.report.live.state import State
+from ci.report.live.view import Watcher, view_for, watching
 from ci.runner.attempts import guarded
 from ci.runner.back_end import back_end, refuse_silent_emulation
 from ci.runner.cards import Card
@@ -28,7 +27,6 @@ from ci.runner.prepare import starts_processes, wants_machinery
 from ci.runner.retries import Pending
 from ci.runner.run_options import RunOptions
 from ci.runner.supervisor import run_plan
-from ci.steps.again import again_of
 from ci.steps.collecting import worker_environment
 from ci.steps.context import Context
 from ci.steps.controlling import control_step
@@ -293,9 +291,9 @@ def _watched(
         others=others | {one.id: file_of(one.id) for one in pending},
     )
     if events is not None:
-        row = stream.run_start(state, run=part.folder.run, fingerprint=part.plan.fingerprint)
+        row = run_start(state, run=part.folder.run, fingerprint=part.plan.fingerprint)
         events.write(row | ({} if whole is None else {"whole": _planned(whole, here)}))
-    view = view_for(context.console, context.environ, again_of(part.folder, part.plan.run_seed, part.as_try))
+    view = view_for(context.console, context.environ)
     watcher = Watcher(state, view, events, context.monotonic)
     with watching(watcher, view, context.monotonic):
         yield watcher

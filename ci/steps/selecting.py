@@ -134,14 +134,21 @@ def choose(context: Context, what: InScope, share: Share, *, places: Places | No
     return replace(selection, ladder=note)
 
 
-def selected_lines(selection: Selection) -> list[str]:
-    """What was selected, for people: by count, by seconds, and how the ladder comes to it."""
+def selected_lines(selection: Selection, *, ladder: bool = True) -> list[str]:
+    """What was selected, for people: by count, by seconds, and how the ladder comes to it.
+
+    Args:
+        selection: of the tests in scope.
+        ladder: tell all of the ladder, and not only what the user should know or do.
+    """
     seconds = ""
     if selection.in_scope_s and selection.selected_s is not None:
         seconds = f", {selection.selected_s / selection.in_scope_s:.1%} of the seconds".replace("%", " %")
     count = f"selected {selection.selected:,} of {selection.in_scope:,} in-scope tests"
     lines = [f"{count} ({selection.percent:g} %{seconds})", *bucket_note_lines(bucket_note(selection))]
-    return lines + (note_lines(selection.ladder) if selection.ladder else [])
+    if selection.ladder is None:
+        return lines
+    return [*lines, *(note_lines(selection.ladder) if ladder else selection.ladder.remarks)]
 
 
 def refuse_part(share: Share, files: Sequence[str]) -> None:

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
 from ci.record.result import Result
 from ci.record.verdict import Verdict
-from tests.unit.compare.making import add_catalog, write_run
+from tests.unit.report.compare.making import add_catalog, write_run
 
 ROOT = Path(__file__).parent.parent.parent
 TIMEOUT_S = 600

@@ -29,7 +29,7 @@ from ci.hud.server.parameters import (
 )
 from ci.hud.server.queries import hud
 from ci.hud.server.queries.card_health import CardHealth, card_health, verdicts_by_day
-from ci.hud.server.queries.compare import Comparison, compare_runs
+from ci.hud.server.queries.compare import Comparison, Kind, compare_runs
 from ci.hud.server.queries.failures import CardVerdicts, Problem, cards_of_run, problems_of_run
 from ci.hud.server.queries.history import TestHistory, WorstTest, history_of_test, worst_tests
 from ci.hud.server.queries.jobs import Job, attempts, chosen_jobs, count_jobs, details, list_jobs, one_job
@@ -41,10 +41,7 @@ from ci.hud.server.store import Store
 
 NOT_FOUND: dict[int | str, dict[str, Any]] = {404: {"description": "there is no such run"}}
 Order = Annotated[Literal["verdict", "time"], Query(description="problems first, or the slowest first")]
-Kind = Annotated[
-    Literal["new failures", "fixed", "flaky", "slower", "faster", "appeared", "vanished", "still failing"],
-    Query(description="whose changes are given"),
-]
+KindAsked = Annotated[Kind, Query(description="whose changes are given")]
 RunNumber = Annotated[int, Query(ge=1, le=2**63 - 1, description="of a run, as `id` in /api/runs")]
 PrNumbers = Annotated[
     list[Annotated[int, Query(ge=-(2**53), le=2**53)]],
@@ -169,7 +166,7 @@ def add_run_routes(router: APIRouter, database: Database) -> None:
         *,
         before: RunNumber,
         after: RunNumber,
-        kind: Kind = "new failures",
+        kind: KindAsked = "newly failing",
         limit: Limit = 100,
         offset: Offset = 0,
     ) -> Comparison:

@@ -212,7 +212,7 @@ def pages(text: str) -> list[str]:
         "/compare",
         *(
             f"/compare?before=1&after=2&kind={kind}"
-            for kind in ("new%20failures", "still%20failing", "vanished")
+            for kind in ("newly%20failing", "still%20failing", "vanished")
         ),
         f"/test?id={said}",
         f"/test?key={key_of_test(text)}",

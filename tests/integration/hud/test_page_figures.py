@@ -219,15 +219,13 @@ def kinds(before: Run, after: Run) -> dict[str, int]:
     ratios = {name: new[name].seconds / old[name].seconds for name in timed}
     assert 0.9 < median(ratios.values()) < 1.1
     return {
-        "New failures": sum(
-            one.verdict in BAD and (name not in old or old[name].verdict not in BAD)
-            for name, one in new.items()
-        ),
-        "Still failing": sum(old[name].verdict in BAD and new[name].verdict in BAD for name in both),
+        "Newly failing": sum(new[name].verdict == "failed" and old[name].verdict not in BAD for name in both),
+        "New and failing": sum(one.verdict == "failed" for name, one in new.items() if name not in old),
+        "Still failing": sum(old[name].verdict == new[name].verdict == "failed" for name in both),
         "Fixed": sum(
-            old[name].verdict in BAD and new[name].verdict in {"passed", "flaky", "xfailed"} for name in both
+            old[name].verdict == "failed" and new[name].verdict in {"passed", "xfailed", "xpassed"}
+            for name in both
         ),
-        "Flaky": sum(new[name].verdict == "flaky" for name in both),
         "Appeared": len(new.keys() - old.keys()),
         "Vanished": len(old.keys() - new.keys()),
         # A ninefold time is more than noise, and nothing else here comes near it.

@@ -12,7 +12,7 @@ from ci.pipeline import gather
 from ci.pipeline.gather import find
 from tests.github_api import GitHubApi, artifact, pull, workflow_run
 from tests.pipeline_runs import report_folder, zipped
-from tests.unit.compare.making import add_catalog
+from tests.unit.report.compare.making import add_catalog
 
 Spyre = Callable[..., int]
 Event = Callable[[str, Any], None]

@@ -8,11 +8,11 @@ import signal
 
 from rich.console import Console
 
-from ci.live.state import State
-from ci.live.view import Watcher, view_for
 from ci.record.events import parse
 from ci.record.journal import read_journals
 from ci.record.verdict import Verdict
+from ci.report.live.state import State
+from ci.report.live.view import Watcher, view_for
 from ci.report.reconcile import reconcile
 from tests.journal_rows import Row
 
@@ -25,7 +25,7 @@ def test_a_card_whose_worker_is_killed_is_seen_as_lost_and_counts_agree(runner: 
     plan = make_plan({"test_retries.py": SLOW})
     out = io.StringIO()
     state = State(plan.shards, cards=["cpu:0"], expected_s={}, setup_s={}, now=0.0)
-    watcher = Watcher(state, view_for(Console(file=out), {}, lambda name, _: name), None, lambda: 1.0)
+    watcher = Watcher(state, view_for(Console(file=out), {}), None, lambda: 1.0)
     pids: list[int] = []
 
     def listen(shard: int, event: Row) -> None:
@@ -42,5 +42,6 @@ def test_a_card_whose_worker_is_killed_is_seen_as_lost_and_counts_agree(runner: 
     assert account.counts[Verdict.INFRASTRUCTURE] == 1
     assert state.able == ()
     said = out.getvalue()
-    assert f"shard 0: worker lost while it ran {SLOW[1]}: the worker on cpu:0 died by SIGKILL" in said
-    assert "card cpu:0 is lost for this run: the shard's worker was lost 1 times" in said
+    lost = [line for line in said.splitlines() if line.startswith("LOST ")]
+    assert [line.partition("s] ")[2] for line in lost] == [f"{SLOW[1]}  the worker on cpu:0 died by SIGKILL"]
+    assert "HW card cpu:0 does no more  the shard's worker was lost 1 times" in said

@@ -17,7 +17,7 @@ from ci.cli.app import run
 from ci.record.result import Result
 from ci.record.verdict import Verdict
 from ci.report.history import record
-from tests.unit.compare.making import T0, add_catalog, add_setups, identity, results, write_run
+from tests.unit.report.compare.making import T0, add_catalog, add_setups, identity, results, write_run
 
 ROOT = Path(__file__).parents[3]
 NAMES = [f"test_{number % 4}.py::TestA::test_{number}" for number in range(40)]

@@ -11,7 +11,7 @@ from ci.core.errors import BadFileError
 from ci.pipeline.side import read_known, side_of, with_catalog
 from ci.pipeline.told import RanWith, Row, Told, Uncollected, Who
 from ci.record.verdict import Verdict
-from tests.unit.compare.making import add_catalog
+from tests.unit.report.compare.making import add_catalog
 
 WHO = Who(device="spyre", pytorch_version="2.13.0", pytorch_sha="a" * 40, percent=5, stage=1)
 

@@ -8,11 +8,10 @@ from ci.record.result import Result
 from ci.record.verdict import Verdict
 from ci.report.digest import (
     problem_groups,
-    retried,
+    sections,
     slowest_files,
     slowest_tests,
     totals_by_file,
-    with_verdict,
 )
 from ci.report.reconcile import Account
 
@@ -60,12 +59,12 @@ def test_bigger_groups_come_before_smaller_ones() -> None:
     assert [one.message for one in problem_groups(results)] == ["many", "few"]
 
 
-def test_with_verdict_keeps_the_order_of_the_plan(account: Account) -> None:
-    assert [one.id for one in with_verdict(account.results, Verdict.NOT_RUN)] == [PLAIN, OTHER]
+def test_a_section_keeps_the_order_of_the_plan(account: Account) -> None:
+    assert [one.id for one in sections(account.results)["not_run"].results] == [PLAIN, OTHER]
 
 
 def test_only_good_ends_after_a_lost_try_count_as_retried(account: Account) -> None:
-    again = [replace(one, attempts=2) for one in account.results]
-    assert {FLAKY, CARD, LOST}.isdisjoint(one.id for one in retried(again))
-    assert len(retried(again)) == 4
-    assert retried(account.results) == []
+    again = sections([replace(one, attempts=2) for one in account.results])["retried"].results
+    assert {FLAKY, CARD, LOST}.isdisjoint(one.id for one in again)
+    assert len(again) == 4
+    assert sections([replace(one, attempts=1) for one in account.results])["retried"].results == []

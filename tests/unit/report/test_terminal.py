@@ -13,10 +13,11 @@ from ci.record.identity import EMULATED
 from ci.record.result import Result
 from ci.record.verdict import Verdict
 from ci.report.reconcile import Account
-from ci.report.terminal import ending_lines, show_ending
+from ci.report.summary import outcome_line
+from ci.report.terminal import ending_lines, estimate_phrase, show_ending
 from ci.report.totals import Summary
 
-from .conftest import HOSTILE_ID
+from .conftest import CARD, CRASH, FLAKY, HOSTILE_ID, LOST
 
 
 def shown(summary: Summary, account: Account, *, terminal: bool) -> str:
@@ -32,21 +33,74 @@ def shown(summary: Summary, account: Account, *, terminal: bool) -> str:
 def test_both_endings_tell_the_same(summary: Summary, account: Account, *, terminal: bool) -> None:
     text = shown(summary, account, terminal=terminal)
     for wanted in (
-        "planned",
-        *(verdict.words for verdict in Verdict),
-        "SIGSEGV",
-        "(signal) on spyre:0",
-        "2 x shard 2 has no journal",
-        "slowest files",
-        "selected 11 of 220 in scope (5.0 %; 5.0 % of the seconds)",
-        "ladder: ladder.lock.gz, by count, 219 places; 2 came since, 1 went",
-        "complete from: files 1.37 %, ops 2.28 %, templates 3.20 %, op-dtype pairs 14.00 %",
-        "70 of 310 op-dtype pairs",
-        "relock `now` <b>",
+        "CRASH test_a.py::TestA::test_crash[dtype=float32,op=kron] on spyre:0  SIGSEGV",
+        "HW test_b.py::TestB::test_card on spyre:1  card reset",
+        "LOST test_b.py::TestB::test_lost on spyre:1  pod evicted",
+        "FLAKY test_a.py::TestA::test_flaky on spyre:0  attempt 1: failed: AssertionError: 1 != 2",
+        "NOT RUN 2 x shard 2 has no journal",
+        "11 planned: 1 passed, 2 failed, 1 flaky, 1 skipped, 1 xfailed, 1 xpassed, 1 hardware, ",
+        "1 infrastructure, 2 not run; run 3.2 %, passed 0.5 % of 220 in scope",
         "exit 3: 1 in-scope file could not be collected",
         "report: runs/r/report.html",
     ):
         assert wanted in text, wanted
+
+
+def test_what_was_said_of_the_selection_is_not_said_again(summary: Summary, account: Account) -> None:
+    text = "\n".join(ending_lines(summary, account))
+    assert not [
+        word for word in ("selected", "ladder", "complete from", "reached", "slowest") if word in text
+    ]
+
+
+def test_each_problem_is_two_lines_of_which_one_names_it(summary: Summary, account: Account) -> None:
+    lines = ending_lines(summary, account)
+    for name in (CRASH, CARD, LOST, FLAKY):
+        found = [line for line in lines if name in line]
+        assert len(found) == 2
+        assert found[1].startswith("  spyre-ci reproduce ")
+
+
+@pytest.mark.parametrize(
+    ("took_s", "said"),
+    [
+        (9.5, "; took 9.5 s instead of 20 s"),
+        (10.5, ""),
+        (29.5, ""),
+        (31.0, "; took 31 s instead of 20 s"),
+    ],
+)
+def test_an_estimate_that_was_wrong_by_more_than_half_is_told(
+    green: tuple[Account, Summary], took_s: float, said: str
+) -> None:
+    account, summary = green
+    (line,) = account.timelines
+    made = replace(line, ended_at=line.started_at + took_s)
+    account = replace(account, timelines=(made,), expected_s={0: 20.0})
+    assert estimate_phrase(summary, account) == said
+    for other in (replace(summary, interrupted=True), replace(summary, verdicts={Verdict.NOT_RUN: 1})):
+        assert estimate_phrase(other, account) == ""
+
+
+def test_shards_that_share_a_card_are_expected_one_after_the_other(green: tuple[Account, Summary]) -> None:
+    account, summary = green
+    (line,) = account.timelines
+    lines = tuple(replace(line, shard=shard, ended_at=line.started_at + 40) for shard in range(4))
+    account = replace(account, timelines=lines, expected_s=dict.fromkeys(range(4), 10.0))
+    assert estimate_phrase(replace(summary, cards=1), account) == ""
+    assert estimate_phrase(replace(summary, cards=4), account) == "; took 40 s instead of 10 s"
+
+
+def test_an_interrupted_run_says_how_far_it_came(summary: Summary) -> None:
+    ended = replace(
+        summary,
+        planned=1509,
+        verdicts={Verdict.PASSED: 333, Verdict.NOT_RUN: 1176},
+        interrupted=True,
+        exit_code=130,
+        reasons=("the run was interrupted", "1,176 tests not run"),
+    )
+    assert outcome_line(ended) == "exit 130: the run was interrupted, 333 of 1,509 done; 1,176 tests not run"
 
 
 def test_files_that_did_not_collect_come_first(summary: Summary, account: Account) -> None:
@@ -59,7 +113,7 @@ def test_each_failure_has_the_command_that_runs_it_again_on_one_line(
     summary: Summary, account: Account
 ) -> None:
     wanted = (
-        "    spyre-ci reproduce --run --pytorch-src 'my tree' --device spyre "
+        "  spyre-ci reproduce --run --pytorch-src 'my tree' --device spyre "
         "-- 'test_a.py::TestA::test_crash[dtype=float32,op=kron]' github-7.1"
     )
     assert wanted in ending_lines(summary, account)

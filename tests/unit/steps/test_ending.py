@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 
 from ci.config import load_settings
-from ci.live.sink import Sink
 from ci.record.verdict import Verdict
+from ci.report.live.events import Sink
 from ci.steps.context import Context
 from ci.steps.ending import end_run
 from ci.steps.folder import RunFolder

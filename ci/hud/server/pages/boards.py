@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse
@@ -16,7 +16,7 @@ from ci.hud.server.pages import jobs
 from ci.hud.server.pages.one_run import found_job
 from ci.hud.server.pages.render import CONCLUSIONS, RUNNING, Mark, conclusion_mark, page
 from ci.hud.server.parameters import Clock, Filters, Number, Offset, Text
-from ci.hud.server.queries.compare import KINDS, compare_runs
+from ci.hud.server.queries.compare import KINDS, Kind, compare_runs
 from ci.hud.server.queries.jobs import Job, chosen_jobs, count_jobs, list_jobs
 from ci.hud.server.queries.window import form
 
@@ -39,9 +39,7 @@ class Sides(BaseModel):
 
     before: Number = 0
     after: Number = 0
-    kind: Literal[
-        "new failures", "fixed", "flaky", "slower", "faster", "appeared", "vanished", "still failing"
-    ] = "new failures"
+    kind: Kind = "newly failing"
     offset: Offset = 0
 
 

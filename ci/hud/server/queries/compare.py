@@ -1,4 +1,4 @@
-"""Two runs side by side: what fails anew, what is fixed, flaky, slower, there for the first time, or gone."""
+"""Two runs side by side: what became of tests since, what is slower, came or went."""
 
 from __future__ import annotations
 
@@ -6,13 +6,32 @@ import math
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from ci.hud.server.database import Database, Row, Value
 from ci.hud.server.queries.failures import job_values
 from ci.hud.server.queries.marks import LEAST_S, NOISE, OF_JOB, Key, Marks, marks_of, noise, rows_of_keys
-from ci.record.verdict import GOOD_AT_LAST, PROBLEMS
+from ci.record.verdict import Verdict
+from ci.report.compare.changes import kind_of
 
-KINDS = ("new failures", "fixed", "flaky", "slower", "faster", "appeared", "vanished", "still failing")
+# The words of `ci.report.compare.changes.Kind`; messages are not read, so what fails differently still fails.
+Kind = Literal[
+    "newly failing",
+    "new and failing",
+    "newly flaky",
+    "failing, and not known there",
+    "flaky, and not known there",
+    "still failing",
+    "fixed",
+    "no longer flaky",
+    "skipped, and not there",
+    "without an outcome in one of the runs",
+    "slower",
+    "faster",
+    "appeared",
+    "vanished",
+]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 # Beyond so many tests a whole run is read rather than each of them looked up.
 MANY = 5000
 
@@ -113,13 +132,8 @@ def compare_runs(
 
 def _compare(before: Marks, after: Marks) -> _Found:
     old, new = before.verdicts, after.verdicts
-    bad_before = {key for key, verdict in old.items() if verdict in PROBLEMS}
-    bad_after = {key for key, verdict in new.items() if verdict in PROBLEMS}
     kinds: dict[str, Collection[Key]] = {
-        "new failures": bad_after - bad_before,
-        "still failing": bad_after & bad_before,
-        "fixed": [key for key in bad_before if new.get(key) in GOOD_AT_LAST],
-        "flaky": [key for key, verdict in new.items() if verdict == "flaky" and key in old],
+        **_verdict_kinds(old, new),
         "appeared": new.keys() - old.keys(),
         "vanished": old.keys() - new.keys(),
     }
@@ -137,6 +151,18 @@ def _compare(before: Marks, after: Marks) -> _Found:
                 (slower if off > 0 else faster)[key] = abs(later - took)
     kinds |= {"slower": slower, "faster": faster}
     return _Found(kinds=kinds, off=slower | faster, pace=pace, spread=spread)
+
+
+def _verdict_kinds(old: Mapping[Key, str], new: Mapping[Key, str]) -> dict[str, list[Key]]:
+    """By kind the tests of it; what passed in both, as nearly all did, is not asked about."""
+    found: dict[str, list[Key]] = {name: [] for name in KINDS}
+    odd = {key for side in (old, new) for key, verdict in side.items() if verdict != Verdict.PASSED}
+    for key in odd:
+        now, base = (Verdict(side[key]) if key in side else None for side in (new, old))
+        kind = kind_of(now, base, new=base is None)
+        if kind.words in found:
+            found[kind.words].append(key)
+    return found
 
 
 def _page(

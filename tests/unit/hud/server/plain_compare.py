@@ -11,7 +11,8 @@ from typing import Any
 from ci.hud.server.database import Row
 from ci.hud.server.queries.compare import KINDS, Change, Comparison, Side
 from ci.hud.server.queries.marks import LEAST_S, LEAST_SPREAD, MAD_SCALE, NOISE
-from ci.record.verdict import GOOD, GOOD_AT_LAST, PROBLEMS
+from ci.record.verdict import GOOD, Verdict
+from ci.report.compare.changes import kind_of
 
 # A test's key, and how many rows of it stand before this one.
 Key = tuple[int, int]
@@ -68,18 +69,11 @@ def compare(
 
 
 def _kinds(old: Side | None, new: Side | None, pace: float, spread: float) -> list[str]:
-    if old is None:
-        bad = new is not None and new.verdict in PROBLEMS
-        return ["appeared", *(["new failures"] if bad else [])]
-    if new is None:
-        return ["vanished"]
-    found = []
-    if new.verdict in PROBLEMS:
-        found.append("still failing" if old.verdict in PROBLEMS else "new failures")
-    elif old.verdict in PROBLEMS and new.verdict in GOOD_AT_LAST:
-        found.append("fixed")
-    if new.verdict == "flaky":
-        found.append("flaky")
+    now, base = (None if one is None else Verdict(one.verdict) for one in (new, old))
+    found = [kind_of(now, base, new=base is None).words]
+    found = [name for name in found if name in KINDS]
+    if old is None or new is None:
+        return [*found, "appeared" if old is None else "vanished"]
     if _timed(old, new):
         off = math.log(new.seconds / old.seconds / pace)
         if abs(off) > NOISE * spread and abs(new.seconds - old.seconds * pace) > LEAST_S:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import sqlite3
 from collections.abc import Mapping
 from statistics import median
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from ci.hud.server.database import Row, Value
 from ci.hud.server.pages.render import VERDICTS
@@ -16,8 +18,16 @@ from ci.hud.server.queries.compare import KINDS, Comparison, compare_runs
 from ci.hud.server.queries.marks import middle_of
 from ci.hud.server.row_values import COLUMNS, StoredRow
 from ci.hud.server.schema import SETTLED, TESTS, TESTS_OF_JOB, UPLOADS
-from ci.record.verdict import PROBLEMS
+from ci.record.verdict import Verdict
+from ci.report.compare.as_json import as_json
+from ci.report.compare.changes import Kind
+from ci.report.compare.comparison import Side, check, compare_sides
+from ci.report.compare.markdown import render_markdown
+from ci.report.compare.page import render_page
+from ci.report.compare.terminal import show
+from ci.report.compare.words import LISTED
 from tests.unit.hud.server.plain_compare import compare, sides_of
+from tests.unit.report.compare.making import rows
 
 DEFAULTS = dict(zip(reversed(COLUMNS), reversed(StoredRow.__struct_defaults__), strict=False))
 SIDES = st.dictionaries(
@@ -84,14 +94,18 @@ def compared(
 @pytest.mark.parametrize(
     ("old", "new", "kind"),
     [
-        (("passed",), ("failed",), "new failures"),
-        (None, ("hardware",), "new failures"),
+        (("passed",), ("failed",), "newly failing"),
+        (None, ("failed",), "new and failing"),
+        (("passed",), ("hardware",), "without an outcome in one of the runs"),
+        (("hardware",), ("failed",), "failing, and not known there"),
         (None, ("passed",), "appeared"),
         (("passed",), None, "vanished"),
         (("failed",), ("passed",), "fixed"),
-        (("failed",), ("flaky",), "fixed"),
-        (("passed",), ("flaky",), "flaky"),
-        (("not_run",), ("failed",), "still failing"),
+        (("failed",), ("flaky",), "newly flaky"),
+        (("passed",), ("flaky",), "newly flaky"),
+        (("flaky",), ("passed",), "no longer flaky"),
+        (("failed",), ("failed",), "still failing"),
+        (("failed",), ("skipped",), "skipped, and not there"),
         (("passed", 1.0), ("passed", 9.0), "slower"),
         (("passed", 9.0), ("passed", 1.0), "faster"),
     ],
@@ -168,6 +182,41 @@ def test_no_change_is_lost_and_pages_join_to_the_whole(before: dict[int, Any], a
         assert len(whole.changes) == whole.counts[kind]
     assert whole.counts["appeared"] == len(after.keys() - before.keys())
     assert whole.counts["vanished"] == len(before.keys() - after.keys())
-    bad = sum(verdict in PROBLEMS for verdict, _ in after.values())
-    assert whole.counts["new failures"] + whole.counts["still failing"] == bad
+    failed = [
+        "newly failing",
+        "new and failing",
+        "failing, and not known there",
+        "still failing",
+    ]
+    bad = sum(verdict == "failed" for verdict, _ in after.values())
+    assert sum(whole.counts[kind] for kind in failed) == bad
     assert whole.both == len(before.keys() & after.keys())
+
+
+@pytest.mark.parametrize("now", list(Verdict))
+@pytest.mark.parametrize("base", list(Verdict))
+def test_every_place_that_compares_calls_a_change_the_same(now: Verdict, base: Verdict) -> None:
+    sides = (Side(run=str(one), rows=rows({"a.py::test": one})) for one in (now, base))
+    found = compare_sides(*sides)
+    (kind,) = (one for one, number in found.changes.counts.items() if number)
+    out = io.StringIO()
+    show(Console(file=out, width=200), found, limit=0)
+    listed = (out.getvalue(), render_markdown(found, "base"), render_page(found, check(found)))
+    counts = as_json(found, check(found))["counts"]
+    page = compared({1: (base.value,)}, {1: (now.value,)}).counts
+    for one in Kind:
+        assert counts[one.value] == (one is kind)
+        assert page.get(one.words, one is kind) == (one is kind)
+        if one in LISTED:
+            assert [f"1 {one.words}" in " ".join(text.split()) for text in listed] == [one is kind] * 3
+
+
+def test_the_kinds_of_the_page_are_those_of_every_comparison() -> None:
+    left_out = {
+        # Messages and the quarantine are not read; what is planned in one run alone came or went.
+        *(Kind.FAILING_DIFFERENTLY, Kind.QUARANTINED, Kind.ONLY_HERE, Kind.ONLY_THERE),
+        *(Kind.SAME, Kind.OTHERWISE),
+    }
+    assert {one.words for one in Kind if one not in left_out} == {*KINDS} - {
+        "slower", "faster", "appeared", "vanished",
+    }  # fmt: skip

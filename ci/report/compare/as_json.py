@@ -1,0 +1,127 @@
+"""A comparison as one JSON document; `docs/schemas/compare.json` describes it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ci.core.text import one_line
+from ci.report.compare.changes import Change, Test
+from ci.report.compare.comparison import Check, Comparison, Side
+from ci.report.compare.existing import Existence
+from ci.report.compare.times import Finding, Times
+from ci.report.compare.words import LISTED
+from test_selection.files import schema_name
+
+KIND = "compare"
+_DIGITS = 6
+
+
+def as_json(comparison: Comparison[Test], outcome: Check, *, limit: int = 0) -> dict[str, Any]:
+    """The whole document.
+
+    Args:
+        comparison: of two runs.
+        outcome: what `--check` comes to.
+        limit: how many tests of a kind are named; 0 for all. The counts are of all.
+    """
+    changes = comparison.changes
+    return {
+        "schema": schema_name(KIND),
+        "now": _side(comparison.now),
+        "base": _side(comparison.base),
+        "unlike": [one._asdict() for one in comparison.unlike],
+        "check": {"exit_code": outcome.code, "said": outcome.said},
+        "counts": {kind.value: number for kind, number in changes.counts.items()},
+        "failing_there_and_not_planned": changes.gone,
+        "tests": {kind.value: [_change(one) for one in changes[kind][: limit or None]] for kind in LISTED},
+        "existence": _existence(comparison.existence, limit),
+        "times": _times(comparison.times, limit),
+    }
+
+
+def _side(side: Side[Test]) -> dict[str, Any]:
+    return {
+        "run": side.run,
+        "tests": len(side.rows),
+        "facts": dict(side.facts),
+        "under_test": side.under_test,
+        "lacking": side.lacking,
+    }
+
+
+def _change(change: Change[Test]) -> dict[str, Any]:
+    now, base = change.now, change.base
+    return {
+        "id": change.id,
+        "was_called": None if base is None or base.id == change.id else base.id,
+        "now": None if now is None else now.verdict.value,
+        "base": None if base is None else base.verdict.value,
+        "message": "" if now is None else one_line(now.message),
+        "cause": None if now is None else now.cause,
+        "quarantined": now is not None and now.quarantined,
+    }
+
+
+def _existence(existence: Existence, limit: int) -> dict[str, Any] | None:
+    if not existence.known:
+        return None
+    return {
+        "appeared": {"count": len(existence.appeared), "ids": list(existence.appeared[: limit or None])},
+        "vanished": {"count": len(existence.vanished), "ids": list(existence.vanished[: limit or None])},
+        "moved": {
+            "count": len(existence.moved),
+            "ids": [{"now": new, "base": old} for new, old in [*existence.moved.items()][: limit or None]],
+        },
+        "untold": existence.untold,
+        "uncollected_now": dict(existence.uncollected_here),
+        "uncollected_base": dict(existence.uncollected_there),
+    }
+
+
+def _times(times: Times, limit: int) -> dict[str, Any]:
+    machines = times.machines
+    return {
+        "tests": len(times.pairs),
+        "too_few": times.too_few,
+        "ratio": _round(machines.ratio),
+        "by_length": [
+            {
+                "least_s": one.least_s,
+                "below_s": None if one.below_s == float("inf") else one.below_s,
+                "tests": one.tests,
+                "ratio": _round(one.ratio),
+            }
+            for one in machines.lengths
+        ],
+        "cards_now": {card: _round(ratio) for card, ratio in machines.cards_now.items()},
+        "cards_base": {card: _round(ratio) for card, ratio in machines.cards_base.items()},
+        "setups": times.setups,
+        "setup_ratio": _round(times.setup_ratio),
+        "least_s": times.least_s,
+        "false_alarms": times.alarms,
+        "steady_in_history": times.steady,
+        "slower": _findings(times.slower, limit),
+        "faster": _findings(times.faster, limit),
+        "files": _findings(times.files, limit),
+        "setup_files": _findings(times.setup_files, limit),
+    }
+
+
+def _findings(found: Iterable[Finding], limit: int) -> dict[str, Any]:
+    rows = [
+        {
+            "name": one.name,
+            "base_s": _round(one.base_s),
+            "expected_s": _round(one.expected_s),
+            "now_s": _round(one.now_s),
+            "limit_s": _round(one.limit_s),
+            "tests": one.tests,
+        }
+        for one in found
+    ]
+    return {"count": len(rows), "found": rows[: limit or None]}
+
+
+def _round(value: float) -> float:
+    return round(value, _DIGITS)
