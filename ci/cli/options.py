@@ -68,6 +68,10 @@ StartMethod = Annotated[
 Retries = Annotated[
     int | None, typer.Option("--retries", help="How often a failed test is run again, on another card.")
 ]
+MaxFail = Annotated[
+    int | None, typer.Option("--max-fail", min=1, help="Stop after so many failed tests; -x is --max-fail 1.")
+]
+FirstFail = Annotated[bool, typer.Option("-x", "--exitfirst", help="Stop after the first failed test.")]
 Seed = Annotated[
     int | None,
     typer.Option(
@@ -164,6 +168,17 @@ def to_stdout(events: str | None, *, json_output: bool = False) -> bool:
             "--events - and --json both write to standard output", remedy="name a file for --events"
         )
     return json_output or events == STDOUT
+
+
+def most_failures(max_fail: int | None, *, first: bool) -> int | None:
+    """`--max-fail N` and `-x` as one number; None where neither is given.
+
+    Raises:
+        UsageError: both are given, and do not say the same.
+    """
+    if first and max_fail not in (None, 1):
+        raise UsageError(f"-x and --max-fail {max_fail} are given", remedy="give one of them")
+    return 1 if first else max_fail
 
 
 def run_folder(run_dir: Path | None, *beside: Path | None) -> RunFolder:

@@ -154,6 +154,8 @@ def run(
     cards: options.Cards = None,
     static: options.Static = None,
     retries: options.Retries = None,
+    max_fail: options.MaxFail = None,
+    exit_first: options.FirstFail = False,
     start_method: options.StartMethod = None,
     control: options.Control = None,
     resume: options.Resume = None,
@@ -168,6 +170,7 @@ def run(
         "run.cards": cards,
         "run.static": static,
         "run.retries": retries,
+        "run.max_fail": options.most_failures(max_fail, first=exit_first),
         "run.start_method": start_method,
         "run.control": control,
     }

@@ -142,7 +142,8 @@ class State:
             stream.state.finish(interrupted=interrupted)
             stream.over = True
             news += self._ledger.drain(stream, now)
-        message = NOT_STARTED if interrupted else NOBODY
+        stopped = next((one.state.stopped for one in self._streams.values() if one.state.stopped), "")
+        message = stopped or (NOT_STARTED if interrupted else NOBODY)
         for name, test in self._ledger.tests.items():
             if test.verdict is None:
                 news += self._ledger.give_up(name, test, None, message, now)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,7 @@ class RunOptions:
         seed: of the run, from which each test's follows; None: nothing is seeded.
         as_try: by id, the try whose seed a test has, where that is not the one it is.
         after: the number after which attempts at shards are counted.
+        stop: why nothing more is to be run, as events that were listened to have it; empty: go on.
     """
 
     run: str
@@ -65,6 +66,7 @@ class RunOptions:
     after: int = 0
     seed: int | None = None
     as_try: Mapping[str, int] = field(default_factory=dict)
+    stop: Callable[[], str] = str
 
     @property
     def silence_s(self) -> float:

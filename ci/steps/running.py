@@ -15,10 +15,12 @@ from ci.live import stream
 from ci.live.sink import Sink
 from ci.live.state import State
 from ci.live.view import Watcher, view_for, watching
+from ci.record.events import JournalEvent
 from ci.record.journal import attempts_before
 from ci.runner.back_end import back_end, refuse_silent_emulation
 from ci.runner.cards import Card
 from ci.runner.claims.names import FILE as NAMES_FILE
+from ci.runner.failure_limit import FailureLimit
 from ci.runner.forking import starts_processes
 from ci.runner.guard import guarded
 from ci.runner.health import HealthFiles, Rules
@@ -28,12 +30,13 @@ from ci.runner.machinery import wants_machinery
 from ci.runner.pool import CardPool
 from ci.runner.retries import Owed
 from ci.runner.run_options import RunOptions
-from ci.runner.supervisor import run_plan
+from ci.runner.supervisor import Listener, run_plan
 from ci.steps.again import again_of
 from ci.steps.collecting import worker_environment
 from ci.steps.context import Context
 from ci.steps.controlling import control_step
 from ci.steps.folder import RunFolder, read_device
+from ci.steps.marking import protected
 from ci.steps.part import Part
 from ci.steps.run_note import write_note
 from ci.steps.sharing import meeting_of
@@ -193,11 +196,13 @@ def run_locked(
     # Of whose pieces some may run here.
     within = shards if meeting is None else part.plan.shards
     files = {group.file for shard in within for group in shard.groups} | {one.test.file for one in owed}
+    limit = _failure_limit(context, part, cards=len(cards), owed=owed)
     options = replace(
         _options(context, part, workers=min(len(cards), len(shards))),
         doubts=doubts or {},
         spawned=_spawned(part.source.tests, files),
         machinery=wants_machinery(part.source.tests, files),
+        stop=limit.why,
     )
     with (
         guarded(part.folder.path, context.say),
@@ -212,7 +217,7 @@ def run_locked(
             cards=pool,
             expectations=part.expectations,
             options=options,
-            listen=watcher.take,
+            listen=_both(watcher.take, limit.take),
             durations=durations.tests,
             file_s=durations.files,
             timeouts=_timeouts(context, durations),
@@ -249,6 +254,27 @@ def _options(context: Context, part: Part, *, workers: int) -> RunOptions:
         seed=part.plan.run_seed,
         as_try=part.as_try or {},
     )
+
+
+def _failure_limit(context: Context, part: Part, *, cards: int, owed: Sequence[Owed]) -> FailureLimit:
+    settings = context.settings.model.run
+    # On the device itself a test is run again on another card only.
+    others = settings.retries if context.settings.model.device.name == "cpu" else cards - 1
+    return FailureLimit(
+        settings.max_fail,
+        retries=min(settings.retries, others),
+        budget=settings.retry_budget,
+        spared=protected(context, part.plan.ids) if settings.max_fail else (),
+        owed=owed,
+    )
+
+
+def _both(one: Listener, other: Listener) -> Listener:
+    def take(shard: int, event: JournalEvent) -> None:
+        one(shard, event)
+        other(shard, event)
+
+    return take
 
 
 def _timeouts(context: Context, durations: Durations) -> dict[str, float]:

@@ -146,6 +146,49 @@ def test_of_a_damaged_run_folder_what_can_be_read_is_reported(shop: Shop) -> Non
     assert adds_up(run)["verdicts"]["not_run"] > 0
 
 
+# The second waits until the failure of the first ends the run; resumed, it passes.
+_FAILS_AND_WAITS = """
+import time
+from pathlib import Path
+
+SEEN = Path(__file__).with_suffix(".seen")
+
+def test_a_fails():
+    assert False
+
+def test_b_waits():
+    if not SEEN.exists():
+        SEEN.touch()
+        time.sleep(600)
+
+def test_c_is_left():
+    pass
+"""
+
+
+def test_a_run_stops_at_its_first_failure_and_is_resumed_for_the_rest(shop: Shop) -> None:
+    path = shop.tree / "test" / "test_stops.py"
+    path.write_text(_FAILS_AND_WAITS, encoding="utf-8")
+    words = ("--percent", "100", "--files", "test_stops.py,sub/*", "--cards", "1", "--retries", "0")
+    code, out, _ = shop.pytorch(*words, "-x")
+    assert (code, "stopped after 1 failure (--max-fail)" in out) == (1, True), out
+    summary = adds_up(shop.runs[0])
+    assert (summary["exit_code"], summary["interrupted"]) == (1, False)
+    left = {
+        one.message for one in read_results(shop.runs[0] / "results.jsonl.gz") if one.verdict == "not_run"
+    }
+    assert left == {"stopped after 1 failure (--max-fail)"}
+    assert shop.call("report", shop.runs[0].name)[0] == 1
+    assert shop.call("pytorch", "--resume", "latest")[0] == 1
+    verdicts = adds_up(shop.runs[0])["verdicts"]
+    assert (verdicts["failed"], verdicts["passed"], verdicts["not_run"]) == (1, 3, 0)
+
+
+def test_only_one_number_of_failures_is_taken(shop: Shop) -> None:
+    code, _, err = shop.pytorch("-x", "--max-fail", "2")
+    assert (code, "-x and --max-fail 2 are given" in err) == (2, True)
+
+
 @pytest.mark.gate
 def test_the_second_run_uses_the_cache_and_the_measured_seconds(shop: Shop) -> None:
     words = ("--percent", "100", "--files", "sub/*")
