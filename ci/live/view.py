@@ -35,6 +35,7 @@ from ci.live.words import (
     problems,
     reason_lines,
     seconds_left,
+    test_line,
     trouble_line,
     work_of,
 )
@@ -100,22 +101,25 @@ class Watcher:
             self._view.tell(one, self.state, now)
 
 
-def view_for(console: Console, environ: Mapping[str, str], again: Again) -> Lines | Screen:
+def view_for(
+    console: Console, environ: Mapping[str, str], again: Again, *, verbosity: int = 0
+) -> Lines | Screen:
     """A bar on a terminal; lines in a CI's log, in a file, and where a terminal can do no better.
 
     Args:
         console: for people.
         environ: the environment.
         again: the command that runs a test once more, by id.
+        verbosity: above 0 each test's end is a line, below 0 only what failed is.
     """
     if console.is_terminal and not console.is_dumb_terminal and not in_log(environ):
-        return Screen(console=console, again=again)
+        return Screen(console=console, again=again, verbosity=verbosity)
 
     def say(text: str) -> None:
         console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     command = console.file.command if isinstance(console.file, Defused) else None
-    return Lines(say=say, again=again, command=command)
+    return Lines(say=say, again=again, command=command, verbosity=verbosity)
 
 
 @contextlib.contextmanager
@@ -145,11 +149,13 @@ class Lines:
         say: takes a line for people.
         again: the command that runs a test once more, by id.
         command: takes a workflow command of GitHub; None elsewhere.
+        verbosity: above 0 each test's end is a line, below 0 only what failed is.
     """
 
     say: Say
     again: Again
     command: Say | None = None
+    verbosity: int = 0
     _said_at: float | None = None
     _asides: int = 0
     _annotated: dict[str, Ended] = field(default_factory=dict)
@@ -161,6 +167,8 @@ class Lines:
                 self._file(news, state, now)
             case Ended():
                 self._ended(news)
+                if self.verbosity > 0:
+                    self.say(test_line(news))
                 if not news.late or news.attempt == 0:
                     return
                 self._aside(late_line(news))
@@ -202,7 +210,9 @@ class Lines:
     def _file(self, told: FileEnded, state: State, now: float) -> None:
         tally, reasons = told.tally, reason_lines(told)
         head = file_line(tally, state, now)
-        if self.command is None:
+        if self.verbosity < 0:
+            pass
+        elif self.command is None:
             self._all([head, *(reasons if tally.counts[Verdict.NOT_RUN] else ())])
         elif reasons and not tally.failures and not tally.counts[Verdict.NOT_RUN]:
             self.command(workflow_commands.command("group", head))
@@ -275,10 +285,12 @@ class Screen:
     Attributes:
         console: the terminal.
         again: the command that runs a test once more, by id.
+        verbosity: above 0 each test's end is a line.
     """
 
     console: Console
     again: Again
+    verbosity: int = 0
     _live: Live | None = None
     _shown: int = 0
 
@@ -289,6 +301,8 @@ class Screen:
 
     def tell(self, news: News, state: State, now: float) -> None:  # noqa: ARG002  # as every view has it
         """Write above the bar what is worth a line that stays."""
+        if self.verbosity > 0 and isinstance(news, Ended):
+            self.console.print(Text(test_line(news)), soft_wrap=True, highlight=False)
         match news:
             case Ended() if news.outcome in BROKEN:
                 style = "red" if news.verdict is Verdict.FAILED else "magenta"

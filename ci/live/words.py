@@ -81,6 +81,11 @@ def failure_lines(told: Ended, again: Again, *, verdict: Verdict | None = None) 
     ]
 
 
+def test_line(told: Ended) -> str:
+    """`a.py::T::test PASSED (0.2 s)`, as pytest's -v has it."""
+    return f"{one_line(told.id, 500)} {told.outcome.words.upper()} ({span(told.seconds)})"
+
+
 def late_line(told: Ended) -> str:
     """What became of a test of a file that was told of already."""
     where = f" on card {one_line(told.card)}" if told.card else ""

@@ -20,7 +20,7 @@ def again_of(folder: RunFolder, seed: int | None, as_try: Mapping[str, int] | No
         as_try: by id, the try whose seed a test has, where one is brought back.
     """
     if not folder.identity.is_file():
-        return lambda name, _: f"--id {shell_line([name])}"
+        return lambda name, _: f"spyre-ci pytorch {shell_line([name])}"
     identity = replace(read_identity(folder.path), seed=seed)
     others = as_try or {}
     return lambda name, attempt: reproduce_command(name, identity, others.get(name, attempt))

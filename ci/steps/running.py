@@ -313,7 +313,8 @@ def _watched(
     if events is not None:
         row = stream.run_start(state, run=part.folder.run, fingerprint=part.plan.fingerprint)
         events.write(row | ({} if whole is None else {"whole": _planned(whole, here)}))
-    view = view_for(context.console, context.environ, again_of(part.folder, part.plan.run_seed, part.as_try))
+    again = again_of(part.folder, part.plan.run_seed, part.as_try)
+    view = view_for(context.console, context.environ, again, verbosity=context.verbosity)
     watcher = Watcher(state, view, events, context.monotonic)
     with watching(watcher, view, context.monotonic):
         yield watcher
