@@ -130,7 +130,7 @@ def _folder(context: Context, named: str | None, catalog: Path | None, scratch: 
     if named is not None:
         return find_run(context.runs, named, holding=CATALOG_FILE)
     if catalog is not None:
-        return options.run_folder(None, catalog)
+        return options.run_folder(context, None, catalog, holding=CATALOG_FILE)
     if (latest := latest_catalog(context.runs)) is not None:
         context.say(f"catalog of {latest.run}")
         return latest

@@ -20,9 +20,11 @@ from ci.core.resources import available_cores
 from ci.core.workflow_commands import Defused
 from ci.report.live.events import STDOUT
 from ci.steps.context import Context
-from ci.steps.folder import RunFolder
+from ci.steps.folder import RunFolder, find_run
 
-RunDir = Annotated[Path | None, typer.Option("--run-dir", help="Run folder the files are in.")]
+RunDir = Annotated[
+    Path | None, typer.Option("--run-dir", help="Run folder the files are in; default: the last run's.")
+]
 Source = Annotated[
     str | None,
     typer.Option(
@@ -53,6 +55,14 @@ Ids = Annotated[
     list[str] | None,
     typer.Option("--id", help="A canonical id; only these run.", autocompletion=completing.tests),
 ]
+Tests = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[TEST]...",
+        help="Only these: ids, pytest's names, FILE::CLASS or FILE; all that lies below them runs.",
+        autocompletion=completing.tests,
+    ),
+]
 Bucket = Annotated[
     str | None,
     typer.Option("--bucket", help="Bucket whose limits hold: pr, nightly or weekly; default: the stage's."),
@@ -68,6 +78,12 @@ StartMethod = Annotated[
 Retries = Annotated[
     int | None, typer.Option("--retries", help="How often a failed test is run again, on another card.")
 ]
+MaxFail = Annotated[
+    int | None, typer.Option("--max-fail", min=1, help="Stop after so many failed tests; -x is --max-fail 1.")
+]
+FirstFail = Annotated[bool, typer.Option("-x", "--exitfirst", help="Stop after the first failed test.")]
+Quiet = Annotated[int, typer.Option("-q", "--quiet", count=True, help="Tell outcomes only.")]
+Verbose = Annotated[int, typer.Option("-v", "--verbose", count=True, help="Tell of each test that ends.")]
 Seed = Annotated[
     int | None,
     typer.Option(
@@ -102,7 +118,12 @@ Events = Annotated[
 
 
 def make_context(
-    ctx: typer.Context, flags: Mapping[str, Any], *, json_output: bool = False, config: Path | None = None
+    ctx: typer.Context,
+    flags: Mapping[str, Any],
+    *,
+    json_output: bool = False,
+    config: Path | None = None,
+    verbosity: int = 0,
 ) -> Context:
     """The context of a verb: the settings the root resolved, with this verb's flags on top.
 
@@ -110,6 +131,7 @@ def make_context(
         ctx: the verb's context.
         flags: dotted setting to value; None for a flag that was not given.
         json_output: standard output is for a machine.
+        verbosity: how often -v was given, less how often -q was.
         config: the settings file, where it is named behind the verb: `nox -s pytorch -- --config F`.
     """
     # Where a file is named, that of this folder is nobody's business.
@@ -124,6 +146,7 @@ def make_context(
         monotonic=time.monotonic,
         console=make_console(os.environ, stderr=json_output),
         cores=available_cores(),
+        verbosity=verbosity,
     )
 
 
@@ -166,12 +189,35 @@ def to_stdout(events: str | None, *, json_output: bool = False) -> bool:
     return json_output or events == STDOUT
 
 
-def run_folder(run_dir: Path | None, *beside: Path | None) -> RunFolder:
-    """The run folder: the one named, else the folder of the first file that was named."""
+def most_failures(max_fail: int | None, *, first: bool) -> int | None:
+    """`--max-fail N` and `-x` as one number; None where neither is given.
+
+    Raises:
+        UsageError: both are given, and do not say the same.
+    """
+    if first and max_fail not in (None, 1):
+        raise UsageError(f"-x and --max-fail {max_fail} are given", remedy="give one of them")
+    return 1 if first else max_fail
+
+
+def run_folder(context: Context, run_dir: Path | None, *beside: Path | None, holding: str) -> RunFolder:
+    """The run folder: the one named, else that of the first file that was named, else the last run's.
+
+    Args:
+        context: the outside world.
+        run_dir: as it was named.
+        beside: files that were named, or not.
+        holding: what the last run has to hold.
+
+    Raises:
+        MissingInputError: nothing is named, and no run holds it.
+    """
     named = run_dir or next((path.parent for path in beside if path is not None), None)
-    if named is None:
-        raise typer.BadParameter("name a run folder", param_hint="--run-dir")
-    return RunFolder(path=named.resolve())
+    if named is not None:
+        return RunFolder(path=named.resolve())
+    last = find_run(context.runs, "latest", holding=holding)
+    context.say(f"run: {last.path}")
+    return last
 
 
 def refuse_beside(option: str, value: str, others: Mapping[str, Any]) -> None:

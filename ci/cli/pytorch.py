@@ -8,6 +8,7 @@ import typer
 
 from ci.cli import options
 from ci.config import completing
+from ci.core.errors import UsageError
 from ci.main_job.resume import resumable, resume_step
 from ci.main_job.run import Outcome, Wanted, run_main_job
 from ci.report.live.events import open_sink
@@ -16,6 +17,7 @@ from test_selection.files import json_text, read_json, schema_name
 
 def pytorch(
     ctx: typer.Context,
+    tests: options.Tests = None,
     source: options.Source = None,
     stage: options.Stage = None,
     percent: options.Percent = None,
@@ -24,6 +26,8 @@ def pytorch(
     device: options.Device = None,
     static: options.Static = None,
     retries: options.Retries = None,
+    max_fail: options.MaxFail = None,
+    exit_first: options.FirstFail = False,
     start_method: options.StartMethod = None,
     seed: options.Seed = None,
     control: options.Control = None,
@@ -39,6 +43,15 @@ def pytorch(
             autocompletion=completing.runs,
         ),
     ] = None,
+    lf: Annotated[bool, typer.Option("--lf", help="Only what did not pass in the last run.")] = False,
+    failed_first: Annotated[
+        bool, typer.Option("--ff", help="Run what did not pass in the last run before all others.")
+    ] = False,
+    durations: Annotated[
+        int, typer.Option(min=0, help="Tell at the end of so many tests that took longest.")
+    ] = 0,
+    quiet: options.Quiet = 0,
+    verbose: options.Verbose = 0,
     relock: options.Relock = False,
     resume: options.Resume = None,
     dry_run: Annotated[bool, typer.Option(help="Plan, print what would run, and stop.")] = False,
@@ -58,13 +71,22 @@ def pytorch(
         "device.name": device,
         "run.static": static,
         "run.retries": retries,
+        "run.max_fail": options.most_failures(max_fail, first=exit_first),
         "run.start_method": start_method,
         "run.seed": seed,
         "run.control": control,
     }
     context = options.make_context(
-        ctx, flags, json_output=options.to_stdout(events, json_output=json_output), config=config
+        ctx,
+        flags,
+        json_output=options.to_stdout(events, json_output=json_output),
+        config=config,
+        verbosity=verbose - quiet,
     )
+    if lf and last_failed is not None:
+        raise UsageError(f"--lf and --last-failed {last_failed} are given", remedy="give one of them")
+    last_failed = "latest" if lf else last_failed
+    names = [*(tests or ()), *(ids or ())]
     if resume is not None:
         others = {
             "--stage": stage,
@@ -72,9 +94,10 @@ def pytorch(
             "--by": by,
             "--files": files,
             "-k": keyword,
-            "--id": ids,
+            "names of tests": names,
             "--bucket": bucket,
             "--last-failed": last_failed,
+            "--ff": failed_first,
             "--relock": relock,
             "--seed": seed,
             "--dry-run": dry_run,
@@ -97,9 +120,12 @@ def pytorch(
         by=by,
         files=tuple(options.split_files(files)),
         keyword=keyword,
-        ids=tuple(ids or ()),
+        ids=tuple(name for name in map(tree_path, names) if "::" in name),
+        whole_files=tuple(name for name in map(tree_path, names) if "::" not in name),
         bucket=bucket,
         last_failed=last_failed,
+        failed_first=failed_first,
+        durations=durations,
         relock=relock,
         dry_run=dry_run,
         allow_collect_errors=allow_collect_errors,
@@ -107,6 +133,11 @@ def pytorch(
     with open_sink(events, context.clock, context.say) as sink:
         outcome = run_main_job(context, wanted, sink)
     _finish(outcome, "plan" if dry_run else "summary", json_output=json_output)
+
+
+def tree_path(name: str) -> str:
+    """A test's name relative to the tests' root, also where it is named from the tree's own."""
+    return name.removeprefix("./").removeprefix("test/")
 
 
 def _finish(outcome: Outcome, kind: str, *, json_output: bool) -> NoReturn:

@@ -12,6 +12,7 @@ import typer
 from ci.cli import options
 from ci.core.errors import UsageError
 from ci.image.shell import become
+from ci.reproduce.debugging import debug
 from ci.reproduce.evidence import Evidence
 from ci.reproduce.lookup import Wanted, look_up
 from ci.reproduce.reproduce import run_again
@@ -50,6 +51,9 @@ def reproduce(
     attempt: Annotated[
         int | None, typer.Option("--attempt", min=1, help="Which try of it; default: the last that failed.")
     ] = None,
+    pdb: Annotated[
+        bool, typer.Option("--pdb", help="Run it here, in the foreground, under pytest's --pdb.")
+    ] = False,
     shell: Annotated[bool, typer.Option("--shell", help="Open a shell in the image of the run.")] = False,
     image: Annotated[
         str | None, typer.Option("--image", help="With --shell: this image in place of the run's.")
@@ -66,6 +70,7 @@ def reproduce(
     """Bring one test of a run back: its command, environment, seed and image.
 
     Example: spyre-ci reproduce test_contiguous latest
+    Example: spyre-ci reproduce --pdb test_contiguous
     Example: spyre-ci reproduce --run --seed 7 -- 'test_view_ops.py::TestViewOps::test_contiguous' latest
     """
     # A run has no `::` in its name, and a test has; but a HUD's address may, as in http://[::1]:8000.
@@ -76,7 +81,9 @@ def reproduce(
     _refuse("--run", given=again, others={"--tries": tries > 1, "--with-before": with_before})
     _refuse("--shell", given=shell, others={"--image": image, "--network": network})
     if shell:
-        options.refuse_beside("--shell", "", {"--run": again, "--json": json_output})
+        options.refuse_beside("--shell", "", {"--run": again, "--pdb": pdb, "--json": json_output})
+    if pdb:
+        options.refuse_beside("--pdb", "", {"--run": again, "--json": json_output})
     flags = {"device.name": device, "run.seed": seed}
     context = options.make_context(ctx, flags, json_output=json_output)
     wanted = Wanted(
@@ -92,6 +99,8 @@ def reproduce(
     found = look_up(context, wanted)
     for line in told_lines(found):
         context.say(line)
+    if pdb:
+        debug(context, wanted, found)
     if shell:
         _open(context, found, image, network)
     if again:

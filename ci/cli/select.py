@@ -11,6 +11,7 @@ from ci.cli import options
 from ci.core.text import counted
 from ci.steps.collecting import noted_source
 from ci.steps.comparing import Desk, find_side
+from ci.steps.folder import CATALOG_FILE
 from ci.steps.past_durations import past_durations
 from ci.steps.selecting import refuse_nothing, select_step, selected_lines
 from ci.steps.share import share_of
@@ -47,7 +48,7 @@ def select(
         options.refuse_before_verb(ctx)
         return
     context = options.make_context(ctx, {}, json_output=json_output)
-    folder = options.run_folder(run_dir, out, catalog)
+    folder = options.run_folder(context, run_dir, out, catalog, holding=CATALOG_FILE)
     share = share_of(
         context,
         stage=stage,
@@ -103,7 +104,11 @@ def diff(
     Example: spyre-ci select diff runs/monday/catalog.jsonl.gz runs/friday/catalog.jsonl.gz
     """
     context = options.make_context(ctx, {}, json_output=json_output)
-    named = catalog or (options.run_folder(run_dir).catalog if run_dir else None)
+    # A stage is one of a catalog's tests; files have theirs.
+    wanted = run_dir is not None or a.isdecimal() or b.isdecimal()
+    named = catalog or (
+        options.run_folder(context, run_dir, holding=CATALOG_FILE).catalog if wanted else None
+    )
     desk = Desk(context=context, catalog=named)
     difference = compare(find_side(desk, a), find_side(desk, b))
     for line in difference_lines(difference):

@@ -16,7 +16,7 @@ from ci.main_job.run import start_run
 from ci.report.live.events import open_sink
 from ci.steps.collecting import collect_step, resolve_source
 from ci.steps.ending import end_run
-from ci.steps.folder import JOURNALS, RunFolder, find_run, read_source
+from ci.steps.folder import JOURNALS, PLAN_FILE, SELECTION_FILE, RunFolder, find_run, read_source
 from ci.steps.marking import check_quarantine
 from ci.steps.part import Part
 from ci.steps.past_durations import past_durations
@@ -101,7 +101,7 @@ def plan(
     if shards is not None and not 1 <= shards <= MAX_SHARDS:
         raise UsageError(f"--shards is {shards}", remedy=f"give a number from 1 to {MAX_SHARDS:,}")
     context = options.make_context(ctx, {"run.seed": seed}, json_output=json_output)
-    folder = options.run_folder(run_dir, out, selection, catalog)
+    folder = options.run_folder(context, run_dir, out, selection, catalog, holding=SELECTION_FILE)
     chosen = read_selection(selection or folder.selection)
     row = None if chosen.stage is None else context.settings.model.stages.get(chosen.stage)
     if shards is None and row is None:
@@ -154,9 +154,13 @@ def run(
     cards: options.Cards = None,
     static: options.Static = None,
     retries: options.Retries = None,
+    max_fail: options.MaxFail = None,
+    exit_first: options.FirstFail = False,
     start_method: options.StartMethod = None,
     control: options.Control = None,
     resume: options.Resume = None,
+    quiet: options.Quiet = 0,
+    verbose: options.Verbose = 0,
     events: options.Events = None,
 ) -> None:
     """Run a plan, or some of its shards, on this host; journals and JUnit go to the run folder.
@@ -168,16 +172,19 @@ def run(
         "run.cards": cards,
         "run.static": static,
         "run.retries": retries,
+        "run.max_fail": options.most_failures(max_fail, first=exit_first),
         "run.start_method": start_method,
         "run.control": control,
     }
-    context = options.make_context(ctx, flags, json_output=options.to_stdout(events))
+    context = options.make_context(
+        ctx, flags, json_output=options.to_stdout(events), verbosity=verbose - quiet
+    )
     with open_sink(events, context.clock, context.say) as sink:
         if resume is not None:
             options.refuse_beside("--resume", resume, {"--run-dir": run_dir, "--plan": plan})
             raise typer.Exit(resume_step(context, resume, shards=shard or (), source=source, events=sink))
         check_quarantine(context)
-        folder = options.run_folder(run_dir, plan)
+        folder = options.run_folder(context, run_dir, plan, holding=PLAN_FILE)
         planned = read_plan(plan or folder.plan)
         beside = RunFolder(path=(plan or folder.plan).resolve().parent)
         context = on_the_plans_device(context, beside)

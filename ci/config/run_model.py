@@ -127,6 +127,11 @@ class Run(Section):
         ge=0,
         description="tests that are run again at most; where more fail, it is no flake",
     )
+    max_fail: int = Field(
+        default=0,
+        ge=0,
+        description="failed tests, without quarantined ones, after which nothing more is run; 0: all are run",
+    )
     share: str | None = Field(
         default=None,
         min_length=1,

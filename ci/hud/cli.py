@@ -38,6 +38,7 @@ app = typer.Typer(
     help="HUD: report results, and serve the pages of the embedded endpoint.", no_args_is_help=True
 )
 
+LATEST = Path("latest")
 Run = Annotated[
     Path, typer.Argument(metavar="RUN", help="Run folder, id or `latest`.", autocompletion=completing.runs)
 ]
@@ -227,7 +228,7 @@ def serve(
 
 
 @app.command("begin")
-def begin_verb(ctx: typer.Context, run: Run) -> None:
+def begin_verb(ctx: typer.Context, run: Run = LATEST) -> None:
     """Tell that a run begins which the relay dispatched; for runs that are split over machines.
 
     Example: spyre-ci hud begin latest
@@ -240,7 +241,7 @@ def begin_verb(ctx: typer.Context, run: Run) -> None:
 
 
 @app.command("flush")
-def flush_verb(ctx: typer.Context, run: Run, json_output: Json = False) -> None:
+def flush_verb(ctx: typer.Context, run: Run = LATEST, json_output: Json = False) -> None:
     """Send the reports that wait in a run's outbox; ends with 3 when some are left.
 
     Example: spyre-ci hud flush latest
@@ -258,7 +259,7 @@ def flush_verb(ctx: typer.Context, run: Run, json_output: Json = False) -> None:
 
 
 @app.command("dispatch")
-def dispatch_verb(ctx: typer.Context, run: Run, json_output: Json = False) -> None:
+def dispatch_verb(ctx: typer.Context, run: Run = LATEST, json_output: Json = False) -> None:
     """Ask the GitHub repository of `report.dispatch` to report a run; ends with 3 when it was not asked.
 
     Example: spyre-ci hud dispatch latest

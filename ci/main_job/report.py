@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from ci.core import interrupts
 from ci.core.errors import BadFileError, SpyreCiError
@@ -19,6 +20,7 @@ from ci.record.journal import gathered_journals
 from ci.report.history import prune, record
 from ci.report.junit import write_junit
 from ci.report.reconcile import Account, plan_without_shards, reconcile, what_ran_here
+from ci.report.summary import outcome_line
 from ci.report.terminal import show_ending
 from ci.report.totals import Estimates, Summary, summarize
 from ci.report.write import JUNIT_FOLDER, MARKDOWN_FILE, append_once, write_report
@@ -83,7 +85,7 @@ def report_step(
             _tell_provider(context, folder)
         if reused is None and not goes_on:  # another run's seconds are in the history, or its own to tell
             _remember(context, account, identity)
-        show_ending(context.console, summary, account, folder.report)
+        _show_ending(context, summary, account, folder.report)
     if goes_on:
         return summary.exit_code
     deliver(
@@ -93,7 +95,7 @@ def report_step(
         clock=context.clock,
         sleep=time.sleep,
         rng=random.SystemRandom().random,
-        echo=context.say,
+        echo=context.detail,
         budget_s=context.settings.model.report.budget_s,
     )
     return summary.exit_code
@@ -137,8 +139,15 @@ def report_shards(
     account = mark_step(context, account, part, folder, began_at=identity.started_at)
     write_junit(folder.path / JUNIT_FOLDER, account, identity)
     summary = summarize(account, identity, selection)
-    show_ending(context.console, summary, account)
+    _show_ending(context, summary, account)
     return summary
+
+
+def _show_ending(context: Context, summary: Summary, account: Account, report: Path | None = None) -> None:
+    if context.verbosity < 0:
+        context.say(outcome_line(summary))
+    else:
+        show_ending(context.console, summary, account, report)
 
 
 def _what_was_to_run(folder: RunFolder) -> tuple[Plan, Selection, list[str]]:

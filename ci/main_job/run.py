@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ci.core.errors import EXIT_OK, NothingToRunError, SettingsError, UsageError
+from ci.core.errors import EXIT_OK, MissingInputError, NothingToRunError, SettingsError, UsageError
+from ci.core.text import counted, one_line
 from ci.hud.outbox import FOLDER as OUTBOX
 from ci.main_job.report import report_step, told_hud
 from ci.record.identity import RunIdentity, write_identity
+from ci.record.result import Result
 from ci.report.live.events import Sink
-from ci.report.results import RESULTS_FILE
+from ci.report.results import RESULTS_FILE, read_results
 from ci.runner.back_end import back_end_of
 from ci.runner.environment_info import installed_torch
 from ci.runner.source import Source
@@ -36,7 +38,13 @@ from ci.steps.past_durations import past_durations
 from ci.steps.planning import plan_step
 from ci.steps.running import cards_of, planned_seconds, run_step
 from ci.steps.scoping import scope_rules
-from ci.steps.selecting import refuse_nothing, refuse_part, select_step, selected_lines
+from ci.steps.selecting import (
+    refuse_nothing,
+    refuse_part,
+    refuse_unmatched,
+    select_step,
+    selected_lines,
+)
 from ci.steps.share import Share, share_of
 from test_selection.files import read_json
 from test_selection.plan import Plan
@@ -47,7 +55,7 @@ from test_selection.selection import Selection
 class Wanted:
     """What the user asked for on the command line; None where the settings decide.
 
-    `whole_files` is nobody's flag: what a past run could not collect, beside the `ids` of its tests.
+    `whole_files` are those that are named, and what a past run could not collect.
     """
 
     source: str | None = None
@@ -60,6 +68,8 @@ class Wanted:
     whole_files: tuple[str, ...] = ()
     bucket: str | None = None
     last_failed: str | None = None
+    failed_first: bool = False
+    durations: int = 0
     relock: bool = False
     dry_run: bool = False
     allow_collect_errors: bool = False
@@ -131,7 +141,10 @@ def _go(
     cards: int,
     events: Sink | None,
 ) -> Outcome:
-    plan, selection = plan_run(context, source, share, folder, shards=cards, relocking=wanted.relock)
+    first = _failed_before(context) if wanted.failed_first else ()
+    plan, selection = plan_run(
+        context, source, share, folder, shards=cards, relocking=wanted.relock, first=first
+    )
     if share.percent == 0:
         context.say(f"{share.label} is 0 %: no PyTorch tests run")
         return Outcome(exit_code=EXIT_OK)
@@ -152,6 +165,9 @@ def _go(
         context, folder, allow_collect_errors=wanted.allow_collect_errors, interrupted=interrupted
     )
     verdicts = read_json(folder.summary, "summary")["verdicts"]
+    if wanted.durations:
+        for line in slowest_lines(read_results(folder.results), wanted.durations):
+            context.say(line)
     code = end_run(context, folder, verdicts, code, interrupted=interrupted, events=events)
     return Outcome(exit_code=code, folder=folder)
 
@@ -207,6 +223,7 @@ def plan_run(
     *,
     shards: int | Callable[[float], int],
     relocking: bool = False,
+    first: Collection[str] = (),
 ) -> tuple[Plan, Selection]:
     """Collect, select and plan, each into its file of the run folder.
 
@@ -217,6 +234,7 @@ def plan_run(
         folder: the run's.
         shards: how many there are, or what makes that of the seconds that all takes.
         relocking: whether the lock is written anew first.
+        first: ids that run before the others of their shards.
 
     Raises:
         SpyreCiError: of the steps.
@@ -232,6 +250,7 @@ def plan_run(
         durations=durations,
         relocking=relocking,
     )
+    refuse_unmatched(share, selection, len(catalog.tests))
     notes: list[str] = []
     plan = plan_step(
         catalog,
@@ -244,15 +263,16 @@ def plan_run(
         rules=scope_rules(context),
         seed=context.run_seed(),
         say=notes.append,
+        first=first,
     )
     # How the ladder comes to it stands in the report.
     for line in selected_lines(selection, ladder=False):
-        context.say(line)
+        context.detail(line)
     planned = (
         f"planned {share.label} on {len(plan.shards)} shards: about {plan.makespan_s:.0f} s "
         f"(bound {plan.bound_s:.0f} s, bound by {plan.binds})"
     )
-    context.say("; ".join([planned, *notes]))
+    context.detail("; ".join([planned, *notes]))
     return plan, selection
 
 
@@ -281,7 +301,25 @@ def _again(context: Context, wanted: Wanted, named: str) -> tuple[Context, Wante
     # Of what is run again the files are chosen; a pattern none of them matches is no mistake.
     files = wanted.files if wanted.ids else ()
     ids = wanted.ids + look.ids
-    return context, replace(wanted, source=source, files=files, ids=ids, whole_files=look.files), look
+    whole_files = wanted.whole_files + look.files
+    return context, replace(wanted, source=source, files=files, ids=ids, whole_files=whole_files), look
+
+
+def slowest_lines(results: Sequence[Result], most: int) -> list[str]:
+    """The tests that took longest, as pytest's `--durations` has them: seconds, then the test."""
+    slowest = sorted(results, key=lambda one: one.seconds, reverse=True)[:most]
+    return [f"slowest {most} durations", *(f"{one.seconds:.2f}s {one_line(one.id)}" for one in slowest)]
+
+
+def _failed_before(context: Context) -> tuple[str, ...]:
+    """What did not pass in the last run; nothing where there was none yet."""
+    try:
+        folder = find_run(context.runs, "latest", holding=RESULTS_FILE)
+    except MissingInputError:
+        return ()
+    look = second_look(folder, folder.run, ())
+    context.detail(f"first: {counted(len(look.ids), 'test')} that did not pass in {folder.run}")
+    return look.ids
 
 
 def _show_plan(context: Context, plan: Plan, selection: Selection, folder: RunFolder) -> None:

@@ -68,9 +68,10 @@ class ShardStart(JournalEvent):
 
 
 class ShardEnd(JournalEvent):
-    """The attempt ends: done or interrupted."""
+    """The attempt ends: done, interrupted or stopped; the message says why it was stopped."""
 
     status: str = "done"
+    message: str = ""
 
 
 class Resumed(JournalEvent):

@@ -233,6 +233,7 @@ def judge(
     allow_collect_errors: bool = False,
     holes: Sequence[str] = (),
     interrupted: bool = False,
+    stopped: Mapping[str, int] | None = None,
     failures: Failures | None = None,
 ) -> ExitStatus:
     """The exit code: 130 interrupted, 3 incomplete, 1 a failed test, 0 otherwise; the first that fits.
@@ -247,18 +248,22 @@ def judge(
         allow_collect_errors: whether such files may be.
         holes: other reasons the account is not whole, one sentence each.
         interrupted: whether a person or the CI ended the run.
+        stopped: how many tests that were not run had not to be, by why; such a run is red and not incomplete.
         failures: what is known of the failed tests.
     """
     incomplete: list[str] = []
     if collect_errors and not allow_collect_errors:
         incomplete.append(f"{counted(collect_errors, 'in-scope file')} could not be collected")
     incomplete += holes
+    stopped = stopped or {}
     for verdict, said in _INCOMPLETE.items():
-        if number := counts.get(verdict, 0):
+        wanted = sum(stopped.values()) if verdict is Verdict.NOT_RUN else 0
+        if number := counts.get(verdict, 0) - wanted:
             incomplete.append(f"{counted(number, 'test')} {said}")
     if percent > 0 and not sum(counts.values()):
         incomplete.append(f"there was nothing to run, though {percent:g} % was asked for")
     red = _red(counts.get(Verdict.FAILED, 0), failures or Failures())
+    red += [f"{reason}, {counted(number, 'test')} not run" for reason, number in stopped.items()]
     reasons = (*incomplete, *red)
     if interrupted:
         return ExitStatus(code=EXIT_INTERRUPTED, reasons=("the run was interrupted", *reasons))

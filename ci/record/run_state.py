@@ -34,6 +34,7 @@ _OF_SHARD = (events.ShardStart, events.ShardEnd)
 _OUTCOME = (events.End, events.Crash)
 _OUTCOME_BYTES = (b'"e":"end"', b'"e":"crash"')
 INTERRUPTED = "interrupted"
+STOPPED = "stopped"
 NO_REASON = "no reason given"
 
 
@@ -65,7 +66,7 @@ class ShardTimeline:
         host: where it ran.
         started_at: its first event.
         ended_at: its last event.
-        status: done, interrupted, or empty where the journal breaks off.
+        status: done, interrupted, stopped, or empty where the journal breaks off.
         groups: in the order of running.
     """
 
@@ -173,7 +174,8 @@ class RunState:
         fingerprint: of the plan it ran; empty where its first line was torn.
         fingerprints: every one it names.
         boots: of the machines it was begun on; the empty one where it does not say.
-        status: done, interrupted, or empty while it goes on or where it breaks off.
+        status: done, interrupted, stopped, or empty while it goes on or where it breaks off.
+        stopped: why, where the run asked for nothing more; what it did not come to is not run.
         file: that a process has in hand.
         setting_up: whether that is being set up.
         ready: whether any was.
@@ -202,6 +204,7 @@ class RunState:
     fingerprints: set[str] = field(default_factory=set)
     boots: set[str] = field(default_factory=set)
     status: str = ""
+    stopped: str = ""
     file: str = ""
     setting_up: bool = False
     ready: bool = False
@@ -276,7 +279,9 @@ class RunState:
         """Settle what is still open: the run was interrupted, or the worker went without a word."""
         interrupted = self.status == INTERRUPTED or (interrupted and not self.status)
         for name in list(self.open):
-            if interrupted:
+            if self.stopped:
+                self._close(name, Verdict.NOT_RUN, message=self.stopped)
+            elif interrupted:
                 self._close(name, Verdict.NOT_RUN, message=INTERRUPTED)
             else:
                 self._close(name, Verdict.INFRASTRUCTURE, message=SILENT)
@@ -303,10 +308,11 @@ class RunState:
         self.host = event.host or self.host
         self.fingerprint = event.fingerprint or self.fingerprint
         self.fingerprints |= {self.fingerprint} if self.fingerprint else set()
-        self.status = ""
+        self.status = self.stopped = ""
 
     def _shard_end(self, event: events.ShardEnd) -> None:
         self.status = event.status or "done"
+        self.stopped = event.message if self.status == STOPPED else ""
         self.running, self.setting_up = None, False
 
     def _group_start(self, event: events.GroupStart) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import NamedTuple
 
@@ -40,6 +40,7 @@ class Account:
         timelines: one an attempt, by shard and attempt.
         file_errors: files that could not be imported where their tests were to run.
         interrupted: whether the last attempt at some shard was ended early.
+        stopped: how many tests were not asked for any more, by why not.
         workers_lost: how many went without a word, whatever became of their tests elsewhere.
         unreadable: files of the run that cannot be read, each with the reason.
         quarantine: what the quarantine did; None where there is none.
@@ -57,6 +58,7 @@ class Account:
     timelines: tuple[ShardTimeline, ...] = ()
     file_errors: tuple[FileError, ...] = ()
     interrupted: bool = False
+    stopped: Mapping[str, int] = field(default_factory=dict)
     workers_lost: int = 0
     unreadable: tuple[str, ...] = ()
     quarantine: QuarantineNote | None = None
@@ -164,6 +166,7 @@ def reconcile(
         timelines=tuple(line for one in own if (line := one.timeline)),
         file_errors=tuple(error for one in own for error in one.file_errors.values()),
         interrupted=interrupted or _was_interrupted(plan, results, last),
+        stopped=_stopped(results, last.values()),
         workers_lost=sum(one.workers_lost for one in own),
         unreadable=tuple(one.unreadable for one in journals if one.unreadable),
         ran_in=tuple(sorted(set[RanIn]().union(*(one.ran_in or {RanIn()} for one in own if one.tries)))),
@@ -300,6 +303,14 @@ def _was_interrupted(plan: Plan, results: Iterable[Result], last: Mapping[int, R
     return any(place.shard in ended and place.id in left for place in _places(plan)) if left else False
 
 
+def _stopped(results: Iterable[Result], last: Iterable[RunState]) -> dict[str, int]:
+    """How many tests were left when the run asked for nothing more, by the reason that its journals give."""
+    reasons = sorted({one.stopped for one in last if one.stopped})
+    left = [one.message for one in results if one.verdict is Verdict.NOT_RUN] if reasons else []
+    counts = {reason: sum(reason in message for message in left) for reason in reasons}
+    return {reason: number for reason, number in counts.items() if number}
+
+
 def _replays(journals: Iterable[Journal], *, interrupted: bool) -> list[RunState]:
     """One an attempt, by shard and attempt; files that tell of the same attempt are read as one."""
     return [
@@ -402,6 +413,8 @@ class _Reasons:
         journal = self._last.get(place.shard)
         if journal is None:
             return f"shard {place.shard} has no journal: it never ran, or its journal was not gathered"
+        if journal.stopped:
+            return journal.stopped
         return {
             INTERRUPTED: "interrupted before it was started",
             "done": f"shard {place.shard} ended without starting it",

@@ -152,6 +152,7 @@ def summarize(
         allow_collect_errors=allow_collect_errors,
         holes=account.holes,
         interrupted=account.interrupted,
+        stopped=account.stopped,
         failures=account.failures,
     )
     return Summary(

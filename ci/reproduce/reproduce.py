@@ -127,7 +127,7 @@ def run_again(context: Context, wanted: Wanted, found: Evidence) -> tuple[Ran, t
         SpyreCiError: of the steps.
     """
     context = as_it_ran(context, found)
-    source = _source(context, wanted, found)
+    source = source_of(context, wanted, found)
     notes = list(differences(context, found, source))
     before = _before(wanted, found)
     for note in notes:
@@ -182,7 +182,7 @@ def _tries(context: Context, part: Part, found: Evidence, most: int) -> tuple[li
     return ends, False
 
 
-def _source(context: Context, wanted: Wanted, found: Evidence) -> Source:
+def source_of(context: Context, wanted: Wanted, found: Evidence) -> Source:
     """The tests, at the run's commit where they can be had there.
 
     Raises:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
@@ -28,6 +28,7 @@ class RunOptions(WorkerOptions):
         spawned: files whose tests must not run in a forked process.
         doubts: of a run that is resumed, by shard and by reason the ids that may have run before.
         after: the number after which attempts at shards are counted.
+        stop: why nothing more is to be run, as events that were listened to have it; empty: go on.
     """
 
     run_dir: Path
@@ -40,6 +41,7 @@ class RunOptions(WorkerOptions):
     spawned: frozenset[str] = frozenset()
     doubts: Mapping[int, Mapping[str, Sequence[str]]] = field(default_factory=dict)
     after: int = 0
+    stop: Callable[[], str] = str
 
     @property
     def silence_s(self) -> float:

@@ -27,7 +27,7 @@ _WITHOUT = (
 )  # fmt: skip
 
 
-def run_pytest(tests: Path, file: str, plugin: object, *, collect_only: bool) -> int:
+def run_pytest(tests: Path, file: str, plugin: object, *, collect_only: bool, debugger: bool = False) -> int:
     """Run pytest on one file.
 
     PyTorch's own conftest.py and ini file are left alone: they belong to another pytest and report
@@ -39,6 +39,7 @@ def run_pytest(tests: Path, file: str, plugin: object, *, collect_only: bool) ->
         file: the test file, relative to `tests`.
         plugin: receives pytest's hooks.
         collect_only: collect and run nothing.
+        debugger: stop in pdb where a test fails, at a terminal.
 
     Returns:
         pytest's exit code.
@@ -51,7 +52,7 @@ def run_pytest(tests: Path, file: str, plugin: object, *, collect_only: bool) ->
         if str(folder) not in sys.path:
             sys.path.insert(0, str(folder))
     arguments = [
-        *(f"-pno:{name}" for name in _WITHOUT),
+        *(["--pdb", "-v"] if debugger else (f"-pno:{name}" for name in _WITHOUT)),
         *([f"--confcutdir={tests}"] if os.environ.get(OWN_CONFTEST) else ["--noconftest"]),
         f"-c{os.devnull}",
         f"--rootdir={tests}",

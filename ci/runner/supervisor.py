@@ -17,6 +17,7 @@ from ci.core.process import signal_name
 from ci.record import events
 from ci.record.events import JournalEvent
 from ci.record.journal import EXIT_UNWRITABLE
+from ci.record.run_state import STOPPED
 from ci.runner.allocator import CardAllocator
 from ci.runner.attempts import Attempts, explained
 from ci.runner.cards import Card, at_fault, together
@@ -157,7 +158,7 @@ class _Supervisor:
     def run(self) -> bool:
         try:
             with noted() as interrupts:
-                while not interrupts:
+                while not (interrupts or self._options.stop()):
                     self._pool.keep(time.monotonic())
                     self._exchange()
                     self._fill()
@@ -165,12 +166,15 @@ class _Supervisor:
                     if not self._slots and not self._allocator.waits() and not self._retry_elsewhere():
                         break
                     self._listen_to_all()
-                if interrupts:
+                stopped = "" if interrupts else self._options.stop()
+                if interrupts or stopped:
                     self._stop()
                 elif self._pool.trouble is not None and not self._attempts.journals:
                     raise self._pool.trouble  # else what ran is reported, and the rest with this reason
                 self._leave_peers()
-                if not interrupts:
+                if stopped:
+                    self._ask_for_nothing_more(stopped)
+                elif not interrupts:
                     self._give_up_the_rest()
                 return bool(interrupts)
         finally:
@@ -482,6 +486,13 @@ class _Supervisor:
             attempt = self._attempts.of(self._work.shard(shard))
             self._attempts.write(attempt, events.NotRun(ids=ids, message=reason))
             self._attempts.write(attempt, events.ShardEnd(status="done"))
+
+    def _ask_for_nothing_more(self, why: str) -> None:
+        """Say in the journals of this host's shards why what is left of them is not run."""
+        for shard in self._work.shards:
+            end = events.ShardEnd(status=STOPPED, message=why)
+            self._attempts.write(self._attempts.of(shard), end)
+            self._listen(shard.index, end)
 
     def _no_card(self) -> str:
         """Why there is no card."""

@@ -134,7 +134,7 @@ def collect_step(context: Context, source: Source, share: Share, folder: RunFold
     write_catalog(folder.catalog, found.catalog)
     tests, errors = len(found.catalog.tests), len(found.catalog.collect_errors)
     empty = len(set(files) - {test.file for test in found.catalog.tests}) - errors
-    context.say(
+    context.detail(
         f"collected {tests:,} tests of {len(files)} files"
         + (f", {found.cached} of them from the cache" if found.cached else "")
         + (f"; {errors} could not be collected" if errors else "")

@@ -30,6 +30,7 @@ class Context:
         console: for people; standard error where standard output is for machines.
         cores: CPU cores this process may use.
         draw: a new seed for a run that is given none.
+        verbosity: above 0 each test's end is a line (-v), below 0 only outcomes are told (-q).
     """
 
     settings: Settings
@@ -39,6 +40,7 @@ class Context:
     console: Console
     cores: int
     draw: Callable[[], int] = _drawn
+    verbosity: int = 0
 
     @property
     def provider(self) -> Provider:
@@ -70,6 +72,11 @@ class Context:
         device = model.device.model_copy(update={"name": name})
         settings = replace(self.settings, model=model.model_copy(update={"device": device}))
         return replace(self, settings=settings)
+
+    def detail(self, text: str) -> None:
+        """One line on how the run goes, which --quiet leaves out."""
+        if self.verbosity >= 0:
+            self.say(text)
 
     def say(self, text: str) -> None:
         """One line for people, as it is: what tests are called is no markup."""

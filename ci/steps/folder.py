@@ -19,6 +19,7 @@ from test_selection.lock import FILE as LADDER_FILE
 SOURCE_KIND = "source"
 CATALOG_FILE = "catalog.jsonl.gz"
 DURATIONS_FILE = "durations.json.gz"
+SELECTION_FILE = "selection.json"
 PLAN_FILE = "plan.json"
 JOURNALS = "journal"
 CONTROL = "control"
@@ -44,7 +45,7 @@ class RunFolder:
     @property
     def selection(self) -> Path:
         """The tests of the stage."""
-        return self.path / "selection.json"
+        return self.path / SELECTION_FILE
 
     @property
     def ladder(self) -> Path:

@@ -17,7 +17,8 @@ from test_selection.files import convert, read_json, write_json
 
 KIND = "run-settings"
 # An address may hold a password, and where hosts share is for those who resume to say; the plan has the seed.
-UNNOTED = ("share", "share_password_file", "seed")
+# A run that stopped at its first failure is resumed for the rest.
+UNNOTED = ("share", "share_password_file", "seed", "max_fail")
 FILE = "run-settings.json"
 _REMEDY = "delete the file; the run then goes on with the settings of this checkout"
 

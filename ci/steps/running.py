@@ -11,6 +11,7 @@ from ci.core import operating_system
 from ci.core.errors import PlanMismatchError, SpyreCiError, UsageError
 from ci.core.run_lock import run_lock
 from ci.core.start_method import AUTO, start_method
+from ci.record.events import JournalEvent
 from ci.record.journal import attempts_before
 from ci.report.live.events import Sink, run_start
 from ci.report.live.state import State
@@ -19,6 +20,7 @@ from ci.runner.attempts import guarded
 from ci.runner.back_end import back_end, refuse_silent_emulation
 from ci.runner.cards import Card
 from ci.runner.claims.joining import NAMES_FILE
+from ci.runner.failure_limit import FailureLimit
 from ci.runner.health import HealthFiles, Rules
 from ci.runner.inventory import inventory, present
 from ci.runner.leases import Leases, shared_folder
@@ -26,11 +28,12 @@ from ci.runner.pool import CardPool
 from ci.runner.prepare import starts_processes, wants_machinery
 from ci.runner.retries import Pending
 from ci.runner.run_options import RunOptions
-from ci.runner.supervisor import run_plan
+from ci.runner.supervisor import Listener, run_plan
 from ci.steps.collecting import worker_environment
 from ci.steps.context import Context
 from ci.steps.controlling import control_step
 from ci.steps.folder import RunFolder, read_device
+from ci.steps.marking import protected
 from ci.steps.part import Part
 from ci.steps.run_note import write_note
 from ci.steps.sharing import claims_of
@@ -193,11 +196,13 @@ def run_locked(
     files = {group.file for shard in within for group in shard.groups} | {
         *{one.id: file_of(one.id) for one in pending}.values()
     }
+    limit = _failure_limit(context, part, cards=len(cards), pending=pending)
     options = replace(
         _options(context, part, workers=min(len(cards), len(shards))),
         doubts=doubts or {},
         spawned=_spawned(part.source.tests, files),
         machinery=wants_machinery(part.source.tests, files),
+        stop=limit.why,
     )
     with (
         guarded(part.folder.path, context.say),
@@ -218,7 +223,7 @@ def run_locked(
             cards=pool,
             expectations=part.expectations,
             options=options,
-            listen=watcher.take,
+            listen=_both(watcher.take, limit.take),
             durations=durations.tests,
             file_s=durations.files,
             timeouts=_timeouts(context, durations),
@@ -257,6 +262,27 @@ def _options(context: Context, part: Part, *, workers: int) -> RunOptions:
     )
 
 
+def _failure_limit(context: Context, part: Part, *, cards: int, pending: Sequence[Pending]) -> FailureLimit:
+    settings = context.settings.model.run
+    # On the device itself a test is run again on another card only.
+    others = settings.retries if context.settings.model.device.name == "cpu" else cards - 1
+    return FailureLimit(
+        settings.max_fail,
+        retries=min(settings.retries, others),
+        budget=settings.retry_budget,
+        spared=protected(context, part.plan.ids) if settings.max_fail else (),
+        pending=pending,
+    )
+
+
+def _both(one: Listener, other: Listener) -> Listener:
+    def take(shard: int, event: JournalEvent) -> None:
+        one(shard, event)
+        other(shard, event)
+
+    return take
+
+
 def _timeouts(context: Context, durations: Durations) -> dict[str, float]:
     settings = context.settings.model.run
     return test_timeouts(
@@ -293,7 +319,7 @@ def _watched(
     if events is not None:
         row = run_start(state, run=part.folder.run, fingerprint=part.plan.fingerprint)
         events.write(row | ({} if whole is None else {"whole": _planned(whole, here)}))
-    view = view_for(context.console, context.environ)
+    view = view_for(context.console, context.environ, verbosity=context.verbosity)
     watcher = Watcher(state, view, events, context.monotonic)
     with watching(watcher, view, context.monotonic):
         yield watcher

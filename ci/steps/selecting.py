@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ci.core.errors import NothingToRunError, UsageError
+from ci.core.text import counted
 from ci.runner.source import Source
 from ci.steps.collecting import load_suites
 from ci.steps.context import Context
@@ -111,6 +112,7 @@ def choose(context: Context, what: InScope, share: Share, *, places: Places | No
         SettingsError: the suite file cannot be taken.
     """
     suites = load_suites(context, is_op_suite=what.tree == OP_SUITE)
+    ids = named_tests(what.catalog, share.ids) if share.one_by_one else None
     selection = make_selection(
         what.catalog,
         what.rules,
@@ -120,7 +122,7 @@ def choose(context: Context, what: InScope, share: Share, *, places: Places | No
         files=share.files,
         keyword=share.keyword,
         suite=Decider(suites) if suites else None,
-        only_ids=share.ids if share.one_by_one else None,
+        only_ids=ids,
         whole_files=share.whole_files,
         durations=what.durations,
         lock=None if places is None else places.lock,
@@ -132,6 +134,46 @@ def choose(context: Context, what: InScope, share: Share, *, places: Places | No
         return selection
     note = replace(selection.ladder, remarks=places.remarks + selection.ladder.remarks)
     return replace(selection, ladder=note)
+
+
+def named_tests(catalog: Catalog, names: Sequence[str]) -> list[str]:
+    """The ids that names stand for: an id, pytest's own name for it, or what either begins with.
+
+    `file::Class` is all tests of a class and `file::test` all that were made of a template, as pytest takes
+    them. A name that stands for nothing is given back.
+    """
+    known = {test.id for test in catalog.tests}
+    wanted = {name for name in names if name not in known}
+    found: dict[str, list[str]] = {name: [] for name in names}
+    for test in catalog.tests if wanted else ():
+        for name in wanted.intersection([*_parents(test.id), *_parents(test.node)]):
+            found[name].append(test.id)
+    return list(dict.fromkeys(one for name, ids in found.items() for one in ids or [name]))
+
+
+def _parents(name: str) -> list[str]:
+    """A name without its parameters, and its class; and the name itself."""
+    base = name.partition("[")[0]
+    parts = base.split("::")
+    return [name, base, *("::".join(parts[:length]) for length in range(2, len(parts)))]
+
+
+def refuse_unmatched(share: Share, selection: Selection, among: int) -> None:
+    """Refuse an expression that no test matches, as the reason why nothing would run.
+
+    Args:
+        share: what was asked for.
+        selection: what came of it.
+        among: how many tests there are.
+
+    Raises:
+        NothingToRunError: -k matches none of them.
+    """
+    if share.keyword and among and not selection.in_scope and not selection.out_of_scope:
+        raise NothingToRunError(
+            f"-k {share.keyword!r} matches none of {counted(among, 'test')}",
+            remedy="see the names with `spyre-ci pytorch --dry-run`, or leave -k out",
+        )
 
 
 def selected_lines(selection: Selection, *, ladder: bool = True) -> list[str]:
@@ -159,12 +201,12 @@ def refuse_part(share: Share, files: Sequence[str]) -> None:
         files: globs of the settings; what they leave out is not part of this checkout's tests.
 
     Raises:
-        UsageError: --files, -k or --id was given.
+        UsageError: --files, -k or names of tests were given.
     """
     flags = {
         "--files": share.files != tuple(files),
         "-k": share.keyword is not None,
-        "--id": share.one_by_one,
+        "names of tests": share.one_by_one,
     }
     if given := [flag for flag, is_given in flags.items() if is_given]:
         raise UsageError(

@@ -146,6 +146,91 @@ def test_of_a_damaged_run_folder_what_can_be_read_is_reported(shop: Shop) -> Non
     assert adds_up(run)["verdicts"]["not_run"] > 0
 
 
+# The second waits until the failure of the first ends the run; resumed, it passes.
+_FAILS_AND_WAITS = """
+import time
+from pathlib import Path
+
+SEEN = Path(__file__).with_suffix(".seen")
+
+def test_a_fails():
+    assert False
+
+def test_b_waits():
+    if not SEEN.exists():
+        SEEN.touch()
+        time.sleep(600)
+
+def test_c_is_left():
+    pass
+"""
+
+
+def test_a_run_stops_at_its_first_failure_and_is_resumed_for_the_rest(shop: Shop) -> None:
+    path = shop.tree / "test" / "test_stops.py"
+    path.write_text(_FAILS_AND_WAITS, encoding="utf-8")
+    words = ("--percent", "100", "--files", "test_stops.py,sub/*", "--cards", "1", "--retries", "0")
+    code, out, _ = shop.pytorch(*words, "-x")
+    assert (code, "stopped after 1 failure (--max-fail)" in out) == (1, True), out
+    summary = adds_up(shop.runs[0])
+    assert (summary["exit_code"], summary["interrupted"]) == (1, False)
+    left = {
+        one.message for one in read_results(shop.runs[0] / "results.jsonl.gz") if one.verdict == "not_run"
+    }
+    assert left == {"stopped after 1 failure (--max-fail)"}
+    assert shop.call("report", shop.runs[0].name)[0] == 1
+    assert shop.call("pytorch", "--resume", "latest")[0] == 1
+    verdicts = adds_up(shop.runs[0])["verdicts"]
+    assert (verdicts["failed"], verdicts["passed"], verdicts["not_run"]) == (1, 3, 0)
+
+
+@pytest.mark.parametrize(
+    ("names", "planned"),
+    [
+        (["test_outcomes.py::TestOutcomes::test_fails"], 1),
+        (["test_outcomes.py::test_function"], 2),
+        (["test_outcomes.py::test_function[1-2]"], 1),
+        (["test/test_outcomes.py::TestOutcomes", "sub/test_nested.py"], 8),
+    ],
+)
+def test_tests_are_named_as_pytest_takes_them(shop: Shop, names: list[str], planned: int) -> None:
+    code, out, _ = shop.pytorch(*names, "--dry-run")
+    assert (code, f"selected {planned} of {planned}" in out) == (0, True), out
+
+
+def test_last_failed_and_slowest_tests_are_told_as_pytest_does(shop: Shop) -> None:
+    words = ("--percent", "100", "--files", "test_outcomes.py", "--cards", "1", "--retries", "0")
+    code, out, _ = shop.pytorch(*words, "--durations", "2", "-v")
+    assert (code, "slowest 2 durations" in out) == (1, True)
+    assert "test_outcomes.py::TestOutcomes::test_fails FAILED (" in out
+    failed = shop.summary()["verdicts"]["failed"]
+    code, out, _ = shop.pytorch(*words, "--ff", "-q")
+    order = [
+        name
+        for shard in json.loads((shop.runs[-1] / "plan.json").read_text(encoding="utf-8"))["shards"]
+        for group in shard["groups"]
+        for name in group["ids"]
+    ]
+    bad = {one.id for one in read_results(shop.runs[0] / "results.jsonl.gz") if one.verdict == "failed"}
+    assert set(order[:failed]) == bad
+    assert set(order) > bad
+    told = out.splitlines()
+    assert told[-1].startswith("exit 1: "), told
+    assert not any("selected" in line or "planned" in line for line in told)
+    assert shop.pytorch("--lf", "--retries", "0")[0] == 1
+    assert shop.summary()["planned"] == failed
+
+
+def test_an_expression_that_matches_nothing_is_named_with_how_many_tests_there_are(shop: Shop) -> None:
+    code, _, err = shop.pytorch("--percent", "100", "--files", "test_outcomes.py,sub/*", "-k", "xyz")
+    assert (code, "-k 'xyz' matches none of 10 tests" in err) == (3, True), err
+
+
+def test_only_one_number_of_failures_is_taken(shop: Shop) -> None:
+    code, _, err = shop.pytorch("-x", "--max-fail", "2")
+    assert (code, "-x and --max-fail 2 are given" in err) == (2, True)
+
+
 @pytest.mark.gate
 def test_the_second_run_uses_the_cache_and_the_measured_seconds(shop: Shop) -> None:
     words = ("--percent", "100", "--files", "sub/*")
@@ -333,7 +418,7 @@ def test_a_run_whose_folder_a_test_deletes_is_reported_all_the_same(shop: Shop, 
         (["--stage", "1", "--percent", "5"], 2, ["both --stage 1 and --percent 5", "give one of them"]),
         (["--pytorch-src", "/nowhere"], 2, ["/nowhere", "no such folder or archive", "--pytorch-src"]),
         (["--files", "test_nowhere.py"], 2, ["no test file matches 'test_nowhere.py'", "relative to"]),
-        (["--files", "sub/*", "-k", "nowhere"], 3, ["nothing to run", "loosen --files, -k"]),
+        (["--files", "sub/*", "-k", "nowhere"], 3, ["-k 'nowhere' matches none of 1 test", "leave -k out"]),
         (["--files", "sub/*", "-k", "and and"], 2, ["and and"]),
         (["--files", "sub/*", "--device", "npu"], 2, ["npu"]),
         (["--frobnicate"], 2, ["--frobnicate"]),

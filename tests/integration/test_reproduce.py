@@ -261,6 +261,17 @@ def test_a_failure_that_another_test_makes_wants_what_ran_before_it(shop: Shop) 
     assert (code, "reproduced: the same failure" in said) == (1, True), said
 
 
+def test_a_test_is_debugged_at_the_failure_as_it_was_drawn(shop: Shop) -> None:
+    line = line_of(shop, "::test_drawn").replace("--run", "--pdb")
+    drew = re.search(r"drew (\d+)", shop.paste(line.replace("--pdb", "--run"))[1])
+    assert drew is not None
+    code, out = shop.paste(f"echo c | {line}")
+    assert (code, f"drew {drew[1]}" in out, "(Pdb)" in out, "1 failed" in out) == (1, True, True, True), out
+    assert "test_crash" not in out
+    code, out = shop.paste(line.replace("--pdb", "--pdb --run"))
+    assert (code, "--pdb" in out) == (2, True)
+
+
 @pytest.mark.nightly
 def test_what_does_not_fail_again_is_tried_as_often_as_asked(shop: Shop) -> None:
     line = line_of(shop, "::test_flaky").replace("--run", "--run --tries 2")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -107,6 +108,19 @@ def test_a_plan_is_made_from_single_files_and_nothing_else_is_written(desk: Desk
     plan = desk.read("plan.json")
     assert sorted(one for shard in plan["shards"] for group in shard["groups"] for one in group["ids"]) == IDS
     assert {path.name for path in set(desk.folder.iterdir()) - before} == {"plan.json"}
+
+
+def test_files_of_the_last_run_are_read_where_none_are_named(desk: Desk) -> None:
+    code, _, err = desk.call("plan", "--shards", "2")
+    assert (code, "there is no run with selection.json yet" in err) == (2, True)
+    run = desk.folder / "runs" / "one"
+    run.mkdir(parents=True)
+    for name in ("catalog.jsonl.gz", "selection.json"):
+        shutil.copy(desk.folder / name, run / name)
+    (run / "run.json").write_text("{}", encoding="utf-8")
+    code, out, _ = desk.call("plan", "--shards", "2")
+    assert (code, out.splitlines()[0]) == (0, f"run: {run}")
+    assert (run / "plan.json").is_file()
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,11 @@ def news_line(news: News) -> str:
             return ""
 
 
+def test_line(told: Ended) -> str:
+    """A test that ended as it should, in one line."""
+    return _test_line(status_word(told.outcome, told.cause), told, "").rstrip()
+
+
 def slow_line(state: State, worker: Worker, now: float) -> str:
     """The test of a worker that takes much longer than expected; empty where it does not."""
     name, elapsed = worker.state.running, now - worker.since

@@ -235,7 +235,8 @@ class State:
             worker.state.finish(interrupted=interrupted)
             worker.over = True
             news += self._drain(worker, now)
-        message = NOT_STARTED if interrupted else NOBODY
+        stopped = next((one.state.stopped for one in self._workers.values() if one.state.stopped), "")
+        message = stopped or (NOT_STARTED if interrupted else NOBODY)
         for name, test in self.tests.items():
             if test.verdict is None:
                 news += self._give_up(name, test, None, message, now)

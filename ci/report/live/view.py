@@ -34,6 +34,7 @@ from ci.report.live.progress_text import (
     problems,
     reason_lines,
     slow_line,
+    test_line,
     work_of,
 )
 from ci.report.live.state import State
@@ -95,21 +96,22 @@ class Watcher:
             self._view.tell(one, self.state, now)
 
 
-def view_for(console: Console, environ: Mapping[str, str]) -> Lines | Screen:
+def view_for(console: Console, environ: Mapping[str, str], *, verbosity: int = 0) -> Lines | Screen:
     """A bar on a terminal; lines in a CI's log, in a file, and where a terminal can do no better.
 
     Args:
         console: for people.
         environ: the environment.
+        verbosity: above 0 each test's end is a line, below 0 only what went wrong is.
     """
     if console.is_terminal and not console.is_dumb_terminal and not in_log(environ):
-        return Screen(console=console)
+        return Screen(console=console, verbosity=verbosity)
 
     def say(text: str) -> None:
         console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     command = console.file.command if isinstance(console.file, Defused) else None
-    return Lines(say=say, command=command)
+    return Lines(say=say, command=command, verbosity=verbosity)
 
 
 @contextlib.contextmanager
@@ -138,10 +140,12 @@ class Lines:
     Attributes:
         say: takes a line for people.
         command: takes a workflow command of GitHub; None elsewhere.
+        verbosity: above 0 each test's end is a line, below 0 only what failed is.
     """
 
     say: Say
     command: Say | None = None
+    verbosity: int = 0
     _said_at: float | None = None
     _shown: int = 0
     _slow: dict[int, tuple[str, float]] = field(default_factory=dict)
@@ -157,6 +161,8 @@ class Lines:
                 self.say(line)
             if isinstance(news, Ended) and self.command is not None:
                 self._failure(news, self.command)
+        elif self.verbosity > 0 and isinstance(news, Ended):
+            self.say(test_line(news))
         else:
             return
         self._said_at = now
@@ -191,6 +197,8 @@ class Lines:
             self.say(f"{counted(more, 'more failure')} without an annotation: {shown}")
 
     def _file(self, told: FileEnded, state: State, now: float) -> None:
+        if self.verbosity < 0:
+            return
         head, reasons = file_line(told.tally, state, now), reason_lines(told)
         not_run = told.tally.counts[Verdict.NOT_RUN]
         if self.command is None or not reasons or not_run:
@@ -255,9 +263,15 @@ def picture(state: State, now: float) -> RenderableType:
 
 @dataclass(slots=True, kw_only=True)
 class Screen:
-    """Shows a run on a terminal, from `begin` to `end`."""
+    """Shows a run on a terminal, from `begin` to `end`.
+
+    Attributes:
+        console: the terminal.
+        verbosity: above 0 each test's end is a line.
+    """
 
     console: Console
+    verbosity: int = 0
     _live: Live | None = None
     _shown: int = 0
 
@@ -272,6 +286,8 @@ class Screen:
             self._shown += 1
             if self._shown <= MAX_SHOWN:
                 self.console.print(Text(line, style=_style(news)), soft_wrap=True, highlight=False)
+        elif self.verbosity > 0 and isinstance(news, Ended):
+            self.console.print(Text(test_line(news)), soft_wrap=True, highlight=False)
 
     def tick(self, state: State, now: float) -> None:
         """Draw anew."""

@@ -47,7 +47,7 @@ MEANINGS = {
     "--to": "where it goes",
     "--version": "of what is released",
     "--catalog": "a catalog: what else is read from it differs",
-    "--durations": "a file of durations, with the default of each verb",
+    "--durations": "a file of durations; of `pytorch`, as of pytest, how many slow tests to tell of",
     "--dry-run": "says what it would do, and does not",
     "--allow-collect-errors": "of a run",
     "--pytorch-src": "PyTorch's source; `scope` only counts its files",
@@ -60,8 +60,8 @@ MEANINGS = {
 }
 # Types of a flag's meanings that differ.
 KINDS = {
-    "--base", "--check", "--config", "--from", "--index", "--keep", "--keep-days", "--lane", "--plan",
-    "--run", "--shard", "--state", "--to",
+    "--base", "--check", "--config", "--durations", "--from", "--index", "--keep", "--keep-days", "--lane",
+    "--plan", "--run", "--shard", "--state", "--to",
 }  # fmt: skip
 # One name for one thing: what is on the left is never a flag's name.
 SYNONYMS = {

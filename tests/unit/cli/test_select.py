@@ -133,11 +133,18 @@ def test_a_relock_does_not_tell_of_files_out_of_scope(call: Call) -> None:
     assert "could not be collected" not in call("select", "--run-dir", "r", "--relock")[1]
 
 
-@pytest.mark.parametrize("words", [("--files", "*"), ("-k", "test"), ("--id", rows(1)[0].id)])
-def test_a_part_of_the_tests_is_not_locked(call: Call, words: tuple[str, ...]) -> None:
-    code, said = call("select", "--run-dir", "r", "--relock", *words)
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--files", "*"), "--files"),
+        (("-k", "test"), "-k"),
+        (("--id", rows(1)[0].id), "names of tests"),
+    ],
+)
+def test_a_part_of_the_tests_is_not_locked(call: Call, words: tuple[str, ...], said: str) -> None:
+    code, told = call("select", "--run-dir", "r", "--relock", *words)
     assert code == 2
-    assert f"--relock is given with {words[0]}, which leaves tests out" in said
+    assert f"--relock is given with {said}, which leaves tests out" in told
     assert not Path(KEPT).exists()
 
 
@@ -239,7 +246,7 @@ def test_diff_of_stages_and_selections(call: Call) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("1", "2"), "stage 1 is named without a catalog\n  remedy: give --run-dir or --catalog"),
+        (("1", "2"), "there is no run with catalog.jsonl.gz yet\n  remedy: run one first"),
         (("1", "9", "--run-dir", "r"), "there is no stage 9"),
         (("none.gz", "r"), "none.gz: there is no such file"),
         (("r", "other.json"), "is neither a catalog, a lock nor a selection: schema is 'spyre-ci/plan/1'"),

@@ -197,6 +197,14 @@ def test_nothing_to_run_is_a_success_only_at_0_percent() -> None:
     assert code({}, percent=0) == 0
 
 
+def test_what_was_not_asked_for_after_so_many_failures_makes_no_hole() -> None:
+    counts = {FAILED: 1, NOT_RUN: 3}
+    status = judge(counts, percent=5, stopped={"stopped after 1 failure (--max-fail)": 3})
+    said = "stopped after 1 failure (--max-fail), 3 tests not run"
+    assert (status.code, status.reasons) == (1, ("1 test failed", said))
+    assert code({FAILED: 1, NOT_RUN: 4}, stopped={"enough": 3}) == 3
+
+
 def test_an_interrupted_run_ends_with_130_whatever_else_there_is() -> None:
     for rest in itertools.product((0, 1), repeat=2):
         counts = dict(zip((FAILED, NOT_RUN), rest, strict=True))

@@ -237,6 +237,21 @@ def test_the_running_test_of_an_interrupted_journal_is_not_run() -> None:
     assert account.interrupted
 
 
+def test_what_is_left_of_a_run_that_stopped_says_why_and_is_no_interrupt() -> None:
+    enough = "stopped after 1 failure (--max-fail)"
+    ended = (e("shard_end", status="interrupted"), e("shard_end", status="stopped", message=enough))
+    first = journal(START, *ran(A, "failed"), e("start", B), *ended)
+    account = reconcile(PLAN, [first, journal(ended[1], shard=1)])
+    one = results(account)
+    assert [one[name].message for name in (B, C, D)] == [enough] * 3
+    assert (account.stopped, account.interrupted, account.notes) == ({enough: 3}, False, ())
+    again = [
+        journal(START, *ran(B), DONE, attempt=2),
+        journal(START, *ran(C), *ran(D), DONE, shard=1, attempt=2),
+    ]
+    assert not reconcile(PLAN, [first, journal(ended[1], shard=1), *again]).stopped
+
+
 def test_the_caller_can_say_that_a_journal_without_end_was_interrupted() -> None:
     account = reconcile(PLAN, [journal(START, e("start", A)), WHOLE[1]], interrupted=True)
     one = results(account)

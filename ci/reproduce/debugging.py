@@ -1,0 +1,93 @@
+"""One test under pytest's --pdb, in the foreground: what runs it, and the session that takes its place."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from ci.core.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, DeviceError
+from ci.reproduce.evidence import Evidence
+from ci.reproduce.lookup import Wanted
+from ci.reproduce.reproduce import as_it_ran, differences, refuse_outside, source_of, with_environment
+from ci.runner.child import module_words
+from ci.runner.enforce import seed_all
+from ci.runner.prepare import import_torch, wants_machinery
+from ci.runner.session import identify, run_pytest
+from ci.steps.collecting import worker_environment
+from ci.steps.context import Context
+from ci.steps.running import card_pool, cards_of
+from test_selection.ids import file_of
+
+LABEL = "debugging"
+
+
+def debug(context: Context, wanted: Wanted, found: Evidence) -> NoReturn:
+    """Become a pytest session of the test with --pdb: terminal, card and exit code are its own.
+
+    Raises:
+        DeviceError: every card is another run's.
+        SpyreCiError: the tests cannot be had.
+    """
+    context = as_it_ran(context, found)
+    source = source_of(context, wanted, found)
+    for note in differences(context, found, source):
+        context.say(f"not as it was: {note}")
+    context, _ = with_environment(context, found)
+    file = file_of(found.id)
+    refuse_outside(source.tests, file, found.at)
+    pool = card_pool(context, LABEL, cards_of(context), context.say)
+    cards = pool.take(1)
+    if not cards:
+        raise DeviceError(f"no card is free: {pool.blockers()}", remedy="wait until a run lets go of one")
+    for descriptor in pool.descriptors(cards):  # the lease lasts as long as the session
+        os.set_inheritable(descriptor, True)
+    spec = {
+        "tests": str(source.tests),
+        "file": file,
+        "id": found.id,
+        "seed": found.seed,
+        "device": context.settings.model.device.name,
+        "machinery": wants_machinery(source.tests, [file]),
+    }
+    sys.stdout.flush()
+    sys.stderr.flush()
+    words = [*module_words(__name__), json.dumps(spec)]
+    environ = {**worker_environment(context, source), **cards[0].environment}
+    os.execve(words[0], words, environ)  # noqa: S606  # a terminal is handed over whole
+
+
+class OneTest:
+    """Leaves out all tests but one, and seeds it."""
+
+    def __init__(self, file: str, name: str, seed: int | None) -> None:
+        self._file, self._name, self._seed = file, name, seed
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Keep the test."""
+        named, _ = identify(items, self._file)
+        items[:] = [item for item, (name, _) in zip(items, named, strict=True) if name == self._name]
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self) -> None:
+        """Seed what the test draws from, as its run did."""
+        if self._seed is not None:
+            seed_all(self._seed)
+
+
+def session(spec: Mapping[str, Any]) -> int:
+    """Run the test of a spec as `debug` writes it; the exit code is that of a run."""
+    import_torch(spec["device"], machinery=spec["machinery"])
+    plugin = OneTest(spec["file"], spec["id"], spec["seed"])
+    code = run_pytest(Path(spec["tests"]), spec["file"], plugin, collect_only=False, debugger=True)
+    known = {0: 0, 1: 1, int(pytest.ExitCode.INTERRUPTED): EXIT_INTERRUPTED}
+    return known.get(code, EXIT_INCOMPLETE)
+
+
+if __name__ == "__main__":
+    sys.exit(session(json.loads(sys.argv[1])))
