@@ -31,15 +31,16 @@ def take(file: int | IO[bytes], how: int = fcntl.LOCK_EX) -> bool:
 
 
 @contextmanager
-def alone(path: Path, busy: SpyreCiError) -> Iterator[None]:
+def alone(path: Path, busy: SpyreCiError, *, timeout_s: float = 0) -> Iterator[None]:
     """Be the only one of all processes with a lock's file, which stays.
 
     Args:
         path: of the file.
         busy: what is raised where somebody else has it.
+        timeout_s: how long it is waited for.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(path, timeout=0)
+    lock = FileLock(path, timeout=timeout_s)
     try:
         lock.acquire()
     except Timeout as error:

@@ -6,20 +6,16 @@ files: so every commit has its own folder, and only one process at a time works 
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import os
 import re
 import shutil
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from ci.core.addresses import without_credentials
 from ci.core.errors import CommandError, UsageError
 from ci.core.git import git
-from ci.core.locks import take
+from ci.core.locks import alone
 
 GIT_TIMEOUT_S = 900
 # What PyTorch's tests read of their repository besides test/ itself.
@@ -28,7 +24,6 @@ SPARSE_FOLDERS = ("test", "tools", "torch/testing")
 COMMIT_FILE = ".pytorch-commit"
 # Commits whose files are kept, the last used ones; a tree is some 100 MB.
 KEPT_TREES = 8
-_POLL_S = 0.2
 
 
 def checkout(where: str, cache: Path) -> Path:
@@ -41,7 +36,9 @@ def checkout(where: str, cache: Path) -> Path:
     url, ref = _address(where)
     store = cache / f"git-{hashlib.sha256(url.encode()).hexdigest()[:16]}"
     store.mkdir(parents=True, exist_ok=True)
-    with _locked(store / "lock"):
+    lock = store / "lock"
+    busy = CommandError(f"{lock} is held by another process", remedy="end it, or try again later")
+    with alone(lock, busy, timeout_s=2 * GIT_TIMEOUT_S):
         sha = _fetch(url, ref, store / "repository")
         tree = store / "trees" / sha
         if not _mark(tree).is_file():
@@ -104,18 +101,3 @@ def _forget_old(trees: Path) -> None:
     for mark in marks[:-KEPT_TREES]:
         mark.unlink()
         shutil.rmtree(mark.with_suffix(""), ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold `path` alone; the system lets go of it when the process ends, however it ends."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        deadline = time.monotonic() + 2 * GIT_TIMEOUT_S
-        while not take(descriptor):
-            if time.monotonic() > deadline:
-                raise CommandError(f"{path} is held by another process", remedy="end it, or try again later")
-            time.sleep(_POLL_S)
-        yield
-    finally:
-        os.close(descriptor)

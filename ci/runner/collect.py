@@ -9,7 +9,7 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -241,17 +241,12 @@ class _KilledError(CommandError):
 
 
 def _task(tests: Path, files: Sequence[str], options: CollectOptions, folder: Path) -> dict[str, Any]:
-    return {
+    told = {name: value for name, value in asdict(options).items() if name != "environ"}
+    return told | {
         "tests": str(tests),
         "files": list(files),
-        "device": options.device,
         "machinery": wants_machinery(tests, files),
         "folder": str(folder),
-        "workers": options.workers,
-        "threads": options.threads,
-        "timeout_s": options.timeout_s,
-        "method": options.method,
-        "may_change": options.may_change,
         "parent": os.getpid(),
     }
 

@@ -78,14 +78,7 @@ def collect_all(task: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 def _begin(task: Mapping[str, Any], number: int, file: str) -> _Running:
     folder = Path(task["folder"])
     out = folder / f"{number}.json"
-    spec = {
-        "tests": task["tests"],
-        "device": task["device"],
-        "machinery": task["machinery"],
-        "file": file,
-        "out": str(out),
-        "threads": task["threads"],
-    }
+    spec = {**task, "files": [], "file": file, "out": str(out)}
     child = start(collect_file, spec, log=log_of(folder, number), method=task["method"])
     return _Running(file=file, out=out, child=child, started=time.monotonic())
 

@@ -32,7 +32,7 @@ import msgspec
 
 from ci.core.errors import DiskFullError, FileSystemError
 from ci.core.locks import take
-from ci.runner.process_identity import ProcessIdentity, identify_process
+from ci.runner.process_identity import ProcessIdentity, identify_process, read_identity
 
 # Both are there for every user of a host; a folder below a user's own TMPDIR would not be the same for all.
 _LOCKS = Path("/run/lock")
@@ -224,8 +224,9 @@ class Leases:
         """Who holds a card as far as its lease file says; None where it does not."""
         try:
             # By Python's own JSON: a user's name may hold bytes that are no UTF-8.
-            return msgspec.convert(json.loads(_start_of(self._path(card))), Holder)
-        except (OSError, ValueError, RecursionError):
+            row = json.loads(_start_of(self._path(card)))
+            return msgspec.convert({**row, "where": read_identity(row.get("where"))}, Holder)
+        except (OSError, ValueError, TypeError, RecursionError):
             return None
 
     def _path(self, card: str) -> Path:

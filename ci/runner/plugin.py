@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import os
 import time
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NoReturn
@@ -23,7 +23,7 @@ from ci.record.events import JournalEvent
 from ci.record.journal import EXIT_UNWRITABLE, UNWRITABLE, XPASS_STRICT, JournalWriter
 from ci.runner.channel import Answer, Order, send
 from ci.runner.child import last_lines
-from ci.runner.enforce import SKIPPED_ITSELF, Seeding, enforced, mark, seed_all, seeding_of
+from ci.runner.enforce import SKIPPED_ITSELF, enforced, mark, seed_all, seeding_of
 from ci.runner.narrow import leave_out, wanted_names
 from ci.runner.orphans import LeakedResources
 from ci.runner.prepare import garbage_kept
@@ -51,35 +51,20 @@ class _Running:
 class RunPlugin:
     """Selects, marks and records the tests of one group."""
 
-    def __init__(
-        self,
-        file: str,
-        journal: JournalWriter,
-        *,
-        orders: int,
-        answers: int,
-        wanted: Collection[str] | None = None,
-        log: Path | None = None,
-        before_s: float = 0.0,
-        seeding: Seeding | None = None,
-    ) -> None:
+    def __init__(self, spec: Mapping[str, Any], journal: JournalWriter) -> None:
         """Listen for orders.
 
         Args:
-            file: the test file.
+            spec: what the worker tells: `file`, `orders` and `answers` (descriptors of pipes), `log` (of what
+                tests print), `wanted` (canonical ids besides which nothing will be asked for; None: anything
+                may be), `seed` and `as_try`; `imports_s`, seconds that setting the file up took before.
             journal: takes every event.
-            orders: the pipe orders come over.
-            answers: the pipe answers go over.
-            wanted: canonical ids besides which nothing will be asked for; None: anything may be.
-            log: takes what tests print.
-            before_s: seconds that setting the file up took before.
-            seeding: of each test; None: nothing is seeded.
         """
-        self._seeding = seeding or Seeding()
-        self._file, self._log = file, log
-        self._wanted = None if wanted is None else wanted_names(wanted)
+        self._seeding = seeding_of(spec)
+        self._file, self._log = str(spec["file"]), Path(spec["log"])
+        self._wanted = None if spec["wanted"] is None else wanted_names(spec["wanted"])
         self._journal = journal
-        self._orders, self._answers = orders, answers
+        self._orders, self._answers = int(spec["orders"]), int(spec["answers"])
         self._items: dict[str, tuple[int, pytest.Item]] = {}
         self._ids: dict[str, str] = {}
         self._expectations: Mapping[str, Any] = {}
@@ -88,7 +73,7 @@ class RunPlugin:
         self._last: str | None = None
         self._sick = False
         self._session: pytest.Session | None = None
-        self._started = time.perf_counter() - before_s
+        self._started = time.perf_counter() - float(spec.get("imports_s", 0))
         self._setting_up = contextlib.ExitStack()
         self._setting_up.enter_context(garbage_kept())
         self._pid = os.getpid()
@@ -218,7 +203,7 @@ class RunPlugin:
     def _card_said(self, running: _Running) -> RasEvent | None:
         """The event by which the card says that it failed, in what a test raised or printed."""
         raised = [str(one.longreprtext) for one in running.reports if not one.passed]
-        printed = last_lines(self._log, None, start=running.log_start) if self._log is not None else ""
+        printed = last_lines(self._log, None, start=running.log_start)
         return hardware_event("\n".join([printed, *raised]))
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
@@ -321,16 +306,7 @@ def run_group(spec: Mapping[str, Any]) -> int:
     file = str(spec["file"])
     # Its worker outlives it, so while it lives nobody else leaves half a line.
     journal = JournalWriter(Path(spec["journal"]), time.time, survivor=False)
-    plugin = RunPlugin(
-        file,
-        journal,
-        orders=int(spec["orders"]),
-        answers=int(spec["answers"]),
-        wanted=spec["wanted"],
-        log=Path(spec["log"]),
-        before_s=float(spec.get("imports_s", 0)),
-        seeding=seeding_of(spec),
-    )
+    plugin = RunPlugin(spec, journal)
     tests = Path(spec["tests"])
     code = run_pytest(tests, file, plugin, collect_only=False)
     if code == pytest.ExitCode.USAGE_ERROR and plugin.error is None:

@@ -7,6 +7,7 @@ import os
 import socket
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ci.core.operating_system import PROC
 
@@ -43,6 +44,16 @@ def identify_process(pid: int, proc: Path = PROC) -> ProcessIdentity:
     return ProcessIdentity(
         host=socket.gethostname(), namespace=namespace, started=_started(proc / str(pid) / "stat")
     )
+
+
+def read_identity(row: Any) -> ProcessIdentity | None:
+    """What a file says of one; None where it does not."""
+    try:
+        return ProcessIdentity(
+            host=str(row["host"]), namespace=str(row["namespace"]), started=str(row["started"])
+        )
+    except (KeyError, TypeError):
+        return None
 
 
 def has_open(pid: int, path: Path, proc: Path = PROC) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ci.core.operating_system import has_proc
-from ci.runner.process_identity import ProcessIdentity, has_open, identify_process
+from ci.runner.process_identity import ProcessIdentity, has_open, identify_process, read_identity
 
 
 def proc(folder: Path, stat: str) -> Path:
@@ -30,6 +30,11 @@ def test_the_start_is_read_behind_whatever_the_process_is_called(tmp_path: Path,
 def test_where_nothing_is_told_nothing_is_known(tmp_path: Path) -> None:
     assert identify_process(7, tmp_path) == ProcessIdentity(host=socket.gethostname())
     assert identify_process(7, proc(tmp_path, "7 (x) R 1")).started == ""
+
+
+@pytest.mark.parametrize("row", [None, 1, "x", [], {}, {"host": "h"}, {"host": "h", "namespace": "n"}])
+def test_a_file_that_does_not_say_says_nothing(row: object) -> None:
+    assert read_identity(row) is None
 
 
 @pytest.mark.skipif(not has_proc(), reason="it is not Linux")
