@@ -10,8 +10,8 @@ from ci.core.text import one_line
 from ci.report.compare.changes import Change, Test
 from ci.report.compare.comparison import Check, Comparison, Side
 from ci.report.compare.existing import Existence
+from ci.report.compare.lines import LISTED
 from ci.report.compare.times import Finding, Times
-from ci.report.compare.words import LISTED
 from test_selection.files import schema_name
 
 KIND = "compare"
