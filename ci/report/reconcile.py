@@ -21,7 +21,6 @@ from test_selection.ids import file_of
 from test_selection.plan import Group, Plan, Shard
 
 TAKEN_OVER = "another host had begun it and was lost"
-# What a test is tried again for.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
