@@ -18,9 +18,9 @@ from typing import Any, Literal
 
 from ci.core.text import counted, iso_utc, one_line
 from ci.record.verdict import CODE_FAILED, CODE_PASSED
+from ci.report.history import DAY_S
 from ci.report.history_store import original, read_store
 
-DAY_S = 24 * 3600
 # Of the tests that ran, in per cent: the project's own measure of a suite that can be trusted.
 LIMIT_PERCENT = 5.0
 FORGIVEN_DAYS = 28

@@ -65,14 +65,7 @@ def record(
         store.executemany(
             "INSERT INTO results SELECT ?, number, ?, ?, ?, ? FROM tests WHERE name = ?",
             (
-                (
-                    number,
-                    one.verdict.value,
-                    one.seconds,
-                    None if one.card is None else stored(one.card),
-                    one.attempts,
-                    name,
-                )
+                (number, one.verdict.value, one.seconds, one.card and stored(one.card), one.attempts, name)
                 for one, name in rows
             ),
         )
@@ -176,23 +169,11 @@ def _old(store: sqlite3.Connection, before: float, keeps: Callable[[str, int], b
 
 def _replace_run(store: sqlite3.Connection, identity: RunIdentity) -> int:
     store.execute("DELETE FROM runs WHERE (run_id, run_attempt, run) = (?, ?, ?)", identity.key)
-    run_id, run_attempt, run = identity.key
+    kept = ("lane", "device", "stage", "percent", "pytorch_version", "pytorch_sha", "started_at", "commit")
     cursor = store.execute(
-        "INSERT INTO runs (run, run_id, run_attempt, lane, device, stage, percent, pytorch_version, "
+        "INSERT INTO runs (run_id, run_attempt, run, lane, device, stage, percent, pytorch_version, "
         "pytorch_sha, started_at, checkout) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            run,
-            run_id,
-            run_attempt,
-            identity.lane,
-            identity.device,
-            identity.stage,
-            identity.percent,
-            identity.pytorch_version,
-            identity.pytorch_sha,
-            identity.started_at,
-            identity.commit,
-        ),
+        (*identity.key, *(getattr(identity, name) for name in kept)),
     )
     if cursor.lastrowid is None:  # pragma: no cover  # an INSERT always has one
         raise RuntimeError("the run got no row")

@@ -25,8 +25,6 @@ from test_selection.files import atomic_writer
 from test_selection.ids import encode_file
 
 MAX_DETAIL = 64 * 1024
-# What somebody will want to see happen again.
-
 
 Again = Callable[[Result], str]
 

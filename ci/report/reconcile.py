@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import NamedTuple
 
 from ci.core.text import counted, one_line
 from ci.record.environment import RanIn
@@ -22,7 +21,6 @@ from test_selection.ids import file_of
 from test_selection.plan import Group, Plan, Shard
 
 TAKEN_OVER = "another host had begun it and was lost"
-# What a test is tried again for.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,22 +111,6 @@ class Account:
         return found
 
 
-class _Evidence(NamedTuple):
-    """What the journals say of the tests, by id."""
-
-    tries: Mapping[str, Sequence[Try]]
-    unsure: Mapping[str, str]
-    reasons: _Reasons
-
-
-class _Place(NamedTuple):
-    """Where the plan puts a test."""
-
-    id: str
-    file: str
-    shard: int
-
-
 def reconcile(
     plan: Plan,
     journals: Iterable[Journal],
@@ -151,7 +133,7 @@ def reconcile(
     own, foreign = _sort_out(replays, plan, known)
     tries = _merge(own)
     unsure = _unsure(own, tries)
-    results = _results(plan, _Evidence(tries=tries, unsure=unsure, reasons=_Reasons(own)), expectations or {})
+    results = tuple(_results(plan, tries, unsure, _Reasons(own), expectations or {}))
     planned = {result.id for result in results}
     told = set[str]().union(*(one.ids for one in own))
     last = {one.shard: one for one in own}
@@ -263,44 +245,48 @@ def _headless(own: Iterable[RunState], foreign: Iterable[RunState]) -> list[str]
     ]
 
 
-def _results(plan: Plan, found: _Evidence, expectations: Mapping[str, str]) -> tuple[Result, ...]:
-    return tuple(
-        _noted(
-            settle(
-                place.id, found.tries[place.id], file=place.file, expectation=expectations.get(place.id, "")
-            ),
-            found,
-        )
-        if place.id in found.tries
-        else Result(
-            id=place.id,
-            verdict=Verdict.NOT_RUN,
-            message=found.reasons.of(place),
-            file=place.file,
-            shard=place.shard,
-            expectation=expectations.get(place.id, ""),
-        )
-        for place in _places(plan)
-    )
+def _results(
+    plan: Plan,
+    tries: Mapping[str, Sequence[Try]],
+    unsure: Mapping[str, str],
+    reasons: _Reasons,
+    expectations: Mapping[str, str],
+) -> Iterator[Result]:
+    for shard in plan.shards:
+        for group in shard.groups:
+            for name in group.ids:
+                expectation = expectations.get(name, "")
+                if name in tries:
+                    result = settle(name, tries[name], file=group.file, expectation=expectation)
+                    yield _noted(result, unsure.get(name), reasons.not_again.get(name))
+                else:
+                    yield Result(
+                        id=name,
+                        verdict=Verdict.NOT_RUN,
+                        message=reasons.of(name, group.file, shard.index),
+                        file=group.file,
+                        shard=shard.index,
+                        expectation=expectation,
+                    )
 
 
-def _noted(result: Result, found: _Evidence) -> Result:
+def _noted(result: Result, unsure: str | None, not_again: str | None) -> Result:
     """What else its message has to say: none runs twice without a mark, nor is left without a reason."""
-    said = []
-    if (unsure := found.unsure.get(result.id)) is not None:
-        said.append(f"may have run before: {unsure}")
-    if result.verdict in BROKEN and (reason := found.reasons.not_again.get(result.id)):
-        said.append(f"not run again: {one_line(reason)}")
-    if not said:
+    if unsure is None and not not_again:
         return result
-    return replace(result, message="; ".join([*([result.message] if result.message else []), *said]))
+    said = [result.message] if result.message else []
+    if unsure is not None:
+        said.append(f"may have run before: {unsure}")
+    if not_again and result.verdict in BROKEN:
+        said.append(f"not run again: {one_line(not_again)}")
+    return replace(result, message="; ".join(said))
 
 
 def _was_interrupted(plan: Plan, results: Iterable[Result], last: Mapping[int, RunState]) -> bool:
     """Whether a shard's last attempt was ended early and tests planned for it were left."""
     ended = {shard for shard, one in last.items() if one.status == INTERRUPTED}
     left = {result.id for result in results if result.verdict in NO_OUTCOME} if ended else set()
-    return any(place.shard in ended and place.id in left for place in _places(plan)) if left else False
+    return any(not left.isdisjoint(shard.ids) for shard in plan.shards if shard.index in ended)
 
 
 def _stopped(results: Iterable[Result], last: Iterable[RunState]) -> dict[str, int]:
@@ -361,29 +347,13 @@ def _merge(replays: Iterable[RunState]) -> dict[str, list[Try]]:
     A test can be told of by several shards, where one took over work from another. What a CI ran again comes
     after all that it is run again for, so that a retry of before is not the last word.
     """
-    found: dict[str, list[tuple[int, int, int, float, Try]]] = {}
+    found: dict[str, list[tuple[int, Try]]] = {}
     for one in replays:
         for name, tries in one.tries.items():
-            found.setdefault(name, []).extend(
-                (
-                    attempt.job,
-                    attempt.number,
-                    one.attempt,
-                    attempt.started_at or 0.0,
-                    attempt,
-                )
-                for attempt in tries
-            )
+            found.setdefault(name, []).extend((one.attempt, tried) for tried in tries)
     for rows in found.values():
-        rows.sort(key=lambda row: row[:4])
-    return {name: [row[4] for row in rows] for name, rows in found.items()}
-
-
-def _places(plan: Plan) -> Iterable[_Place]:
-    for shard in plan.shards:
-        for group in shard.groups:
-            for name in group.ids:
-                yield _Place(id=name, file=group.file, shard=shard.index)
+        rows.sort(key=lambda row: (row[1].job, row[1].number, row[0], row[1].started_at or 0.0))
+    return {name: [tried for _, tried in rows] for name, rows in found.items()}
 
 
 class _Reasons:
@@ -402,23 +372,23 @@ class _Reasons:
             self._file_errors.update({(one.shard, file): error for file, error in one.file_errors.items()})
             self._last[one.shard] = one
 
-    def of(self, place: _Place) -> str:
+    def of(self, name: str, file: str, shard: int) -> str:
         """The best reason there is; never empty."""
-        if given := self._given.get(place.id):
+        if given := self._given.get(name):
             return given
-        if error := self._file_errors.get((place.shard, place.file)):
-            return f"{place.file} could not be imported: {one_line(error.message)}"
-        if host := self._elsewhere.get(place.id):
+        if error := self._file_errors.get((shard, file)):
+            return f"{file} could not be imported: {one_line(error.message)}"
+        if host := self._elsewhere.get(name):
             return f"{host} claimed it, and no journal that was gathered tells of it"
-        journal = self._last.get(place.shard)
+        journal = self._last.get(shard)
         if journal is None:
-            return f"shard {place.shard} has no journal: it never ran, or its journal was not gathered"
+            return f"shard {shard} has no journal: it never ran, or its journal was not gathered"
         if journal.stopped:
             return journal.stopped
         return {
             INTERRUPTED: "interrupted before it was started",
-            "done": f"shard {place.shard} ended without starting it",
-        }.get(journal.status, f"the journal of shard {place.shard} breaks off before it")
+            "done": f"shard {shard} ended without starting it",
+        }.get(journal.status, f"the journal of shard {shard} breaks off before it")
 
 
 def _missing(plan: Plan, present: Mapping[int, RunState], told: set[str]) -> tuple[int, ...]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 from ci.core.text import one_line
 from ci.report.compare.changes import Change, Test
 from ci.report.compare.comparison import Check, Comparison, Side
 from ci.report.compare.existing import Existence
+from ci.report.compare.lines import LISTED
 from ci.report.compare.times import Finding, Times
-from ci.report.compare.words import LISTED
 from test_selection.files import schema_name
 
 KIND = "compare"
@@ -110,14 +111,7 @@ def _times(times: Times, limit: int) -> dict[str, Any]:
 
 def _findings(found: Iterable[Finding], limit: int) -> dict[str, Any]:
     rows = [
-        {
-            "name": one.name,
-            "base_s": _round(one.base_s),
-            "expected_s": _round(one.expected_s),
-            "now_s": _round(one.now_s),
-            "limit_s": _round(one.limit_s),
-            "tests": one.tests,
-        }
+        {key: _round(value) if isinstance(value, float) else value for key, value in asdict(one).items()}
         for one in found
     ]
     return {"count": len(rows), "found": rows[: limit or None]}

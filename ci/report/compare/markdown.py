@@ -10,7 +10,7 @@ from itertools import islice
 
 from ci.report.compare.changes import Change, Kind, Test
 from ci.report.compare.comparison import Comparison
-from ci.report.compare.words import (
+from ci.report.compare.lines import (
     LISTED,
     because,
     came_and_went,

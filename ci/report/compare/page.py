@@ -17,9 +17,7 @@ from ci.core.templates import harmless_environment
 from ci.core.text import span
 from ci.report.compare.changes import Test
 from ci.report.compare.comparison import Check, Comparison
-from ci.report.compare.machines import Pair
-from ci.report.compare.times import Times
-from ci.report.compare.words import (
+from ci.report.compare.lines import (
     LISTED,
     because,
     counted_lines,
@@ -31,6 +29,8 @@ from ci.report.compare.words import (
     time_lines,
     unlike_lines,
 )
+from ci.report.compare.machines import Pair
+from ci.report.compare.times import Times
 
 SIZE = 640.0
 MARGIN = 56.0

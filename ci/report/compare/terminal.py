@@ -11,7 +11,7 @@ from rich.text import Text
 from ci.core.text import one_line
 from ci.report.compare.changes import Change, Kind, Test
 from ci.report.compare.comparison import Comparison
-from ci.report.compare.words import (
+from ci.report.compare.lines import (
     LISTED,
     because,
     came_and_went,

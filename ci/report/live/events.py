@@ -32,6 +32,12 @@ STDOUT = "-"
 MAX_WAITING = 8 << 20
 FLUSH_S = 5.0
 Row = dict[str, Any]
+_ROWS = {
+    Retried: ("retry", ("id", "file", "card", "attempt")),
+    FileBroken: ("file_error", ("file", "card", "message")),
+    WorkerLost: ("worker_lost", ("shard", "card", "id", "message")),
+    CardLost: ("card_lost", ("card", "message")),
+}
 
 
 def run_start(state: State, *, run: str, fingerprint: str) -> Row:
@@ -69,14 +75,6 @@ def row(news: News) -> Row:
     match news:
         case Ended():
             return _test(news)
-        case Retried():
-            return {
-                "event": "retry",
-                "id": news.id,
-                "file": news.file,
-                "card": news.card,
-                "attempt": news.attempt,
-            }
         case FileEnded():
             tally = news.tally
             counts = {verdict.value: tally.counts[verdict] for verdict in Verdict if tally.counts[verdict]}
@@ -87,18 +85,9 @@ def row(news: News) -> Row:
                 "seconds": round(tally.seconds, 3),
                 "cards": list(tally.cards),
             }
-        case FileBroken():
-            return {"event": "file_error", "file": news.file, "card": news.card, "message": news.message}
-        case WorkerLost():
-            return {
-                "event": "worker_lost",
-                "shard": news.shard,
-                "card": news.card,
-                "id": news.id,
-                "message": news.message,
-            }
-        case CardLost():
-            return {"event": "card_lost", "card": news.card, "message": news.message}
+        case _:
+            name, keys = _ROWS[type(news)]
+            return {"event": name} | {key: getattr(news, key) for key in keys}
 
 
 def _test(told: Ended) -> Row:

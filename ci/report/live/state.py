@@ -61,12 +61,12 @@ class Worker:
 
 @dataclass(slots=True)
 class PlannedTest:
-    """A planned test; its tries in the order in which the report sorts them, without their texts."""
+    """A planned test; its tries in the order of the report, without their texts."""
 
     tally: Tally
     expected_s: float
     verdict: Verdict | None = None
-    tries: tuple[tuple[tuple[float, ...], Try], ...] = ()
+    tries: tuple[tuple[Try, int, int, int], ...] = ()
 
     def add(self, one: Try, *, attempt: int, shard: int, order: int) -> Verdict:
         """The verdict with one try more.
@@ -77,13 +77,17 @@ class PlannedTest:
             shard: that one's index.
             order: which of all tries it is that ended.
         """
-        key = (one.job, one.number, attempt, one.started_at or 0.0, shard, order)
         kept = replace(one, message=SILENT if one.message == SILENT else "", detail="", leak="")
-        self.tries = (*self.tries, (key, kept))
+        self.tries = (*self.tries, (kept, attempt, shard, order))
         if len(self.tries) == 1 and not one.again:
             return one.outcome
-        self.tries = tuple(sorted(self.tries, key=lambda row: row[0]))
-        return settle("", [tried for _, tried in self.tries], file="").verdict
+        self.tries = tuple(sorted(self.tries, key=_place))
+        return settle("", [tried for tried, *_ in self.tries], file="").verdict
+
+
+def _place(row: tuple[Try, int, int, int]) -> tuple[float, ...]:
+    tried, attempt, shard, order = row
+    return tried.job, tried.number, attempt, tried.started_at or 0.0, shard, order
 
 
 class State:
@@ -349,7 +353,7 @@ class State:
         """A try came to its end."""
         state = worker.state
         self._ended += 1
-        repeated = any((was.outcome, was.cause) == (one.outcome, one.cause) for _, was in test.tries)
+        repeated = any((was.outcome, was.cause) == (one.outcome, one.cause) for was, *_ in test.tries)
         verdict = test.add(one, attempt=state.attempt, shard=state.shard, order=self._ended)
         # A crash after a second, or a hang, says nothing of how fast tests are.
         if len(test.tries) == 1 and one.outcome not in BROKEN | {Verdict.SKIPPED}:

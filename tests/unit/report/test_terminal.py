@@ -17,7 +17,7 @@ from ci.report.summary import outcome_line
 from ci.report.terminal import ending_lines, estimate_phrase, show_ending
 from ci.report.totals import Summary
 
-from .conftest import CARD, CRASH, FLAKY, HOSTILE_ID, LOST
+from .conftest import CARD, CRASH, FLAKY, HOSTILE_ID, LOST, Golden
 
 
 def shown(summary: Summary, account: Account, *, terminal: bool) -> str:
@@ -44,6 +44,14 @@ def test_both_endings_tell_the_same(summary: Summary, account: Account, *, termi
         "report: runs/r/report.html",
     ):
         assert wanted in text, wanted
+
+
+def test_the_ending_is_as_it_was(
+    summary: Summary, account: Account, green: tuple[Account, Summary], golden: Golden
+) -> None:
+    golden("terminal/ending.txt", "\n".join(ending_lines(summary, account, Path("report.html"))) + "\n")
+    lines = ending_lines(green[1], green[0], Path("report.html"))
+    golden("terminal/ending-green.txt", "\n".join(lines) + "\n")
 
 
 def test_what_was_said_of_the_selection_is_not_said_again(summary: Summary, account: Account) -> None:

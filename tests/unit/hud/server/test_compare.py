@@ -22,10 +22,10 @@ from ci.record.verdict import Verdict
 from ci.report.compare.as_json import as_json
 from ci.report.compare.changes import Kind
 from ci.report.compare.comparison import Side, check, compare_sides
+from ci.report.compare.lines import LISTED
 from ci.report.compare.markdown import render_markdown
 from ci.report.compare.page import render_page
 from ci.report.compare.terminal import show
-from ci.report.compare.words import LISTED
 from tests.unit.hud.server.plain_compare import compare, sides_of
 from tests.unit.report.compare.making import rows
 

@@ -216,7 +216,7 @@ def test_what_is_kept_of_a_test_is_small() -> None:
     for number, name in enumerate(names):
         event = End(t=number, id=name, outcome="failed", message=long, detail=long)
         state.take(0, event, 1.0)
-    kept = [one for test in state.tests.values() for _, one in test.tries]
+    kept = [one for test in state.tests.values() for one, *_ in test.tries]
     assert len(kept) == len(names)
     assert not any(one.detail or one.message for one in kept)
     (worker,) = state._workers.values()
