@@ -39,6 +39,10 @@ class Device(Section):
     name: str = Field(
         default="spyre", pattern=r"^[a-z][a-z0-9_]*$", description="device type; `cpu` is the control"
     )
+    emulated: Literal["local", "allow"] = Field(
+        default="local",
+        description="where `spyre` is emulated if there are no cards: local: outside a CI; allow: in one too",
+    )
     install: list[Annotated[str, StringConstraints(pattern=r"^[^\r\n\x00]+$")]] = Field(
         default_factory=list,
         description="what pip installs, called in the settings' folder, before PyTorch's tests run in an "

@@ -22,7 +22,7 @@ from ci.core.withheld import without_job_secrets
 from ci.device.environment import device_environment
 from ci.doctor.finding import Finding, Level, fault, of_error, ok, warning
 from ci.doctor.world import World, ask_module
-from ci.runner.back_end import back_end, refuse_silent_emulation
+from ci.runner.back_end import back_end, refuse_silent_emulation, unallowed_ci
 from ci.runner.cards import Card
 from ci.runner.health import HealthFiles, Rules
 from ci.runner.inventory import ADDRESS, inventory, is_real, present
@@ -219,7 +219,8 @@ def look_device(world: World, root: Path = Path("/")) -> list[Finding]:
     try:
         start_method(model.run.start_method, system=operating_system.name())
         cards = inventory(world.environ, device=name, wanted=model.run.cards, cores=world.cores, root=root)
-        refuse_silent_emulation(cards, world.environ, device=name, found=found)
+        in_ci = unallowed_ci(world.environ, allowed=model.device.emulated == "allow")
+        refuse_silent_emulation(cards, world.environ, device=name, found=found, in_ci=in_ci)
     except SpyreCiError as error:
         return [of_error(DEVICE, Level.FAULT, error)]
     return judge_device(

@@ -183,6 +183,7 @@ class RunDetails(BaseModel):
     lane: Text = ""
     provider: Text = ""
     device: Text = ""
+    emulated: bool = False
     pytorch: Text = ""
     stage: Count | None = None
     percent: Annotated[float, Field(strict=True, ge=0, le=100, allow_inf_nan=False)] | None = None
@@ -204,7 +205,7 @@ class RunDetails(BaseModel):
     first_failure_seconds: Seconds | None = None
 
     # What stays in the job's `environment` alone; every other field is a column of its own in the store.
-    NO_COLUMNS: ClassVar[frozenset[str]] = frozenset({"verdicts", "quarantined", "seed"})
+    NO_COLUMNS: ClassVar[frozenset[str]] = frozenset({"emulated", "verdicts", "quarantined", "seed"})
 
 
 class ClientPayload(_Part):

@@ -18,6 +18,7 @@ from ci.hud.callback import explain
 from ci.hud.dispatched import DETAILS_KEY, Dispatch, kept, read_event
 from ci.hud.identity import job_number, key_of_test, shard_key
 from ci.hud.payload import RunIdentity, check_run_of, completed, delivery_of, nightly_completed, workflow_of
+from ci.record.identity import EMULATED
 from test_selection.files import read_json
 
 CHECK_RUN_VARIABLE = "SPYRE_CI_CHECK_RUN_ID"
@@ -190,9 +191,11 @@ def details_of(summary: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         AttributeError, TypeError, KeyError, ValueError: a table of it is none.
     """
+    identity = summary.get("identity") or {}
     told: dict[str, Any] = {
+        **({"emulated": True} if identity.get("back_end") == EMULATED else {}),
         "cards": summary.get("cards"),
-        "seed": (summary.get("identity") or {}).get("seed"),
+        "seed": identity.get("seed"),
         "in_scope": summary.get("in_scope") or None,
         "in_scope_seconds": summary.get("in_scope_s"),
         "first_failure_seconds": summary.get("first_failure_s"),

@@ -221,7 +221,7 @@ def nightly_completed(
         "payload": {
             "head_sha": sha,
             "repository": {"full_name": UPSTREAM_REPOSITORY},
-            "spyre_ci": {**told.model_dump(), **(details or {})},
+            "spyre_ci": {**told.model_dump(exclude={"emulated"}), **(details or {})},
         },
         "workflow": completed(
             identity,

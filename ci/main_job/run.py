@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from packaging.version import InvalidVersion, Version
+
 from ci.core.errors import EXIT_OK, MissingInputError, NothingToRunError, SettingsError, UsageError
 from ci.core.text import counted, one_line
 from ci.hud.outbox import FOLDER as OUTBOX
@@ -114,6 +116,8 @@ def run_main_job(context: Context, wanted: Wanted, events: Sink | None = None) -
     check_quarantine(context)
     cards = cards_of(context)
     source = resolve_source(context, wanted.source)
+    if told := other_torch(source, installed_torch().version):
+        context.say(told)
     folder = start_run(context, source, share)
     hud = contextlib.nullcontext() if wanted.dry_run else told_hud(context, folder)
     with _removed_where_refused(folder), hud:
@@ -170,6 +174,20 @@ def _go(
             context.say(line)
     code = end_run(context, folder, verdicts, code, interrupted=interrupted, events=events)
     return Outcome(exit_code=code, folder=folder)
+
+
+def other_torch(source: Source, installed: str) -> str:
+    """What there is to say of a tree that is of another release than the torch that runs it; else empty."""
+    try:
+        same = not source.version or Version(source.version).release == Version(installed).release
+    except InvalidVersion:
+        same = False
+    return (
+        ""
+        if same
+        else f"the tests are of PyTorch {one_line(source.version)}, and the torch here is {installed}: "
+        "tests may fail for that alone"
+    )
 
 
 def start_run(context: Context, source: Source, share: Share, run_dir: Path | None = None) -> RunFolder:

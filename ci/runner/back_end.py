@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from ci.core.errors import BackEndError
+from ci.core.provider import detect
 from ci.record.identity import EMULATED
 from ci.runner.cards import EMULATE, EMULATED_DEVICE, Card
 from ci.runner.inventory import is_real
@@ -56,7 +57,7 @@ def back_end_of(device: str, environ: Mapping[str, str]) -> str:
 
 
 def refuse_silent_emulation(
-    cards: Sequence[Card], environ: Mapping[str, str], *, device: str, found: str
+    cards: Sequence[Card], environ: Mapping[str, str], *, device: str, found: str, in_ci: str = ""
 ) -> None:
     """Refuse to test the emulated device where the results would be told of cards.
 
@@ -65,6 +66,7 @@ def refuse_silent_emulation(
         environ: may ask for the emulated device, or rule it out.
         device: the device's name; every other than `spyre` has a package of its own, or is torch's.
         found: what `back_end` says.
+        in_ci: the CI that runs us, where its settings do not allow the emulated device; empty elsewhere.
 
     Raises:
         BackEndError: the emulated device would be tested, and nobody asked for it.
@@ -76,6 +78,13 @@ def refuse_silent_emulation(
         why = f"the emulated device would be tested in the name of {cards[0].name}"
     elif wanted == "0":
         why = f"{EMULATE}=0 rules the emulated device out"
+    elif in_ci:
+        raise BackEndError(
+            f"the emulated device would be tested in {in_ci}: there is neither a card nor {PACKAGE}",
+            where=sys.prefix,
+            remedy="let the job run where cards are, or say in the settings that none are meant: "
+            "device.emulated: allow",
+        )
     else:
         return
     raise BackEndError(
@@ -84,6 +93,17 @@ def refuse_silent_emulation(
         remedy="run in the runtime image's own environment (in a pipeline: pipeline.environment: image), "
         f"install {PACKAGE}, or ask for the emulated device: {EMULATE}=1",
     )
+
+
+def unallowed_ci(environ: Mapping[str, str], *, allowed: bool) -> str:
+    """The CI in which an emulated device would pass for cards; empty where there is none, or it is allowed.
+
+    Args:
+        environ: the environment.
+        allowed: whether the settings allow it in a CI.
+    """
+    name = detect(environ, epoch_s=0).name
+    return "" if allowed or name == "none" else name
 
 
 def _commit(direct_url: str) -> str:

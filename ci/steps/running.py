@@ -17,7 +17,7 @@ from ci.report.live.events import Sink, run_start
 from ci.report.live.state import State
 from ci.report.live.view import Watcher, view_for, watching
 from ci.runner.attempts import guarded
-from ci.runner.back_end import back_end, refuse_silent_emulation
+from ci.runner.back_end import back_end, refuse_silent_emulation, unallowed_ci
 from ci.runner.cards import Card
 from ci.runner.claims.joining import NAMES_FILE
 from ci.runner.failure_limit import FailureLimit
@@ -55,7 +55,13 @@ def cards_of(context: Context) -> list[Card]:
     """
     model, environ = context.settings.model, context.environ
     cards = inventory(environ, device=model.device.name, wanted=model.run.cards, cores=context.cores)
-    refuse_silent_emulation(cards, environ, device=model.device.name, found=back_end(environ))
+    refuse_silent_emulation(
+        cards,
+        environ,
+        device=model.device.name,
+        found=back_end(environ),
+        in_ci=unallowed_ci(environ, allowed=model.device.emulated == "allow"),
+    )
     return cards
 
 

@@ -16,6 +16,7 @@ from ci.hud.dispatched import Dispatch, keep
 from ci.hud.identity import job_number, key_of_test, shard_key
 from ci.hud.making import FIELDS, Ways, ended_of, name_run
 from ci.hud.payload import RunIdentity, check_run_of, nightly_completed
+from ci.record.identity import EMULATED
 from test_selection.files import write_json
 
 SHARES = {
@@ -56,6 +57,14 @@ def test_shares_cards_and_time_to_signal_are_told(identity: RunIdentity) -> None
         "first_failure_seconds",
     )
     assert [told[key] for key in seconds] == [440.0, 22.0, 18.0, None, 6.25]
+
+
+def test_a_run_of_the_emulated_device_says_so(identity: RunIdentity) -> None:
+    summary = {"run": "r", "verdicts": {}, "exit_code": 0}
+    for back_end, emulated in ((EMULATED, True), ("torch_spyre 1.2", False)):
+        one = {**summary, "identity": {**identity.model_dump(), "back_end": back_end}}
+        told = ended_of(one, Ways(environ={}), path=Path("s"))["payload"]["spyre_ci"]
+        assert told.get("emulated", False) is emulated
 
 
 def test_a_summary_without_them_leaves_them_out(identity: RunIdentity) -> None:

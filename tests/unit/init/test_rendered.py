@@ -40,8 +40,8 @@ def set_in(text: str) -> dict[str, Any]:
     return dict(parse_settings(text, path=Path(SETTINGS), environ={}, base=Path()).origins)
 
 
-def test_for_spyre_nothing_but_defaults_is_meant_and_nothing_is_set() -> None:
-    assert set_in(render(checkout())[SETTINGS]) == {}
+def test_for_spyre_nothing_is_set_but_that_its_ci_may_emulate_it() -> None:
+    assert set_in(render(checkout())[SETTINGS]) == {"device.emulated": "file"}
 
 
 def test_another_back_end_wants_settings_only() -> None:
@@ -77,7 +77,8 @@ def test_what_is_shown_as_a_default_is_the_default() -> None:
     shown = parse_settings(free.replace("owner/name", "o/n"), path=Path(SETTINGS), environ={}, base=Path())
     examples = {
         "device.install", "pytorch.source", "pytorch.suite", "report.repository",
-        "pipeline.pull_request_stage", "package.toplevel", "package.tests.unit", "package.tests.device",
+        "device.emulated", "pipeline.pull_request_stage",
+        "package.toplevel", "package.tests.unit", "package.tests.device",
     }  # fmt: skip
     for key in shown.origins.keys() - examples:
         value: Any = shown.model

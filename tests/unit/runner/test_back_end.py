@@ -11,7 +11,7 @@ import pytest
 
 from ci.core.errors import EXIT_USAGE, BackEndError
 from ci.record.identity import EMULATED
-from ci.runner.back_end import back_end, head, refuse_silent_emulation
+from ci.runner.back_end import back_end, head, refuse_silent_emulation, unallowed_ci
 from ci.runner.cards import CARDS_VARIABLE, EMULATE, EMULATED_VARIABLE, Card
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
@@ -102,6 +102,18 @@ def test_beside_real_cards_the_emulated_device_is_never_tested_unasked() -> None
 def test_a_job_for_cards_refuses_to_emulate_where_it_sees_none() -> None:
     with pytest.raises(BackEndError, match=f"{EMULATE}=0 rules the emulated device out"):
         refuse_silent_emulation(NONE, {EMULATE: "0"}, device="spyre", found=EMULATED)
+
+
+def test_in_a_ci_no_emulated_device_is_tested_that_the_settings_do_not_allow() -> None:
+    github = {"GITHUB_ACTIONS": "true"}
+    assert (unallowed_ci({}, allowed=False), unallowed_ci(github, allowed=True)) == ("", "")
+    in_ci = unallowed_ci(github, allowed=False)
+    with pytest.raises(BackEndError, match="would be tested in github") as refused:
+        refuse_silent_emulation(NONE, github, device="spyre", found=EMULATED, in_ci=in_ci)
+    assert refused.value.exit_code == EXIT_USAGE
+    assert (refused.value.where, "device.emulated: allow" in str(refused.value.remedy)) == (sys.prefix, True)
+    for asked, found in (({EMULATE: "1"}, EMULATED), ({}, "torch_spyre 1.2")):
+        refuse_silent_emulation(NONE, asked, device="spyre", found=found, in_ci=in_ci)
 
 
 @pytest.mark.parametrize(

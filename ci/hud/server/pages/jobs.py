@@ -73,7 +73,7 @@ def view(job: Mapping[str, Any]) -> JobView:
         lane=details.lane,
         event=job["event_type"] if not job["pr_number"] else f"pull request #{job['pr_number']}",
         stage=_stage(details),
-        device=details.device,
+        device=f"{details.device} (emulated)" if details.emulated else details.device,
         pytorch=details.pytorch,
         sha=job["pytorch_head_sha"],
         sha_short=job["pytorch_head_sha"][:SHA_CHARACTERS],

@@ -87,11 +87,17 @@ def test_the_page_of_a_run_has_its_verdicts_and_attempts(store: Store, payload: 
 
 
 def test_a_failure_in_quarantine_is_told_apart(store: Store, payload: dict[str, Any]) -> None:
-    details = {"verdicts": {"passed": 1, "failed": 5}, "quarantined": 2}
+    details = {
+        "verdicts": {"passed": 1, "failed": 5},
+        "quarantined": 2,
+        "device": "spyre",
+        "emulated": True,
+    }
     job = row(store, {**payload, "payload": {**payload["payload"], "spyre_ci": details}})
     page = run_page(job, [job])
     assert re.search(r"failed</td><td class=\"number\">3<", page)
     assert re.search(r"failed in quarantine</td><td class=\"number\">2<", page)
+    assert "spyre (emulated)" in page
 
 
 def test_a_link_shows_no_credentials(store: Store, payload: dict[str, Any]) -> None:
