@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from ci.cli import options
 from ci.compare.as_json import KIND, as_json
 from ci.compare.comparison import check as check_of
 from ci.compare.markdown import render_markdown
@@ -18,6 +17,7 @@ from ci.compare.times import LEAST_S
 from ci.core.errors import UsageError
 from ci.core.workflow_commands import defused
 from ci.pipeline.compare import compare_runs
+from ci.steps import options
 from test_selection.files import document_text, write_text
 
 _RUN = "Run folder or id, `latest`, `latest-1` for the one before it, or the zip of an artifact."

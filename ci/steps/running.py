@@ -11,11 +11,14 @@ from ci.core import operating_system
 from ci.core.errors import PlanMismatchError, SpyreCiError, UsageError
 from ci.core.run_lock import run_lock
 from ci.core.start_method import AUTO, start_method
+from ci.core.text import shell_line
 from ci.live import stream
 from ci.live.sink import Sink
 from ci.live.state import State
 from ci.live.view import Watcher, view_for, watching
+from ci.live.words import Again
 from ci.record.events import JournalEvent
+from ci.record.identity import read_identity, reproduce_command
 from ci.record.journal import attempts_before
 from ci.runner.back_end import back_end, refuse_silent_emulation, unallowed_ci
 from ci.runner.cards import Card
@@ -31,7 +34,6 @@ from ci.runner.pool import CardPool
 from ci.runner.retries import Owed
 from ci.runner.run_options import RunOptions
 from ci.runner.supervisor import Listener, run_plan
-from ci.steps.again import again_of
 from ci.steps.collecting import worker_environment
 from ci.steps.context import Context
 from ci.steps.controlling import control_step
@@ -324,6 +326,21 @@ def _watched(
     watcher = Watcher(state, view, events, context.monotonic)
     with watching(watcher, view, context.monotonic):
         yield watcher
+
+
+def again_of(folder: RunFolder, seed: int | None, as_try: Mapping[str, int] | None = None) -> Again:
+    """What gives the command, by the test's id and try; of a bare plan that came alone, its id.
+
+    Args:
+        folder: of the run.
+        seed: of the run, as its plan has it.
+        as_try: by id, the try whose seed a test has, where one is brought back.
+    """
+    if not folder.identity.is_file():
+        return lambda name, _: f"spyre-ci pytorch {shell_line([name])}"
+    identity = replace(read_identity(folder.path), seed=seed)
+    others = as_try or {}
+    return lambda name, attempt: reproduce_command(name, identity, others.get(name, attempt))
 
 
 def _planned(plan: Plan, shards: Collection[int]) -> int:

@@ -12,9 +12,9 @@ from rich.console import Console
 
 from ci.config import load_settings
 from ci.live.sink import Sink
+from ci.main_job.report import end_run
 from ci.record.verdict import Verdict
 from ci.steps.context import Context
-from ci.steps.ending import end_run
 from ci.steps.folder import RunFolder
 
 
