@@ -12,12 +12,12 @@ import typer
 
 from ci.cli.completion import use_bash_script
 from ci.cli.lazily import Root
-from ci.cli.options import Config
 from ci.config.context import SettingsSource
 from ci.core import interrupts
 from ci.core.errors import EXIT_INTERRUPTED, SpyreCiError, UsageError, file_system_error
 from ci.core.text import plain
 from ci.core.workflow_commands import defused
+from ci.steps.options import Config
 
 # sysexits.h: an internal software error. Not 1 to 3, which say something of the tests.
 EXIT_BUG = 70

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from ci.cli import options
 from ci.core.errors import UsageError
 from ci.core.workflow_commands import defused
 from ci.pipeline.compare import compare_runs
@@ -18,6 +17,7 @@ from ci.report.compare.markdown import render_markdown
 from ci.report.compare.page import render_page
 from ci.report.compare.terminal import show
 from ci.report.compare.times import LEAST_S
+from ci.steps import options
 from test_selection.files import document_text, write_text
 
 _RUN = "Run folder or id, `latest`, `latest-1` for the one before it, or the zip of an artifact."

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ci.cli.options import Json, make_context
 from ci.config.load import rows
+from ci.steps.options import Json, make_context
 from test_selection.files import document_text
 
 app = typer.Typer(help="The settings of this checkout.", no_args_is_help=True)

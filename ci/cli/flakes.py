@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from ci.cli import options
 from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, UsageError
 from ci.core.text import counted, one_line
 from ci.report.flakes import FORGIVEN_DAYS, LIMIT_PERCENT, Flakes, FlakyTest, find_flakes, propose
 from ci.report.history import DAY_S
 from ci.report.quarantine import day_of
+from ci.steps import options
 from ci.steps.context import Context
 from ci.steps.marking import protected
 from test_selection.files import document_text

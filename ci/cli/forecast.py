@@ -12,10 +12,10 @@ import typer
 from rich import box
 from rich.table import Table
 
-from ci.cli import options
 from ci.config import completing
 from ci.core.errors import UsageError
 from ci.core.text import counted, span
+from ci.steps import options
 from ci.steps.collecting import noted_source
 from ci.steps.context import Context
 from ci.steps.folder import CATALOG_FILE, RunFolder, find_run

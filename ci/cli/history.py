@@ -10,12 +10,12 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from ci.cli import options
 from ci.core.errors import UsageError
 from ci.report.history import DAY_S, export_durations, forget_imports, import_classes, import_durations
 from ci.report.history import prune as prune_runs
 from ci.report.history_queries import DeviceHistory, overview
 from ci.report.history_runs import import_run
+from ci.steps import options
 from ci.steps.releases_kept import kept_by_releases, read_releases
 from test_selection.class_times import choose_class_times, parse_class_times
 from test_selection.durations import Durations, read_durations, write_durations

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import typer
 
-from ci.cli import options
 from ci.core.errors import EXIT_OK
 from ci.package.flags import ProjectFolder, Records, extra
+from ci.steps import options
 from test_selection.files import document_text
 
 

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from ci.cli import options
 from ci.core.errors import EXIT_OK, EXIT_USAGE
 from ci.core.text import counted
+from ci.steps import options
 from ci.steps.folder import RunFolder
 from ci.steps.marking import check_step
 from test_selection.files import document_text

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from ci.cli import options
 from ci.cli.scope_text import bucket_lines, explained_document, explained_lines, table_document, table_lines
 from ci.config import completing
 from ci.core.errors import UsageError
+from ci.steps import options
 from ci.steps.scoping import buckets_of, scope_catalog, scope_rules, tree_files
 from test_selection.catalog import Catalog, CatalogTest
 from test_selection.explain import Explanation, explain, explain_file, parse_test

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ci.cli import options
 from ci.core.text import counted
+from ci.steps import options
 from ci.steps.collecting import noted_source
 from ci.steps.comparing import Desk, find_side
 from ci.steps.folder import CATALOG_FILE

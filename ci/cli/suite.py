@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from ci.cli import options
 from ci.config import completing
 from ci.core.errors import EXIT_OK, EXIT_USAGE
 from ci.core.text import counted
 from ci.report.results import RESULTS_FILE
+from ci.steps import options
 from ci.steps.folder import RunFolder, find_run
 from ci.steps.suites import check_step, promote_step, write_patch
 from test_selection.files import document_text

@@ -24,18 +24,18 @@ class Verb:
 # A new verb is a line here, in the order of `spyre-ci --help`.
 VERBS: Mapping[str, Verb] = {
     "doctor": Verb(
-        "ci.cli.doctor:doctor",
+        "ci.doctor.cli:doctor",
         "Look at this machine: what a run needs, what is there, and the remedy where it is not.",
     ),
-    "init": Verb("ci.cli.init:init", "Set a back end's checkout up: settings, workflows and a Jenkinsfile."),
-    "pytorch": Verb("ci.cli.pytorch:pytorch", "Run a staged share of PyTorch's tests and report it."),
+    "init": Verb("ci.init.cli:init", "Set a back end's checkout up: settings, workflows and a Jenkinsfile."),
+    "pytorch": Verb("ci.main_job.cli:pytorch", "Run a staged share of PyTorch's tests and report it."),
     "collect": Verb(
-        "ci.cli.steps:collect",
+        "ci.main_job.cli_steps:collect",
         "Collect the tests of a tree into `catalog.jsonl.gz` of a new run folder, or of --run-dir.",
     ),
-    "plan": Verb("ci.cli.steps:plan", "Split a selection over shards into `plan.json`."),
+    "plan": Verb("ci.main_job.cli_steps:plan", "Split a selection over shards into `plan.json`."),
     "matrix": Verb(
-        "ci.cli.matrix:matrix",
+        "ci.main_job.cli_matrix:matrix",
         "Deal a plan's shards to legs that end at about the same time, as one line of JSON.",
     ),
     "forecast": Verb(
@@ -43,23 +43,23 @@ VERBS: Mapping[str, Verb] = {
         "Forecast runs a day, the cards they take, and how the run's plan fares with wrong estimates.",
     ),
     "run": Verb(
-        "ci.cli.steps:run",
+        "ci.main_job.cli_steps:run",
         "Run a plan, or some of its shards, on this host; journals and JUnit go to the run folder.",
     ),
     "report": Verb(
-        "ci.cli.steps:report",
+        "ci.main_job.cli_steps:report",
         "Report a run from its journals: results, JUnit, summary, page, history and HUD.",
     ),
     "reproduce": Verb(
-        "ci.cli.reproduce:reproduce",
+        "ci.reproduce.cli:reproduce",
         "Bring one test of a run back: its command, environment, seed and image.",
     ),
     "compare": Verb("ci.cli.compare:compare", "Say what one run changes against another, test by test."),
     "bisect": Verb(
-        "ci.cli.bisect:bisect", "Find the commit of PyTorch that broke a test, in the fewest steps."
+        "ci.bisect.cli:bisect", "Find the commit of PyTorch that broke a test, in the fewest steps."
     ),
     "prune": Verb(
-        "ci.cli.prune:prune", "Remove old runs, caches, images and history; what a release names stays."
+        "ci.retention.cli:prune", "Remove old runs, caches, images and history; what a release names stays."
     ),
     "flakes": Verb(
         "ci.cli.flakes:flakes", "Rank flaky tests over the history, and say whether fewer than 5 % are."
@@ -77,9 +77,9 @@ VERBS: Mapping[str, Verb] = {
         "ci.pipeline.cli:app",
         "What pipelines ask: what runs, how it is split, whether it was enough.",
         {
-            "legs": "ci.cli.pipeline_legs:legs",
-            "plan": "ci.cli.pipeline_plan:plan",
-            "reuse": "ci.cli.pipeline_reuse:reuse",
+            "legs": "ci.pipeline.cli_legs:legs",
+            "plan": "ci.pipeline.cli_plan:plan",
+            "reuse": "ci.pipeline.cli_reuse:reuse",
         },
     ),
     "webhooks": Verb(
@@ -89,12 +89,12 @@ VERBS: Mapping[str, Verb] = {
         "ci.jobs.cli:app",
         "Jobs on Kubernetes and OpenShift.",
         {
-            "render": "ci.cli.job_submit:render",
-            "submit": "ci.cli.job_submit:submit",
-            "local": "ci.cli.job_here:local",
-            "collect": "ci.cli.job_collect:collect",
-            "pod": "ci.cli.job_pod:pod",
-            "preflight": "ci.cli.job_preflight:preflight",
+            "render": "ci.jobs.cli_submit:render",
+            "submit": "ci.jobs.cli_submit:submit",
+            "local": "ci.jobs.cli_local:local",
+            "collect": "ci.jobs.cli_collect:collect",
+            "pod": "ci.jobs.cli_pod:pod",
+            "preflight": "ci.jobs.cli_preflight:preflight",
         },
     ),
     "lanes": Verb("ci.lanes.cli:app", "Recurring runs: what is next and why, and the worker."),

@@ -281,7 +281,7 @@ def forward_verb(ctx: typer.Context, json_output: Json = False) -> None:
 
 
 @app.command("identity")
-def identity_verb(  # noqa: PLR0917  # typer makes options of them
+def identity_verb(  # typer makes options of them
     ctx: typer.Context,
     run: Annotated[
         Path | None,

@@ -41,7 +41,7 @@ Image = Annotated[
 
 
 @app.command()
-def render(  # noqa: PLR0917  # typer makes options of them
+def render(  # typer makes options of them
     ctx: typer.Context,
     stack: Stack = None,
     variant: Variant = None,
@@ -75,7 +75,7 @@ def render(  # noqa: PLR0917  # typer makes options of them
 
 
 @app.command()
-def build(  # noqa: PLR0917  # typer makes options of them
+def build(  # typer makes options of them
     ctx: typer.Context,
     stack: Stack = None,
     variant: Variant = None,
@@ -169,7 +169,7 @@ def tree(
 
 
 @app.command("test")
-def run_tests(  # noqa: PLR0917  # typer makes options of them
+def run_tests(  # typer makes options of them
     ctx: typer.Context,
     stack: Stack = None,
     variant: Variant = None,
@@ -204,7 +204,7 @@ def run_tests(  # noqa: PLR0917  # typer makes options of them
 
 
 @app.command("verify")
-def verify_image(  # noqa: PLR0917  # typer makes options of them
+def verify_image(  # typer makes options of them
     ctx: typer.Context,
     image: Image = None,
     stack: Stack = None,

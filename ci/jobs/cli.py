@@ -97,7 +97,7 @@ def _tell(word: str, moved: Moved, *, json_output: bool) -> None:
     )
 
 
-def validate(  # noqa: PLR0917  # typer makes options of them
+def validate(  # typer makes options of them
     ctx: typer.Context,
     spec: Annotated[
         Path | None, typer.Option("--spec", metavar="FILE", help="Spec of a job that is to run there.")

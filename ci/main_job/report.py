@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import random
+import shlex
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ci.core import interrupts
-from ci.core.errors import BadFileError, SpyreCiError
+from ci.core.errors import EXIT_INTERRUPTED, BadFileError, SpyreCiError
 from ci.hud.deliver import Reporter, begin, deliver, give_up
 from ci.hud.flush import Effects
 from ci.main_job.reuse import noted
 from ci.record.environment import as_it_ran, differences
 from ci.record.identity import RunIdentity, read_identity
 from ci.record.journal import gathered_journals
+from ci.record.verdict import Verdict
 from ci.report.history import prune, record
 from ci.report.junit import write_junit
+from ci.report.live.events import Sink, run_end
 from ci.report.reconcile import Account, plan_without_shards, reconcile, what_ran_here
 from ci.report.summary import outcome_line
 from ci.report.terminal import show_ending
@@ -118,6 +121,36 @@ def told_hud(context: Context, folder: RunFolder) -> Iterator[None]:
         stopped = isinstance(error, KeyboardInterrupt)
         give_up(folder.path, reporter, conclusion="cancelled" if stopped else "failure")
         raise
+
+
+def end_run(
+    context: Context,
+    folder: RunFolder,
+    verdicts: Mapping[Verdict, int] | Mapping[str, int],
+    code: int,
+    *,
+    interrupted: bool,
+    events: Sink | None,
+) -> int:
+    """Tell those who follow the events how a run ended, and people how to go on with one that was cut off.
+
+    Args:
+        context: the outside world.
+        folder: of the run.
+        verdicts: how many planned tests came to each verdict.
+        code: what the report ends with.
+        interrupted: whether the run was ended early.
+        events: takes what happens, for other tools.
+
+    Returns:
+        The command's exit code.
+    """
+    code = EXIT_INTERRUPTED if interrupted else code
+    if events is not None:
+        events.write(run_end(verdicts, code))
+    if interrupted:
+        context.say(f"to go on from here: spyre-ci run --resume {shlex.quote(str(folder.path))}")
+    return code
 
 
 def report_shards(

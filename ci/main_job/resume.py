@@ -9,7 +9,7 @@ from ci.core.errors import PlanMismatchError
 from ci.core.machine import boot_id
 from ci.core.run_lock import run_lock
 from ci.core.text import counted
-from ci.main_job.report import report_shards, report_step
+from ci.main_job.report import end_run, report_shards, report_step
 from ci.record.identity import read_identity
 from ci.record.journal import Journal, gathered_journals
 from ci.record.result import Result
@@ -32,7 +32,6 @@ from ci.runner.source import Source
 from ci.steps.collecting import resolve_source
 from ci.steps.context import Context
 from ci.steps.controlling import control_is_owed
-from ci.steps.ending import end_run
 from ci.steps.folder import RunFolder, find_run, read_source, read_source_files
 from ci.steps.part import Part
 from ci.steps.run_note import FILE as NOTE_FILE

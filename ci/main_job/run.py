@@ -13,7 +13,7 @@ from packaging.version import InvalidVersion, Version
 from ci.core.errors import EXIT_OK, MissingInputError, NothingToRunError, SettingsError, UsageError
 from ci.core.text import counted, one_line
 from ci.hud.outbox import FOLDER as OUTBOX
-from ci.main_job.report import report_step, told_hud
+from ci.main_job.report import end_run, report_step, told_hud
 from ci.record.identity import RunIdentity, write_identity
 from ci.record.result import Result
 from ci.report.live.events import Sink
@@ -23,7 +23,6 @@ from ci.runner.environment_info import installed_torch
 from ci.runner.source import Source
 from ci.steps.collecting import collect_step, resolve_source
 from ci.steps.context import Context
-from ci.steps.ending import end_run
 from ci.steps.folder import (
     JOURNALS,
     RunFolder,

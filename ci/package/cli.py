@@ -15,7 +15,7 @@ from ci.package.publish_cli import changelog, check_statement, notes, publish, r
 from test_selection.files import document_text
 
 
-def lint(  # noqa: PLR0917  # typer makes options of them
+def lint(  # typer makes options of them
     ctx: typer.Context,
     folder: ProjectFolder = Path(),
     fix: Annotated[bool, typer.Option("--fix", help="Mend what linters can; then say what is left.")] = False,
@@ -127,7 +127,7 @@ app.command()(unit)
 
 
 @app.command()
-def build(  # noqa: PLR0917  # typer makes options of them
+def build(  # typer makes options of them
     ctx: typer.Context,
     folder: ProjectFolder = Path(),
     dist: Dist = None,
@@ -159,7 +159,7 @@ def build(  # noqa: PLR0917  # typer makes options of them
 
 
 @app.command()
-def verify(  # noqa: PLR0917  # typer makes options of them
+def verify(  # typer makes options of them
     ctx: typer.Context,
     folder: ProjectFolder = Path(),
     dist: Dist = None,

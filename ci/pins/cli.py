@@ -43,7 +43,7 @@ def checklist(
         say(line)
 
 
-def apply(  # noqa: PLR0917  # typer makes options of them
+def apply(  # typer makes options of them
     ctx: typer.Context,
     track: Name,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done.")] = False,

@@ -124,7 +124,7 @@ def gate(
 
 
 @app.command()
-def comment(  # noqa: PLR0917  # typer makes options of them
+def comment(  # typer makes options of them
     ctx: typer.Context,
     run: Annotated[
         list[Path] | None,
@@ -292,7 +292,7 @@ def _head_of_event(environ: Mapping[str, str]) -> str:
 
 
 @app.command()
-def status(  # noqa: PLR0917  # typer makes options of them
+def status(  # typer makes options of them
     repository: Annotated[str, typer.Option("--repository", help="owner/name.")],
     sha: Annotated[str, typer.Option("--sha", help="The commit, by its whole name.")],
     state: Annotated[State, typer.Option("--state", help="What it says.")],

@@ -8,7 +8,13 @@ from ci.core.text import one_line
 from ci.record.verdict import Verdict
 
 # As a reader of nextest or pytest expects them: short, in capitals, one for each thing to be done.
-_WORDS = {Verdict.FAILED: "FAIL", Verdict.HARDWARE: "HW", Verdict.INFRASTRUCTURE: "LOST"}
+_WORDS = {
+    Verdict.PASSED: "PASS",
+    Verdict.SKIPPED: "SKIP",
+    Verdict.FAILED: "FAIL",
+    Verdict.HARDWARE: "HW",
+    Verdict.INFRASTRUCTURE: "LOST",
+}
 _CRASHES = {"signal": "CRASH", "exit": "CRASH", "hang": "HANG", "oom": "OOM"}
 _COMPARED = re.compile(r"are not (?:close|equal)!")
 # What torch.testing.assert_close says of tensors, and of two numbers.
@@ -20,7 +26,7 @@ _SCALARS = re.compile(r"Expected (\S{1,40}) but got (\S{1,40}?)\.?\s")
 
 
 def status_word(verdict: Verdict, cause: str | None = None) -> str:
-    """FAIL, CRASH, HANG, OOM, HW, LOST or FLAKY; of other verdicts their name in capitals.
+    """PASS, SKIP, FAIL, CRASH, HANG, OOM, HW, LOST or FLAKY; of other verdicts their name in capitals.
 
     Args:
         verdict: of a test, or of one try.

@@ -69,7 +69,7 @@ def check(file: File = DEFAULT_FILE, only: Names = None, as_json: Json = False) 
 
 
 @app.command()
-def apply(  # noqa: PLR0917  # typer makes options of them
+def apply(  # typer makes options of them
     file: File = DEFAULT_FILE,
     only: Names = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done.")] = False,
@@ -154,7 +154,7 @@ def _print(lines: Callable[[Compared], Iterator[str]], compared: Iterable[Compar
 
 
 @app.command()
-def poll(  # noqa: PLR0917  # typer makes options of them
+def poll(  # typer makes options of them
     ctx: typer.Context,
     file: File = DEFAULT_FILE,
     only: Names = None,

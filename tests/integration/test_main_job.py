@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -202,7 +203,7 @@ def test_last_failed_and_slowest_tests_are_told_as_pytest_does(shop: Shop) -> No
     words = ("--percent", "100", "--files", "test_outcomes.py", "--cards", "1", "--retries", "0")
     code, out, _ = shop.pytorch(*words, "--durations", "2", "-v")
     assert (code, "slowest 2 durations" in out) == (1, True)
-    assert "test_outcomes.py::TestOutcomes::test_fails FAILED (" in out
+    assert re.search(r"^FAIL \[.*s\] test_outcomes.py::TestOutcomes::test_fails ", out, re.MULTILINE)
     failed = shop.summary()["verdicts"]["failed"]
     code, out, _ = shop.pytorch(*words, "--ff", "-q")
     order = [

@@ -98,7 +98,7 @@ def test_a_plan_is_dealt_and_known_by_what_decides_it(project: Repository, tree:
 def test_more_legs_than_a_matrix_has_are_several_matrices_and_many_branches(
     project: Repository, tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ci.cli import matrix as module  # noqa: PLC0415  # only this test changes it
+    from ci.main_job import cli_matrix as module  # noqa: PLC0415  # only this test changes it
 
     monkeypatch.setattr("test_selection.matrix.GITHUB_LEGS", 2)
     monkeypatch.setattr(module, "GITHUB_LEGS", 2)

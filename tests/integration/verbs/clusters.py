@@ -8,9 +8,9 @@ from pathlib import Path
 
 import yaml
 
-from ci.cli.job_prepare import run_of
 from ci.jobs import cli as job_cli
 from ci.jobs.cluster import open_cluster
+from ci.jobs.prepare import run_of
 from ci.jobs.record import JobRecord, write_record
 from ci.jobs.slices import make_slices
 from ci.jobs.submit import submit

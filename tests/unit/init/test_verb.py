@@ -33,12 +33,12 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def toolkit(monkeypatch: pytest.MonkeyPatch, version: str, commit: str) -> None:
-    monkeypatch.setattr("ci.cli.init.installed", lambda: (version, commit))
+    monkeypatch.setattr("ci.init.cli.installed", lambda: (version, commit))
 
 
 def merging(monkeypatch: pytest.MonkeyPatch, merge: Merge) -> None:
     """Have another merge than Git's, which is a process."""
-    monkeypatch.setattr("ci.cli.init.propose", functools.partial(proposals.propose, merge=merge))
+    monkeypatch.setattr("ci.init.cli.propose", functools.partial(proposals.propose, merge=merge))
 
 
 def called(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
@@ -257,7 +257,7 @@ def test_a_file_that_changes_meanwhile_is_not_overwritten(
         Path(SETTINGS).write_text("stage: 2\n")
         carry_out(proposal)
 
-    monkeypatch.setattr("ci.cli.init.carry_out", late)
+    monkeypatch.setattr("ci.init.cli.carry_out", late)
     assert "changed while it was looked at" in called(capsys, "--write", code=2)
     assert there() == [SETTINGS]
     assert Path(SETTINGS).read_text() == "stage: 2\n"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ci.cli.job_collect import find_job_folder
 from ci.core.errors import MissingInputError
+from ci.jobs.cli_collect import find_job_folder
 from ci.jobs.record import FILE, JobRecord, write_record
 
 RECORD = JobRecord(

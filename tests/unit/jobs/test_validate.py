@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.cli.job_preflight import line_of
 from ci.core.findings import FAILED, PASSED, UNASKED, judged
+from ci.jobs.cli_preflight import line_of
 from ci.jobs.spec import Spec
 from ci.jobs.validate import checks, probe, probing
 from ci.jobs.validate.checks import CHECKS, cell, check_all, drawing

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.cli.matrix import Target, legs_of, worded
-from ci.cli.pipeline_plan import kind_of, outputs_of
 from ci.config.model import SettingsModel
 from ci.core.provider import output_lines
+from ci.main_job.cli_matrix import Target, legs_of, worded
+from ci.pipeline.cli_plan import kind_of, outputs_of
 from ci.pipeline.plan import (
     FILE,
     PARTS,

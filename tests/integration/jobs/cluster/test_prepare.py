@@ -126,7 +126,7 @@ def test_slices_too_large_for_config_maps_want_a_store_that_is_seen(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert project.is_dir()
-    monkeypatch.setattr("ci.cli.job_prepare.too_large", lambda _: True)
+    monkeypatch.setattr("ci.jobs.prepare.too_large", lambda _: True)
     assert run(["job", "submit", "tests.yaml"]) == 2
     assert "more than ConfigMaps take" in capsys.readouterr().err
     assert run(["job", "submit", "tests.yaml", "--store", str(tmp_path / "volume")]) == 0

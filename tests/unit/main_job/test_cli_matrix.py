@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ci.cli.app import run
-from ci.cli.matrix import Target, legs_of
 from ci.config.run_model import Matrix
+from ci.main_job.cli_matrix import Target, legs_of
 from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
 
 

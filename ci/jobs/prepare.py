@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,9 +13,10 @@ from pathlib import Path
 import yaml
 from pydantic import ValidationError
 
-from ci.cli.job_again import check_run, once_more
-from ci.cli.matrix import Target, legs_of, worded
 from ci.core.errors import SettingsError, UsageError
+from ci.core.text import plain
+from ci.core.workflow_commands import defused
+from ci.jobs.again import check_run, once_more
 from ci.jobs.job import Job
 from ci.jobs.kinds import check_contract
 from ci.jobs.labels import job_name
@@ -23,6 +25,8 @@ from ci.jobs.parts import SecretRef
 from ci.jobs.slices import make_slices
 from ci.jobs.spec import Kind, Spec, Tests, read_spec
 from ci.jobs.token import with_token
+from ci.jobs.tracking import Tracker
+from ci.main_job.cli_matrix import Target, legs_of, worded
 from ci.record.identity import RunIdentity, read_identity
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder, find_plan
@@ -219,3 +223,13 @@ def save_spec(path: Path, job: Job, folder: RunFolder) -> None:
 def _new_run(kind: Kind, epoch_s: float) -> str:
     stamp = datetime.fromtimestamp(math.floor(epoch_s), UTC).strftime("%Y%m%d-%H%M%S")
     return f"{stamp}-{kind}-{secrets.token_hex(2)}"
+
+
+def tracker_of(context: Context, folder: RunFolder) -> Tracker:
+    """The tracker of a run folder; it does nothing where the spec tracks nothing."""
+    return Tracker(
+        folder=folder.path,
+        environ=os.environ,
+        clock=context.clock,
+        warn=lambda line: context.say(defused(plain(line))),
+    )

@@ -11,10 +11,10 @@ import pytest
 from rich.console import Console
 
 from ci.config import load_settings
+from ci.main_job.report import end_run
 from ci.record.verdict import Verdict
 from ci.report.live.events import Sink
 from ci.steps.context import Context
-from ci.steps.ending import end_run
 from ci.steps.folder import RunFolder
 
 

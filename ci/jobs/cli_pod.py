@@ -7,14 +7,13 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ci.cli import options
 from ci.core.errors import EXIT_INCOMPLETE, EXIT_TEST_FAILED, CommandError, RunInUseError
 from ci.core.interrupts import noted
 from ci.core.machine import boot_id, host_name
@@ -39,10 +38,12 @@ from ci.jobs.pod import (
     refuse_another_image,
 )
 from ci.jobs.slices import Opened, open_slice, slice_name
-from ci.record.journal import read_journals
-from ci.runner.resume import MOST_LOSSES, write_off
+from ci.record.journal import Journal, read_journals
+from ci.record.verdict import NO_OUTCOME, Verdict
+from ci.report.reconcile import reconcile
+from ci.runner.resume import MOST_LOSSES, pending_retries, write_off
+from ci.steps import options
 from ci.steps.context import Context
-from ci.steps.elsewhere import only_cards_failed
 from test_selection.plan import Plan, read_plan
 
 # How long a lock may stand whose holder's node is gone; NFS gives a lease of 90 seconds.
@@ -223,3 +224,19 @@ def _new_log(folder: Path, index: int) -> Path:
     while (path := folder / f"pod-{index}-{number}.log").exists():
         number += 1
     return path
+
+
+def only_cards_failed(plan: Plan, journals: Sequence[Journal], retries: int) -> bool:
+    """Whether nothing is left to run, on other cards either, and what is missing is the fault of cards.
+
+    Args:
+        plan: of what was to run here.
+        journals: all there are of it.
+        retries: how often a test that failed is run again.
+    """
+    account = reconcile(plan, journals)
+    counts = account.counts
+    if account.holes or not counts[Verdict.HARDWARE] or any(counts[verdict] for verdict in NO_OUTCOME):
+        return False
+    faults = {one.id for one in account.results if one.verdict is Verdict.HARDWARE}
+    return not any(one.id in faults for one in pending_retries(journals, retries, boot=""))

@@ -12,7 +12,6 @@ from typing import Annotated
 
 import typer
 
-from ci.cli import options
 from ci.core.errors import EXIT_INCOMPLETE, UsageError
 from ci.device.environment import device_environment
 from ci.record.identity import EMULATED
@@ -20,6 +19,7 @@ from ci.runner.back_end import back_end
 from ci.runner.cards import EMULATED_DEVICE, Card
 from ci.runner.inventory import is_real, present
 from ci.runner.preflight import Finding, check, until_free
+from ci.steps import options
 from ci.steps.context import Context
 
 MOST_S = 3600.0

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from ci.jobs.cli_pod import only_cards_failed
 from ci.record.journal import Journal
 from ci.runner.retries import NO_OTHER_CARD
-from ci.steps.elsewhere import only_cards_failed
 from test_selection.plan import Group, Plan, Shard, fingerprint
 from tests.journal_rows import Row, events_from
 

@@ -10,13 +10,13 @@ from typing import Annotated, Any
 
 import typer
 
-from ci.cli import options
-from ci.cli.matrix import Target, legs_of, worded
 from ci.config.model import SettingsModel
+from ci.main_job.cli_matrix import Target, legs_of, worded
 from ci.pipeline.event import read_event
 from ci.pipeline.in_force import settings_in_force
 from ci.pipeline.plan import Planned, plan_for_jobs, unknown
 from ci.pipeline.telling import hand_on
+from ci.steps import options
 from ci.steps.collecting import resolve_source
 from ci.steps.context import Context
 from ci.steps.marking import check_quarantine

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from ci.cli import options
 from ci.config import completing
 from ci.config.run_model import Matrix
+from ci.steps import options
 from ci.steps.folder import find_plan
 from test_selection.files import write_text
 from test_selection.legs import Leg, choose_cards, deal, loads_of

@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from ci.cli import options
-from ci.cli.matrix import Target, legs_of, worded
-from ci.cli.pipeline_plan import context_in_force, outputs_of
 from ci.config.model import SettingsModel
 from ci.core.errors import EXIT_TEST_FAILED, SpyreCiError
+from ci.main_job.cli_matrix import Target, legs_of, worded
+from ci.pipeline.cli_plan import context_in_force, outputs_of
 from ci.pipeline.plan import Planned
 from ci.pipeline.telling import hand_on, say
+from ci.steps import options
 from ci.steps.folder import RunFolder
 from ci.steps.share import share_of
 from test_selection.legs import Leg, loads_of

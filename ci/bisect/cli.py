@@ -8,8 +8,8 @@ import typer
 
 from ci.bisect.bisect import Wanted, bisect_step
 from ci.bisect.record import KIND, as_json
-from ci.cli import options
 from ci.core.errors import UsageError
+from ci.steps import options
 from test_selection.files import document_text
 
 

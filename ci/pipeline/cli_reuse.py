@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ci.cli import options
 from ci.core.errors import MissingInputError, SpyreCiError
 from ci.core.extras import wanted
 from ci.main_job.report import report_step
 from ci.main_job.reuse import doubt_of_results, take_results
 from ci.pipeline.event import event_payload
 from ci.pipeline.telling import hand_on
+from ci.steps import options
 from ci.steps.context import Context
 from ci.steps.folder import PLAN_FILE, RunFolder
 

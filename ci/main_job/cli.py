@@ -6,12 +6,12 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from ci.cli import options
 from ci.config import completing
 from ci.core.errors import UsageError
 from ci.main_job.resume import resumable, resume_step
 from ci.main_job.run import Outcome, Wanted, run_main_job
 from ci.report.live.events import open_sink
+from ci.steps import options
 from test_selection.files import json_text, read_json, schema_name
 
 
@@ -28,7 +28,6 @@ def pytorch(
     retries: options.Retries = None,
     max_fail: options.MaxFail = None,
     exit_first: options.FirstFail = False,
-    start_method: options.StartMethod = None,
     seed: options.Seed = None,
     control: options.Control = None,
     files: options.Files = None,
@@ -72,7 +71,6 @@ def pytorch(
         "run.static": static,
         "run.retries": retries,
         "run.max_fail": options.most_failures(max_fail, first=exit_first),
-        "run.start_method": start_method,
         "run.seed": seed,
         "run.control": control,
     }

@@ -10,9 +10,6 @@ from typing import Annotated
 
 import typer
 
-from ci.cli import options
-from ci.cli.job_prepare import run_of
-from ci.cli.job_tracking import tracker_of
 from ci.core.errors import EXIT_OK, MissingInputError, SettingsError, SpyreCiError
 from ci.core.object_store import SCHEME
 from ci.core.provider import BY_DIGEST
@@ -23,11 +20,13 @@ from ci.jobs.cluster import Cluster, open_cluster
 from ci.jobs.cluster_cli import InContext
 from ci.jobs.gather import gather, make_room, tell_untold
 from ci.jobs.listing import Told, ask_cluster
+from ci.jobs.prepare import run_of, tracker_of
 from ci.jobs.record import FILE as RECORD_FILE
 from ci.jobs.record import HERE, JobRecord, read_record
 from ci.jobs.tracking_facts import metrics_of, status_of
 from ci.main_job.report import report_step
 from ci.record.identity import read_identity
+from ci.steps import options
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder, find_run
 from test_selection.files import json_text, read_json

@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from ci.cli import options
 from ci.core.errors import EXIT_OK, EXIT_TEST_FAILED, UsageError
 from ci.core.text import plain
 from ci.init.proposal import Proposal, Wanted, carry_out, differences, document, lines, propose, remedies
 from ci.init.toolkit import installed
+from ci.steps import options
 from ci.steps.context import Context
 
 

@@ -9,7 +9,6 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from ci.cli import options
 from ci.core.errors import UsageError
 from ci.image.shell import become
 from ci.reproduce.debugging import debug
@@ -18,6 +17,7 @@ from ci.reproduce.lookup import Wanted, look_up
 from ci.reproduce.reproduce import run_again
 from ci.reproduce.shell import new_folder, shell_words
 from ci.reproduce.words import KIND, document, outcome, ran_lines, told_lines
+from ci.steps import options
 from ci.steps.context import Context
 from test_selection.files import document_text
 

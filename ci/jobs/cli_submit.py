@@ -10,20 +10,19 @@ from typing import Annotated, Any
 
 import typer
 
-from ci.cli import options
-from ci.cli.job_collect import collect_watched
-from ci.cli.job_prepare import Asked, prepare, save_spec
-from ci.cli.job_tracking import tracker_of
 from ci.core.errors import UsageError
 from ci.core.text import counted
+from ci.jobs.cli_collect import collect_watched
 from ci.jobs.cluster_cli import WATCH_PATIENCE_S, InContext, Namespace, watched
 from ci.jobs.job import Job
 from ci.jobs.labels import SPEC_ANNOTATION
+from ci.jobs.prepare import Asked, prepare, save_spec, tracker_of
 from ci.jobs.record import record_of, refuse_another_deal, write_record
 from ci.jobs.render import render as manifests_of
 from ci.jobs.render import to_yaml
 from ci.jobs.slices import put_inputs
 from ci.jobs.token import how_to_make, is_made, secret_name, secret_of
+from ci.steps import options
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
 from test_selection.files import document_text, write_text

@@ -7,15 +7,14 @@ from typing import Annotated
 
 import typer
 
-from ci.cli import options
 from ci.config import completing
 from ci.core.errors import UsageError
-from ci.main_job.report import report_shards, report_step
+from ci.main_job.report import end_run, report_shards, report_step
 from ci.main_job.resume import resume_step
 from ci.main_job.run import start_run
 from ci.report.live.events import open_sink
+from ci.steps import options
 from ci.steps.collecting import collect_step, resolve_source
-from ci.steps.ending import end_run
 from ci.steps.folder import JOURNALS, PLAN_FILE, SELECTION_FILE, RunFolder, find_run, read_source
 from ci.steps.marking import check_quarantine
 from ci.steps.part import Part
@@ -45,15 +44,13 @@ def collect(
     percent: options.Percent = None,
     device: options.Device = None,
     files: options.Files = None,
-    start_method: options.StartMethod = None,
     json_output: options.Json = False,
 ) -> None:
     """Collect the tests of a tree into `catalog.jsonl.gz` of a new run folder, or of --run-dir.
 
     Example: spyre-ci collect --pytorch-src ~/pytorch --files 'test_view_ops.py'
     """
-    flags = {"device.name": device, "run.start_method": start_method}
-    context = options.make_context(ctx, flags, json_output=json_output)
+    context = options.make_context(ctx, {"device.name": device}, json_output=json_output)
     share = share_of(
         context,
         stage=stage,
@@ -156,7 +153,6 @@ def run(
     retries: options.Retries = None,
     max_fail: options.MaxFail = None,
     exit_first: options.FirstFail = False,
-    start_method: options.StartMethod = None,
     control: options.Control = None,
     resume: options.Resume = None,
     quiet: options.Quiet = 0,
@@ -173,7 +169,6 @@ def run(
         "run.static": static,
         "run.retries": retries,
         "run.max_fail": options.most_failures(max_fail, first=exit_first),
-        "run.start_method": start_method,
         "run.control": control,
     }
     context = options.make_context(

@@ -9,13 +9,13 @@ from typing import Annotated
 
 import typer
 
-from ci.cli import options
-from ci.cli.job_collect import collect_job
-from ci.cli.job_prepare import Asked, prepare
-from ci.cli.job_submit import Param, Plan, RunId, SpecFile, image_of
+from ci.jobs.cli_collect import collect_job
+from ci.jobs.cli_submit import Param, Plan, RunId, SpecFile, image_of
 from ci.jobs.here import Here, user_of
 from ci.jobs.job import Job
+from ci.jobs.prepare import Asked, prepare
 from ci.jobs.record import HERE, record_of, write_record
+from ci.steps import options
 from ci.steps.context import Context
 
 Results = Annotated[

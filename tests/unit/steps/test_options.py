@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from ci.cli.app import run
-from ci.cli.options import make_console, split_files, to_stdout
 from ci.core.errors import UsageError
+from ci.steps.options import make_console, split_files, to_stdout
 
 
 def test_files_are_split_at_commas_and_may_be_given_again() -> None:

@@ -71,10 +71,6 @@ Cards = Annotated[
     int | None, typer.Option("--cards", help="Cards used here, a worker each; 0: all there are.")
 ]
 Static = Annotated[bool | None, typer.Option("--static", help="Every card runs its shard and nothing else.")]
-StartMethod = Annotated[
-    str | None,
-    typer.Option("--start-method", metavar="HOW", help="How a file's process begins: auto, fork or spawn."),
-]
 Retries = Annotated[
     int | None, typer.Option("--retries", help="How often a failed test is run again, on another card.")
 ]

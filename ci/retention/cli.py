@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from ci.cli import options
 from ci.core.errors import UsageError
 from ci.retention.prune import prune_step
 from ci.retention.rules import KINDS, Wish
+from ci.steps import options
 from test_selection.files import json_text
 
 

@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from ci.cli import options
 from ci.core.progress import bar
 from ci.doctor.finding import COLOURS, Finding, document, exit_code, lines
 from ci.doctor.looks import chosen, examine
 from ci.doctor.world import Processes, World
+from ci.steps import options
 from ci.steps.context import Context
 from test_selection.files import json_text
 
