@@ -70,7 +70,6 @@ def reproduce(
     """Bring one test of a run back: its command, environment, seed and image.
 
     Example: spyre-ci reproduce test_contiguous latest
-    Example: spyre-ci reproduce --pdb test_contiguous
     Example: spyre-ci reproduce --run --seed 7 -- 'test_view_ops.py::TestViewOps::test_contiguous' latest
     """
     # A run has no `::` in its name, and a test has; but a HUD's address may, as in http://[::1]:8000.
