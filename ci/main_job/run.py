@@ -178,7 +178,8 @@ def _go(
 def other_torch(source: Source, installed: str) -> str:
     """What there is to say of a tree that is of another release than the torch that runs it; else empty."""
     try:
-        same = not source.version or Version(source.version).release == Version(installed).release
+        release = Version(installed).release
+        same = source.where is None or not source.version or Version(source.version).release == release
     except InvalidVersion:
         same = False
     return (

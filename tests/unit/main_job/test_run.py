@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ci.main_job.run import other_torch
-from ci.runner.source import Source
+from ci.runner.source import Source, op_suite
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,7 @@ def test_a_tree_of_another_release_than_torch_is_told(tree: str, installed: str,
     assert "\n" not in said
     if told:
         assert said.startswith(f"the tests are of PyTorch {tree}, and the torch here is {installed}")
+
+
+def test_the_embedded_suite_is_of_whatever_torch_there_is() -> None:
+    assert other_torch(op_suite("cf30153c4c13"), "2.13.0+cpu") == ""
