@@ -41,7 +41,8 @@ MARKS = {0: [pytest.mark.gate]} | {seed: [pytest.mark.soak] for seed in range(8,
 SEEDS = [pytest.param(seed, marks=MARKS.get(seed, [])) for seed in range(int(FIRST), int(LAST))]
 # A run holds torch in each of its processes, and of what tests print and journals tell only what it needs.
 MOST_KIB = 1 << 20
-TIMEOUT_S = 240
+# Twelve tests that hang, each twice, on a card that hangs.
+TIMEOUT_S = 360
 # What becomes of a test where nobody disturbs it; all others pass.
 ENDS = {
     "abort": Verdict.FAILED,
@@ -165,7 +166,9 @@ class Site:
             "SPYRE_CI__RUN__CARDS": str(day.cards),
             "SPYRE_CI__RUN__RETRIES": str(day.retries),
             "SPYRE_CI__RUN__STATIC": str(day.static).lower(),
-            "SPYRE_CI__RUN__TEST_TIMEOUT_S": "8",
+            "SPYRE_CI__RUN__TEST_TIMEOUT_S": "5",
+            "SPYRE_CI__RUN__GRACE_S": "2",
+            "SPYRE_CI__RUN__PREFLIGHT_TIMEOUT_S": "20",
             "SPYRE_CI__RUN__LEASES": str(self.folder / "leases"),
             "SPYRE_CI__REPORT__ENDPOINT": "none",
         }
