@@ -48,7 +48,7 @@ def select(
         options.refuse_before_verb(ctx)
         return
     context = options.make_context(ctx, {}, json_output=json_output)
-    folder = options.run_folder(context, run_dir, out, catalog, holding=CATALOG_FILE)
+    folder = options.run_folder(context, run_dir, out, catalog, holding=CATALOG_FILE, writes=True)
     share = share_of(
         context,
         stage=stage,

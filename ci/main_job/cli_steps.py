@@ -98,7 +98,9 @@ def plan(
     if shards is not None and not 1 <= shards <= MAX_SHARDS:
         raise UsageError(f"--shards is {shards}", remedy=f"give a number from 1 to {MAX_SHARDS:,}")
     context = options.make_context(ctx, {"run.seed": seed}, json_output=json_output)
-    folder = options.run_folder(context, run_dir, out, selection, catalog, holding=SELECTION_FILE)
+    folder = options.run_folder(
+        context, run_dir, out, selection, catalog, holding=SELECTION_FILE, writes=True
+    )
     chosen = read_selection(selection or folder.selection)
     row = None if chosen.stage is None else context.settings.model.stages.get(chosen.stage)
     if shards is None and row is None:
@@ -179,7 +181,7 @@ def run(
             options.refuse_beside("--resume", resume, {"--run-dir": run_dir, "--plan": plan})
             raise typer.Exit(resume_step(context, resume, shards=shard or (), source=source, events=sink))
         check_quarantine(context)
-        folder = options.run_folder(context, run_dir, plan, holding=PLAN_FILE)
+        folder = options.run_folder(context, run_dir, plan, holding=PLAN_FILE, writes=True)
         planned = read_plan(plan or folder.plan)
         beside = RunFolder(path=(plan or folder.plan).resolve().parent)
         context = on_the_plans_device(context, beside)

@@ -40,6 +40,7 @@ from ci.steps.planning import plan_step
 from ci.steps.running import cards_of, planned_seconds, run_step
 from ci.steps.scoping import scope_rules
 from ci.steps.selecting import (
+    parents,
     refuse_nothing,
     refuse_part,
     refuse_unmatched,
@@ -48,6 +49,7 @@ from ci.steps.selecting import (
 )
 from ci.steps.share import Share, share_of
 from test_selection.files import read_json
+from test_selection.ids import file_of
 from test_selection.plan import Plan
 from test_selection.selection import Selection
 
@@ -90,6 +92,7 @@ def run_main_job(context: Context, wanted: Wanted, events: Sink | None = None) -
     Raises:
         SpyreCiError: something the user can mend, before any test ran.
     """
+    named = wanted.ids
     if wanted.last_failed is not None:
         context, wanted, look = _again(context, wanted, wanted.last_failed)
         for line in look.said:
@@ -120,7 +123,7 @@ def run_main_job(context: Context, wanted: Wanted, events: Sink | None = None) -
     folder = start_run(context, source, share)
     hud = contextlib.nullcontext() if wanted.dry_run else told_hud(context, folder)
     with _removed_where_refused(folder), hud:
-        return _go(context, wanted, source, share, folder, cards=len(cards), events=events)
+        return _go(context, wanted, source, share, folder, named=named, cards=len(cards), events=events)
 
 
 @contextlib.contextmanager
@@ -141,6 +144,7 @@ def _go(
     share: Share,
     folder: RunFolder,
     *,
+    named: Collection[str],
     cards: int,
     events: Sink | None,
 ) -> Outcome:
@@ -152,6 +156,11 @@ def _go(
         context.say(f"{share.label} is 0 %: no PyTorch tests run")
         return Outcome(exit_code=EXIT_OK)
     refuse_nothing(selection)
+    if strange := [name for name in selection.missing if name in named]:
+        raise UsageError(
+            f"there is no test {one_line(strange[0])!r}" + (" …" if strange[1:] else ""),
+            remedy="see the names with `spyre-ci pytorch --dry-run`",
+        )
     if wanted.dry_run:
         _show_plan(context, plan, selection, folder)
         return Outcome(exit_code=EXIT_OK, folder=folder)
@@ -316,11 +325,22 @@ def _again(context: Context, wanted: Wanted, named: str) -> tuple[Context, Wante
     source = wanted.source
     if source is None and folder.source.is_file():
         source = read_source(folder)[0]
-    # Of what is run again the files are chosen; a pattern none of them matches is no mistake.
-    files = wanted.files if wanted.ids else ()
-    ids = wanted.ids + look.ids
-    whole_files = wanted.whole_files + look.files
+    # What is named here as well narrows it down; a pattern none of it matches is no mistake.
+    ids, whole_files = look.ids, look.files
+    if wanted.ids or wanted.whole_files:
+        ids = tuple(one for one in ids if _is_below(one, wanted))
+        whole_files = tuple(
+            one for one in whole_files if one in {*wanted.whole_files, *map(file_of, wanted.ids)}
+        )
+        if not ids and not whole_files:
+            context.say("none of the named tests is among them")
+    files = ()
     return context, replace(wanted, source=source, files=files, ids=ids, whole_files=whole_files), look
+
+
+def _is_below(name: str, wanted: Wanted) -> bool:
+    """Whether a test is one of those that are named, or below one."""
+    return file_of(name) in wanted.whole_files or not set(wanted.ids).isdisjoint(parents(name))
 
 
 def slowest_lines(results: Sequence[Result], most: int) -> list[str]:

@@ -20,7 +20,7 @@ from ci.core.resources import available_cores
 from ci.core.workflow_commands import Defused
 from ci.report.live.events import STDOUT
 from ci.steps.context import Context
-from ci.steps.folder import RunFolder, find_run
+from ci.steps.folder import JOURNALS, RunFolder, find_run
 
 RunDir = Annotated[
     Path | None, typer.Option("--run-dir", help="Run folder the files are in; default: the last run's.")
@@ -75,7 +75,10 @@ Retries = Annotated[
     int | None, typer.Option("--retries", help="How often a failed test is run again, on another card.")
 ]
 MaxFail = Annotated[
-    int | None, typer.Option("--max-fail", min=1, help="Stop after so many failed tests; -x is --max-fail 1.")
+    int | None,
+    typer.Option(
+        "--max-fail", min=1, help="Stop after so many failed tests, none of which is run again; -x: 1."
+    ),
 ]
 FirstFail = Annotated[bool, typer.Option("-x", "--exitfirst", help="Stop after the first failed test.")]
 Quiet = Annotated[int, typer.Option("-q", "--quiet", count=True, help="Tell outcomes only.")]
@@ -196,7 +199,9 @@ def most_failures(max_fail: int | None, *, first: bool) -> int | None:
     return 1 if first else max_fail
 
 
-def run_folder(context: Context, run_dir: Path | None, *beside: Path | None, holding: str) -> RunFolder:
+def run_folder(
+    context: Context, run_dir: Path | None, *beside: Path | None, holding: str, writes: bool = False
+) -> RunFolder:
     """The run folder: the one named, else that of the first file that was named, else the last run's.
 
     Args:
@@ -204,14 +209,21 @@ def run_folder(context: Context, run_dir: Path | None, *beside: Path | None, hol
         run_dir: as it was named.
         beside: files that were named, or not.
         holding: what the last run has to hold.
+        writes: whether files of the folder are written; of a run that has run they are not, unasked.
 
     Raises:
         MissingInputError: nothing is named, and no run holds it.
+        UsageError: nothing is named, and what would be written is of a run that has run.
     """
     named = run_dir or next((path.parent for path in beside if path is not None), None)
     if named is not None:
         return RunFolder(path=named.resolve())
     last = find_run(context.runs, "latest", holding=holding)
+    if writes and (last.path / JOURNALS).exists():
+        raise UsageError(
+            f"the last run, {last.run}, has run, and its files are its account",
+            remedy="name a folder with --run-dir, or begin a new one with `spyre-ci collect`",
+        )
     context.say(f"run: {last.path}")
     return last
 

@@ -202,7 +202,8 @@ def run_locked(
     files = {group.file for shard in within for group in shard.groups} | {
         *{one.id: file_of(one.id) for one in pending}.values()
     }
-    limit = _failure_limit(context, part, cards=len(cards), pending=pending)
+    most = context.settings.model.run.max_fail
+    limit = FailureLimit(most, spared=protected(context, part.plan.ids) if most else ())
     options = replace(
         _options(context, part, workers=min(len(cards), len(shards))),
         doubts=doubts or {},
@@ -258,26 +259,14 @@ def _options(context: Context, part: Part, *, workers: int) -> RunOptions:
         grace_s=settings.grace_s,
         worker_restarts=settings.worker_restarts,
         static=settings.static,
-        retries=settings.retries,
+        # Where a failure ends the run there is none to wait for.
+        retries=0 if settings.max_fail else settings.retries,
         retry_budget=settings.retry_budget,
         preflight_timeout_s=settings.preflight_timeout_s if checks else 0,
         lease_timeout_s=settings.lease_timeout_s,
         after=attempts_before(context.provider.run_attempt),
         seed=part.plan.run_seed,
         as_try=part.as_try or {},
-    )
-
-
-def _failure_limit(context: Context, part: Part, *, cards: int, pending: Sequence[Pending]) -> FailureLimit:
-    settings = context.settings.model.run
-    # On the device itself a test is run again on another card only.
-    others = settings.retries if context.settings.model.device.name == "cpu" else cards - 1
-    return FailureLimit(
-        settings.max_fail,
-        retries=min(settings.retries, others),
-        budget=settings.retry_budget,
-        spared=protected(context, part.plan.ids) if settings.max_fail else (),
-        pending=pending,
     )
 
 

@@ -146,12 +146,12 @@ def named_tests(catalog: Catalog, names: Sequence[str]) -> list[str]:
     wanted = {name for name in names if name not in known}
     found: dict[str, list[str]] = {name: [] for name in names}
     for test in catalog.tests if wanted else ():
-        for name in wanted.intersection([*_parents(test.id), *_parents(test.node)]):
+        for name in wanted.intersection([*parents(test.id), *parents(test.node)]):
             found[name].append(test.id)
     return list(dict.fromkeys(one for name, ids in found.items() for one in ids or [name]))
 
 
-def _parents(name: str) -> list[str]:
+def parents(name: str) -> list[str]:
     """A name without its parameters, and its class; and the name itself."""
     base = name.partition("[")[0]
     parts = base.split("::")

@@ -86,7 +86,7 @@ def share_of(
         raise UsageError(f"--percent is {percent:g}", remedy="give a number from 0 to 100")
     if ids or whole_files:
         if stage is not None or percent is not None:
-            context.say("tests that are named one by one all run, whatever --stage or --percent says")
+            context.detail("tests that are named one by one all run, whatever --stage or --percent says")
         return Share(
             stage=None,
             percent=100,

@@ -170,8 +170,8 @@ def test_c_is_left():
 def test_a_run_stops_at_its_first_failure_and_is_resumed_for_the_rest(shop: Shop) -> None:
     path = shop.tree / "test" / "test_stops.py"
     path.write_text(_FAILS_AND_WAITS, encoding="utf-8")
-    words = ("--percent", "100", "--files", "test_stops.py,sub/*", "--cards", "1", "--retries", "0")
-    code, out, _ = shop.pytorch(*words, "-x")
+    words = ("--percent", "100", "--files", "test_stops.py,sub/*", "--cards", "1", "--retries", "1")
+    code, out, _ = shop.pytorch(*words, "-x")  # no failure waits for a second try
     assert (code, "stopped after 1 failure (--max-fail)" in out) == (1, True), out
     summary = adds_up(shop.runs[0])
     assert (summary["exit_code"], summary["interrupted"]) == (1, False)
@@ -183,6 +183,10 @@ def test_a_run_stops_at_its_first_failure_and_is_resumed_for_the_rest(shop: Shop
     assert shop.call("pytorch", "--resume", "latest")[0] == 1
     verdicts = adds_up(shop.runs[0])["verdicts"]
     assert (verdicts["failed"], verdicts["passed"], verdicts["not_run"]) == (1, 3, 0)
+    # What has run is not written over because nobody named another folder.
+    for verb in (["select"], ["plan", "--shards", "2"], ["run"]):
+        code, _, err = shop.call(*verb)
+        assert (code, "has run, and its files are its account" in err) == (2, True), err
 
 
 @pytest.mark.parametrize(
@@ -220,6 +224,11 @@ def test_last_failed_and_slowest_tests_are_told_as_pytest_does(shop: Shop) -> No
     assert not any("selected" in line or "planned" in line for line in told)
     assert shop.pytorch("--lf", "--retries", "0")[0] == 1
     assert shop.summary()["planned"] == failed
+    named = "test_outcomes.py::TestOutcomes::test_fails"
+    assert shop.pytorch("--lf", named, "--retries", "0")[0] == 1
+    assert shop.summary()["planned"] == 1
+    code, _, err = shop.pytorch(named, "test_outcomes.py::TestOutcomes::test_nope")
+    assert (code, "there is no test 'test_outcomes.py::TestOutcomes::test_nope'" in err) == (2, True), err
 
 
 def test_an_expression_that_matches_nothing_is_named_with_how_many_tests_there_are(shop: Shop) -> None:
