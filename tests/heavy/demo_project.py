@@ -49,6 +49,7 @@ SETTINGS: Mapping[str, Any] = {
     },
     "pytorch": {"files": ["test_op_suite.py"]},
     "run": {"cards": 1},
+    "device": {"emulated": "allow"},
     "report": {"endpoint": "none", "repository": "torch-spyre/demo"},
     "matrix": {"labels": RUNNER, "runner_cards": [1]},
     "pipeline": {"runner": RUNNER, "device_runner": RUNNER, "shard_s": 1, "environment": "own"},
