@@ -151,6 +151,8 @@ class Worker:
         It may come from a test, or from whoever shuts a host down: that costs what runs, as the loss of a
         worker does, and the supervisor has the rest run elsewhere.
         """
+        # Each thread of a parent that dies sends one more, and an event cannot be set while it is being set.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if self._orders.closed_within(PARENT_GOES_S):
             self._stop.set()
         else:
