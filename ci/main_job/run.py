@@ -329,9 +329,8 @@ def _again(context: Context, wanted: Wanted, named: str) -> tuple[Context, Wante
     ids, whole_files = look.ids, look.files
     if wanted.ids or wanted.whole_files:
         ids = tuple(one for one in ids if _is_below(one, wanted))
-        whole_files = tuple(
-            one for one in whole_files if one in {*wanted.whole_files, *map(file_of, wanted.ids)}
-        )
+        files_named = {*wanted.whole_files, *map(file_of, wanted.ids)}
+        whole_files = tuple(one for one in whole_files if one in files_named)
         if not ids and not whole_files:
             context.say("none of the named tests is among them")
     files = ()
