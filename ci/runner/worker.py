@@ -10,7 +10,6 @@ import contextlib
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -101,7 +100,8 @@ class Worker:
             setup_s=task.setup_timeout_s,
             grace_s=task.grace_s,
         )
-        self._stop = threading.Event()
+        # A plain flag: what locks cannot be set by a signal's handler that comes in the middle of another.
+        self._stopped = False
         # What may be asked for of a file, where that is known to be little.
         self._wanted: dict[str, tuple[str, ...]] = {}
         # Whether the child writes to a journal that a test has deleted.
@@ -141,20 +141,14 @@ class Worker:
         # Else a power cut in its first second might leave an empty journal, of which nobody knows the start.
         self._journal.sync(now=True)
 
-    @property
-    def _stopped(self) -> bool:
-        return self._stop.is_set()
-
     def stop(self, *_: object) -> None:
         """End in order where the supervisor has let go of this worker; else as any process does by SIGTERM.
 
         It may come from a test, or from whoever shuts a host down: that costs what runs, as the loss of a
         worker does, and the supervisor has the rest run elsewhere.
         """
-        # Each thread of a parent that dies sends one more, and an event cannot be set while it is being set.
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if self._orders.closed_within(PARENT_GOES_S):
-            self._stop.set()
+            self._stopped = True
         else:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGTERM)
@@ -195,7 +189,7 @@ class Worker:
                 self._dismiss()
                 self._check("order")
             case "stop":
-                self._stop.set()
+                self._stopped = True
 
     def _run(self, order: Order) -> None:
         ids = list(order.ids)
@@ -369,12 +363,15 @@ class Worker:
         if not limit or self._stopped:
             return Finding(ok=True, seconds=0)
 
+        def stopped() -> bool:
+            return self._stopped
+
         def once() -> Finding:
             method = self._task.method
-            return check(spec, log=self._log, method=method, timeout_s=limit, stopped=self._stop.is_set)
+            return check(spec, log=self._log, method=method, timeout_s=limit, stopped=stopped)
 
-        found = until_free(once, grace_s=self._limits.grace_s, clock=time.monotonic, pause=self._stop.wait)
-        if self._stop.is_set():  # it was ended early, which is not the card's fault
+        found = until_free(once, grace_s=self._limits.grace_s, clock=time.monotonic, pause=time.sleep)
+        if stopped():  # it was ended early, which is not the card's fault
             return Finding(ok=True, seconds=found.seconds)
         self._journal.write(events.CardCheck(why=why, **asdict(found)))
         return found
