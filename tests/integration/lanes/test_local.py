@@ -34,7 +34,8 @@ import os, signal, time
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 if os.fork() == 0:
     os.setsid()
-print("up", flush=True)
+# At once: of two that print, one's end of line may come behind the other's word.
+os.write(1, b"up\\n")
 time.sleep(60)
 """
 
