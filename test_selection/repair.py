@@ -22,7 +22,7 @@ SHAKEN = (0.0, 0.1, 0.3, 0.8)
 NEAR = 0.95
 
 # So many steps in vain for each shard there is, and the few ways to pack few shards have been seen.
-IN_VAIN = 300
+IN_VAIN = 150
 
 # Knuth's multiplier and increment, MMIX (The Art of Computer Programming, volume 2, 3.3.4).
 MULTIPLIER, INCREMENT, MODULUS = 6364136223846793005, 1442695040888963407, 1 << 64
