@@ -17,6 +17,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    StrictBool,
     ValidationInfo,
     field_validator,
 )
@@ -183,7 +184,7 @@ class RunDetails(BaseModel):
     lane: Text = ""
     provider: Text = ""
     device: Text = ""
-    emulated: bool = False
+    emulated: StrictBool = False
     pytorch: Text = ""
     stage: Count | None = None
     percent: Annotated[float, Field(strict=True, ge=0, le=100, allow_inf_nan=False)] | None = None

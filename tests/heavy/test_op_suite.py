@@ -25,4 +25,5 @@ def test_97_per_cent_pass_undeclared_and_every_other_gap_has_its_reason(
     assert passed >= 0.97 * len(compared)
     assert all(one.message for one in results if one.verdict in (Verdict.XFAILED, Verdict.SKIPPED))
     summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
-    assert f"passed {summary['verdicts']['passed']:,} of {summary['in_scope']:,} in scope" in out
+    assert f"{summary['planned']:,} planned: {summary['verdicts']['passed']:,} passed" in out
+    assert f"of {summary['in_scope']:,} in scope" in out

@@ -28,6 +28,7 @@ stage: 1
 stages: {1: {cards: 3}}
 report: {endpoint: none}
 matrix: {runner_cards: [0, 1]}
+device: {emulated: allow}
 """
 
 
@@ -145,7 +146,7 @@ def test_an_input_nobody_gave_is_the_stage_in_force(tree: Path, monkeypatch: pyt
         ("--stage 9", 2, "there is no stage 9"),
         ("--files gone.py", 2, "gone.py"),
         pytest.param(
-            "--files test_outcomes.py -k no_such_test", 3, "nothing to run", marks=pytest.mark.nightly
+            "--files test_outcomes.py -k no_such_test", 3, "matches none of 9", marks=pytest.mark.nightly
         ),
         ("--files test_import_error.py", 3, "the plan holds no test"),
     ],

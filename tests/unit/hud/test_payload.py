@@ -259,6 +259,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("workflow.artifact_url", "//example.org", "workflow.artifact_url: is no http(s) URL"),
     ("workflow.artifact_url", "http://[", "workflow.artifact_url: is no http(s) URL"),
     ("payload.spyre_ci.percent", 200, "payload.spyre_ci.percent: Input should be less than"),
+    ("payload.spyre_ci.emulated", 0, "payload.spyre_ci.emulated: Input should be a valid boolean"),
     ("payload.filler", "x" * MAX_BYTES, f"bytes, more than the {MAX_BYTES} the relay takes"),
 ]
 
