@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from test_selection.collector import collector_paused
 from test_selection.errors import BadFileError
-from test_selection.files import read_lines, write_lines
+from test_selection.files import collector_paused, read_lines, write_lines
 
 KIND = "catalog"
 

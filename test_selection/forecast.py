@@ -31,13 +31,13 @@ from dataclasses import dataclass, replace
 
 from test_selection.bound import longest_test, lower_bound
 from test_selection.catalog import CatalogTest
-from test_selection.durations import quantile
+from test_selection.estimates import quantile
 from test_selection.loads import FileLoad
 from test_selection.pack import make_plan
+from test_selection.pieces import Piece, cut_plan, piece_seconds
 from test_selection.plan import Group, Plan
 from test_selection.simulate import Outcome, run_pieces
-from test_selection.steal import Piece, cut_plan, piece_seconds
-from test_selection.world import Randomness, Truth, World, after, dies_after, draw_truth
+from test_selection.simulated_day import Randomness, Truth, World, after, dies_after, draw_truth
 
 DAY_S = 24 * 3600.0
 MOST_CARDS = 4096

@@ -14,8 +14,17 @@ from test_selection.catalog import CatalogTest
 from test_selection.errors import BadFileError, UsageError
 from test_selection.files import read_lines, write_lines
 from test_selection.ids import parse_id
-from test_selection.ladder import KINDS, MUST_RUN, Ladder, build_ladder
-from test_selection.places import By, below, percent_for, seconds_of, taken
+from test_selection.selection_order import (
+    KINDS,
+    MUST_RUN,
+    By,
+    SelectionOrder,
+    below,
+    build_order,
+    percent_for,
+    seconds_of,
+    taken,
+)
 
 KIND = "ladder"
 FILE = "ladder.lock.gz"
@@ -46,7 +55,7 @@ class Lock:
     device: str
     tree: str
     scope: str = ""
-    ladder: Ladder
+    ladder: SelectionOrder
     seconds: Sequence[float]
     history: Mapping[str, float] = field(default_factory=dict)
     weighed: bool = False
@@ -88,7 +97,7 @@ def make_lock(
     # What is written is what the ladder is made with, so that it can be made again from the file.
     rounded = {test.id: round(history.get(test.id, 0.0), 4) for test in rows} if weighed and history else {}
     past = {name: value for name, value in rounded.items() if value > 0}
-    ladder = build_ladder(rows, must_run=must_run, seconds=times if weighed else {}, history=past)
+    ladder = build_order(rows, must_run=must_run, seconds=times if weighed else {}, history=past)
     return Lock(
         torch=torch_pin(torch),
         device=device,
@@ -113,7 +122,7 @@ def narrowed(lock: Lock, keep: Callable[[list[CatalogTest]], list[CatalogTest]])
     if len(kept) == len(old.tests):
         return lock
     times = {test.id: one for test, one in zip(old.tests, lock.seconds, strict=True)}
-    ladder = build_ladder(
+    ladder = build_order(
         kept,
         must_run=[test.id for test in old.tests[: old.must_run]],
         seconds=times if lock.weighed else {},
@@ -230,7 +239,7 @@ def read_lock(path: Path) -> Lock:
     except (KeyError, TypeError, ValueError, AttributeError, UsageError) as error:
         said = f"key {error} is missing or unknown" if isinstance(error, KeyError) else str(error)
         raise BadFileError(said.partition("\n")[0], where=f"{path}:{number}", remedy=_REMEDY) from error
-    ladder = Ladder(
+    ladder = SelectionOrder(
         tests=tests,
         must_run=counts[MUST_RUN],
         cover=counts["cover"],

@@ -13,13 +13,12 @@ import math
 from collections.abc import Mapping, Sequence
 
 from test_selection.bound import ROUNDING, longest_test, lower_bound
-from test_selection.cards import Cards
 from test_selection.catalog import CatalogTest
-from test_selection.collector import collector_paused
 from test_selection.errors import UsageError
+from test_selection.files import collector_paused
 from test_selection.fluid import Packing, pack
 from test_selection.layout import Layout, deal_shares
-from test_selection.limits import NO_LIMITS, Limits, check_limits
+from test_selection.limits import NO_LIMITS, Cards, Limits, check_limits
 from test_selection.loads import Chains, FileLoad, file_loads, gather_chains
 from test_selection.plan import Group, Plan, Shard, fingerprint
 from test_selection.relief import MANY_TESTS, relieve

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from test_selection.collector import collector_paused
 from test_selection.errors import BadFileError
-from test_selection.files import read_json, write_json
+from test_selection.files import collector_paused, read_json, write_json
 from test_selection.seeds import MOST, seed_of_fingerprint
 
 __all__ = [

@@ -1,20 +1,68 @@
-"""The rules file: what is in scope, what a bucket leaves to a later one, and what always runs first."""
+"""The rules file: what is in scope, what a tier leaves to a later one, and what always runs first."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.resources
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from test_selection.buckets import BucketRule, read_bucket
 from test_selection.capabilities import KINDS, Capabilities, Undeclared
+from test_selection.catalog import CatalogTest
+from test_selection.limits import OrderRule, read_order
 from test_selection.matching import FIELDS, Masks, Patterns, Wanted, read_code, read_line, read_patterns
-from test_selection.must_run import MustRun, read_must_run
-from test_selection.ordering import OrderRule, read_order
+from test_selection.tiers import TierRule, read_tier
 from test_selection.yaml_reader import Reader
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MustRun:
+    """Tests that run at every stage, and the model or deployment pattern they serve."""
+
+    serves: str
+    line: int
+    patterns: Patterns
+
+
+def read_must_run(row: Reader) -> MustRun:
+    """Read one entry of `must_run`.
+
+    Raises:
+        SettingsError: a key or value that cannot be taken.
+    """
+    row.known("serves", *FIELDS)
+    patterns = read_patterns(row, FIELDS)
+    serves = read_line(row, "serves")
+    if not patterns:
+        raise row.error("serves", f"{serves!r} names no tests", f"give it one of {', '.join(FIELDS)}")
+    return MustRun(serves=serves, line=row.line, patterns=patterns)
+
+
+def must_run_ids(tests: Iterable[CatalogTest], entries: Sequence[MustRun]) -> list[str]:
+    """The ids of the tests an entry names, in the order of the tests.
+
+    Args:
+        tests: the tests in scope.
+        entries: `Rules.must_run`.
+    """
+    return must_run_tests(tests, entries)[0]
+
+
+def must_run_tests(tests: Iterable[CatalogTest], entries: Sequence[MustRun]) -> tuple[list[str], list[int]]:
+    """As `must_run_ids`, and how many tests each entry names."""
+    ids: list[str] = []
+    counts = [0] * len(entries)
+    rows = list(tests)
+    masks = Masks([one.patterns for one in entries])
+    for test, mask in zip(rows, masks.each(rows), strict=True):
+        if mask:
+            ids.append(test.id)
+            for index in range(len(entries)):
+                counts[index] += mask >> index & 1
+    return ids, counts
+
 
 MATCHERS = (*FIELDS, "device")
 _CONDITIONS = (*MATCHERS, "unsupported")
@@ -65,7 +113,7 @@ class Rules:
 
     path: Path
     rules: tuple[Rule, ...]
-    buckets: tuple[BucketRule, ...] = ()
+    buckets: tuple[TierRule, ...] = ()
     must_run: tuple[MustRun, ...] = ()
     order: tuple[OrderRule, ...] = ()
     capabilities: Capabilities = field(default_factory=Capabilities)
@@ -113,7 +161,7 @@ def load_rules(path: Path) -> Rules:
     return Rules(
         path=path,
         rules=tuple(rule for _, rule in found),
-        buckets=tuple(read_bucket(row) for row in root.rows("buckets")),
+        buckets=tuple(read_tier(row) for row in root.rows("buckets")),
         must_run=tuple(read_must_run(row) for row in root.rows("must_run")),
         order=tuple(read_order(row) for row in root.rows("order")),
     )

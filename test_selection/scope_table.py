@@ -6,14 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from test_selection.buckets import BucketRule
 from test_selection.capabilities import declared_names
 from test_selection.catalog import Catalog, CatalogTest
+from test_selection.limits import OrderRule
 from test_selection.matching import Masks, bits
-from test_selection.must_run import must_run_tests
-from test_selection.ordering import OrderRule
-from test_selection.rules import Rules
+from test_selection.rules import Rules, must_run_tests
 from test_selection.scope import deciding_rules, file_rule
+from test_selection.tiers import TierRule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +156,7 @@ def _idle_rules(rules: Rules, used: set[int], matched: int) -> Iterable[Idle]:
 
 
 def _idle_entries(
-    section: str, entries: Sequence[BucketRule | OrderRule], tests: Iterable[CatalogTest]
+    section: str, entries: Sequence[TierRule | OrderRule], tests: Iterable[CatalogTest]
 ) -> list[Idle]:
     matched = 0
     for mask in Masks([one.patterns for one in entries]).each(tests):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from test_selection.files import convert, read_json, write_json
-from test_selection.ladder_note import LadderNote
+from test_selection.selection_note import OrderNote, TierNote
 
 KIND = "selection"
 
@@ -48,12 +48,24 @@ class Selection:
     bucket: str | None = None
     moved: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     beyond: Mapping[str, str] = field(default_factory=dict)
-    ladder: LadderNote | None = None
+    ladder: OrderNote | None = None
 
     @property
     def selected(self) -> int:
         """How many tests were selected: those that run here and those that move to a later bucket."""
         return len(self.ids) + sum(len(ids) for ids in self.moved.values())
+
+    @property
+    def tier_note(self) -> TierNote | None:
+        """How the tier split what was selected; None where no tier's limits held."""
+        if self.bucket is None:
+            return None
+        return TierNote(
+            bucket=self.bucket,
+            kept=len(self.ids),
+            moved={tier: len(ids) for tier, ids in self.moved.items()},
+            beyond=len(self.beyond),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,16 +13,18 @@ from dataclasses import replace
 from typing import NoReturn
 
 from test_selection.catalog import Catalog, CatalogTest
-from test_selection.durations import Durations, estimate_tests
+from test_selection.durations import Durations
 from test_selection.errors import NothingToRunError, UsageError
+from test_selection.estimates import estimate_tests
 from test_selection.ids import parse_id
-from test_selection.ladder_note import Asked, make_note
 from test_selection.lock import PYTORCH, Lock, make_lock, members, narrowed
 from test_selection.patterns import Pattern, compile_pattern
-from test_selection.places import By, share
-from test_selection.scope import Rules, apply_scope, file_in_scope
+from test_selection.rules import Rules
+from test_selection.scope import apply_scope, file_in_scope
 from test_selection.selection import Expectation, Selection
-from test_selection.suite_meaning import Suites, expectations, in_suite, narrow
+from test_selection.selection_note import Asked, make_note
+from test_selection.selection_order import By, share
+from test_selection.suite_decide import Suites, expectations, in_suite, narrow
 
 Match = Callable[[str], bool]
 

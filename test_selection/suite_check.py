@@ -10,10 +10,19 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from test_selection.catalog import Catalog, CatalogTest
-from test_selection.suite_meaning import Decider, Decision
-from test_selection.suite_model import MANDATORY, Edit, Entry, Named, Suite, SuiteFile
-from test_selection.suite_names import module_name, op_key, op_keys
-from test_selection.suite_rules import is_about_module, raw_name, variant_of
+from test_selection.suite_decide import Decider, Decision
+from test_selection.suite_match import is_about_module, raw_name, variant_of
+from test_selection.suite_model import (
+    MANDATORY,
+    Edit,
+    Entry,
+    Named,
+    Suite,
+    SuiteFile,
+    module_name,
+    op_key,
+    op_keys,
+)
 
 Severity = Literal["error", "warning"]
 

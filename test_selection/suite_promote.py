@@ -14,8 +14,8 @@ from pathlib import Path
 from test_selection.catalog import CatalogTest
 from test_selection.errors import SettingsError
 from test_selection.selection import Expectation
+from test_selection.suite_decide import Decider, Decision, for_root
 from test_selection.suite_edit import Change, SuiteText
-from test_selection.suite_meaning import Decider, Decision, for_root
 from test_selection.suite_model import MANDATORY, Root, Suite
 from test_selection.suite_read import parse_suite
 

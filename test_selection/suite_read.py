@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from test_selection.dtypes import ALIASES, DTYPES, dtype_name
+from test_selection.capabilities import ALIASES, DTYPES, dtype_name
 from test_selection.errors import MissingInputError
 from test_selection.patterns import compile_glob
 from test_selection.selection import Precision
@@ -24,8 +24,6 @@ from test_selection.suite_model import (
     Suite,
     SuiteFile,
     Support,
-)
-from test_selection.suite_names import (
     compile_name,
     compile_path,
     loose,
@@ -33,8 +31,7 @@ from test_selection.suite_names import (
     op_key,
     split_path,
 )
-from test_selection.yaml_lines import parse_document
-from test_selection.yaml_reader import Reader
+from test_selection.yaml_reader import Reader, parse_document
 
 # What rows of operators and modules carry for the device's own test base: inputs to build, tags to print.
 _INPUTS = ("sample_inputs_func", "constructor_inputs", "forward_inputs", "module_path", "tags", "labels")

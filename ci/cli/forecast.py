@@ -34,7 +34,8 @@ from ci.steps.ladder import find_lock
 from ci.steps.past_durations import past_durations
 from ci.steps.selecting import in_scope
 from test_selection.catalog import read_catalog
-from test_selection.durations import UNKNOWN_TEST_S, Durations, read_durations
+from test_selection.durations import Durations, read_durations
+from test_selection.estimates import UNKNOWN_TEST_S
 from test_selection.files import document_text
 from test_selection.forecast import DAY_S, Conditions, Forecast, Needed
 from test_selection.plan import read_plan

@@ -13,9 +13,9 @@ from ci.core.errors import UsageError
 from ci.steps import options
 from ci.steps.scoping import buckets_of, scope_catalog, scope_rules, tree_files
 from test_selection.catalog import Catalog, CatalogTest
-from test_selection.explain import Explanation, explain, explain_file, parse_test
 from test_selection.files import document_text
 from test_selection.rules import Rules
+from test_selection.scope import Explanation, explain, explain_file, parse_test
 from test_selection.scope_table import file_table, scope_table
 
 app = typer.Typer(

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from test_selection.buckets import BucketRule, Destination
-from test_selection.explain import Explanation, Said
 from test_selection.files import schema_name
 from test_selection.rules import Rules, rules_version
+from test_selection.scope import Explanation, Said
 from test_selection.scope_table import ScopeTable
+from test_selection.tiers import Destination, TierRule
 
 _SHOWN_FILES = 20
 
@@ -89,7 +89,7 @@ def _said_line(said: Said, rules: Rules) -> str:
     return f"{rules.place(said.rule)}: {rules.rules[said.rule].code}: {', '.join((*hits, *misses))}"
 
 
-def _bucket_words(bucket: BucketRule) -> str:
+def _bucket_words(bucket: TierRule) -> str:
     parts = [f"not before {bucket.bucket}"] if bucket.bucket else []
     if bucket.seconds_above is not None:
         parts.append(f"where it takes above {bucket.seconds_above:g} s")

@@ -13,16 +13,19 @@ from ci.config import completing
 from ci.config.run_model import Matrix
 from ci.steps import options
 from ci.steps.folder import find_plan
-from test_selection.files import write_text
-from test_selection.legs import Leg, choose_cards, deal, loads_of
-from test_selection.matrix import (
+from test_selection.ci_jobs import (
     GITHUB_LEGS,
+    Leg,
     Wording,
+    choose_cards,
+    deal,
     github_matrix,
     indexed_job,
     jenkins_branches,
+    loads_of,
     to_json,
 )
+from test_selection.files import write_text
 from test_selection.plan import Plan, read_plan
 
 

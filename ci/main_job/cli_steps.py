@@ -28,8 +28,8 @@ from test_selection.catalog import read_catalog
 from test_selection.durations import read_durations
 from test_selection.files import document_text, json_text, read_json
 from test_selection.plan import read_plan
-from test_selection.ranges import parse_ranges
 from test_selection.selection import read_selection
+from test_selection.shard_subset import parse_ranges
 
 In = Annotated[Path | None, typer.Option(help="File to read; default: the run folder's.")]
 MAX_SHARDS = 4096

@@ -17,7 +17,7 @@ from ci.pipeline.telling import hand_on, say
 from ci.steps import options
 from ci.steps.folder import RunFolder
 from ci.steps.share import share_of
-from test_selection.legs import Leg, loads_of
+from test_selection.ci_jobs import Leg, loads_of
 from test_selection.plan import Plan, read_plan
 
 KIND = "pipeline-legs"

@@ -19,7 +19,8 @@ from ci.steps.folder import CATALOG_FILE, RunFolder
 from ci.steps.ladder import InScope, Places
 from ci.steps.share import share_of
 from test_selection.catalog import CatalogTest
-from test_selection.durations import Durations, Source, estimate, estimate_files, quantile
+from test_selection.durations import Durations
+from test_selection.estimates import Source, estimate, estimate_files, quantile
 from test_selection.files import write_text
 from test_selection.forecast import (
     Conditions,
@@ -37,7 +38,7 @@ from test_selection.lock import members
 from test_selection.plan import Plan
 from test_selection.scope import apply_scope
 from test_selection.simulate import Mode, Outcome, modes, simulate
-from test_selection.world import Randomness, World, draw_truth
+from test_selection.simulated_day import Randomness, World, draw_truth
 
 # The sizes of the roll-out, for whom they are the question.
 SIZES = (24, 128, 512, 1024, 2048)

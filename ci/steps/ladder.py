@@ -15,7 +15,8 @@ from test_selection.catalog import Catalog
 from test_selection.difference import Moves, Side, compare, few
 from test_selection.durations import Durations
 from test_selection.lock import OP_SUITE, PYTORCH, Lock, members, mismatch, read_lock, write_lock
-from test_selection.scope import Rules, file_in_scope
+from test_selection.rules import Rules
+from test_selection.scope import file_in_scope
 from test_selection.stage import lock_of
 
 

@@ -9,22 +9,14 @@ from pathlib import Path
 from ci.config.model import SettingsModel
 from ci.core.errors import PlanMismatchError
 from test_selection.catalog import Catalog
-from test_selection.durations import (
-    Durations,
-    Estimate,
-    estimate,
-    estimate_files,
-    how_estimated,
-    write_durations,
-)
-from test_selection.durations import Source as EstimateSource
-from test_selection.limits import Limits
-from test_selection.ordering import limits_of
+from test_selection.durations import Durations, write_durations
+from test_selection.estimates import Estimate, estimate, estimate_files, file_timeouts, how_estimated
+from test_selection.estimates import Source as EstimateSource
+from test_selection.limits import Limits, limits_of
 from test_selection.pack import make_plan
 from test_selection.plan import Group, Plan, fingerprint, write_plan
 from test_selection.rules import Rules
 from test_selection.selection import Selection
-from test_selection.timeouts import file_timeouts
 
 
 def plan_step(

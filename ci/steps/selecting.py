@@ -14,17 +14,15 @@ from ci.steps.context import Context
 from ci.steps.ladder import InScope, Places, find_lock, lock_path, relock, tree_of
 from ci.steps.scoping import hold_to_bucket, scope_rules
 from ci.steps.share import Share
-from test_selection.bucket_note import bucket_note, bucket_note_lines
 from test_selection.catalog import Catalog
 from test_selection.durations import Durations
-from test_selection.ladder_note import note_lines
 from test_selection.lock import FILE as LADDER_FILE
 from test_selection.lock import OP_SUITE, write_lock
-from test_selection.must_run import must_run_ids
-from test_selection.rules import rules_version
+from test_selection.rules import must_run_ids, rules_version
 from test_selection.selection import Selection, write_selection
+from test_selection.selection_note import note_lines, tier_note_lines
 from test_selection.stage import make_selection, require_tests
-from test_selection.suite_meaning import Decider
+from test_selection.suite_decide import Decider
 
 
 def select_step(
@@ -187,7 +185,7 @@ def selected_lines(selection: Selection, *, ladder: bool = True) -> list[str]:
     if selection.in_scope_s and selection.selected_s is not None:
         seconds = f", {selection.selected_s / selection.in_scope_s:.1%} of the seconds".replace("%", " %")
     count = f"selected {selection.selected:,} of {selection.in_scope:,} in-scope tests"
-    lines = [f"{count} ({selection.percent:g} %{seconds})", *bucket_note_lines(bucket_note(selection))]
+    lines = [f"{count} ({selection.percent:g} %{seconds})", *tier_note_lines(selection.tier_note)]
     if selection.ladder is None:
         return lines
     return [*lines, *(note_lines(selection.ladder) if ladder else selection.ladder.remarks)]

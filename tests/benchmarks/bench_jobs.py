@@ -17,7 +17,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
 from ci.jobs.slices import make_slices
-from test_selection.legs import Leg
+from test_selection.ci_jobs import Leg
 from test_selection.plan import Plan
 from tests.many_pods import RUN, make_folder, make_plan, make_store
 

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from test_selection.bound import lower_bound
-from test_selection.ladder import build_ladder
 from test_selection.loads import file_loads
 from test_selection.pack import make_plan
 from test_selection.plan import Plan
+from test_selection.selection_order import build_order
 from test_selection.simulate import modes, simulate
-from test_selection.world import World, draw_truth
+from test_selection.simulated_day import World, draw_truth
 from tests.benchmarks import inputs, peers
 from tests.benchmarks.inputs import Work
 
@@ -101,7 +101,7 @@ def measure_size(*, quick: bool) -> list[dict[str, Any]]:
         took = _median(pack, 1)
         rows.append({"what": f"pack {tests:,} tests onto 2,048 shards", "seconds": took})
     for tests in [2_000] if quick else [200_000, 1_000_000]:
-        build = partial(build_ladder, inputs.about_ops(tests))
+        build = partial(build_order, inputs.about_ops(tests))
         rows.append({"what": f"ladder of {tests:,} tests", "seconds": _median(build, 1)})
     return rows
 

@@ -9,7 +9,7 @@ import pytest
 
 from ci.jobs.slices import make_slices
 from ci.report.results import read_results, read_summary
-from test_selection.legs import Leg
+from test_selection.ci_jobs import Leg
 from tests.benchmarks.bench_jobs import collect
 from tests.many_pods import RUN, STORED, ManyPods, make_folder, make_plan, make_store
 from tests.s3_server import s3_server

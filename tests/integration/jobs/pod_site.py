@@ -22,7 +22,7 @@ from ci.record.verdict import Verdict
 from ci.report.results import read_results
 from ci.runner.orphans import find_orphans_of_run
 from ci.steps.folder import RunFolder, write_source
-from test_selection.legs import Leg
+from test_selection.ci_jobs import Leg
 from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
 from test_selection.selection import Selection, write_selection
 

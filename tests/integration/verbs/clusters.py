@@ -15,7 +15,7 @@ from ci.jobs.record import JobRecord, write_record
 from ci.jobs.slices import make_slices
 from ci.jobs.submit import submit
 from ci.record.identity import read_identity
-from test_selection.legs import Leg
+from test_selection.ci_jobs import Leg
 from test_selection.plan import read_plan
 from tests.engine import engine_client
 from tests.kubernetes_api import KubernetesApi

@@ -11,9 +11,9 @@ import pytest
 
 from ci.core.errors import BadFileError, MissingInputError
 from ci.jobs.slices import Opened, make_slices, open_slice, slice_name
-from test_selection.durations_file import Durations, read_durations, write_durations
+from test_selection.ci_jobs import Leg
+from test_selection.durations import Durations, read_durations, write_durations
 from test_selection.files import read_json, write_json
-from test_selection.legs import Leg
 from test_selection.plan import Group, Plan, Shard, fingerprint, read_plan, write_plan
 from test_selection.selection import Expectation, Selection, read_selection, write_selection
 

@@ -20,7 +20,7 @@ from test_selection.patterns import (
     is_regex,
     steps,
 )
-from test_selection.suite_names import compile_name
+from test_selection.suite_model import compile_name
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from test_selection.capabilities import Capabilities, declared, known_dtype
+from test_selection.capabilities import DTYPES, Capabilities, declared, known_dtype
 from test_selection.catalog import CatalogTest
-from test_selection.dtypes import DTYPES
 from test_selection.errors import SettingsError
 from test_selection.rules import Rules, load_rules, rules_version
 from test_selection.scope import decide

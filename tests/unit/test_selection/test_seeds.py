@@ -14,7 +14,7 @@ from test_selection.errors import BadFileError
 from test_selection.pack import make_plan
 from test_selection.plan import Plan, plan_to_json, read_plan, write_plan
 from test_selection.seeds import MOST, seed_of_fingerprint, seed_of_test
-from test_selection.slices import merged, slice_of
+from test_selection.shard_subset import merged, slice_of
 
 SEEDS = st.integers(0, MOST)
 

@@ -13,11 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from test_selection.catalog import CatalogTest
-from test_selection.day_bound import _files, _plain_bound, true_bound, weigh
 from test_selection.pack import make_plan
 from test_selection.plan import Plan
 from test_selection.simulate import Mode, Outcome, modes, simulate
-from test_selection.world import Truth, World, draw_truth
+from test_selection.simulated_day import Truth, World, _files, _plain_bound, draw_truth, true_bound, weigh
 
 Work = tuple[Plan, dict[str, float], dict[str, float]]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from test_selection.catalog import Catalog, CatalogTest, FileRecord
 from test_selection.errors import NothingToRunError, UsageError
-from test_selection.scope import Rules, load_rules
+from test_selection.rules import Rules, load_rules
 from test_selection.selection import Expectation, Selection
 from test_selection.stage import compile_keyword, make_selection, require_tests, restrict
 from test_selection.suite_model import Suite

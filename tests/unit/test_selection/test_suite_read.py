@@ -9,7 +9,7 @@ import pytest
 from test_selection.catalog import CatalogTest
 from test_selection.errors import MissingInputError, SettingsError
 from test_selection.selection import Expectation, Precision
-from test_selection.suite_meaning import expectations, in_suite, narrow, unmatched_paths
+from test_selection.suite_decide import expectations, in_suite, narrow, unmatched_paths
 from test_selection.suite_model import Suite
 from test_selection.suite_read import load_suite, suite_paths
 
