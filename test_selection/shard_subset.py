@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from test_selection.errors import BadFileError, UsageError
-from test_selection.plan import Plan, plan_from_json, plan_to_json, slice_size
+from test_selection.plan import WHOLE, Plan, plan_from_json, plan_to_json, slice_size
 
 # int() would take signs, blanks, underscores and digits of other scripts as well.
 _PART = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
@@ -49,9 +49,6 @@ def parse_ranges(texts: Iterable[str], count: int) -> list[int]:
     return list(found)
 
 
-_ALIKE = ("fingerprint", "bound_s", "makespan_s", "binds")
-
-
 def slice_of(plan: Plan, indexes: Iterable[int]) -> dict[str, Any]:
     """What the file of a slice holds: some of a plan's shards, with the whole plan's fingerprint.
 
@@ -75,7 +72,7 @@ def merged(slices: Iterable[tuple[Mapping[str, Any], Path | str]]) -> Plan:
     rows: dict[Any, Any] = {}
     first: Path | str = ""
     for content, where in slices:
-        found = (slice_size(content, where), content.get("seed"), *(content[key] for key in _ALIKE))
+        found = (slice_size(content, where), content.get("seed"), *(content[key] for key in WHOLE))
         said, first = said or found, first or where
         if found != said:
             raise _bad(f"is a slice of another plan than {first}", where)
@@ -88,7 +85,7 @@ def merged(slices: Iterable[tuple[Mapping[str, Any], Path | str]]) -> Plan:
     missing = set(range(of)) - rows.keys()
     rows |= {index: {"index": index, "expected_s": 0.0, "groups": []} for index in missing}
     shards = [rows[index] for index in sorted(rows)]
-    whole = {**dict(zip(_ALIKE, alike, strict=True)), "seed": seed, "shards": shards}
+    whole = {**dict(zip(WHOLE, alike, strict=True)), "seed": seed, "shards": shards}
     return plan_from_json(whole, first)
 
 

@@ -141,9 +141,9 @@ def test_a_changed_slice_is_refused(tmp_path: Path, where: str, value: Any) -> N
 @pytest.mark.parametrize(
     ("where", "value", "said"),
     [
-        ("slice", 4, "slice is int, not a table"), ("slice.of", 0, "slice.of is 0, not a number of shards"),
-        ("slice.of", True, "not a number"), ("slice.of", 1 << 40, "not a number"), ("slice", {}, "'of'"),
-        ("slice.digest", 3, "digest is 3, not text"),
+        ("slice", 4, "at `$.slice`"), ("slice.of", 0, "at `$.slice.of`"),
+        ("slice.of", True, "at `$.slice.of`"), ("slice.of", 1 << 40, "at `$.slice.of`"), ("slice", {}, "`of`"),
+        ("slice.digest", 3, "at `$.slice.digest`"),
     ],
 )  # fmt: skip
 def test_a_slice_that_is_none_is_refused(tmp_path: Path, where: str, value: Any, said: str) -> None:
