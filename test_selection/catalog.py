@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from test_selection.errors import BadFileError
+from test_selection.errors import BadFileError, UsageError
 from test_selection.files import collector_paused, read_lines, write_lines
+from test_selection.ids import parse_id
 
 KIND = "catalog"
 
@@ -67,6 +68,32 @@ class Catalog:
     def collect_errors(self) -> dict[str, str]:
         """The error of each file that could not be collected."""
         return {name: record.error for name, record in self.files.items() if record.error is not None}
+
+
+def parse_test(text: str, node: str = "") -> CatalogTest:
+    """The test a canonical id names, from its parts alone: nothing is known of its markers.
+
+    Raises:
+        UsageError: it is not a canonical id.
+    """
+    file, cls, template, params = parse_id(text)
+    if not file or not template:
+        raise UsageError(
+            f"{text!r} names no {'test' if file else 'file'}",
+            remedy="write file::Class::template[key=value,…]",
+        )
+    # Under these names collecting notes what a test's op and dtype are.
+    op = params.get("op") or params.get("module")
+    dtype = params.get("dtype") or params.get("dtypes")
+    return CatalogTest(
+        id=text,
+        node=node,
+        file=sys.intern(file),
+        cls=sys.intern(cls),
+        template=sys.intern(template),
+        op=op and sys.intern(op),
+        dtype=dtype and sys.intern(dtype),
+    )
 
 
 def write_catalog(path: Path, catalog: Catalog) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from test_selection.catalog import CatalogTest
+from test_selection.catalog import CatalogTest, parse_test
 from test_selection.errors import BadFileError, UsageError
 from test_selection.files import read_lines, write_lines
 from test_selection.ids import parse_id
@@ -217,74 +216,41 @@ def read_lock(path: Path) -> Lock:
     header = next(lines)
     number = 1
     tests: list[CatalogTest] = []
-    seconds: list[float] = []
+    seconds: dict[str, float] = {}
     history: dict[str, float] = {}
-    seen: set[str] = set()
-    bases: dict[str, tuple[str, str, str]] = {}
     try:
         counts = _counts(header["counts"])
-        names = [str(header[key]) for key in ("torch", "device", "tests", "scope")]
+        torch, device, tree, scope = (str(header[key]) for key in ("torch", "device", "tests", "scope"))
         weighed = {text: flag for flag, text in _TIES.items()}[header["ties"]]
         for number, row in enumerate(lines, start=2):  # noqa: B007  # names the line of an error
-            test = locked_test(row["id"], bases)
-            if test.id in seen:
-                raise ValueError(f"the id {test.id!r} stands twice")
-            seen.add(test.id)
-            tests.append(test)
-            seconds.append(_number(row["seconds"], 1e9, "seconds"))
+            name = row["id"]
+            if not isinstance(name, str):
+                raise TypeError(f"id is {name!r}, not text")
+            if name in seconds:
+                raise ValueError(f"the id {name!r} stands twice")
+            tests.append(parse_test(name))
+            seconds[name] = _number(row["seconds"], 1e9, "seconds")
             if "failed" in row:
-                history[test.id] = _number(row["failed"], 1, "failed")
+                history[name] = _number(row["failed"], 1, "failed")
         if len(tests) != counts["tests"]:
             raise ValueError(f"{len(tests):,} tests, where the first line tells of {counts['tests']:,}")
     except (KeyError, TypeError, ValueError, AttributeError, UsageError) as error:
         said = f"key {error} is missing or unknown" if isinstance(error, KeyError) else str(error)
         raise BadFileError(said.partition("\n")[0], where=f"{path}:{number}", remedy=_REMEDY) from error
-    ladder = SelectionOrder(
-        tests=tests,
-        must_run=counts[MUST_RUN],
-        cover=counts["cover"],
-        complete={kind: counts[kind] for kind in KINDS},
-    )
-    torch, device, tree, scope = names
     return Lock(
         torch=torch,
         device=device,
         tree=tree,
         scope=scope,
-        ladder=ladder,
-        seconds=seconds,
+        ladder=SelectionOrder(
+            tests=tests,
+            must_run=counts[MUST_RUN],
+            cover=counts["cover"],
+            complete={kind: counts[kind] for kind in KINDS},
+        ),
+        seconds=list(seconds.values()),
         history=history,
         weighed=weighed,
-    )
-
-
-def locked_test(name: str, bases: dict[str, tuple[str, str, str]]) -> CatalogTest:
-    """A test as its canonical id tells of it.
-
-    Args:
-        name: the id.
-        bases: file, class and template of each `file::Class::template` met so far; grows.
-
-    Raises:
-        UsageError: it is no canonical id.
-        TypeError: it is no text.
-    """
-    if not isinstance(name, str):
-        raise TypeError(f"id is {name!r}, not text")
-    base = name.partition("[")[0]
-    file, cls, template, params = parse_id(name)
-    known = bases.setdefault(base, (sys.intern(file), sys.intern(cls), sys.intern(template)))
-    # Under these names collecting notes what a test's op and dtype are.
-    op = params.get("op") or params.get("module")
-    dtype = params.get("dtype") or params.get("dtypes")
-    return CatalogTest(
-        id=name,
-        node="",
-        file=known[0],
-        cls=known[1],
-        template=known[2],
-        op=op and sys.intern(op),
-        dtype=dtype and sys.intern(dtype),
     )
 
 

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from test_selection.catalog import Catalog, CatalogTest
-from test_selection.errors import UsageError
-from test_selection.ids import parse_id
 from test_selection.matching import Masks, bits, first_hit, value_of
 from test_selection.rules import Rule, Rules
 
@@ -164,29 +162,6 @@ def explain_file(file: str, device: str, rules: Rules) -> Explanation:
         buckets=[],
         serves=[],
         before=[index for index in bits(possible) if index < number],
-    )
-
-
-def parse_test(text: str) -> CatalogTest:
-    """The test an id names, from its parts alone: nothing is known of its node or its markers.
-
-    Raises:
-        UsageError: it is not a canonical id.
-    """
-    file, cls, template, params = parse_id(text)
-    if not file or not template:
-        raise UsageError(
-            f"{text!r} names no {'test' if file else 'file'}",
-            remedy="write file::Class::template[key=value,…]",
-        )
-    return CatalogTest(
-        id=text,
-        node=text,
-        file=file,
-        cls=cls,
-        template=template,
-        op=params.get("op") or params.get("module"),
-        dtype=params.get("dtype") or params.get("dtypes"),
     )
 
 

@@ -40,18 +40,15 @@ class OrderNote:
     remarks: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What share was asked for: of what, on which lock (for people), and the scope's version as it is now."""
-
-    percent: float
-    by: By
-    source: str
-    scope_version: str
-
-
 def make_note(
-    lock: Lock, inside: Sequence[CatalogTest], chosen: Sequence[CatalogTest], asked: Asked
+    lock: Lock,
+    inside: Sequence[CatalogTest],
+    chosen: Sequence[CatalogTest],
+    *,
+    percent: float,
+    by: By,
+    source: str,
+    scope_version: str,
 ) -> OrderNote:
     """Compare a share with what was asked for.
 
@@ -59,33 +56,34 @@ def make_note(
         lock: the one that gave the places, narrowed as the tests are.
         inside: the tests in scope.
         chosen: those of them that were selected.
-        asked: what was asked for.
+        percent: the share that was asked for.
+        by: what it is of.
+        source: which lock it is, for people.
+        scope_version: of the scope as it is now.
     """
     ladder = lock.ladder
     places = {test.id for test in ladder.tests}
     stayed = sum(test.id in places for test in inside)
     needed = {MUST_RUN: ladder.must_run, **ladder.complete}
     remarks = []
-    if lock.scope != asked.scope_version:
+    if lock.scope != scope_version:
         remarks.append(
             f"the lock is of scope {lock.scope or 'unknown'}, "
-            f"the scope is {asked.scope_version or 'unknown'}: {RELOCK}"
+            f"the scope is {scope_version or 'unknown'}: {RELOCK}"
         )
-    off = drift(lock, inside, {test.id for test in chosen}, percent=asked.percent, by=asked.by)
+    off = drift(lock, inside, {test.id for test in chosen}, percent=percent, by=by)
     if abs(off) > DRIFT:
-        remarks.append(
-            f"the share has drifted from {asked.percent:g} % by {off:+.2f} % since the lock: {RELOCK}"
-        )
-    complete_at = {kind: percent_for(number, asked.by, lock.seconds) for kind, number in needed.items()}
+        remarks.append(f"the share has drifted from {percent:g} % by {off:+.2f} % since the lock: {RELOCK}")
+    complete_at = {kind: percent_for(number, by, lock.seconds) for kind, number in needed.items()}
     reached = _reached(inside, chosen)
     # The lock covered these at this percentage; who came may be about others, who went took some along.
-    lost = {kind: of - got for kind, (got, of) in reached.items() if complete_at[kind] <= asked.percent}
+    lost = {kind: of - got for kind, (got, of) in reached.items() if complete_at[kind] <= percent}
     if any(lost.values()):
         missed = ", ".join(f"{count:,} {kind}" for kind, count in lost.items() if count)
         remarks.append(f"tests came or went since the lock, so that the share misses {missed}: {RELOCK}")
     return OrderNote(
-        source=asked.source,
-        by=asked.by,
+        source=source,
+        by=by,
         locked=len(places),
         came=len(inside) - stayed,
         went=len(places) - stayed,

@@ -12,10 +12,10 @@ from ci.config import completing
 from ci.core.errors import UsageError
 from ci.steps import options
 from ci.steps.scoping import buckets_of, scope_catalog, scope_rules, tree_files
-from test_selection.catalog import Catalog, CatalogTest
+from test_selection.catalog import Catalog, CatalogTest, parse_test
 from test_selection.files import document_text
 from test_selection.rules import Rules
-from test_selection.scope import Explanation, explain, explain_file, parse_test
+from test_selection.scope import Explanation, explain, explain_file
 from test_selection.scope_table import file_table, scope_table
 
 app = typer.Typer(
@@ -121,4 +121,4 @@ def _find(name: str, catalog: Catalog | None) -> CatalogTest:
     for test in catalog.tests if catalog is not None else ():
         if name in (test.id, test.node):
             return test
-    return parse_test(name)
+    return parse_test(name, node=name)

@@ -16,7 +16,7 @@ from ci.runner.source import op_suite
 from ci.steps.collecting import collect_step
 from ci.steps.context import Context
 from ci.steps.folder import CATALOG_FILE, RunFolder
-from ci.steps.ladder import InScope, Places
+from ci.steps.ladder import Places
 from ci.steps.share import share_of
 from test_selection.catalog import CatalogTest
 from test_selection.durations import Durations
@@ -39,6 +39,7 @@ from test_selection.plan import Plan
 from test_selection.scope import apply_scope
 from test_selection.simulate import Mode, Outcome, modes, simulate
 from test_selection.simulated_day import Randomness, World, draw_truth
+from test_selection.stage import InScope
 
 # The sizes of the roll-out, for whom they are the question.
 SIZES = (24, 128, 512, 1024, 2048)
@@ -145,9 +146,10 @@ def outlooks(
     inside = apply_scope(what.catalog, what.rules).in_scope
     if not inside:
         raise NothingToRunError("nothing is in scope", remedy="check `scope` in the settings and the catalog")
+    past = what.durations or Durations()
     # Over all of them at once: what a test is like does not depend on the share it is in.
-    seconds = estimate(what.catalog.tests, what.durations, among=what.catalog.tests)
-    file_s = estimate_files(what.catalog, what.durations)
+    seconds = estimate(what.catalog.tests, past, among=what.catalog.tests)
+    file_s = estimate_files(what.catalog, past)
 
     def outlook(label: str, tests: Sequence[CatalogTest], sizes: Sequence[int], own: int | None) -> Outlook:
         test_s = {test.id: seconds[test.id].seconds for test in tests}

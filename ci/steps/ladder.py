@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,36 +12,9 @@ from ci.runner.source import Source
 from ci.steps.context import Context
 from test_selection.catalog import Catalog
 from test_selection.difference import Moves, Side, compare, few
-from test_selection.durations import Durations
 from test_selection.lock import OP_SUITE, PYTORCH, Lock, members, mismatch, read_lock, write_lock
-from test_selection.rules import Rules
 from test_selection.scope import file_in_scope
-from test_selection.stage import lock_of
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InScope:
-    """What a lock is of: a catalog with the scope's rules, its must-run tests and its version."""
-
-    catalog: Catalog
-    rules: Rules
-    tree: str
-    durations: Durations
-    must_run: Collection[str] = ()
-    scope_version: str = ""
-
-    def lock(self, history: dict[str, float] | None = None) -> Lock:
-        """A fresh lock of it; with a history (or an empty one) it settles ties, with None it does not."""
-        return lock_of(
-            self.catalog,
-            self.rules,
-            tree=self.tree,
-            durations=self.durations,
-            history=history,
-            weighed=history is not None,
-            must_run=self.must_run,
-            scope_version=self.scope_version,
-        )
+from test_selection.stage import InScope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from ci.core.text import counted
 from ci.runner.source import Source
 from ci.steps.collecting import load_suites
 from ci.steps.context import Context
-from ci.steps.ladder import InScope, Places, find_lock, lock_path, relock, tree_of
+from ci.steps.ladder import Places, find_lock, lock_path, relock, tree_of
 from ci.steps.scoping import hold_to_bucket, scope_rules
 from ci.steps.share import Share
 from test_selection.catalog import Catalog
@@ -21,7 +21,7 @@ from test_selection.lock import OP_SUITE, write_lock
 from test_selection.rules import must_run_ids, rules_version
 from test_selection.selection import Selection, write_selection
 from test_selection.selection_note import note_lines, tier_note_lines
-from test_selection.stage import make_selection, require_tests
+from test_selection.stage import InScope, make_selection, require_tests
 from test_selection.suite_decide import Decider
 
 
@@ -112,8 +112,7 @@ def choose(context: Context, what: InScope, share: Share, *, places: Places | No
     suites = load_suites(context, is_op_suite=what.tree == OP_SUITE)
     ids = named_tests(what.catalog, share.ids) if share.one_by_one else None
     selection = make_selection(
-        what.catalog,
-        what.rules,
+        what,
         stage=share.stage,
         percent=share.percent,
         by=share.by,
@@ -122,11 +121,8 @@ def choose(context: Context, what: InScope, share: Share, *, places: Places | No
         suite=Decider(suites) if suites else None,
         only_ids=ids,
         whole_files=share.whole_files,
-        durations=what.durations,
         lock=None if places is None else places.lock,
         lock_source="" if places is None else places.source,
-        must_run=what.must_run,
-        scope_version=what.scope_version,
     )
     if selection.ladder is None or places is None:
         return selection

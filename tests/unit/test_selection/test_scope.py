@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from test_selection.capabilities import declared
-from test_selection.catalog import Catalog, CatalogTest
+from test_selection.catalog import Catalog, CatalogTest, parse_test
 from test_selection.errors import MissingInputError, SettingsError, UsageError
 from test_selection.matching import Wanted
 from test_selection.patterns import compile_pattern
@@ -22,7 +22,6 @@ from test_selection.scope import (
     explain,
     explain_file,
     file_in_scope,
-    parse_test,
 )
 
 SHIPPED = default_rules()

@@ -16,7 +16,6 @@ from test_selection.files import convert
 from test_selection.lock import Lock, make_lock, members
 from test_selection.selection import Selection
 from test_selection.selection_note import (
-    Asked,
     OrderNote,
     TierNote,
     drift,
@@ -38,8 +37,9 @@ def lock_of(tests: list[CatalogTest]) -> Lock:
 
 def note_of(lock: Lock, tests: list[CatalogTest], percent: float, scope: str = "v1") -> OrderNote:
     chosen = members(tests, lock, percent=percent)
-    asked = Asked(percent=percent, by="count", source="ladder.lock.gz", scope_version=scope)
-    return make_note(lock, tests, chosen, asked)
+    return make_note(
+        lock, tests, chosen, percent=percent, by="count", source="ladder.lock.gz", scope_version=scope
+    )
 
 
 @given(any_tests(), percents, st.sampled_from(["count", "seconds"]))
@@ -64,8 +64,8 @@ def test_a_share_that_drifted_by_more_than_a_quarter_of_a_per_cent_asks_for_a_re
     few = [test for test in MANY if test.id not in set(sorted(first)[:20])]
     chosen = {test.id for test in members(few, lock, percent=5, by=by)}
     assert drift(lock, few, chosen, percent=5, by=by) < -0.25
-    asked = Asked(percent=5, by=by, source="x", scope_version="v1")
-    note = make_note(lock, few, [test for test in few if test.id in chosen], asked)
+    found = [test for test in few if test.id in chosen]
+    note = make_note(lock, few, found, percent=5, by=by, source="x", scope_version="v1")
     remark = note.remarks[0]
     assert remark.startswith("the share has drifted from 5 % by -0.")
     assert remark.endswith("since the lock: relock with `spyre-ci select --relock`")
@@ -114,7 +114,7 @@ def test_the_lines_leave_out_what_there_is_none_of() -> None:
 
 def test_of_no_tests_there_is_a_note_too() -> None:
     lock = lock_of([])
-    note = make_note(lock, [], [], Asked(percent=5, by="seconds", source="x", scope_version=""))
+    note = make_note(lock, [], [], percent=5, by="seconds", source="x", scope_version="")
     assert note_lines(note)[1:3] == ["complete from: nothing there is to cover", "reached: nothing"]
 
 

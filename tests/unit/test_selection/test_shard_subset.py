@@ -142,8 +142,8 @@ def test_a_changed_slice_is_refused(tmp_path: Path, where: str, value: Any) -> N
     ("where", "value", "said"),
     [
         ("slice", 4, "at `$.slice`"), ("slice.of", 0, "at `$.slice.of`"),
-        ("slice.of", True, "at `$.slice.of`"), ("slice.of", 1 << 40, "at `$.slice.of`"), ("slice", {}, "`of`"),
-        ("slice.digest", 3, "at `$.slice.digest`"),
+        ("slice.of", True, "at `$.slice.of`"), ("slice.of", 1 << 40, "at `$.slice.of`"),
+        ("slice", {}, "`of`"), ("slice.digest", 3, "at `$.slice.digest`"),
     ],
 )  # fmt: skip
 def test_a_slice_that_is_none_is_refused(tmp_path: Path, where: str, value: Any, said: str) -> None:
