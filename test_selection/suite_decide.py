@@ -21,11 +21,10 @@ from test_selection.suite_match import (
     Candidate,
     Place,
     Variant,
-    dtypes_of,
-    is_about_module,
+    edit_about,
     rank,
-    raw_name,
     row_about,
+    supported_rows,
     variant_of,
     why_not,
 )
@@ -77,12 +76,6 @@ def in_suite(suites: Suites, file: str) -> bool:
     return _decider(suites).names_file(file)
 
 
-def unmatched_paths(suite: Suite, files: Iterable[str]) -> list[str]:
-    """Paths of the suite that match none of `files` (relative to the tests' root)."""
-    names = list(files)
-    return [one.path for one in suite.files if not any(one.pattern.fullmatch(name) for name in names)]
-
-
 def narrow(suites: Suites, tests: Iterable[CatalogTest]) -> tuple[list[CatalogTest], Counter[str]]:
     """The tests the suites would instantiate, in their order, and how many each reason code leaves out.
 
@@ -130,18 +123,15 @@ class Decider:
         book = self._book(test.file)
         if not book.places:
             return Decision(out=NOT_IN_SUITE)
-        raw = raw_name(test, book.exact_methods)
-        is_module = is_about_module(test)
-        named = self._named.get(key := (test.file, test.cls, test.template, *raw))
+        variant = variant_of(test, book.exact_methods)
+        named = self._named.get(key := (test.file, test.cls, test.template, *variant.raw))
         if named is None:
-            variant = variant_of(test, raw, is_module=is_module)
             named = self._named[key] = self._shared(_named_by(book.places, variant))
         # Templates that the same entries name have their decisions in common, unless selectors ask further.
         asked = (test.template,) if any(one.entry.include or one.entry.exclude for one in named) else ()
-        about = (id(named), id(book.places), test.op, test.dtype, is_module, *asked)
+        about = (id(named), id(book.places), test.op, test.dtype, variant.is_module, *asked)
         decision = self._decided.get(about)
         if decision is None:
-            variant = variant_of(test, raw, is_module=is_module)
             decision = self._decided[about] = _decide(book.places, named, variant)
         return decision
 
@@ -155,8 +145,7 @@ class Decider:
 
     def exact_name(self, entry: Entry, test: CatalogTest) -> str | None:
         """The name by which an entry names a test exactly, if it does."""
-        raw = raw_name(test, self.exact_methods(test.file))
-        variant = variant_of(test, raw, is_module=is_about_module(test))
+        variant = variant_of(test, self.exact_methods(test.file))
         named = (name.text for name in entry.names if not name.loose and variant.is_named(name))
         return next(named, None)
 
@@ -258,7 +247,7 @@ def _decision(place: Place, entry: Entry | None, variant: Variant, tied: Candida
         expected=Expectation(
             mode=mode,
             reason=reason,
-            where=f"{place.suite.path}:{line}",
+            where=place.suite.at(line),
             precision=_precision(place.suite, entry, variant),
             no_grad=entry is not None and entry.no_grad,
             seed=place.suite.support.seed,
@@ -274,31 +263,27 @@ def _decision(place: Place, entry: Entry | None, variant: Variant, tied: Candida
 
 def _reason(entry: Entry, variant: Variant) -> str:
     """Why, from the most special: the operator's description, the dtype's, the entry's."""
-    named = row_about((entry.modules if variant.is_module else entry.ops).include, variant)
-    rows = [named, *(entry.dtypes.include.get(part) for part in dtypes_of(variant.dtype))]
+    named = row_about(edit_about(entry, variant).include, variant)
+    rows = [named, *(entry.dtypes.include.get(part) for part in variant.dtypes)]
     return next((row.description for row in rows if row is not None and row.description), entry.description)
 
 
 def _forced(suite: Suite, variant: Variant) -> Named | None:
-    support = suite.support
-    listed = (support.modules if variant.is_module else support.ops) or {}
-    rows = [row_about(listed, variant)]
-    rows += [(support.dtypes or {}).get(part) for part in dtypes_of(variant.dtype)]
+    rows = [row_about(supported_rows(suite, variant) or {}, variant)]
+    rows += [(suite.support.dtypes or {}).get(part) for part in variant.dtypes]
     return next((row for row in rows if row is not None and row.force_xfail), None)
 
 
 def _precision(suite: Suite, entry: Entry | None, variant: Variant) -> Precision | None:
     """The most specific tolerances: of the entry's dtype, then of the operator's, then of the dtype."""
-    support = suite.support
-    listed = (support.modules if variant.is_module else support.ops) or {}
-    named = row_about(listed, variant)
+    named = row_about(supported_rows(suite, variant) or {}, variant)
     levels: list[Mapping[str, Named]] = [
         entry.dtypes.include if entry is not None else {},
         named.dtypes if named is not None else {},
-        support.dtypes or {},
+        suite.support.dtypes or {},
     ]
     for level in levels:
-        rows = (level.get(part) for part in dtypes_of(variant.dtype))
+        rows = (level.get(part) for part in variant.dtypes)
         if (found := next((row.precision for row in rows if row and row.precision), None)) is not None:
             return found
     return None

@@ -5,38 +5,33 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from test_selection.catalog import CatalogTest
 from test_selection.patterns import Pattern
-from test_selection.suite_model import Entry, Name, Named, Rule, Suite, SuiteFile, module_name, op_keys
+from test_selection.suite_model import Edit, Entry, Name, Named, Rule, Suite, SuiteFile, module_name, op_keys
 
 # From here on a name's looseness is that of a pattern of methods.
 PATTERN = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Variant:
+class Variant(NamedTuple):
     """One test.
 
     Attributes:
-        file: the test file.
-        cls: the class without its device suffix.
-        template: the method before instantiation.
-        raw_cls: the class as pytest has it; empty where the template's own name is the whole of it.
-        raw_name: the method as pytest has it; empty as above.
-        op: the operator or module.
-        is_module: whether it is a module.
-        dtype: the dtype, or several joined by `+`.
+        test: as catalogs have it.
+        raw: its class and method as pytest has them, by `raw_name`.
+        is_module: whether what stands as its operator is a module.
     """
 
-    file: str
-    cls: str
-    template: str
-    raw_cls: str
-    raw_name: str
-    op: str | None
-    is_module: bool
-    dtype: str | None
+    test: CatalogTest
+    raw: tuple[str, str] = ("", "")
+    is_module: bool = False
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """The dtypes of the test, which may have several (`dtypes=float16+int64`)."""
+        return dtypes_of(self.test.dtype)
 
     def is_named(self, name: Name) -> bool:
         """Whether a name of an entry means this test.
@@ -44,27 +39,13 @@ class Variant:
         Instantiated names (`test_from_pretrained_float32`) are met by an exact name only where a device
         suffix is in them: torch-spyre matches its patterns with templates.
         """
-        matches = name.pattern.fullmatch
-        if matches(f"{self.cls}::{self.template}" if name.qualified else self.template):
+        matches, test, (raw_cls, raw) = name.pattern.fullmatch, self.test, self.raw
+        if matches(f"{test.cls}::{test.template}" if name.qualified else test.template):
             return True
-        if not self.raw_name or (name.loose and self.raw_cls != self.cls):
+        if not raw or (name.loose and raw_cls != test.cls):
             return False
-        names = {f"{self.cls}::{self.raw_name}", f"{self.raw_cls}::{self.raw_name}"}
-        return any(map(matches, names)) if name.qualified else matches(self.raw_name) is not None
-
-
-def variant_of(test: CatalogTest, raw: tuple[str, str], *, is_module: bool) -> Variant:
-    """A catalog's test as suites see it; `raw` is its `raw_name`."""
-    return Variant(
-        file=test.file,
-        cls=test.cls,
-        template=test.template,
-        raw_cls=raw[0],
-        raw_name=raw[1],
-        op=test.op,
-        is_module=is_module,
-        dtype=test.dtype,
-    )
+        names = {f"{test.cls}::{raw}", f"{raw_cls}::{raw}"}
+        return any(map(matches, names)) if name.qualified else matches(raw) is not None
 
 
 def raw_name(test: CatalogTest, exact_methods: Collection[str]) -> tuple[str, str]:
@@ -82,6 +63,11 @@ def raw_name(test: CatalogTest, exact_methods: Collection[str]) -> tuple[str, st
     return (cls, name) if cls == test.cls or name in exact_methods else ("", "")
 
 
+def variant_of(test: CatalogTest, exact_methods: Collection[str]) -> Variant:
+    """A catalog's test as suites see it; `exact_methods` as of `raw_name`."""
+    return Variant(test=test, raw=raw_name(test, exact_methods), is_module=is_about_module(test))
+
+
 def is_about_module(test: CatalogTest) -> bool:
     """Whether what stands as the test's operator is a module."""
     return test.op is not None and "op=" not in test.id and "module=" in test.id
@@ -89,7 +75,7 @@ def is_about_module(test: CatalogTest) -> bool:
 
 @functools.cache  # a catalog has some dozen
 def dtypes_of(dtype: str | None) -> tuple[str, ...]:
-    """The dtypes of a test, which may have several (`dtypes=float16+int64`)."""
+    """The names in a test's dtype, such as `float16+int64`."""
     return () if dtype is None else tuple(dtype.split("+"))
 
 
@@ -120,12 +106,12 @@ class Candidate:
 def rank(one: Candidate, variant: Variant) -> tuple[int, int, int]:
     """Smaller is more specific: misses of the includes, hits of them, how loosely the test is named."""
     entry, hits, misses = one.entry, 0, 0
-    subject = (entry.modules if variant.is_module else entry.ops).include
-    if subject and variant.op is not None:
+    subject = edit_about(entry, variant).include
+    if subject and variant.test.op is not None:
         hit = row_about(subject, variant) is not None
         hits, misses = hits + hit, misses + (not hit)
-    if entry.dtypes.include and variant.dtype is not None:
-        hit = any(part in entry.dtypes.include for part in dtypes_of(variant.dtype))
+    if entry.dtypes.include and variant.dtypes:
+        hit = any(part in entry.dtypes.include for part in variant.dtypes)
         hits, misses = hits + hit, misses + (not hit)
     return misses, -hits, one.loose
 
@@ -133,24 +119,22 @@ def rank(one: Candidate, variant: Variant) -> tuple[int, int, int]:
 def why_not(place: Place, entry: Entry, variant: Variant) -> str:
     """The reason code an entry does not generate a variant for; empty where it does."""
     support = place.suite.support
-    edit = entry.modules if variant.is_module else entry.ops
-    listed = support.modules if variant.is_module else support.ops
+    edit, listed = edit_about(entry, variant), supported_rows(place.suite, variant)
     supported = None
-    if variant.op is not None:
+    if variant.test.op is not None:
         if row_about(edit.exclude, variant) is not None:
             return EXCLUDED
         supported = None if listed is None else row_about(listed, variant)
         if listed is not None and supported is None and row_about(edit.include, variant) is None:
             return UNSUPPORTED_MODULE if variant.is_module else UNSUPPORTED_OP
-    if variant.dtype is not None:
-        for part in dtypes_of(variant.dtype):
-            if part in entry.dtypes.exclude:
-                return EXCLUDED
-            if part in entry.dtypes.include:
-                continue
-            own = supported.dtypes if supported is not None else {}
-            if (support.dtypes is not None and part not in support.dtypes) or (own and part not in own):
-                return UNSUPPORTED_DTYPE
+    own = supported.dtypes if supported is not None else {}
+    for part in variant.dtypes:
+        if part in entry.dtypes.exclude:
+            return EXCLUDED
+        if part in entry.dtypes.include:
+            continue
+        if (support.dtypes is not None and part not in support.dtypes) or (own and part not in own):
+            return UNSUPPORTED_DTYPE
     return "" if _selected(place, entry, variant) else NOT_SELECTED
 
 
@@ -164,14 +148,14 @@ def _holds(rule: Rule, place: Place, variant: Variant, *, unknown: bool) -> bool
     """Whether a rule's conditions hold; what cannot be known neither includes nor excludes anything."""
     if rule.unknown and not unknown:
         return False
-    has_op = variant.op is not None and not variant.is_module
+    has_op = variant.test.op is not None and not variant.is_module
     supported = place.suite.support.ops
     in_supported = has_op and (supported is None or row_about(supported, variant) is not None)
     return (
         rule.has_ops in {None, has_op}
         and rule.ops_in_supported in {None, in_supported}
-        and (not rule.names or any(one.fullmatch(variant.template) for one in rule.names))
-        and (not rule.modules or any(_in_module(one, variant.file) for one in rule.modules))
+        and (not rule.names or any(one.fullmatch(variant.test.template) for one in rule.names))
+        and (not rule.modules or any(_in_module(one, variant.test.file) for one in rule.modules))
     )
 
 
@@ -179,10 +163,20 @@ def _in_module(pattern: Pattern, file: str) -> bool:
     return bool(pattern.fullmatch(file) or pattern.fullmatch(file.rpartition("/")[2]))
 
 
+def supported_rows(suite: Suite, variant: Variant) -> Mapping[str, Named] | None:
+    """The supported operators or modules, whichever the variant is about; None where nothing is listed."""
+    return suite.support.modules if variant.is_module else suite.support.ops
+
+
+def edit_about(entry: Entry, variant: Variant) -> Edit:
+    """What an entry edits of operators or modules, whichever the variant is about."""
+    return entry.modules if variant.is_module else entry.ops
+
+
 def row_about(listed: Mapping[str, Named], variant: Variant) -> Named | None:
     """The row of a list that is about the variant's operator or module."""
-    if not listed or variant.op is None:
+    if not listed or variant.test.op is None:
         return None
     if variant.is_module:
-        return listed.get(module_name(variant.op))
-    return next((listed[key] for key in op_keys(variant.op) if key in listed), None)
+        return listed.get(module_name(variant.test.op))
+    return next((listed[key] for key in op_keys(variant.test.op) if key in listed), None)

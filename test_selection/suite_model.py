@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from test_selection.patterns import Pattern, compile_glob, compile_regex, has_wildcard
 from test_selection.selection import Precision
@@ -110,7 +110,7 @@ class Entry:
         no_grad: whether the test runs without gradients.
         include: selector rules of which one has to hold, where there are any.
         exclude: selector rules of which none may hold.
-        kept: what nothing here interprets: labels and tags.
+        tags: as written; nothing here interprets them.
     """
 
     names: tuple[Name, ...]
@@ -124,7 +124,7 @@ class Entry:
     no_grad: bool = False
     include: tuple[Rule, ...] = ()
     exclude: tuple[Rule, ...] = ()
-    kept: Mapping[str, Any] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +139,6 @@ class SuiteFile:
         line: from 1.
         unlisted_test_mode: what is expected of its tests that no entry names.
         entries: in order.
-        kept: labels, tags and description.
     """
 
     path: str
@@ -149,7 +148,6 @@ class SuiteFile:
     line: int
     unlisted_test_mode: str = DEFAULT_UNLISTED
     entries: tuple[Entry, ...] = ()
-    kept: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +158,6 @@ class Support:
     ops: Mapping[str, Named] | None = None
     modules: Mapping[str, Named] | None = None
     seed: int | None = None
-    kept: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,13 +168,15 @@ class Suite:
         path: where it was read from.
         files: in order.
         support: its `global`.
-        kept: labels and description.
     """
 
     path: Path
     files: tuple[SuiteFile, ...]
     support: Support = field(default_factory=Support)
-    kept: Mapping[str, Any] = field(default_factory=dict)
+
+    def at(self, line: int) -> str:
+        """`file:line`."""
+        return f"{self.path}:{line}"
 
 
 # What a path starts with, and the tree it stands for. The last two are what older files say.

@@ -196,7 +196,6 @@ def _suite(root: Reader, path: Path) -> Suite:
         path=path,
         files=tuple(_file(row) for row in rows),
         support=_support(config.table("global")),
-        kept=config.kept("labels", "description"),
     )
 
 
@@ -214,7 +213,6 @@ def _file(row: Reader) -> SuiteFile:
         line=line_of(row, "path"),
         unlisted_test_mode=row.choice("unlisted_test_mode", MODES, DEFAULT_UNLISTED),
         entries=tuple(_entry(one) for one in row.rows("tests")),
-        kept=row.kept("labels", "tags", "description"),
     )
 
 
@@ -238,6 +236,7 @@ def _entry(row: Reader) -> Entry:
     functions.known("cpu_move")
     selectors = row.table("selectors")
     selectors.known("include", "exclude")
+    tags = row.content.get("tags") or []
     return Entry(
         names=names,
         line=row.document.line(row.at) or 0,
@@ -250,7 +249,7 @@ def _entry(row: Reader) -> Entry:
         no_grad=read_flag(row, "no_grad"),
         include=tuple(_rule(one) for one in selectors.rows("include")),
         exclude=tuple(_rule(one) for one in selectors.rows("exclude")),
-        kept=row.kept("labels", "tags"),
+        tags=tuple(map(str, tags if isinstance(tags, list) else [tags])),
     )
 
 
@@ -288,7 +287,6 @@ def _support(row: Reader) -> Support:
         ops=listed("supported_ops", op_key),
         modules=listed("supported_modules", module_name),
         seed=_seed(inputs),
-        kept=row.kept("devices"),
     )
 
 

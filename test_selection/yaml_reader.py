@@ -184,10 +184,6 @@ class Reader:
                 remedy = f"did you mean {close[0]!r}?" if close else f"known keys: {', '.join(keys)}"
                 raise self.error(str(key), f"unknown key {str(key)!r}", remedy)
 
-    def kept(self, *keys: str) -> dict[str, Any]:
-        """Those of the keys that are there, as they stand."""
-        return {key: self.content[key] for key in keys if key in self.content}
-
     def text(self, key: str, *, default: str | None = None) -> str:
         """Text that is not empty, or the default where the key is absent."""
         if key not in self.content and default is not None:
