@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from test_selection.catalog import CatalogTest
 from test_selection.errors import UsageError
-from test_selection.matching import FIELDS, Masks, Patterns, bits, read_code, read_line, read_patterns
+from test_selection.matching import FIELDS, Masks, Reason, bits, read_patterns, read_reason
 from test_selection.tiers import TierRule
 from test_selection.yaml_reader import Reader
 
@@ -150,22 +150,14 @@ CHAINS = ("class", "file")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OrderRule:
+class OrderRule(Reason):
     """How the tests it matches run.
 
     Attributes:
-        code: the reason, short.
-        text: the reason, for people.
-        line: where it stands in its file, from 1.
-        patterns: by field.
         alone: whether each runs in a process of its own.
         in_order: `class` or `file`, whose tests stay together in source order; empty where they need not.
     """
 
-    code: str
-    text: str
-    line: int
-    patterns: Patterns
     alone: bool = False
     in_order: str = ""
 
@@ -177,20 +169,19 @@ def read_order(row: Reader) -> OrderRule:
         SettingsError: a key or value that cannot be taken, or an entry that says nothing or both.
     """
     row.known("code", "text", "alone", "in_order", *FIELDS)
-    code, alone = read_code(row), row.content.get("alone", False)
+    reason, alone = read_reason(row), row.content.get("alone", False)
     if not isinstance(alone, bool):
         raise row.error("alone", f"alone is {alone!r}", "write true, or leave it out")
     in_order = row.choice("in_order", CHAINS) if "in_order" in row.content else ""
     if alone == bool(in_order):
         said = "both alone and in_order" if alone else "neither alone nor in_order"
-        raise row.error("code", f"order rule {code!r} says {said}", "give it one of them")
+        raise row.error("code", f"order rule {reason['code']!r} says {said}", "give it one of them")
     patterns = read_patterns(row, FIELDS)
     if not patterns:
         raise row.error(
-            "code", f"order rule {code!r} matches every test", f"give it one of {', '.join(FIELDS)}"
+            "code", f"order rule {reason['code']!r} matches every test", f"give it one of {', '.join(FIELDS)}"
         )
-    text = read_line(row, "text")
-    return OrderRule(code=code, text=text, line=row.line, patterns=patterns, alone=alone, in_order=in_order)
+    return OrderRule(**reason, patterns=patterns, alone=alone, in_order=in_order)
 
 
 def limits_of(

@@ -8,13 +8,28 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from test_selection.capabilities import KINDS, Capabilities, Undeclared
 from test_selection.catalog import CatalogTest
 from test_selection.limits import OrderRule, read_order
-from test_selection.matching import FIELDS, Masks, Patterns, Wanted, read_code, read_line, read_patterns
+from test_selection.matching import (
+    FIELDS,
+    Masks,
+    Patterns,
+    Reason,
+    Wanted,
+    read_line,
+    read_patterns,
+    read_reason,
+)
 from test_selection.tiers import TierRule, read_tier
 from test_selection.yaml_reader import Reader
+
+MATCHERS = (*FIELDS, "device")
+_CONDITIONS = (*MATCHERS, "unsupported")
+_HEAD = ("code", "text", "issue", "verdict")
+_VERSION_CHARS = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,50 +62,22 @@ def must_run_ids(tests: Iterable[CatalogTest], entries: Sequence[MustRun]) -> li
         tests: the tests in scope.
         entries: `Rules.must_run`.
     """
-    return must_run_tests(tests, entries)[0]
-
-
-def must_run_tests(tests: Iterable[CatalogTest], entries: Sequence[MustRun]) -> tuple[list[str], list[int]]:
-    """As `must_run_ids`, and how many tests each entry names."""
-    ids: list[str] = []
-    counts = [0] * len(entries)
     rows = list(tests)
-    masks = Masks([one.patterns for one in entries])
-    for test, mask in zip(rows, masks.each(rows), strict=True):
-        if mask:
-            ids.append(test.id)
-            for index in range(len(entries)):
-                counts[index] += mask >> index & 1
-    return ids, counts
-
-
-MATCHERS = (*FIELDS, "device")
-_CONDITIONS = (*MATCHERS, "unsupported")
-_HEAD = ("code", "text", "issue", "verdict")
-_VERSION_CHARS = 12
+    masks = Masks([one.patterns for one in entries]).each(rows)
+    return [test.id for test, mask in zip(rows, masks, strict=True) if mask]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """One rule; it matches where every field it names matches one of that field's patterns.
+class Rule(Reason):
+    """One rule of the scope.
 
     Attributes:
-        code: the reason, short, for tables and counts.
-        text: the reason, for people.
         verdict: `in` or `out`.
-        issue: a link, where there is one.
-        line: where it stands in its file, from 1; 0 where that is not known.
         unsupported: `op` or `dtype` where the rule is about what the device does not declare, else empty.
-        patterns: by field.
     """
 
-    code: str
-    text: str
     verdict: str
-    issue: str = ""
-    line: int = 0
     unsupported: str = ""
-    patterns: Patterns = field(default_factory=dict)
 
     @property
     def by_file(self) -> bool:
@@ -206,12 +193,7 @@ def _undeclared(kind: str, capabilities: Capabilities) -> dict[str, tuple[Wanted
 def _rules(row: Reader) -> Iterator[Rule]:
     """The rule of one row, or one for each alternative of its `any`."""
     row.known(*_HEAD, "any", *_CONDITIONS)
-    head = {
-        "code": read_code(row),
-        "text": read_line(row, "text"),
-        "verdict": row.choice("verdict", ("in", "out")),
-        "issue": row.text("issue", default=""),
-    }
+    head = read_reason(row) | {"verdict": row.choice("verdict", ("in", "out"))}
     alternatives = row.rows("any")
     if "any" not in row.content:
         yield _rule(row, head)
@@ -231,14 +213,14 @@ def _rules(row: Reader) -> Iterator[Rule]:
         yield _rule(one, head)
 
 
-def _rule(row: Reader, head: dict[str, str]) -> Rule:
+def _rule(row: Reader, head: dict[str, Any]) -> Rule:
     patterns = read_patterns(row, MATCHERS)
     kind = row.choice("unsupported", KINDS) if "unsupported" in row.content else ""
     if kind and kind in patterns:
         raise row.error(kind, f"{kind} stands beside `unsupported: {kind}`", "keep one of them")
     if kind:
         patterns |= _undeclared(kind, Capabilities())
-    return Rule(**head, line=row.line, unsupported=kind, patterns=patterns)
+    return Rule(**head | {"line": row.line}, unsupported=kind, patterns=patterns)
 
 
 def _check_order(found: Sequence[tuple[Reader, Rule]]) -> None:

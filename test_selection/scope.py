@@ -12,15 +12,6 @@ from test_selection.rules import Rule, Rules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
-    """What the scope says of one test: in or out, the reason code, and the rule's index from 0."""
-
-    in_scope: bool
-    code: str
-    rule: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
     """The scope of a whole catalog.
 
@@ -35,11 +26,6 @@ class Scope:
     unused: list[str]
 
 
-def decide(test: CatalogTest, device: str, rules: Rules) -> Decision:
-    """Decide one test by the first rule that matches it."""
-    return _decision(rules, _first(rules.masks.test(test) & rules.masks.value("device", device)))
-
-
 def file_rule(file: str, device: str, rules: Rules) -> int:
     """The index of the first rule on file and device alone that matches a file."""
     by_file = sum(1 << i for i, rule in enumerate(rules.rules) if rule.by_file)
@@ -48,7 +34,7 @@ def file_rule(file: str, device: str, rules: Rules) -> int:
 
 def file_in_scope(file: str, device: str, rules: Rules) -> bool:
     """Whether a file that could not be collected is in: only rules on file and device alone count."""
-    return _decision(rules, file_rule(file, device, rules)).in_scope
+    return rules.rules[file_rule(file, device, rules)].verdict == "in"
 
 
 def deciding_rules(tests: Sequence[CatalogTest], device: str, rules: Rules) -> list[int]:
@@ -83,11 +69,6 @@ def apply_scope(catalog: Catalog, rules: Rules) -> Scope:
 def _first(mask: int) -> int:
     """The index of the lowest bit; the last rule matches everything, so there is one."""
     return (mask & -mask).bit_length() - 1
-
-
-def _decision(rules: Rules, number: int) -> Decision:
-    rule = rules.rules[number]
-    return Decision(in_scope=rule.verdict == "in", code=rule.code, rule=number)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from test_selection.catalog import CatalogTest
 from test_selection.errors import UsageError
-from test_selection.matching import FIELDS, Masks, Patterns, bits, read_code, read_line, read_patterns
+from test_selection.matching import FIELDS, Masks, Reason, bits, read_patterns, read_reason
 from test_selection.yaml_reader import Reader
 
 # From the one that runs most often to the one that may take longest; a rule moves tests to a later one.
@@ -28,25 +28,15 @@ class Needs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TierRule:
-    """Moves the tests it matches to a bucket, or says what they need, or both.
+class TierRule(Reason):
+    """Moves the tests it matches to a tier, or says what they need, or both.
 
     Attributes:
-        code: the reason, short.
-        text: the reason, for people.
-        issue: a link, where there is one.
-        line: where it stands in its file, from 1.
-        patterns: by field; none: every test.
         seconds_above: it moves only tests expected to take longer than this.
         bucket: the first bucket the tests may run in; empty where they are only said to need something.
         needs: what they need, or None where that is not said.
     """
 
-    code: str
-    text: str
-    line: int
-    issue: str = ""
-    patterns: Patterns = field(default_factory=dict)
     seconds_above: float | None = None
     bucket: str = ""
     needs: Needs | None = None
@@ -102,23 +92,21 @@ def read_tier(row: Reader) -> TierRule:
         SettingsError: a key or value that cannot be taken, or an entry that says nothing.
     """
     row.known("code", "text", "issue", "bucket", "seconds_above", "needs", *FIELDS)
-    code = read_code(row)
     rule = TierRule(
-        code=code,
-        text=read_line(row, "text"),
-        line=row.line,
-        issue=row.text("issue", default=""),
+        **read_reason(row),
         patterns=read_patterns(row, FIELDS),
         seconds_above=row.number("seconds_above") if "seconds_above" in row.content else None,
         bucket=row.choice("bucket", LATER) if "bucket" in row.content else "",
         needs=_needs(row.table("needs", required=True)) if "needs" in row.content else None,
     )
     if not rule.bucket and rule.needs is None:
-        raise row.error("code", f"bucket rule {code!r} says neither bucket nor needs", "give it one of them")
+        raise row.error(
+            "code", f"bucket rule {rule.code!r} says neither bucket nor needs", "give it one of them"
+        )
     if not rule.patterns and rule.seconds_above is None:
         raise row.error(
             "code",
-            f"bucket rule {code!r} matches every test",
+            f"bucket rule {rule.code!r} matches every test",
             f"give it seconds_above or {', '.join(FIELDS)}",
         )
     return rule

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
@@ -15,9 +16,7 @@ from test_selection.matching import Wanted
 from test_selection.patterns import compile_pattern
 from test_selection.rules import Rule, Rules, default_rules, load_rules
 from test_selection.scope import (
-    Decision,
     apply_scope,
-    decide,
     deciding_rules,
     explain,
     explain_file,
@@ -26,6 +25,18 @@ from test_selection.scope import (
 
 SHIPPED = default_rules()
 LAST = "  - {code: in-scope, text: all else, verdict: in}\n"
+
+
+class Decided(NamedTuple):
+    in_scope: bool
+    code: str
+    rule: int
+
+
+def decide(test: CatalogTest, device: str, rules: Rules) -> Decided:
+    (number,) = deciding_rules([test], device, rules)
+    rule = rules.rules[number]
+    return Decided(rule.verdict == "in", rule.code, number)
 
 
 def make_test(
@@ -65,9 +76,9 @@ rules:
 
 
 def test_the_first_rule_that_matches_decides(rules: Rules) -> None:
-    assert decide(make_test("a/keep_x.py"), "spyre", rules) == Decision(in_scope=True, code="kept", rule=0)
-    assert decide(make_test("a/b/x.py"), "spyre", rules) == Decision(in_scope=False, code="folder", rule=1)
-    assert decide(make_test(), "spyre", rules) == Decision(in_scope=True, code="in-scope", rule=4)
+    assert decide(make_test("a/keep_x.py"), "spyre", rules) == Decided(in_scope=True, code="kept", rule=0)
+    assert decide(make_test("a/b/x.py"), "spyre", rules) == Decided(in_scope=False, code="folder", rule=1)
+    assert decide(make_test(), "spyre", rules) == Decided(in_scope=True, code="in-scope", rule=4)
 
 
 def test_a_list_is_any_of_and_several_keys_are_all_of(rules: Rules) -> None:
