@@ -14,21 +14,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from test_selection.errors import NothingToRunError, UsageError
-from test_selection.plan import Plan
+from test_selection.plan import Plan, Shard
 from test_selection.shard_subset import format_ranges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
-    """What a leg has to know of a shard: its seconds, and the cards it holds all the while."""
-
-    index: int
-    expected_s: float
-    cards: int = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Leg:
+class CiJob:
     """A job that serves some shards.
 
     Attributes:
@@ -42,38 +33,34 @@ class Leg:
     expected_s: float
 
 
-def loads_of(plan: Plan) -> list[Load]:
+def busy_shards(plan: Plan) -> list[Shard]:
     """The shards of a plan that have anything to do.
 
     Raises:
         NothingToRunError: none has.
     """
-    found = [
-        Load(index=shard.index, expected_s=shard.expected_s, cards=shard.cards)
-        for shard in plan.shards
-        if shard.groups
-    ]
+    found = [shard for shard in plan.shards if shard.groups]
     if not found:
         raise NothingToRunError("the plan holds no test", remedy="select a share above 0 %, then plan again")
     return found
 
 
-def choose_cards(loads: Sequence[Load], runner_cards: Sequence[int], legs: int) -> int:
+def choose_cards(shards: Sequence[Shard], runner_cards: Sequence[int], legs: int) -> int:
     """The fewest cards of a leg with which so many legs give every shard cards of its own, else the most."""
     sizes = sorted(size for size in runner_cards if size > 0)
-    wanted = sum(load.cards for load in loads)
+    wanted = sum(shard.cards for shard in shards)
     return next((size for size in sizes if size * legs >= wanted), sizes[-1])
 
 
 def deal(
-    loads: Sequence[Load], runner_cards: Sequence[int], *, cards_per_leg: int, legs: int | None = None
-) -> list[Leg]:
+    shards: Sequence[Shard], runner_cards: Sequence[int], *, cards_per_leg: int, legs: int | None = None
+) -> list[CiJob]:
     """Deal shards to legs so that these end at about the same time: longest first, to whoever is free first.
 
     A shard that needs more cards than `cards_per_leg` goes to legs that have them.
 
     Args:
-        loads: the shards.
+        shards: the shards.
         runner_cards: cards a leg can have.
         cards_per_leg: of the usual leg; one of `runner_cards`, above 0.
         legs: how many there may be; None: as many as give every shard cards of its own.
@@ -85,7 +72,7 @@ def deal(
     Raises:
         UsageError: no runner has the cards that are asked for, or there are too few legs.
     """
-    pools = _pools(loads, runner_cards, cards_per_leg)
+    pools = _pools(shards, runner_cards, cards_per_leg)
     wanted = {size: _own_legs(members, size) for size, members in pools.items()}
     if legs is not None:
         if legs < len(pools):
@@ -98,7 +85,7 @@ def deal(
     return sorted(dealt, key=lambda leg: (-leg.expected_s, leg.shards))
 
 
-def _pools(loads: Sequence[Load], runner_cards: Sequence[int], usual: int) -> dict[int, list[Load]]:
+def _pools(shards: Sequence[Shard], runner_cards: Sequence[int], usual: int) -> dict[int, list[Shard]]:
     """The shards by the size of the legs they go to."""
     sizes = sorted(size for size in runner_cards if size > 0)
     if usual not in sizes:
@@ -106,37 +93,37 @@ def _pools(loads: Sequence[Load], runner_cards: Sequence[int], usual: int) -> di
             f"--cards-per-leg is {usual}",
             remedy=f"runners have {', '.join(map(str, sizes))} cards; see `matrix.runner_cards`",
         )
-    pools: dict[int, list[Load]] = {}
-    for load in loads:
-        size = next((one for one in sizes if one >= max(usual, load.cards)), None)
+    pools: dict[int, list[Shard]] = {}
+    for shard in shards:
+        size = next((one for one in sizes if one >= max(usual, shard.cards)), None)
         if size is None:
             raise UsageError(
-                f"shard {load.index} needs {load.cards} cards, but no runner has more than {sizes[-1]}",
+                f"shard {shard.index} needs {shard.cards} cards, but no runner has more than {sizes[-1]}",
                 remedy="add such runners to `matrix.runner_cards`, or leave its tests out",
             )
-        pools.setdefault(size, []).append(load)
+        pools.setdefault(size, []).append(shard)
     return dict(sorted(pools.items()))
 
 
-def _own_legs(members: Sequence[Load], size: int) -> int:
+def _own_legs(members: Sequence[Shard], size: int) -> int:
     """How many legs give every shard cards of its own, by first fit decreasing."""
     room = [0] * len(members)  # cards still free in each leg that was opened
     opened = first = 0
-    for load in sorted(members, key=lambda load: -load.cards):
+    for shard in sorted(members, key=lambda shard: -shard.cards):
         # Shards only get narrower: a leg without a free card never has one again.
         while first < opened and room[first] == 0:
             first += 1
-        leg = next((one for one in range(first, opened) if room[one] >= load.cards), opened)
+        leg = next((one for one in range(first, opened) if room[one] >= shard.cards), opened)
         if leg == opened:
             room[leg] = size
             opened += 1
-        room[leg] -= load.cards
+        room[leg] -= shard.cards
     return opened
 
 
-def _share(pools: dict[int, list[Load]], most: dict[int, int], legs: int) -> dict[int, int]:
+def _share(pools: dict[int, list[Shard]], most: dict[int, int], legs: int) -> dict[int, int]:
     """Share out legs over the pools by their work, at least one each and never more than useful."""
-    work = {size: sum(load.expected_s * load.cards for load in members) for size, members in pools.items()}
+    work = {size: sum(shard.expected_s * shard.cards for shard in members) for size, members in pools.items()}
     given = dict.fromkeys(pools, 1)
     for _ in range(legs - len(pools)):
         open_pools = [size for size in pools if given[size] < most[size]]
@@ -146,32 +133,32 @@ def _share(pools: dict[int, list[Load]], most: dict[int, int], legs: int) -> dic
     return given
 
 
-def _deal_pool(members: Sequence[Load], size: int, legs: int) -> list[Leg]:
+def _deal_pool(members: Sequence[Shard], size: int, legs: int) -> list[CiJob]:
     free = [[0.0] * size for _ in range(legs)]  # when each card of each leg is free, sorted
     work = [0.0] * legs
-    mine: list[list[Load]] = [[] for _ in range(legs)]
-    for width in sorted({load.cards for load in members}, reverse=True):
+    mine: list[list[Shard]] = [[] for _ in range(legs)]
+    for width in sorted({shard.cards for shard in members}, reverse=True):
         # Who can begin first; of those, who has the least to do.
         heap = [(free[leg][width - 1], work[leg], len(mine[leg]), leg) for leg in range(legs)]
         heapq.heapify(heap)
-        same = [load for load in members if load.cards == width]
-        for load in sorted(same, key=lambda load: (-load.expected_s, load.index)):
+        same = [shard for shard in members if shard.cards == width]
+        for shard in sorted(same, key=lambda shard: (-shard.expected_s, shard.index)):
             start, _, _, leg = heap[0]
-            free[leg][:width] = [start + load.expected_s] * width
+            free[leg][:width] = [start + shard.expected_s] * width
             free[leg].sort()
-            work[leg] += load.expected_s * width
-            mine[leg].append(load)
+            work[leg] += shard.expected_s * width
+            mine[leg].append(shard)
             heapq.heapreplace(heap, (free[leg][width - 1], work[leg], len(mine[leg]), leg))
-    return [_leg(sorted(one, key=lambda load: load.index), size) for one in mine if one]
+    return [_leg(sorted(one, key=lambda shard: shard.index), size) for one in mine if one]
 
 
-def _leg(loads: Sequence[Load], size: int) -> Leg:
+def _leg(shards: Sequence[Shard], size: int) -> CiJob:
     """The leg with its end as it will come about: shards begin in the order of their indices."""
     free = [0.0] * size
-    for load in loads:
-        free[: load.cards] = [free[load.cards - 1] + load.expected_s] * load.cards
+    for shard in shards:
+        free[: shard.cards] = [free[shard.cards - 1] + shard.expected_s] * shard.cards
         free.sort()
-    return Leg(shards=tuple(load.index for load in loads), cards=size, expected_s=free[-1])
+    return CiJob(shards=tuple(shard.index for shard in shards), cards=size, expected_s=free[-1])
 
 
 # docs.github.com, "Actions limits" and "Passing information between jobs": 256 jobs a matrix; a job's outputs
@@ -203,7 +190,7 @@ class Wording:
     fewest_cards: int = 0
 
 
-def github_matrix(legs: Sequence[Leg], wording: Wording) -> tuple[dict[str, Any], str]:
+def github_matrix(legs: Sequence[CiJob], wording: Wording) -> tuple[dict[str, Any], str]:
     """A matrix for `strategy.matrix: ${{ fromJSON(…) }}`.
 
     Up to 256 legs it has a row a leg. Beyond, by `wording.beyond`: a row for each of several matrices,
@@ -236,7 +223,7 @@ def github_matrix(legs: Sequence[Leg], wording: Wording) -> tuple[dict[str, Any]
     return content, why
 
 
-def jenkins_branches(legs: Sequence[Leg], wording: Wording) -> dict[str, Any]:
+def jenkins_branches(legs: Sequence[CiJob], wording: Wording) -> dict[str, Any]:
     """Branches for `parallel`, by name, as `readJSON` takes them; the names sort as the legs do."""
     digits = max(3, len(str(len(legs) - 1)))
     return {
@@ -251,7 +238,7 @@ def jenkins_branches(legs: Sequence[Leg], wording: Wording) -> dict[str, Any]:
     }
 
 
-def indexed_job(legs: Sequence[Leg], wording: Wording) -> dict[str, Any]:
+def indexed_job(legs: Sequence[CiJob], wording: Wording) -> dict[str, Any]:
     """The numbers of an Indexed Job: an index is a pod, which serves the shards at its place of `shards`."""
     slowest = max(leg.expected_s for leg in legs)
     return {
@@ -269,7 +256,7 @@ def to_json(content: object) -> str:
     return json.dumps(content, separators=(",", ":"))
 
 
-def _row(leg: Leg, wording: Wording) -> dict[str, Any]:
+def _row(leg: CiJob, wording: Wording) -> dict[str, Any]:
     return {
         "shards": format_ranges(leg.shards),
         "cards": leg.cards,
@@ -289,10 +276,10 @@ def _several(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _hand_over(legs: Sequence[Leg], wording: Wording) -> dict[str, Any]:
+def _hand_over(legs: Sequence[CiJob], wording: Wording) -> dict[str, Any]:
     slowest = max(leg.expected_s for leg in legs)
     shards = tuple(index for leg in legs for index in leg.shards)
-    whole = Leg(shards=shards, cards=wording.fewest_cards, expected_s=slowest)
+    whole = CiJob(shards=shards, cards=wording.fewest_cards, expected_s=slowest)
     row = _row(whole, wording)
     # It waits for the cluster's cards, too, and for pods that are replaced.
     minutes = min(MAX_MINUTES, WAIT_MINUTES + TRIES * int(row["timeout_minutes"]))

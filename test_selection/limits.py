@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from test_selection.catalog import CatalogTest
-from test_selection.errors import UsageError
 from test_selection.matching import FIELDS, Masks, Reason, bits, read_patterns, read_reason
 from test_selection.tiers import TierRule
 from test_selection.yaml_reader import Reader
@@ -102,48 +100,6 @@ class Limits:
 
 
 NO_LIMITS = Limits()
-
-
-def check_limits(limits: Limits, shards: int) -> None:
-    """Refuse limits no plan over `shards` cards could be made with, whatever the tests.
-
-    Raises:
-        UsageError: a number is out of its range, or there is not one speed for each card.
-    """
-    if limits.speeds and len(limits.speeds) != shards:
-        raise UsageError(
-            f"{len(limits.speeds)} speeds are given for {shards} cards",
-            where="speeds",
-            remedy="give one factor for each card, or none",
-        )
-    for number, speed in enumerate(limits.speeds):
-        if not _is_number(speed, int, float) or not 0 < speed < math.inf:
-            raise UsageError(
-                f"the speed of card {number} is {speed!r}",
-                where="speeds",
-                remedy="give a factor above 0, 1 for a card of usual speed",
-            )
-    if limits.max_files is not None and limits.max_files < 1:
-        raise UsageError(
-            f"at most {limits.max_files} files a shard leave nothing to run",
-            where="max_files",
-            remedy="allow 1 file a shard or more",
-        )
-    for name, cards in limits.cards.items():
-        if not _is_number(cards, int) or cards < 1:
-            raise UsageError(
-                f"{name!r} needs {cards!r} cards", where="cards", remedy="give a whole number from 1"
-            )
-    for file, seconds in limits.timeouts.items():
-        if not _is_number(seconds, int, float) or not 0 < seconds < math.inf:
-            raise UsageError(
-                f"the time-out of {file!r} is {seconds!r}", where="timeouts", remedy="give seconds above 0"
-            )
-
-
-def _is_number(value: object, *kinds: type) -> bool:
-    # A flag is a whole number to Python and never one to a person.
-    return isinstance(value, kinds) and not isinstance(value, bool)
 
 
 CHAINS = ("class", "file")

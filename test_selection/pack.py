@@ -18,7 +18,7 @@ from test_selection.errors import UsageError
 from test_selection.files import collector_paused
 from test_selection.fluid import Packing, pack
 from test_selection.layout import Layout, deal_shares
-from test_selection.limits import NO_LIMITS, Cards, Limits, check_limits
+from test_selection.limits import NO_LIMITS, Cards, Limits
 from test_selection.loads import Chains, FileLoad, file_loads, gather_chains
 from test_selection.plan import Group, Plan, Shard, fingerprint
 from test_selection.relief import MANY_TESTS, relieve
@@ -118,7 +118,12 @@ def make_plan(
     """
     if shards < 1:
         raise UsageError(f"cannot plan for {shards} shards", remedy="ask for 1 shard or more")
-    check_limits(limits, shards)
+    if limits.speeds and len(limits.speeds) != shards:
+        raise UsageError(
+            f"{len(limits.speeds)} speeds are given for {shards} cards",
+            where="speeds",
+            remedy="give one factor for each card, or none",
+        )
     with collector_paused():
         return _make_plan(tests, test_s, file_s, shards, limits)
 

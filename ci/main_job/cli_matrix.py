@@ -15,14 +15,14 @@ from ci.steps import options
 from ci.steps.folder import find_plan
 from test_selection.ci_jobs import (
     GITHUB_LEGS,
-    Leg,
+    CiJob,
     Wording,
+    busy_shards,
     choose_cards,
     deal,
     github_matrix,
     indexed_job,
     jenkins_branches,
-    loads_of,
     to_json,
 )
 from test_selection.files import write_text
@@ -75,7 +75,7 @@ def matrix(
 
 def legs_of(
     plan: Plan, settings: Matrix, target: Target, cards: int | None = None, legs: int | None = None
-) -> list[Leg]:
+) -> list[CiJob]:
     """A plan's shards, dealt.
 
     Args:
@@ -89,7 +89,7 @@ def legs_of(
         NothingToRunError: the plan holds no test.
         UsageError: no runner has the cards, or there are too few legs.
     """
-    loads = loads_of(plan)
+    loads = busy_shards(plan)
     usual = cards if cards is not None else choose_cards(loads, settings.runner_cards, legs or GITHUB_LEGS)
     dealt = deal(loads, settings.runner_cards, cards_per_leg=usual, legs=legs)
     widest = max(leg.cards for leg in dealt)
@@ -99,7 +99,7 @@ def legs_of(
     return dealt
 
 
-def worded(legs: Sequence[Leg], settings: Matrix, target: Target) -> tuple[dict[str, Any], str]:
+def worded(legs: Sequence[CiJob], settings: Matrix, target: Target) -> tuple[dict[str, Any], str]:
     """Legs in the words of a CI, and why they are no plain matrix; empty where they are.
 
     Raises:

@@ -15,27 +15,31 @@ from hypothesis import strategies as st
 from test_selection.ci_jobs import (
     GITHUB_OUTPUT_BYTES,
     MAX_MINUTES,
-    Leg,
-    Load,
+    CiJob,
     Wording,
+    busy_shards,
     choose_cards,
     deal,
     github_matrix,
     indexed_job,
     jenkins_branches,
-    loads_of,
     to_json,
 )
 from test_selection.errors import NothingToRunError, UsageError
 from test_selection.plan import Group, Plan, Shard
 from test_selection.shard_subset import parse_ranges
 
+
+def load(index: int, expected_s: float, cards: int = 1) -> Shard:
+    return Shard(index=index, expected_s=expected_s, groups=(), cards=cards)
+
+
 RUNNERS = (0, 1, 2, 4)
 narrow = st.lists(st.floats(0, 1e5), min_size=1, max_size=60).map(
-    lambda times: [Load(index=number, expected_s=seconds) for number, seconds in enumerate(times)]
+    lambda times: [load(index=number, expected_s=seconds) for number, seconds in enumerate(times)]
 )
 loads = st.lists(st.tuples(st.floats(0, 1e5), st.integers(1, 4)), min_size=1, max_size=40).map(
-    lambda rows: [Load(index=number, expected_s=row[0], cards=row[1]) for number, row in enumerate(rows)]
+    lambda rows: [load(index=number, expected_s=row[0], cards=row[1]) for number, row in enumerate(rows)]
 )
 sizes = st.sampled_from([1, 2, 4])
 
@@ -50,23 +54,23 @@ def shard(index: int, expected_s: float = 1.0, *, empty: bool = False) -> Shard:
 
 
 def test_empty_shards_get_no_leg() -> None:
-    found = loads_of(plan(shard(0), shard(1, empty=True), shard(2)))
+    found = busy_shards(plan(shard(0), shard(1, empty=True), shard(2)))
     assert [load.index for load in found] == [0, 2]
 
 
 def test_a_plan_of_nothing_is_refused() -> None:
     with pytest.raises(NothingToRunError, match="the plan holds no test"):
-        loads_of(plan(shard(0, empty=True)))
+        busy_shards(plan(shard(0, empty=True)))
 
 
 def test_a_shards_cards_are_those_the_plan_says() -> None:
     wide = Shard(index=0, expected_s=1.0, groups=shard(0).groups, cards=2)
-    assert loads_of(plan(wide)) == [Load(index=0, expected_s=1.0, cards=2)]
+    assert busy_shards(plan(wide)) == [wide]
 
 
 @given(loads, sizes, st.none() | st.integers(3, 80), st.randoms(use_true_random=False))
 def test_every_shard_is_in_exactly_one_leg_that_has_its_cards(
-    given_loads: list[Load], size: int, legs: int | None, shuffler: random.Random
+    given_loads: list[Shard], size: int, legs: int | None, shuffler: random.Random
 ) -> None:
     dealt = deal(given_loads, RUNNERS, cards_per_leg=size, legs=legs)
     assert sorted(index for leg in dealt for index in leg.shards) == [load.index for load in given_loads]
@@ -80,7 +84,7 @@ def test_every_shard_is_in_exactly_one_leg_that_has_its_cards(
 
 @given(loads.filter(lambda found: all(load.expected_s > 0 for load in found)), sizes)
 def test_without_a_number_of_legs_every_shard_has_cards_of_its_own(
-    given_loads: list[Load], size: int
+    given_loads: list[Shard], size: int
 ) -> None:
     dealt = deal(given_loads, RUNNERS, cards_per_leg=size)
     for leg in dealt:
@@ -90,7 +94,7 @@ def test_without_a_number_of_legs_every_shard_has_cards_of_its_own(
 
 @given(narrow, st.integers(1, 20))
 def test_legs_of_one_card_end_within_the_longest_shard_of_each_other(
-    given_loads: list[Load], legs: int
+    given_loads: list[Shard], legs: int
 ) -> None:
     dealt = deal(given_loads, RUNNERS, cards_per_leg=1, legs=legs)
     ends = [leg.expected_s for leg in dealt]
@@ -103,31 +107,31 @@ def test_legs_of_one_card_end_within_the_longest_shard_of_each_other(
 
 
 def test_the_longest_shards_are_spread_over_the_legs() -> None:
-    given_loads = [Load(index=number, expected_s=float(10 - number)) for number in range(8)]
+    given_loads = [load(index=number, expected_s=float(10 - number)) for number in range(8)]
     assert [leg.shards for leg in deal(given_loads, RUNNERS, cards_per_leg=4)] == [(0, 3, 4, 7), (1, 2, 5, 6)]
 
 
 def test_shards_that_take_no_time_are_spread_as_well() -> None:
-    given_loads = [Load(index=number, expected_s=0.0) for number in range(4)]
+    given_loads = [load(index=number, expected_s=0.0) for number in range(4)]
     assert [leg.shards for leg in deal(given_loads, RUNNERS, cards_per_leg=1)] == [(0,), (1,), (2,), (3,)]
 
 
 def test_a_wide_shard_gets_a_leg_that_has_its_cards() -> None:
     given_loads = [
-        Load(index=0, expected_s=9.0, cards=3),
-        Load(index=1, expected_s=1.0),
-        Load(index=2, expected_s=5.0),
+        load(index=0, expected_s=9.0, cards=3),
+        load(index=1, expected_s=1.0),
+        load(index=2, expected_s=5.0),
     ]
     assert deal(given_loads, RUNNERS, cards_per_leg=1) == [
-        Leg(shards=(0,), cards=4, expected_s=9.0),
-        Leg(shards=(2,), cards=1, expected_s=5.0),
-        Leg(shards=(1,), cards=1, expected_s=1.0),
+        CiJob(shards=(0,), cards=4, expected_s=9.0),
+        CiJob(shards=(2,), cards=1, expected_s=5.0),
+        CiJob(shards=(1,), cards=1, expected_s=1.0),
     ]
 
 
 def test_the_fewest_cards_that_do_are_chosen() -> None:
     def of(shards: int, legs: int = 256) -> int:
-        loads = [Load(index=number, expected_s=1.0) for number in range(shards)]
+        loads = [load(index=number, expected_s=1.0) for number in range(shards)]
         return choose_cards(loads, RUNNERS, legs)
 
     assert [of(shards) for shards in (1, 256, 257, 512, 1024, 2048)] == [1, 1, 2, 2, 4, 4]
@@ -137,17 +141,17 @@ def test_the_fewest_cards_that_do_are_chosen() -> None:
 @pytest.mark.parametrize("size", [0, 3, 8, -1])
 def test_cards_no_runner_has_are_refused(size: int) -> None:
     with pytest.raises(UsageError, match=f"--cards-per-leg is {size}") as caught:
-        deal([Load(index=0, expected_s=1.0)], RUNNERS, cards_per_leg=size)
+        deal([load(index=0, expected_s=1.0)], RUNNERS, cards_per_leg=size)
     assert "runners have 1, 2, 4 cards; see `matrix.runner_cards`" in str(caught.value)
 
 
 def test_a_shard_wider_than_any_runner_is_refused() -> None:
     with pytest.raises(UsageError, match="shard 7 needs 8 cards, but no runner has more than 4"):
-        deal([Load(index=7, expected_s=1.0, cards=8)], RUNNERS, cards_per_leg=1)
+        deal([load(index=7, expected_s=1.0, cards=8)], RUNNERS, cards_per_leg=1)
 
 
 def test_fewer_legs_than_sizes_are_refused() -> None:
-    given_loads = [Load(index=0, expected_s=1.0, cards=4), Load(index=1, expected_s=1.0)]
+    given_loads = [load(index=0, expected_s=1.0, cards=4), load(index=1, expected_s=1.0)]
     with pytest.raises(UsageError, match="--legs is 1, but shards need legs of 2 sizes") as caught:
         deal(given_loads, RUNNERS, cards_per_leg=1, legs=1)
     assert "give --legs 2 or more, or a greater --cards-per-leg" in str(caught.value)
@@ -156,17 +160,17 @@ def test_fewer_legs_than_sizes_are_refused() -> None:
 Golden = Callable[[str, str], None]
 WORDING = Wording(labels=["linux", "spyre_pf_x{cards}"], timeout_factor=3, timeout_extra_minutes=30)
 HAND_OVER = replace(WORDING, beyond="indexed-job")
-FORMS: dict[str, Callable[[Sequence[Leg], Wording], Any]] = {
+FORMS: dict[str, Callable[[Sequence[CiJob], Wording], Any]] = {
     "github": lambda legs, wording: github_matrix(legs, wording)[0],
     "jenkins": jenkins_branches,
     "indexed-job": indexed_job,
 }
 
 
-def legs_of(shards: int) -> list[Leg]:
+def legs_of(shards: int) -> list[CiJob]:
     """Shards as a plan has them: nearly equal, some longer."""
     chance = random.Random(shards)  # noqa: S311  # a fixed plan, no secret
-    loads = [Load(index=one, expected_s=300.0 + round(chance.expovariate(0.1), 3)) for one in range(shards)]
+    loads = [load(index=one, expected_s=300.0 + round(chance.expovariate(0.1), 3)) for one in range(shards)]
     return deal(loads, RUNNERS, cards_per_leg=choose_cards(loads, RUNNERS, 256))
 
 
@@ -240,7 +244,7 @@ def test_what_fits_a_matrix_is_never_handed_over() -> None:
 
 
 def test_a_matrix_too_long_for_an_output_is_refused() -> None:
-    legs = [Leg(shards=(number,), cards=1, expected_s=1.0) for number in range(4096)]
+    legs = [CiJob(shards=(number,), cards=1, expected_s=1.0) for number in range(4096)]
     with pytest.raises(
         UsageError, match=r"the matrix of 4,096 legs takes .* of which GitHub allows 1,000,000"
     ):
@@ -250,7 +254,7 @@ def test_a_matrix_too_long_for_an_output_is_refused() -> None:
 
 def test_an_indexed_job_has_a_pod_for_each_list_of_shards() -> None:
     found = indexed_job(
-        [Leg(shards=(0, 2), cards=2, expected_s=60.0), Leg(shards=(1,), cards=2, expected_s=5.0)], WORDING
+        [CiJob(shards=(0, 2), cards=2, expected_s=60.0), CiJob(shards=(1,), cards=2, expected_s=5.0)], WORDING
     )
     assert found == {
         "completions": 2,
@@ -265,5 +269,5 @@ def test_an_indexed_job_has_a_pod_for_each_list_of_shards() -> None:
 @pytest.mark.parametrize("seconds", [0.0, 1e9])
 def test_a_time_out_is_at_least_a_minute_and_at_most_five_days(seconds: float) -> None:
     short = replace(WORDING, timeout_extra_minutes=0)
-    row = jenkins_branches([Leg(shards=(0,), cards=1, expected_s=seconds)], short)["leg-000"]
+    row = jenkins_branches([CiJob(shards=(0,), cards=1, expected_s=seconds)], short)["leg-000"]
     assert row["timeout_minutes"] == (1 if seconds == 0 else MAX_MINUTES)
