@@ -125,9 +125,7 @@ def read_order(row: Reader) -> OrderRule:
         SettingsError: a key or value that cannot be taken, or an entry that says nothing or both.
     """
     row.known("code", "text", "alone", "in_order", *FIELDS)
-    reason, alone = read_reason(row), row.content.get("alone", False)
-    if not isinstance(alone, bool):
-        raise row.error("alone", f"alone is {alone!r}", "write true, or leave it out")
+    reason, alone = read_reason(row), row.flag("alone")
     in_order = row.choice("in_order", CHAINS) if "in_order" in row.content else ""
     if alone == bool(in_order):
         said = "both alone and in_order" if alone else "neither alone nor in_order"

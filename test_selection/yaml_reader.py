@@ -172,6 +172,10 @@ class Reader:
         """Where the table begins in its file, from 1; 0 for what does not stand in it."""
         return self.document.line(self.at) or 0
 
+    def line_of(self, key: str | int) -> int:
+        """The line of a key, from 1."""
+        return self.document.line((*self.at, key)) or 0
+
     def error(self, key: str | int, what: str, remedy: str) -> SettingsError:
         """A mistake under `key` of this table."""
         return SettingsError(what, where=self.document.place((*self.at, key)), remedy=remedy)
@@ -229,11 +233,12 @@ class Reader:
             found.append(Reader(self.document, (*self.at, key, index), row))
         return found
 
-    def precision(self) -> dict[str, float]:
-        """The `precision` of this table as numbers: YAML 1.1 takes `1e-3` (no dot) for text."""
-        row = self.table("precision")
-        row.known("atol", "rtol")
-        return {key: row.number(key) for key, value in row.content.items() if value is not None}
+    def flag(self, key: str) -> bool:
+        """True or false; false where the key is absent."""
+        value: Any = self.content.get(key, False)
+        if not isinstance(value, bool):
+            raise self.error(key, f"{key} is {value!r}, not true or false", f"write `{key}: true`")
+        return value
 
     def number(self, key: str) -> float:
         """A finite number of 0 or more, also one that YAML took for text."""
