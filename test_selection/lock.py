@@ -59,10 +59,10 @@ class Lock:
     history: Mapping[str, float] = field(default_factory=dict)
     weighed: bool = False
 
-    def completes(self) -> dict[str, float]:
-        """At which percentage, by count, the must-run tests and each kind of the cover are complete."""
+    def complete_at(self, by: By) -> dict[str, float]:
+        """The percentage at which the must-run tests and each kind of the cover are complete."""
         rows = {MUST_RUN: self.ladder.must_run, **self.ladder.complete}
-        return {kind: percent_for(number, "count", self.seconds) for kind, number in rows.items()}
+        return {kind: percent_for(number, by, self.seconds) for kind, number in rows.items()}
 
 
 def make_lock(
@@ -200,7 +200,7 @@ def write_lock(path: Path, lock: Lock) -> None:
             "cover": ladder.cover,
             **ladder.complete,
         },
-        "complete_at_percent": lock.completes(),
+        "complete_at_percent": lock.complete_at("count"),
     }
     write_lines(path, KIND, header, _rows(lock))
 

@@ -98,6 +98,11 @@ class Plan:
         return seed_of_fingerprint(self.fingerprint) if self.seed is None else self.seed
 
     @property
+    def file_of(self) -> dict[str, str]:
+        """The file of each planned test, by canonical id."""
+        return {name: group.file for shard in self.shards for group in shard.groups for name in group.ids}
+
+    @property
     def ids(self) -> list[str]:
         """Every planned canonical id, shard after shard."""
         return [one for shard in self.shards for one in shard.ids]

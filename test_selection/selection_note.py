@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from test_selection.catalog import CatalogTest
 from test_selection.lock import Lock
-from test_selection.selection_order import KINDS, MUST_RUN, By, about, percent_for, quota
+from test_selection.selection_order import KINDS, By, about, quota
 
 # Percent of the tests in scope by which a share may be off before the report asks for a relock.
 DRIFT = 0.25
@@ -61,10 +61,8 @@ def make_note(
         source: which lock it is, for people.
         scope_version: of the scope as it is now.
     """
-    ladder = lock.ladder
-    places = {test.id for test in ladder.tests}
+    places = {test.id for test in lock.ladder.tests}
     stayed = sum(test.id in places for test in inside)
-    needed = {MUST_RUN: ladder.must_run, **ladder.complete}
     remarks = []
     if lock.scope != scope_version:
         remarks.append(
@@ -74,8 +72,9 @@ def make_note(
     off = drift(lock, inside, {test.id for test in chosen}, percent=percent, by=by)
     if abs(off) > DRIFT:
         remarks.append(f"the share has drifted from {percent:g} % by {off:+.2f} % since the lock: {RELOCK}")
-    complete_at = {kind: percent_for(number, by, lock.seconds) for kind, number in needed.items()}
-    reached = _reached(inside, chosen)
+    complete_at = lock.complete_at(by)
+    all_of, got_of = _about(inside), _about(chosen)
+    reached = {kind: (len(got_of[kind]), len(all_of[kind])) for kind in KINDS}
     # The lock covered these at this percentage; who came may be about others, who went took some along.
     lost = {kind: of - got for kind, (got, of) in reached.items() if complete_at[kind] <= percent}
     if any(lost.values()):
@@ -124,11 +123,6 @@ def note_lines(note: OrderNote) -> list[str]:
         kinds = (f"{got:,} of {of:,} {kind}" for kind, (got, of) in note.reached.items() if of)
         lines.append(f"reached: {', '.join(kinds) or 'nothing'}")
     return [*lines, *note.remarks]
-
-
-def _reached(inside: Iterable[CatalogTest], chosen: Iterable[CatalogTest]) -> dict[str, tuple[int, int]]:
-    all_of, got = _about(inside), _about(chosen)
-    return {kind: (len(got[kind]), len(all_of[kind])) for kind in KINDS}
 
 
 def _about(tests: Iterable[CatalogTest]) -> dict[str, set[object]]:

@@ -281,9 +281,9 @@ def run_pieces(
     truth: Truth,
     *,
     file_s: Mapping[str, float],
-    domain: int | None,
     tick_s: float,
-    bound_s: float,
+    domain: int | None = None,
+    bound_s: float = 0.0,
 ) -> Outcome:
     """Run cut shards on one day; see `simulate`."""
     floor = Floor(pieces, truth, file_s=file_s, domain=domain or len(pieces), tick_s=tick_s)

@@ -33,14 +33,12 @@ class World:
     Attributes:
         sigma_file: a file's tests take exp(N(0, sigma)) times what was expected, all of them the same.
         sigma_speed: a card works exp(N(0, sigma)) times as fast.
-        speeds: the cards' speeds, where they are given, in the order of shards; repeated from the front.
         startup_s: mean seconds until a card's worker has started (exponential).
         faults_h: faults of a card in an hour (exponential), each of which is its end.
     """
 
     sigma_file: float = 0.0
     sigma_speed: float = 0.0
-    speeds: tuple[float, ...] = ()
     startup_s: float = 0.0
     faults_h: float = 0.0
 
@@ -65,27 +63,34 @@ class Truth:
 
 
 def draw_truth(
-    plan: Plan,
+    file_of: Mapping[str, str],
+    cards: int,
     *,
     test_s: Mapping[str, float],
     file_s: Mapping[str, float],
     world: World,
     randomness: Randomness,
 ) -> Truth:
-    """Draw one day; how the plan splits the tests does not change what they take."""
-    file_of = {name: group.file for shard in plan.shards for group in shard.groups for name in group.ids}
+    """Draw one day.
+
+    Args:
+        file_of: the file of each test, by canonical id.
+        cards: how many there are.
+        test_s: seconds expected of each test.
+        file_s: set-up seconds expected of each file.
+        world: how far off things may be.
+        randomness: of the draws.
+    """
     files = sorted(set(file_of.values()))
     factors = {file: _factor(world.sigma_file, randomness) for file in files}
-    given = world.speeds or (1.0,)
-    cards = range(len(plan.shards))
     return Truth(
         test_s={
             name: test_s.get(name, UNKNOWN_TEST_S) * factors[file] for name, file in sorted(file_of.items())
         },
         setup_s={file: file_s.get(file, 0.0) for file in files},
-        speeds=tuple(given[card % len(given)] * _factor(world.sigma_speed, randomness) for card in cards),
-        starts_at=tuple(after(world.startup_s, randomness) for _ in cards),
-        dies_at=tuple(dies_after(world.faults_h, randomness) for _ in cards),
+        speeds=tuple(_factor(world.sigma_speed, randomness) for _ in range(cards)),
+        starts_at=tuple(after(world.startup_s, randomness) for _ in range(cards)),
+        dies_at=tuple(dies_after(world.faults_h, randomness) for _ in range(cards)),
     )
 
 

@@ -38,7 +38,7 @@ from test_selection.lock import members
 from test_selection.plan import Plan
 from test_selection.scope import apply_scope
 from test_selection.simulate import Mode, Outcome, modes, simulate
-from test_selection.simulated_day import Randomness, World, draw_truth
+from test_selection.simulated_day import Randomness, draw_truth
 from test_selection.stage import InScope
 
 # The sizes of the roll-out, for whom they are the question.
@@ -203,18 +203,17 @@ def _outlook(one: Outlook, asked: Asked, sizes: Sequence[int]) -> Outlook:
 def plan_days(plan: Plan, durations: Durations, asked: Asked) -> list[Days]:
     """Run a plan on paper on drawn days: static, and with work stealing per host and among all cards."""
     conditions = asked.conditions
-    world = World(
-        sigma_file=conditions.sigma_file,
-        sigma_speed=conditions.sigma_speed,
-        startup_s=conditions.startup_s,
-        faults_h=conditions.faults_h,
-    )
     ways = modes(conditions.pod_cards or len(plan.shards))
     test_s, file_s = durations.tests, durations.files
     days = []
     for number in range(asked.draws):
         truth = draw_truth(
-            plan, test_s=test_s, file_s=file_s, world=world, randomness=asked.randomness(number)
+            plan.file_of,
+            len(plan.shards),
+            test_s=test_s,
+            file_s=file_s,
+            world=conditions,
+            randomness=asked.randomness(number),
         )
         days.append(simulate(plan, truth, test_s=test_s, file_s=file_s, ways=ways))
     return [Days(mode=mode, outcomes=tuple(day[number] for day in days)) for number, mode in enumerate(ways)]

@@ -115,7 +115,14 @@ def measure_days(work: Work, plans: dict[Any, Plan], draws: int) -> list[dict[st
             simulate(plan, truth, test_s=work.test_s, file_s=file_s, ways=modes(8))
             for seed in range(draws)
             for truth in [
-                draw_truth(plan, test_s=work.test_s, file_s=file_s, world=DAY, randomness=random.Random(seed))
+                draw_truth(
+                    plan.file_of,
+                    count,
+                    test_s=work.test_s,
+                    file_s=file_s,
+                    world=DAY,
+                    randomness=random.Random(seed),
+                )
             ]
         ]
         over = {

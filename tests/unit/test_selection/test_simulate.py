@@ -50,11 +50,15 @@ def days(
     work: Work,
     world: World,
     seed: int = 0,
+    *,
     ways: Sequence[Mode] = modes(2),
     dies: Mapping[int, float] | None = None,
+    speeds: Sequence[float] | None = None,
 ) -> list[Outcome]:
     plan, test_s, file_s = work
     truth = truth_of(work, world, seed)
+    if speeds is not None:
+        truth = replace(truth, speeds=tuple(speeds))
     if dies is not None:
         ends = tuple(dies.get(card, math.inf) for card in range(len(plan.shards)))
         truth = replace(truth, dies_at=ends)
@@ -63,7 +67,10 @@ def days(
 
 def truth_of(work: Work, world: World, seed: int = 0) -> Truth:
     plan, test_s, file_s = work
-    return draw_truth(plan, test_s=test_s, file_s=file_s, world=world, randomness=random.Random(seed))  # noqa: S311
+    chance = random.Random(seed)  # noqa: S311
+    return draw_truth(
+        plan.file_of, len(plan.shards), test_s=test_s, file_s=file_s, world=world, randomness=chance
+    )
 
 
 @given(files, st.integers(1, 12))
@@ -136,7 +143,7 @@ def test_how_a_plan_splits_the_tests_does_not_change_what_they_take() -> None:
 def test_a_late_shard_is_helped_by_cards_that_have_its_file() -> None:
     # One card works at a tenth of the speed; the other nine take what it would have.
     work = planned({"a.py": (1.0, [1.0] * 400)}, 10)
-    static, _, across = days(work, World(speeds=(0.1, *[1.0] * 9)))
+    static, _, across = days(work, World(), speeds=(0.1, *[1.0] * 9))
     assert static.makespan_s == pytest.approx(410.0)
     assert across.makespan_s < 60
     assert across.stolen > 0
@@ -194,7 +201,7 @@ def test_what_fits_on_a_card_weighs_no_more_than_the_card(
 def test_not_every_file_can_have_the_fastest_cards() -> None:
     # A file fits whole on one of the fastest cards; the plain bound lets every file have it.
     work = planned({f"f{n:02}.py": (10.0, [1.0] * 65) for n in range(33)}, 40)
-    truth = truth_of(work, World(speeds=tuple(0.8 + 0.01 * n for n in range(40))))
+    truth = replace(truth_of(work, World()), speeds=tuple(0.8 + 0.01 * n for n in range(40)))
     files = _files(work[0], truth)
     assert true_bound(work[0], truth) > _plain_bound(files, truth) * 1.01
 
