@@ -30,9 +30,9 @@ from ci.steps.forecasting import (
     outlooks,
     plan_days,
 )
-from ci.steps.ladder import find_lock
-from ci.steps.past_durations import past_durations
+from ci.steps.planning import past_durations
 from ci.steps.selecting import in_scope
+from ci.steps.selection_lock import find_lock
 from test_selection.catalog import read_catalog
 from test_selection.durations import Durations, read_durations
 from test_selection.estimates import UNKNOWN_TEST_S

@@ -18,8 +18,7 @@ from ci.steps.collecting import collect_step, resolve_source
 from ci.steps.folder import JOURNALS, PLAN_FILE, SELECTION_FILE, RunFolder, find_run, read_source
 from ci.steps.marking import check_quarantine
 from ci.steps.part import Part
-from ci.steps.past_durations import past_durations
-from ci.steps.planning import plan_step
+from ci.steps.planning import past_durations, plan_step
 from ci.steps.running import choose_shards, on_the_plans_device, planned_seconds, run_step
 from ci.steps.scoping import scope_rules
 from ci.steps.selecting import refuse_nothing

@@ -16,7 +16,7 @@ from ci.runner.source import op_suite
 from ci.steps.collecting import collect_step
 from ci.steps.context import Context
 from ci.steps.folder import CATALOG_FILE, RunFolder
-from ci.steps.ladder import Places
+from ci.steps.selection_lock import UsedLock
 from ci.steps.share import share_of
 from test_selection.catalog import CatalogTest
 from test_selection.durations import Durations
@@ -132,7 +132,7 @@ def latest_catalog(runs: Path) -> RunFolder | None:
 
 def outlooks(
     what: InScope,
-    places: Places,
+    used: UsedLock,
     stages: Mapping[int, Stage],
     asked: Asked,
     *,
@@ -168,7 +168,7 @@ def outlooks(
         key = (row.percent, row.by, row.cards)
         if key not in known:
             share = (
-                members(inside, places.lock, percent=row.percent, by=row.by, must_run=what.must_run)
+                members(inside, used.lock, percent=row.percent, by=row.by, must_run=what.must_run)
                 if row.percent > 0
                 else []
             )

@@ -11,7 +11,7 @@ from ci.runner.collect import find_files
 from ci.runner.source import fetch
 from ci.steps.context import Context
 from ci.steps.folder import CATALOG_FILE, RunFolder, find_run
-from ci.steps.past_durations import past_durations
+from ci.steps.planning import past_durations
 from test_selection.capabilities import declared
 from test_selection.catalog import Catalog, read_catalog
 from test_selection.rules import Rules, default_rules, load_rules

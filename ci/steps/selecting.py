@@ -11,8 +11,8 @@ from ci.core.text import counted
 from ci.runner.source import Source
 from ci.steps.collecting import load_suites
 from ci.steps.context import Context
-from ci.steps.ladder import Places, find_lock, lock_path, relock, tree_of
 from ci.steps.scoping import hold_to_bucket, scope_rules
+from ci.steps.selection_lock import UsedLock, find_lock, lock_path, relock, tree_of
 from ci.steps.share import Share
 from test_selection.catalog import Catalog
 from test_selection.durations import Durations
@@ -52,19 +52,19 @@ def select_step(
         UsageError: a relock of a part of the tests.
     """
     what = in_scope(context, catalog, source, durations)
-    places: Places | None = None
+    used: UsedLock | None = None
     if relocking:
         refuse_part(share, context.settings.model.pytorch.files)
-        places = relock(context, what)
+        used = relock(context, what)
     elif share.percent > 0 and not share.one_by_one:
-        places = find_lock(context, what)
+        used = find_lock(context, what)
         beside = out.with_name(LADDER_FILE)
         # A lock made for one run never becomes the kept one unasked.
-        if places.fresh and beside.resolve() != lock_path(context):
-            write_lock(beside, places.lock)
-    selection = choose(context, what, share, places=places)
+        if used.fresh and beside.resolve() != lock_path(context):
+            write_lock(beside, used.lock)
+    selection = choose(context, what, share, used=used)
     if not share.one_by_one:  # what is named one by one runs, whatever the bucket
-        seconds = bucket_seconds(places, durations)
+        seconds = bucket_seconds(used, durations)
         selection = hold_to_bucket(
             context, selection, catalog, bucket=share.bucket, seconds=seconds, rules=what.rules
         )
@@ -77,11 +77,11 @@ def select_step(
     return selection
 
 
-def bucket_seconds(places: Places | None, durations: Durations) -> Mapping[str, float]:
+def bucket_seconds(used: UsedLock | None, durations: Durations) -> Mapping[str, float]:
     """What each test takes, for the buckets: as the lock has it, so that it stays, else as measured."""
-    if places is None or places.fresh:
+    if used is None or used.fresh:
         return durations.tests
-    lock = places.lock
+    lock = used.lock
     kept = {test.id: seconds for test, seconds in zip(lock.ladder.tests, lock.seconds, strict=True)}
     return {**durations.tests, **kept}
 
@@ -103,7 +103,7 @@ def in_scope(context: Context, catalog: Catalog, source: Source | None, duration
     )
 
 
-def choose(context: Context, what: InScope, share: Share, *, places: Places | None) -> Selection:
+def choose(context: Context, what: InScope, share: Share, *, used: UsedLock | None) -> Selection:
     """Take a share on the places of a lock; writes nothing.
 
     Raises:
@@ -121,12 +121,12 @@ def choose(context: Context, what: InScope, share: Share, *, places: Places | No
         suite=Decider(suites) if suites else None,
         only_ids=ids,
         whole_files=share.whole_files,
-        lock=None if places is None else places.lock,
-        lock_source="" if places is None else places.source,
+        lock=None if used is None else used.lock,
+        lock_source="" if used is None else used.source,
     )
-    if selection.ladder is None or places is None:
+    if selection.ladder is None or used is None:
         return selection
-    note = replace(selection.ladder, remarks=places.remarks + selection.ladder.remarks)
+    note = replace(selection.ladder, remarks=used.remarks + selection.ladder.remarks)
     return replace(selection, ladder=note)
 
 

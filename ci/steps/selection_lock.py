@@ -1,7 +1,8 @@
-"""Which lock gives the places: the one beside the settings, one made for this run, or one made anew."""
+"""Which lock gives the ranks: the one beside the settings, one made for this run, or one made anew."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,15 +11,15 @@ from ci.report.history import failure_shares
 from ci.runner.source import OP_SUITE as OP_SUITE_TESTS
 from ci.runner.source import Source
 from ci.steps.context import Context
-from test_selection.catalog import Catalog
-from test_selection.difference import Moves, Side, compare, few
+from test_selection.catalog import Catalog, CatalogTest
+from test_selection.difference import Side, compare, few
 from test_selection.lock import OP_SUITE, PYTORCH, Lock, members, mismatch, read_lock, write_lock
 from test_selection.scope import file_in_scope
 from test_selection.stage import InScope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
+class UsedLock:
     """The lock that is used, what it is called, whether nobody keeps it, and what there is to say of it."""
 
     lock: Lock
@@ -34,7 +35,7 @@ def tree_of(source: Source | None, catalog: Catalog) -> str:
     return OP_SUITE if all((OP_SUITE_TESTS / name).is_file() for name in catalog.files) else PYTORCH
 
 
-def find_lock(context: Context, what: InScope) -> Places:
+def find_lock(context: Context, what: InScope) -> UsedLock:
     """The kept lock where it is of these tests; else a fresh one.
 
     Raises:
@@ -46,14 +47,14 @@ def find_lock(context: Context, what: InScope) -> Places:
         lock = read_lock(path)
         why = mismatch(lock, torch=what.catalog.pytorch, device=what.catalog.device, tree=what.tree)
         if not why:
-            return Places(lock=lock, source=path.name)
+            return UsedLock(lock=lock, source=path.name)
         remarks = (f"{path.name} is not used: it is of {why}",)
     reason = "the kept lock is of other tests" if remarks else f"there is no {path.name}"
     source = f"made for this run, as {reason}"
-    return Places(lock=what.lock(), source=source, fresh=True, remarks=remarks)
+    return UsedLock(lock=what.lock(), source=source, fresh=True, remarks=remarks)
 
 
-def relock(context: Context, what: InScope) -> Places:
+def relock(context: Context, what: InScope) -> UsedLock:
     """Write the kept lock anew, and say who moves in and out of each stage of the roll-out."""
     path = lock_path(context)
     lock = what.lock(_history(context, what.catalog.device))
@@ -71,7 +72,7 @@ def relock(context: Context, what: InScope) -> Places:
         context.say(_places_changed(before, lock))
         for line in _moves(context, what, before, lock):
             context.say(line)
-    return Places(lock=lock, source=f"{path.name}, just relocked")
+    return UsedLock(lock=lock, source=f"{path.name}, just relocked")
 
 
 def lock_path(context: Context) -> Path:
@@ -99,38 +100,34 @@ def _places_changed(before: Lock, after: Lock) -> str:
     return f"places: {'; '.join(parts)}"
 
 
-def _moves(context: Context, what: InScope, before: Lock, after: Lock) -> list[str]:
-    """A line a stage that changes; tests count that are in scope now."""
-    tests = after.ladder.tests
-    known = [test.id for test in tests]
-    stages = {
-        f"stage {number} ({row.percent:g} % by {row.by})": row
+def stage_members(
+    context: Context, lock: Lock, tests: Sequence[CatalogTest], must_run: Collection[str] = ()
+) -> dict[str, list[str]]:
+    """The ids that each stage of the roll-out has of some tests, by what it is called."""
+    return {
+        f"stage {number} ({row.percent:g} % by {row.by})": [
+            test.id for test in members(tests, lock, percent=row.percent, by=row.by, must_run=must_run)
+        ]
         for number, row in sorted(context.settings.model.stages.items())
         if row.percent
     }
 
-    def side(name: str, lock: Lock) -> Side:
-        selected = {
-            label: [
-                test.id
-                for test in members(tests, lock, percent=row.percent, by=row.by, must_run=what.must_run)
-            ]
-            for label, row in stages.items()
-        }
-        return Side(name=name, known=known, selected=selected)
 
-    return [_line(one) for one in compare(side("before", before), side("after", after)).moves]
-
-
-def _line(moves: Moves) -> str:
-    if not moves.moved_in and not moves.moved_out:
-        return f"{moves.share}: nobody moves"
-    parts = [
-        f"{len(ids):,} {what} ({few(ids)})"
-        for what, ids in (("move in", moves.moved_in), ("move out", moves.moved_out))
-        if ids
-    ]
-    return f"{moves.share}: {'; '.join(parts)}"
+def _moves(context: Context, what: InScope, before: Lock, after: Lock) -> Iterator[str]:
+    """A line a stage that changes; tests count that are in scope now."""
+    tests = after.ladder.tests
+    known = [test.id for test in tests]
+    old, new = (
+        Side(name="", known=known, selected=stage_members(context, lock, tests, what.must_run))
+        for lock in (before, after)
+    )
+    for moves in compare(old, new).moves:
+        parts = [
+            f"{len(ids):,} {what} ({few(ids)})"
+            for what, ids in (("move in", moves.moved_in), ("move out", moves.moved_out))
+            if ids
+        ]
+        yield f"{moves.share}: {'; '.join(parts) or 'nobody moves'}"
 
 
 def _history(context: Context, device: str) -> dict[str, float]:
