@@ -20,11 +20,11 @@ class OrderNote:
     """How a share came about.
 
     Attributes:
-        source: which lock gave the places.
+        source: which lock gave the ranks.
         by: what the share is of, `count` or `seconds`.
-        locked: how many tests have a locked place, of those that files, -k and suites let through.
+        locked: how many tests the lock ranks, of those that files, -k and suites let through.
         came: tests in scope that came since.
-        went: tests with a place that are not in scope any more, or not there.
+        went: tests with a rank that are not in scope any more, or not there.
         complete_at: the percentage at which the must-run tests and each kind of the cover are complete.
         reached: by kind, how many the share reaches and how many there are.
         remarks: what the user should know or do, a sentence each.
@@ -53,7 +53,7 @@ def make_note(
     """Compare a share with what was asked for.
 
     Args:
-        lock: the one that gave the places, narrowed as the tests are.
+        lock: the one that gave the ranks, narrowed as the tests are.
         inside: the tests in scope.
         chosen: those of them that were selected.
         percent: the share that was asked for.
@@ -61,8 +61,8 @@ def make_note(
         source: which lock it is, for people.
         scope_version: of the scope as it is now.
     """
-    places = {test.id for test in lock.ladder.tests}
-    stayed = sum(test.id in places for test in inside)
+    ranked = {test.id for test in lock.order.tests}
+    stayed = sum(test.id in ranked for test in inside)
     remarks = []
     if lock.scope != scope_version:
         remarks.append(
@@ -83,9 +83,9 @@ def make_note(
     return OrderNote(
         source=source,
         by=by,
-        locked=len(places),
+        locked=len(ranked),
         came=len(inside) - stayed,
-        went=len(places) - stayed,
+        went=len(ranked) - stayed,
         complete_at=complete_at,
         reached=reached,
         remarks=tuple(remarks),
@@ -104,7 +104,7 @@ def drift(
         return 0.0
     if by == "count":
         return 100 * (len(chosen) - quota(percent, len(inside))) / len(inside)
-    known = {test.id: one for test, one in zip(lock.ladder.tests, lock.seconds, strict=True)}
+    known = {test.id: one for test, one in zip(lock.order.tests, lock.seconds, strict=True)}
     middle = statistics.median(lock.seconds) if lock.seconds else 1.0
     times = {test.id: known.get(test.id, middle) for test in inside}
     total = sum(times.values())
@@ -115,7 +115,7 @@ def drift(
 def note_lines(note: OrderNote) -> list[str]:
     """The note for people, a few lines of text."""
     moved = f"; {note.came:,} came since, {note.went:,} went" if note.came or note.went else ""
-    lines = [f"ladder: {note.source}, by {note.by}, {note.locked:,} places{moved}"]
+    lines = [f"selection order: {note.source}, by {note.by}, {note.locked:,} ranked tests{moved}"]
     if note.complete_at:
         kinds = (f"{kind} {at:.2f} %" for kind, at in note.complete_at.items() if at)
         lines.append(f"complete from: {', '.join(kinds) or 'nothing there is to cover'}")

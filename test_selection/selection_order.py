@@ -244,12 +244,12 @@ def _offset(row: _Row) -> float:
 
 
 By = Literal["count", "seconds"]
-# A float holds 53 bits without rounding, so that no place comes out as 1.
+# A float holds 53 bits without rounding, so that no rank comes out as 1.
 _PLACE_BITS = 53
 
 
 def hashed_rank(name: str) -> float:
-    """Where a test without a locked place stands in [0, 1): the SHA-256 of its canonical id, nothing else."""
+    """The rank in [0, 1) of a test that no lock has: the SHA-256 of its canonical id, nothing else."""
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
     return (int.from_bytes(digest[:8], "big") >> (64 - _PLACE_BITS)) / 2.0**_PLACE_BITS
 
@@ -271,7 +271,7 @@ def quota(percent: float, count: int) -> int:
 
 
 def taken(percent: float, by: By, seconds: Sequence[float]) -> int:
-    """How many of the first tests of a ladder are in.
+    """How many of the first tests of an order are in.
 
     By count, the test at rank r of N is in where r / N < percent / 100, so that exactly ceil(p N / 100) are.
     By seconds it is in while those before it take less than `percent` of all.
@@ -279,7 +279,7 @@ def taken(percent: float, by: By, seconds: Sequence[float]) -> int:
     Args:
         percent: 0 to 100.
         by: what the share is of.
-        seconds: of each test, in the order of the ladder.
+        seconds: of each test, in the selection order.
     """
     if by == "count":
         return quota(percent, len(seconds))
@@ -303,7 +303,7 @@ def percent_for(number: int, by: By, seconds: Sequence[float]) -> float:
 
 
 def below(name: str, percent: float) -> bool:
-    """Whether a test without a locked place is in."""
+    """Whether a test that no lock has is in."""
     return hashed_rank(name) < share(percent)
 
 

@@ -52,7 +52,7 @@ def find_side(context: Context, catalog: Path | None, named: str) -> Side:
 
 def _lock(context: Context, named: str, path: Path) -> Side:
     lock = read_lock(path)
-    tests = lock.ladder.tests
+    tests = lock.order.tests
     selected = stage_members(context, lock, tests)
     return Side(name=named, known=[test.id for test in tests], selected=selected)
 

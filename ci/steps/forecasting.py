@@ -48,7 +48,7 @@ SHOWN = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Request:
     """What is forecast.
 
     Attributes:
@@ -134,7 +134,7 @@ def outlooks(
     what: InScope,
     used: UsedLock,
     stages: Mapping[int, Stage],
-    asked: Asked,
+    request: Request,
     *,
     ids: Sequence[str] | None = None,
 ) -> list[Outlook]:
@@ -155,7 +155,7 @@ def outlooks(
         test_s = {test.id: seconds[test.id].seconds for test in tests}
         work = Work(tests=tests, test_s=test_s, file_s=file_s, loads=file_loads(tests, test_s, file_s))
         guessed = sum(seconds[test.id].source is Source.GUESS for test in tests)
-        return _outlook(Outlook(label=label, work=work, guessed=guessed, cards=own), asked, sizes)
+        return _outlook(Outlook(label=label, work=work, guessed=guessed, cards=own), request, sizes)
 
     if ids is not None:
         wanted = set(ids)
@@ -177,14 +177,14 @@ def outlooks(
     return [*found, outlook(ALL, inside, SIZES, None)]
 
 
-def _outlook(one: Outlook, asked: Asked, sizes: Sequence[int]) -> Outlook:
+def _outlook(one: Outlook, request: Request, sizes: Sequence[int]) -> Outlook:
     if not one.work.tests:
         return one
-    work, conditions = one.work, asked.conditions
+    work, conditions = one.work, request.conditions
 
     @functools.cache
     def at(cards: int) -> Forecast:
-        return forecast(work, cards, conditions, draws=asked.draws, randomness=asked.randomness)
+        return forecast(work, cards, conditions, draws=request.draws, randomness=request.randomness)
 
     def at_up(up: int) -> Forecast:
         return at(conditions.owned(up))
@@ -192,7 +192,7 @@ def _outlook(one: Outlook, asked: Asked, sizes: Sequence[int]) -> Outlook:
     return replace(
         one,
         sizes=tuple(map(at, sizes)),
-        needs=tuple(needed(work, allowed, conditions, at=at_up) for allowed in asked.rounds.values()),
+        needs=tuple(needed(work, allowed, conditions, at=at_up) for allowed in request.rounds.values()),
         no_gain_beyond=no_gain_beyond(work.loads, max(SIZES)),
         line=tuple(
             (float(cards), paper_round(work.loads, cards, conditions)) for cards in doublings(max(SIZES))
@@ -200,28 +200,28 @@ def _outlook(one: Outlook, asked: Asked, sizes: Sequence[int]) -> Outlook:
     )
 
 
-def plan_days(plan: Plan, durations: Durations, asked: Asked) -> list[Days]:
+def plan_days(plan: Plan, durations: Durations, request: Request) -> list[Days]:
     """Run a plan on paper on drawn days: static, and with work stealing per host and among all cards."""
-    conditions = asked.conditions
+    conditions = request.conditions
     ways = modes(conditions.pod_cards or len(plan.shards))
     test_s, file_s = durations.tests, durations.files
     days = []
-    for number in range(asked.draws):
+    for number in range(request.draws):
         truth = draw_truth(
             plan.file_of,
             len(plan.shards),
             test_s=test_s,
             file_s=file_s,
             world=conditions,
-            randomness=asked.randomness(number),
+            randomness=request.randomness(number),
         )
         days.append(simulate(plan, truth, test_s=test_s, file_s=file_s, ways=ways))
     return [Days(mode=mode, outcomes=tuple(day[number] for day in days)) for number, mode in enumerate(ways)]
 
 
-def draw(out: Path, found: Sequence[Outlook], asked: Asked, days: Sequence[Days]) -> None:
+def draw(out: Path, found: Sequence[Outlook], request: Request, days: Sequence[Days]) -> None:
     """Draw the round against cards, and the plan's first day in each way: an `.html` page or `.svg` files."""
-    charts = [_curves(found, asked), *(_day(one) for one in days)]
+    charts = [_curves(found, request), *(_day(one) for one in days)]
     if out.suffix == ".html":
         write_text(out, as_page("Forecast", charts))
         return
@@ -239,7 +239,7 @@ def check_out(out: Path | None) -> None:
         raise UsageError(f"--out is {str(out)!r}", remedy="name a file that ends in .svg or .html")
 
 
-def _curves(found: Sequence[Outlook], asked: Asked) -> str:
+def _curves(found: Sequence[Outlook], request: Request) -> str:
     """On paper for each share, as drawn for sizes, and what is wanted."""
     lines = [
         Line(label=one.label, points=one.line, mark=None if one.cards is None else float(one.cards))
@@ -250,7 +250,7 @@ def _curves(found: Sequence[Outlook], asked: Asked) -> str:
     lines.append(Line(label=f"{found[-1].label}, nine days of ten", points=points))
     lines += [
         Line(label=name, points=((1.0, allowed), (float(max(SIZES)), allowed)))
-        for name, allowed in asked.rounds.items()
+        for name, allowed in request.rounds.items()
     ]
     return line_chart(
         "From submission to report, against cards",

@@ -82,7 +82,7 @@ def bucket_seconds(used: UsedLock | None, durations: Durations) -> Mapping[str, 
     if used is None or used.fresh:
         return durations.tests
     lock = used.lock
-    kept = {test.id: seconds for test, seconds in zip(lock.ladder.tests, lock.seconds, strict=True)}
+    kept = {test.id: seconds for test, seconds in zip(lock.order.tests, lock.seconds, strict=True)}
     return {**durations.tests, **kept}
 
 

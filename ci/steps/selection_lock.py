@@ -60,16 +60,16 @@ def relock(context: Context, what: InScope) -> UsedLock:
     lock = what.lock(_history(context, what.catalog.device))
     before = _lock_before(context, path)
     write_lock(path, lock)
-    context.say(f"relocked {len(lock.ladder.tests):,} tests: {path}")
+    context.say(f"relocked {len(lock.order.tests):,} tests: {path}")
     device, rules = what.catalog.device, what.rules
     if missing := sum(file_in_scope(file, device, rules) for file in what.catalog.collect_errors):
         context.say(
-            f"files in scope that could not be collected, so that their tests have no place: {missing}"
+            f"files in scope that could not be collected, so that their tests have no rank: {missing}"
         )
     if before is not None:
         if why := mismatch(before, torch=what.catalog.pytorch, device=device, tree=what.tree):
             context.say(f"the lock before was of {why}")
-        context.say(_places_changed(before, lock))
+        context.say(_ranks_changed(before, lock))
         for line in _moves(context, what, before, lock):
             context.say(line)
     return UsedLock(lock=lock, source=f"{path.name}, just relocked")
@@ -90,14 +90,14 @@ def _lock_before(context: Context, path: Path) -> Lock | None:
         return None
 
 
-def _places_changed(before: Lock, after: Lock) -> str:
-    """Who gets a place and who loses it: a catalog of some files alone costs all others theirs."""
-    old, new = ({test.id for test in lock.ladder.tests} for lock in (before, after))
+def _ranks_changed(before: Lock, after: Lock) -> str:
+    """Who gets a rank and who loses it: a catalog of some files alone costs all others theirs."""
+    old, new = ({test.id for test in lock.order.tests} for lock in (before, after))
     if old == new:
-        return "places: the same tests have one"
+        return "ranks: the same tests have one"
     came, went = sorted(new - old), sorted(old - new)
     parts = [f"{len(ids):,} {what} ({few(ids)})" for what, ids in (("come", came), ("go", went)) if ids]
-    return f"places: {'; '.join(parts)}"
+    return f"ranks: {'; '.join(parts)}"
 
 
 def stage_members(
@@ -115,7 +115,7 @@ def stage_members(
 
 def _moves(context: Context, what: InScope, before: Lock, after: Lock) -> Iterator[str]:
     """A line a stage that changes; tests count that are in scope now."""
-    tests = after.ladder.tests
+    tests = after.order.tests
     known = [test.id for test in tests]
     old, new = (
         Side(name="", known=known, selected=stage_members(context, lock, tests, what.must_run))

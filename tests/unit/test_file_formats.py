@@ -96,9 +96,9 @@ def plan(path: Path) -> None:
 
 
 def lock(path: Path) -> None:
-    ladder = SelectionOrder(tests=[TEST], must_run=0, cover=1, complete=dict.fromkeys(KINDS, 1))
+    order = SelectionOrder(tests=[TEST], must_run=0, cover=1, complete=dict.fromkeys(KINDS, 1))
     write_lock(path, Lock(
-        torch="2.13", device="cpu", tree="t", scope="s", ladder=ladder, seconds=[1.0], history={ID: 0.5},
+        torch="2.13", device="cpu", tree="t", scope="s", order=order, seconds=[1.0], history={ID: 0.5},
         weighed=False,
     ))  # fmt: skip
 

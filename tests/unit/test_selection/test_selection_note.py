@@ -60,7 +60,7 @@ def test_a_fresh_lock_asks_for_nothing() -> None:
 @pytest.mark.parametrize("by", ["count", "seconds"])
 def test_a_share_that_drifted_by_more_than_a_quarter_of_a_per_cent_asks_for_a_relock(by: By) -> None:
     lock = lock_of(MANY)
-    first = {test.id for test in lock.ladder.tests[:200]}
+    first = {test.id for test in lock.order.tests[:200]}
     few = [test for test in MANY if test.id not in set(sorted(first)[:20])]
     chosen = {test.id for test in members(few, lock, percent=5, by=by)}
     assert drift(lock, few, chosen, percent=5, by=by) < -0.25
@@ -76,12 +76,12 @@ def test_tests_that_came_and_went_are_counted() -> None:
     note = note_of(lock, MANY[100:2050], 5)
     assert (note.locked, note.came, note.went) == (2000, 50, 100)
     assert any(below(test.id, 5) for test in MANY[2000:2050])
-    assert "2,000 places; 50 came since, 100 went" in note_lines(note)[0]
+    assert "2,000 ranked tests; 50 came since, 100 went" in note_lines(note)[0]
 
 
 def test_a_cover_with_a_hole_asks_for_a_relock() -> None:
     lock = lock_of(MANY)
-    fewer = [test for test in MANY if test != lock.ladder.tests[0]]
+    fewer = [test for test in MANY if test != lock.order.tests[0]]
     (remark,) = note_of(lock, fewer, 0.23).remarks
     assert remark == (
         "tests came or went since the lock, so that the share misses 1 templates: "
@@ -105,7 +105,7 @@ def test_the_lines_leave_out_what_there_is_none_of() -> None:
         remarks=("relock",),
     )
     assert note_lines(note) == [
-        "ladder: ladder.lock.gz, by count, 1,000 places",
+        "selection order: ladder.lock.gz, by count, 1,000 ranked tests",
         "complete from: files 0.50 %, templates 7.20 %",
         "reached: 3 of 3 files, 50 of 72 templates",
         "relock",

@@ -287,7 +287,7 @@ def test_a_restricted_share_depends_on_the_lock_and_the_restriction_only(
     if by == "count":
         assert len(inside(of_file, part, percent)) == quota(percent, len(of_file))
     # The same ladder comes of a collection that never saw the other files.
-    assert part.ladder == lock_of(of_file, seconds).ladder
+    assert part.order == lock_of(of_file, seconds).order
 
 
 @given(any_tests())
@@ -301,7 +301,7 @@ def test_who_was_named_must_run_since_the_lock_is_in_at_once(
     tests: list[CatalogTest], percent: float
 ) -> None:
     lock = lock_of(tests[1:])
-    last = lock.ladder.tests[-1:] + tests[:1]
+    last = lock.order.tests[-1:] + tests[:1]
     names = {test.id for test in last}
     chosen = {test.id for test in members(tests, lock, percent=percent, must_run=names)}
     assert chosen >= names if percent > 0 else not chosen
