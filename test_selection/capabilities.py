@@ -59,9 +59,16 @@ class Undeclared:
 
     def search(self, string: str, /) -> bool | None:
         """True where the device does not declare it; None where it does, or declares nothing at all."""
+        ops, dtypes = self.capabilities.ops, self.capabilities.dtypes
         if self.kind == "op":
-            return _undeclared_op(string, self.capabilities.ops) or None
-        return _undeclared_dtype(string, self.capabilities.dtypes) or None
+            # Tests of modules (`nn.Linear`) carry the module's name where others carry the operator's; a list
+            # of operators says nothing of them.
+            module = string.startswith(("nn.", "ao.")) and not string.startswith("nn.functional.")
+            return (bool(ops) and not module and not declared_names(string) & ops) or None
+        # A test of several dtypes (`float16+int64`) needs each of them.
+        return (
+            bool(dtypes) and any(one in _KNOWN and one not in dtypes for one in string.split("+"))
+        ) or None
 
 
 def declared(ops: Iterable[str], dtypes: Iterable[str]) -> Capabilities:
@@ -92,15 +99,3 @@ def declared_names(op: str) -> set[str]:
     """The names by which a device may declare the op of a test."""
     bare = op.removeprefix("_refs.").removeprefix("_conversions.")
     return {op, bare, bare.rpartition(".")[0]}
-
-
-def _undeclared_op(name: str, ops: frozenset[str]) -> bool:
-    # Tests of modules (`nn.Linear`) carry the module's name where others carry the operator's; a list of
-    # operators says nothing of them.
-    module = name.startswith(("nn.", "ao.")) and not name.startswith("nn.functional.")
-    return bool(ops) and not module and not declared_names(name) & ops
-
-
-def _undeclared_dtype(name: str, dtypes: frozenset[str]) -> bool:
-    # A test of several dtypes (`float16+int64`) needs each of them.
-    return bool(dtypes) and any(one in _KNOWN and one not in dtypes for one in name.split("+"))

@@ -127,21 +127,25 @@ def read_catalog(path: Path) -> Catalog:
             )
             for name, row in header["files"].items()
         }
-        tests = []
+        tests: dict[str, CatalogTest] = {}
         with collector_paused():
-            for number, row in enumerate(lines, start=2):  # noqa: B007  # names the line of an error
-                tests.append(_test(row))
-        catalog = Catalog(
-            pytorch=str(header["pytorch"]), device=str(header["device"]), files=files, tests=tests
-        )
+            for number, row in enumerate(lines, start=2):
+                test = _test(row)
+                if test.id in tests:
+                    raise BadFileError(
+                        f"the id {test.id!r} stands twice",
+                        where=f"{path}:{number}",
+                        remedy="collect again; ids are unique within a catalog",
+                    )
+                tests[test.id] = test
+        pytorch, device = str(header["pytorch"]), str(header["device"])
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise BadFileError(
             f"a key is missing or of the wrong kind: {error}",
             where=f"{path}:{number}",
             remedy="collect again with `spyre-ci collect`",
         ) from error
-    _refuse_duplicates(catalog.tests, path)
-    return catalog
+    return Catalog(pytorch=pytorch, device=device, files=files, tests=list(tests.values()))
 
 
 def _rows(tests: Iterable[CatalogTest]) -> Iterator[dict[str, Any]]:
@@ -188,15 +192,3 @@ def _markers(names: Any) -> tuple[str, ...]:
     if not isinstance(names, list) or not all(isinstance(one, str) for one in names):
         raise TypeError(f"markers is {names!r}, not a list of text")
     return tuple(map(sys.intern, names))
-
-
-def _refuse_duplicates(tests: list[CatalogTest], path: Path) -> None:
-    seen: set[str] = set()
-    for number, test in enumerate(tests, start=2):
-        if test.id in seen:
-            raise BadFileError(
-                f"the id {test.id!r} stands twice",
-                where=f"{path}:{number}",
-                remedy="collect again; ids are unique within a catalog",
-            )
-        seen.add(test.id)

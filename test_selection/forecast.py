@@ -17,8 +17,8 @@ of the time (the steady state of an alternating renewal process: Barlow and Pros
 Reliability, 1965), and n cards are n * availability on average. By Little's law (L = lambda W) rounds that
 follow one another keep (card-seconds of work) / round cards at work.
 
-The plan and its run are the planner's (`pack.make_plan`, `simulate.run_pieces`). Each pod is a floor of its
-own, as pods of an Indexed Job know nothing of each other; where they share a volume all cards are one floor.
+The plan and its run are the planner's (`pack.make_plan`, `simulate.run_pieces`). Each pod is simulated
+by itself, as pods of an Indexed Job know nothing of each other, and all together where they share a volume.
 A card fails after an exponential time, the others of its pod take its tests over; when all have failed, one
 pod takes the whole of what is left up anew, after another start-up.
 """

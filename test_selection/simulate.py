@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import heapq
 import math
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import NamedTuple
 
 from test_selection.pieces import Piece, cut_plan, piece_seconds
@@ -53,7 +55,7 @@ class _Doing(NamedTuple):
     tests_s: float | None
 
 
-class Floor:
+class _Simulation:
     """The truth of the day, and what the cards do about what they see of it."""
 
     def __init__(
@@ -66,8 +68,8 @@ class Floor:
         tick_s: float,
     ) -> None:
         self.truth, self.tick_s = truth, tick_s
-        self.sight = SchedulerView(pieces, file_s=file_s, domain=domain, prior_s=tick_s * PRIOR_SHARE)
-        self.tail = StealingPolicy(self.sight)
+        self.view = SchedulerView(pieces, file_s=file_s, domain=domain, prior_s=tick_s * PRIOR_SHARE)
+        self.policy = StealingPolicy(self.view)
         self.steals = domain > STATIC
         self.segments: list[Segment] = []
         self.ticking = self.stuck = False
@@ -81,7 +83,7 @@ class Floor:
 
     def run(self) -> None:
         """Until nothing happens any more."""
-        if self.steals and self.sight.left:
+        if self.steals and self.view.left:
             self.ticking = True
             heapq.heappush(self.events, (self.tick_s, TICK, ASKS))
         while self.events:
@@ -97,14 +99,14 @@ class Floor:
 
     def tick(self, now: float) -> None:
         """Look at every shard anew, and let the idle cards ask again."""
-        self.tail.tick(now)
+        self.policy.tick(now)
         self.stuck = not self.events
-        idle, self.sight.idle = self.sight.idle, []
+        idle, self.view.idle = self.view.idle, []
         for card in idle:
             heapq.heappush(self.events, (now, card, ASKS))
         # Nobody is at work: who waits takes what there is, and if that changes nothing, nothing will.
         over = self.stuck and self.done_at_tick == len(self.segments)
-        self.ticking = bool(self.sight.left) and not over
+        self.ticking = bool(self.view.left) and not over
         if self.ticking:
             # A day far longer than planned is looked at less often.
             heapq.heappush(self.events, (now + max(self.tick_s, now / TICKS_A_DAY), TICK, ASKS))
@@ -112,30 +114,30 @@ class Floor:
 
     def notice(self, card: int, now: float) -> None:
         """A card is known to be dead: what it had claimed is unclaimed again."""
-        self.sight.known_dead[card] = True
+        self.view.known_dead[card] = True
         piece, self.lost[card] = self.lost[card], None
         if piece is not None:
-            self.sight.give_back(card, piece)
+            self.view.give_back(card, piece)
         if self.steals and not self.ticking:
             self.ticking = True
             heapq.heappush(self.events, (now, TICK, ASKS))
 
     def ask(self, card: int, now: float) -> None:
         """A card is free: go where it is wanted, go on with its own, or help."""
-        sight = self.sight
+        view = self.view
         self.tell(card)
-        sight.started[card] = True
+        view.started[card] = True
         file = self.file_for(card)
         if file is None:
             if self.steals:
-                sight.idle.append(card)
+                view.idle.append(card)
             return
-        shard = self.tail.shard_for(card, file) if self.steals else card
+        shard = self.policy.shard_for(card, file) if self.steals else card
         begun = now + (CLAIM_S if self.steals else 0.0)
-        if sight.holds[card] != file:
+        if view.holds[card] != file:
             self.set_up(card, shard, file, begun)
         else:
-            self.claim(card, shard, sight.take(shard, file), begun)
+            self.claim(card, shard, view.take(shard, file), begun)
 
     def tell(self, card: int) -> None:
         """What a card did becomes known when it is done, not before."""
@@ -143,24 +145,24 @@ class Floor:
         if done is None:
             return
         if done.tests_s is not None:
-            self.sight.learn(card, done.file, took_s=done.took_s, expected_s=done.tests_s)
-        self.sight.learn_pace(card, took_s=done.took_s, expected_s=done.expected_s)
+            self.view.learn(card, done.file, took_s=done.took_s, expected_s=done.tests_s)
+        self.view.learn_pace(card, took_s=done.took_s, expected_s=done.expected_s)
 
     def file_for(self, card: int) -> str | None:
         """What the card does next: the policy of `test_selection.work_stealing`, as this card asks it."""
-        sight = self.sight
+        view = self.view
         if not self.steals:
-            return next(iter(sight.queues[card]), None)
-        file = self.tail.next_file(card)
-        return sight.any_file(card) if file is None and self.stuck else file
+            return next(iter(view.queues[card]), None)
+        file = self.policy.next_file(card)
+        return view.any_file(card) if file is None and self.stuck else file
 
     def set_up(self, card: int, shard: int, file: str, begun: float) -> None:
         """Set a file up; its pieces stay unclaimed until then, for those who have it set up already."""
         ready = begun + self.truth.setup_s[file] / self.truth.speeds[card]
-        expected = self.sight.setup_for(card, file)
-        self.sight.busy_until[card] = begun + expected * self.sight.pace(card)
-        self.sight.holds[card] = file
-        self.sight.fresh[card] = True
+        expected = self.view.setup_for(card, file)
+        self.view.busy_until[card] = begun + expected * self.view.pace(card)
+        self.view.holds[card] = file
+        self.view.fresh[card] = True
         dies = self.truth.dies_at[card]
         if begun < dies:
             ends = min(ready, dies)
@@ -172,12 +174,12 @@ class Floor:
 
     def claim(self, card: int, shard: int, piece: Piece, begun: float) -> None:
         """Run a piece on a card, until its end or the card's."""
-        sight, file = self.sight, piece.file
+        view, file = self.view, piece.file
         seconds = math.fsum([self.truth.test_s[name] for name in piece.ids])
         ends = begun + seconds / self.truth.speeds[card]
-        expected = piece.expected_s * sight.scale(file)
-        sight.busy_until[card] = begun + expected * sight.pace(card)
-        sight.fresh[card] = False
+        expected = piece.expected_s * view.scale(file)
+        view.busy_until[card] = begun + expected * view.pace(card)
+        view.fresh[card] = False
         if ends > self.truth.dies_at[card]:
             self.die(card, shard, piece, begun)
             return
@@ -187,21 +189,15 @@ class Floor:
 
     def die(self, card: int, shard: int, piece: Piece, begun: float) -> None:
         """The card dies on the way: what ended before counts, the rest is unclaimed once that is noticed."""
-        dies = self.truth.dies_at[card]
-        done, at = 0, begun
-        for name in piece.ids:
-            at += self.truth.test_s[name] / self.truth.speeds[card]
-            if at > dies:
-                break
-            done += 1
+        dies, speed = self.truth.dies_at[card], self.truth.speeds[card]
+        ends = list(accumulate((self.truth.test_s[name] / speed for name in piece.ids), initial=begun))[1:]
+        done = bisect_right(ends, dies)
         share = done / len(piece.ids)
-        ended = Piece(file=piece.file, ids=piece.ids[:done], expected_s=piece.expected_s * share)
         if begun < dies:
+            ended = replace(piece, ids=piece.ids[:done], expected_s=piece.expected_s * share)
             self.segments.append(Segment(card, shard, ended, begun, begun, dies))
         if piece.ids[done:]:
-            self.lost[card] = Piece(
-                file=piece.file, ids=piece.ids[done:], expected_s=piece.expected_s * (1 - share)
-            )
+            self.lost[card] = replace(piece, ids=piece.ids[done:], expected_s=piece.expected_s * (1 - share))
         heapq.heappush(self.events, (dies + NOTICE_S, card, NOTICED))
 
 
@@ -286,17 +282,19 @@ def run_pieces(
     bound_s: float = 0.0,
 ) -> Outcome:
     """Run cut shards on one day; see `simulate`."""
-    floor = Floor(pieces, truth, file_s=file_s, domain=domain or len(pieces), tick_s=tick_s)
-    floor.run()
+    simulation = _Simulation(pieces, truth, file_s=file_s, domain=domain or len(pieces), tick_s=tick_s)
+    simulation.run()
     # Nobody waits for a set-up that nothing is left to run after.
-    ends = max((segment.ends_at for segment in floor.segments if segment.piece.ids), default=0.0)
-    done = math.fsum(min(one.ends_at, ends) - min(one.starts_at, ends) for one in floor.segments)
+    ends = max((segment.ends_at for segment in simulation.segments if segment.piece.ids), default=0.0)
+    done = math.fsum(min(one.ends_at, ends) - min(one.starts_at, ends) for one in simulation.segments)
     return Outcome(
         cards=len(pieces),
         makespan_s=ends,
         bound_s=bound_s,
         busy=done / (ends * len(pieces)) if ends else 0.0,
-        not_run=tuple(floor.sight.left_over()),
-        stolen=sum(segment.card != segment.shard and bool(segment.piece.ids) for segment in floor.segments),
-        segments=tuple(floor.segments),
+        not_run=tuple(simulation.view.left_over()),
+        stolen=sum(
+            segment.card != segment.shard and bool(segment.piece.ids) for segment in simulation.segments
+        ),
+        segments=tuple(simulation.segments),
     )

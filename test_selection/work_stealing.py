@@ -35,7 +35,7 @@ SLACK_S = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moves:
+class Reassignment:
     """What cards should do.
 
     Attributes:
@@ -51,7 +51,7 @@ class Moves:
 
 def rebalance(
     cards: Sequence[Card], needs: Mapping[str, Need], now: float, guess_s: float | None = None
-) -> Moves:
+) -> Reassignment:
     """The least end that can be reached, and moves that reach it.
 
     Args:
@@ -67,7 +67,7 @@ def rebalance(
     while (best := crew.pack(high)) is None:
         low, high = high, now + (high - now) * FARTHER
         if high - now > FAR_S:
-            return Moves(end_s=math.inf, goes={}, leaves=frozenset())
+            return Reassignment(end_s=math.inf, goes={}, leaves=frozenset())
     middle = now + (high - now) * NEAR if low == now else (low + high) / 2
     while high - low > max(PRECISION * (high - now), 1e-3):
         found = crew.pack(middle)
@@ -76,7 +76,7 @@ def rebalance(
         else:
             best, high = found, middle
         middle = (low + high) / 2
-    return Moves(
+    return Reassignment(
         end_s=high,
         goes={card: tuple(files) for card, files in best.goes.items()},
         leaves=frozenset(card for card in best.spared if card in best.goes),
@@ -201,24 +201,24 @@ class StealingPolicy:
         near: the domains whose end is near.
     """
 
-    def __init__(self, sight: SchedulerView) -> None:
-        self.sight = sight
+    def __init__(self, view: SchedulerView) -> None:
+        self.view = view
         self.goes: dict[int, tuple[str, ...]] = {}
         self.leaves: frozenset[int] = frozenset()
         self.ends: dict[int, float] = {}
         self.near: set[int] = set()
-        self.near_s = HORIZON * max(sight.file_s.values(), default=0.0)
+        self.near_s = HORIZON * max(view.file_s.values(), default=0.0)
 
     def tick(self, now: float) -> None:
         """Ask the policy anew, domain by domain."""
-        sight = self.sight
+        view = self.view
         self.goes.clear()
         leaves: set[int] = set()
-        for home in sight.rest:
-            needs = sight.needs(home)
+        for home in view.rest:
+            needs = view.needs(home)
             if not needs:
                 continue
-            moves = rebalance(sight.cards(home, now), needs, now, self.ends.get(home))
+            moves = rebalance(view.cards(home, now), needs, now, self.ends.get(home))
             if math.isfinite(moves.end_s):
                 self.ends[home] = moves.end_s
             if moves.end_s - now <= self.near_s:
@@ -229,10 +229,10 @@ class StealingPolicy:
 
     def next_file(self, card: int) -> str | None:
         """The file of which the card claims a piece next, set up or not; None where it can only wait."""
-        sight = self.sight
-        home, held, own = sight.home(card), sight.holds[card], sight.queues[card]
-        stays = held if held is not None and sight.shard_of(home, held) is not None else None
-        if stays is not None and sight.fresh[card]:
+        view = self.view
+        home, held, own = view.home(card), view.holds[card], view.queues[card]
+        stays = held if held is not None and view.shard_of(home, held) is not None else None
+        if stays is not None and view.fresh[card]:
             return stays
         if own and home not in self.near:
             return held if held in own else next(iter(own))
@@ -242,16 +242,16 @@ class StealingPolicy:
 
     def going(self, card: int) -> str | None:
         """The file the card sets up, if it is wanted at one."""
-        home = self.sight.home(card)
+        home = self.view.home(card)
         return next(
-            (one for one in self.goes.pop(card, ()) if self.sight.shard_of(home, one) is not None), None
+            (one for one in self.goes.pop(card, ()) if self.view.shard_of(home, one) is not None), None
         )
 
     def shard_for(self, card: int, file: str) -> int:
         """Whose piece of the file the card claims: of its own shard, unless another's is longer."""
-        sight = self.sight
-        shard = sight.shard_of(sight.home(card), file)
-        if file not in sight.queues[card]:
+        view = self.view
+        shard = view.shard_of(view.home(card), file)
+        if file not in view.queues[card]:
             return card if shard is None else shard
-        longer = shard is not None and sight.longest(shard, file) > sight.longest(card, file)
+        longer = shard is not None and view.longest(shard, file) > view.longest(card, file)
         return shard if shard is not None and longer else card

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from test_selection.scheduler_view import Card, Need
-from test_selection.work_stealing import Moves, rebalance
+from test_selection.work_stealing import Reassignment, rebalance
 
 FILES = ["a.py", "b.py", "c.py", "d.py"]
 seconds = st.sampled_from([0.0, 1.0, 15.0]) | st.floats(0, 100)
@@ -108,4 +108,4 @@ def test_a_card_goes_where_what_is_left_fits_best() -> None:
 
 def test_where_nobody_lives_nobody_moves() -> None:
     moves = rebalance([], {"a.py": Need(1.0, 1.0)}, 0.0)
-    assert moves == Moves(end_s=math.inf, goes={}, leaves=frozenset())
+    assert moves == Reassignment(end_s=math.inf, goes={}, leaves=frozenset())
