@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import math
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import NamedTuple
@@ -229,21 +229,9 @@ class Outcome:
         return self.makespan_s / self.bound_s if self.bound_s else 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mode:
-    """A way to run a plan: cards of one domain steal from each other, `domain` of them; None for all."""
-
-    name: str
-    domain: int | None
-
-
-def modes(hosts_of: int) -> tuple[Mode, ...]:
-    """Static, and with work stealing among the cards of a host of so many, and among all."""
-    return (
-        Mode(name="static", domain=STATIC),
-        Mode(name="per host", domain=hosts_of),
-        Mode(name="global", domain=None),
-    )
+def modes(hosts_of: int) -> dict[str, int | None]:
+    """Static, and with work stealing among the cards of a host of so many, and among all (None), by name."""
+    return {"static": STATIC, "per host": hosts_of, "global": None}
 
 
 def simulate(
@@ -252,7 +240,7 @@ def simulate(
     *,
     test_s: Mapping[str, float],
     file_s: Mapping[str, float],
-    ways: Sequence[Mode],
+    ways: Iterable[int | None],
 ) -> list[Outcome]:
     """Run a plan on paper on one day, in each of `ways`.
 
@@ -261,14 +249,13 @@ def simulate(
         truth: of the day.
         test_s: seconds the plan expected of each test.
         file_s: set-up seconds it expected of each file.
-        ways: each is run on the same day.
+        ways: how many cards steal from each other, None for all; each is run on the same day.
     """
     pieces = cut_plan(plan, test_s)
     bound = true_bound(plan, truth)
     tick = piece_seconds(plan)
     return [
-        run_pieces(pieces, truth, file_s=file_s, domain=one.domain, tick_s=tick, bound_s=bound)
-        for one in ways
+        run_pieces(pieces, truth, file_s=file_s, domain=domain, tick_s=tick, bound_s=bound) for domain in ways
     ]
 
 

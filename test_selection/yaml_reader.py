@@ -76,8 +76,8 @@ def parse_document(path: Path, text: str) -> Document:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         if node is None:
             return Document.empty(path)
-        walk = _Walk(path)
-        walk.read(node, ())
+        lines: dict[Path_, int] = {}
+        _note_lines(node, (), lines, path)
         content = yaml.constructor.SafeConstructor().construct_document(node)
     except SettingsError:
         raise
@@ -89,56 +89,48 @@ def parse_document(path: Path, text: str) -> Document:
             where=f"{path}:1",
             remedy="start it with `key: value` lines",
         )
-    return Document(path=path, content=content, lines=walk.lines)
+    return Document(path=path, content=content, lines=lines)
 
 
-class _Walk:
-    """Notes the line of every key and item."""
-
-    def __init__(self, path: Path) -> None:
-        self.lines: dict[Path_, int] = {}
-        self._path = path
-
-    def read(self, node: yaml.Node, at: Path_) -> None:
-        if isinstance(node, yaml.MappingNode):
-            for key, value in node.value:
-                here = (*at, str(key.value))
-                line = key.start_mark.line + 1
-                if here in self.lines:
-                    # YAML lets the last one win in silence, and the first would be lost.
-                    raise SettingsError(
-                        f"key {'.'.join(here)!r} stands twice, first on line {self.lines[here]}",
-                        where=f"{self._path}:{line}",
-                        remedy="keep one of them",
-                    )
-                self._note(here, line)
-                self.read(value, here)
-        elif isinstance(node, yaml.SequenceNode):
-            for index, value in enumerate(node.value):
-                here = (*at, str(index))
-                self._note(here, value.start_mark.line + 1)
-                self.read(value, here)
-        elif node.tag.endswith(":timestamp"):
-            self._check_day(node)
-
-    def _check_day(self, node: yaml.Node) -> None:
-        """Refuse a day no calendar has, which YAML's own error does not place."""
-        try:
-            yaml.constructor.SafeConstructor().construct_object(node)
-        except (ValueError, OverflowError) as error:
-            where = f"{self._path}:{node.start_mark.line + 1}"
+def _note_lines(node: yaml.Node, at: Path_, lines: dict[Path_, int], path: Path) -> None:
+    """Note the line of every key and item below a node."""
+    if isinstance(node, yaml.MappingNode):
+        rows = [(str(key.value), key, value) for key, value in node.value]
+    elif isinstance(node, yaml.SequenceNode):
+        rows = [(str(index), value, value) for index, value in enumerate(node.value)]
+    else:
+        if node.tag.endswith(":timestamp"):
+            _check_day(node, path)
+        return
+    for name, marked, value in rows:
+        here, line = (*at, name), marked.start_mark.line + 1
+        if here in lines:
+            # YAML lets the last one win in silence, and the first would be lost.
             raise SettingsError(
-                f"{node.value!r} is no day: {error}", where=where, remedy="write a day such as 2026-12-31"
-            ) from error
-
-    def _note(self, here: Path_, line: int) -> None:
-        if len(self.lines) >= MAX_NODES:
+                f"key {'.'.join(here)!r} stands twice, first on line {lines[here]}",
+                where=f"{path}:{line}",
+                remedy="keep one of them",
+            )
+        if len(lines) >= MAX_NODES:
             raise SettingsError(
                 f"holds more than {MAX_NODES:,} values, aliases counted each time",
-                where=f"{self._path}:{line}",
+                where=f"{path}:{line}",
                 remedy="split the file, or name fewer aliases of aliases",
             )
-        self.lines[here] = line
+        lines[here] = line
+        _note_lines(value, here, lines, path)
+
+
+def _check_day(node: yaml.Node, path: Path) -> None:
+    """Refuse a day no calendar has, which YAML's own error does not place."""
+    try:
+        yaml.constructor.SafeConstructor().construct_object(node)
+    except (ValueError, OverflowError) as error:
+        raise SettingsError(
+            f"{node.value!r} is no day: {error}",
+            where=f"{path}:{node.start_mark.line + 1}",
+            remedy="write a day such as 2026-12-31",
+        ) from error
 
 
 def _not_yaml(error: Exception, path: Path) -> SettingsError:

@@ -215,7 +215,7 @@ def _days_table(days: list[Days]) -> Table:
         way = _way(one)
         ratio = one.ratio(0.5)
         table.add_row(
-            one.mode.name,
+            one.mode,
             span(one.makespan(0.5)),
             span(one.makespan(0.9)),
             f"{ratio:.3f}" if _finite(ratio) else "-",
@@ -294,7 +294,7 @@ def _need(name: str, one: Needed) -> dict[str, Any]:
 
 def _way(one: Days) -> dict[str, Any]:
     return {
-        "way": one.mode.name,
+        "way": one.mode,
         "makespan_s": {"median": one.makespan(0.5), "p90": one.makespan(0.9)},
         "over_bound": {"median": _finite(one.ratio(0.5)), "p90": _finite(one.ratio(0.9))},
         "busy": _mean([day.busy for day in one.outcomes]),

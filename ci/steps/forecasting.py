@@ -37,7 +37,7 @@ from test_selection.loads import file_loads
 from test_selection.lock import members
 from test_selection.plan import Plan
 from test_selection.scope import apply_scope
-from test_selection.simulate import Mode, Outcome, modes, simulate
+from test_selection.simulate import Outcome, modes, simulate
 from test_selection.simulated_day import Randomness, draw_truth
 from test_selection.stage import InScope
 
@@ -97,7 +97,7 @@ class Outlook:
 class Days:
     """A way to run, and what became of the plan on each drawn day."""
 
-    mode: Mode
+    mode: str
     outcomes: tuple[Outcome, ...]
 
     def makespan(self, share: float) -> float:
@@ -215,8 +215,8 @@ def plan_days(plan: Plan, durations: Durations, request: Request) -> list[Days]:
             world=conditions,
             randomness=request.randomness(number),
         )
-        days.append(simulate(plan, truth, test_s=test_s, file_s=file_s, ways=ways))
-    return [Days(mode=mode, outcomes=tuple(day[number] for day in days)) for number, mode in enumerate(ways)]
+        days.append(simulate(plan, truth, test_s=test_s, file_s=file_s, ways=ways.values()))
+    return [Days(mode=name, outcomes=tuple(day[number] for day in days)) for number, name in enumerate(ways)]
 
 
 def draw(out: Path, found: Sequence[Outlook], request: Request, days: Sequence[Days]) -> None:
@@ -273,6 +273,6 @@ def _day(days: Days) -> str:
             kind = "tests" if segment.card == segment.shard else "stolen"
             stretches.append(Stretch(row=row, begin=segment.starts_at, end=segment.ready_at, kind="setup"))
             stretches.append(Stretch(row=row, begin=segment.ready_at, end=segment.ends_at, kind=kind))
-    title = f"{days.mode.name}: {outcome.makespan_s:.1f} s, {outcome.ratio:.2f} times the bound"
+    title = f"{days.mode}: {outcome.makespan_s:.1f} s, {outcome.ratio:.2f} times the bound"
     title += f" ({len(rows)} of {shards:,} shards)" if len(rows) < shards else ""
     return time_bars(title, stretches, rows=[f"shard {card}" for card in picked], end=outcome.makespan_s)

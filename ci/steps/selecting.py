@@ -215,12 +215,5 @@ def refuse_nothing(selection: Selection) -> None:
     Raises:
         NothingToRunError: no test was selected although a share above 0 % was asked for.
     """
-    if selection.collect_errors:
-        return
-    if selection.moved and not selection.ids:
-        moved = ", ".join(f"{len(ids):,} to {bucket}" for bucket, ids in selection.moved.items())
-        raise NothingToRunError(
-            f"nothing to run in bucket {selection.bucket}: every selected test moves ({moved})",
-            remedy="name a later bucket with --bucket, or raise its limits (buckets in the settings)",
-        )
-    require_tests(selection)
+    if not selection.collect_errors:
+        require_tests(selection)

@@ -112,7 +112,7 @@ def measure_days(work: Work, plans: dict[Any, Plan], draws: int) -> list[dict[st
     for (setup, count), plan in plans.items():
         file_s = work.file_s(setup)
         days = [
-            simulate(plan, truth, test_s=work.test_s, file_s=file_s, ways=modes(8))
+            simulate(plan, truth, test_s=work.test_s, file_s=file_s, ways=modes(8).values())
             for seed in range(draws)
             for truth in [
                 draw_truth(
@@ -126,8 +126,7 @@ def measure_days(work: Work, plans: dict[Any, Plan], draws: int) -> list[dict[st
             ]
         ]
         over = {
-            one.name: statistics.median(day[number].ratio for day in days)
-            for number, one in enumerate(modes(8))
+            name: statistics.median(day[number].ratio for day in days) for number, name in enumerate(modes(8))
         }
         busy = statistics.median(day[-1].busy for day in days)
         rows.append({"input": work.name, "setup_s": setup, "shards": count, "over_bound": over, "busy": busy})
