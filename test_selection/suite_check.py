@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from test_selection.catalog import Catalog, CatalogTest
+from test_selection.errors import did_you_mean
 from test_selection.suite_decide import Decider, Decision
 from test_selection.suite_match import is_about_module, variant_of
 from test_selection.suite_model import (
@@ -152,14 +153,13 @@ def files_of(catalog: Catalog) -> set[str]:
 
 
 def _dead_paths(suites: Sequence[Suite], files: Collection[str]) -> Iterator[Finding]:
+    names = [name.rpartition("/")[2] for name in files]
     for suite in suites:
         for one in suite.files:
             if any(one.pattern.fullmatch(file) for file in files):
                 continue
-            close = difflib.get_close_matches(
-                one.path.rpartition("/")[2], [name.rpartition("/")[2] for name in files], n=1
-            )
-            remedy = f"did you mean {close[0]!r}?" if close else "mend the path, or collect that file too"
+            base = one.path.rpartition("/")[2]
+            remedy = did_you_mean(base, names, "mend the path, or collect that file too")
             # Only who knows which tree was collected leaves the other's paths out before it asks.
             severity: Severity = "warning" if one.root == "device" else "error"
             yield Finding(severity, suite.at(one.line), "path", one.path, "matches no file", remedy)
@@ -180,8 +180,8 @@ class _Used:
     def take(self, test: CatalogTest) -> None:
         """Note what one test uses."""
         decision = self._decider.decide(test)
-        if decision.expected is not None and decision.expected.mode == MANDATORY and decision.suite:
-            self.mandatory.add(str(decision.suite.path))
+        if decision.expected is not None and decision.expected.mode == MANDATORY and decision.place:
+            self.mandatory.add(str(decision.place.suite.path))
         if decision.tied is not None and decision.entry is not None:
             self._tied[id(decision.entry), id(decision.tied.entry)].append((test.id, decision))
         self._note_names(test)
@@ -218,29 +218,28 @@ class _Used:
             if (id(entry), at) in self._live:
                 continue
             names = known if name.qualified else [one.rpartition("::")[2] for one in known]
-            close = difflib.get_close_matches(name.text, names, n=1, cutoff=0.8)
             # A test that has to pass and is not there is a hole; one that may fail is only litter.
             yield Finding(
                 "error" if entry.mode == MANDATORY else "warning", suite.at(name.line), "names", name.text,
-                "matches no test", f"did you mean {close[0]!r}?" if close else "take it out, or mend it",
+                "matches no test", did_you_mean(name.text, names, "take it out, or mend it", cutoff=0.8),
             )  # fmt: skip
 
     def ties(self) -> Iterator[Finding]:
         """Entries about the same tests of which only the order decides."""
         for rows in self._tied.values():
             first, decision = rows[0]
-            suite, entry, other = decision.suite, decision.entry, decision.tied
-            if suite is None or entry is None or other is None:
+            place, entry, other = decision.place, decision.entry, decision.tied
+            if place is None or entry is None or other is None:
                 continue
             exact = other.loose == 0
-            if exact and other.place.file is decision.file:
+            if exact and other.place.file is place.file:
                 continue  # told as a name that stands twice
             there = other.place.suite.at(other.entry.line)
             same = entry.mode == other.entry.mode
             said = f"is {other.entry.mode} at {there} too" if same else f"is {other.entry.mode} at {there}"
             tests = f"{len(rows)} tests such as {first}"
             yield Finding(
-                "error" if exact and not same else "warning", suite.at(entry.line), "names", tests,
+                "error" if exact and not same else "warning", place.suite.at(entry.line), "names", tests,
                 f"{said}; this entry comes first and decides", "name each test in one of them",
             )  # fmt: skip
 

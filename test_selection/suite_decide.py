@@ -28,7 +28,7 @@ from test_selection.suite_match import (
     variant_of,
     why_not,
 )
-from test_selection.suite_model import MANDATORY, Entry, Named, Root, Suite, SuiteFile
+from test_selection.suite_model import MANDATORY, Entry, Named, Root, Suite
 
 NOT_IN_SUITE = "not-in-suite"
 UNLISTED_REASON = "not listed in the suite"
@@ -43,8 +43,7 @@ class Decision:
     Attributes:
         expected: what is expected; None where it is out.
         out: the reason code it is left out for; empty where it is in.
-        suite: the suite that decided.
-        file: the file entry that decided.
+        place: the file entry that decided, and its suite.
         entry: the entry that decided; None where the file's `unlisted_test_mode` did.
         forced: what flipped the mode to xfail, by `force_xfail`.
         tied: an entry that means this test just as exactly and only stands later; of another mode if any.
@@ -52,8 +51,7 @@ class Decision:
 
     expected: Expectation | None = None
     out: str = ""
-    suite: Suite | None = None
-    file: SuiteFile | None = None
+    place: Place | None = None
     entry: Entry | None = None
     forced: Named | None = None
     tied: Candidate | None = None
@@ -202,9 +200,7 @@ def _decide(places: Sequence[Place], listed: Sequence[Candidate], variant: Varia
         if not (why := why_not(one.place, one.entry, variant)):
             return _decision(one.place, one.entry, variant, _tied(ranked[at:], variant))
         refused = refused or why
-    return Decision(
-        out=refused, suite=ranked[0].place.suite, file=ranked[0].place.file, entry=ranked[0].entry
-    )
+    return Decision(out=refused, place=ranked[0].place, entry=ranked[0].entry)
 
 
 def _tied(ranked: Sequence[Candidate], variant: Variant) -> Candidate | None:
@@ -230,7 +226,7 @@ def _unlisted(places: Sequence[Place], variant: Variant) -> Decision:
         if not (why := why_not(one, plain, variant)):
             return _decision(one, None, variant, None)
         refused = refused or why
-    return Decision(out=refused, suite=ranked[0].suite, file=ranked[0].file)
+    return Decision(out=refused, place=ranked[0])
 
 
 def _decision(place: Place, entry: Entry | None, variant: Variant, tied: Candidate | None) -> Decision:
@@ -253,8 +249,7 @@ def _decision(place: Place, entry: Entry | None, variant: Variant, tied: Candida
             seed=place.suite.support.seed,
             cpu_move=() if entry is None else entry.cpu_move,
         ),
-        suite=place.suite,
-        file=place.file,
+        place=place,
         entry=entry,
         forced=forced,
         tied=tied,

@@ -159,10 +159,11 @@ class _Proposal:
         }
         for test in self._tests:
             decision = self._before[test.id]
-            mine = decision.suite is not None and decision.suite.path == self._suite.path
-            if not mine or decision.expected is None:
+            if decision.place is None or decision.place.suite.path != self._suite.path:
                 continue
-            unlisted = (files[id(decision.file)], _UNLISTED)
+            if decision.expected is None:
+                continue
+            unlisted = (files[id(decision.place.file)], _UNLISTED)
             place = unlisted if decision.entry is None else entries[id(decision.entry)]
             self._of_entry[place].add(test.id)
             name = _method(test) if decision.entry is None else decider.exact_name(decision.entry, test)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from test_selection.errors import MissingInputError, SettingsError
+from test_selection.errors import MissingInputError, SettingsError, did_you_mean
 from test_selection.files import read_bounded
 
 Path_ = tuple[str, ...]
@@ -176,8 +175,7 @@ class Reader:
         """Refuse every key but these."""
         for key in self.content:
             if key not in keys:
-                close = difflib.get_close_matches(str(key), keys, n=1)
-                remedy = f"did you mean {close[0]!r}?" if close else f"known keys: {', '.join(keys)}"
+                remedy = did_you_mean(str(key), keys, f"known keys: {', '.join(keys)}")
                 raise self.error(str(key), f"unknown key {str(key)!r}", remedy)
 
     def text(self, key: str, *, default: str | None = None) -> str:
@@ -195,9 +193,8 @@ class Reader:
         """One of a few words; the default where the key is absent."""
         value = self.text(key, default=default)
         if value not in known:
-            close = difflib.get_close_matches(value, known, n=1)
-            hint = f"did you mean {close[0]!r}? " if close else ""
-            raise self.error(key, f"{key} is {value!r}", f"{hint}known: {', '.join(known)}")
+            hint = did_you_mean(value, known, "")
+            raise self.error(key, f"{key} is {value!r}", f"{hint} known: {', '.join(known)}".lstrip())
         return value
 
     def table(self, key: str, *, required: bool = False) -> Reader:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from test_selection.catalog import CatalogTest
-from test_selection.errors import SettingsError, UsageError
+from test_selection.errors import SettingsError
 from test_selection.matching import Wanted
 from test_selection.patterns import compile_pattern
 from test_selection.rules import load_rules
@@ -127,12 +127,6 @@ def test_what_no_bucket_allows_goes_to_the_last_one_and_is_reported(tmp_path: Pa
     last = split(rules, bucket="weekly", limits=small)
     assert last.kept == [make_test("test_x")]
     assert last.beyond == found.beyond
-
-
-def test_an_unknown_bucket_is_refused() -> None:
-    with pytest.raises(UsageError, match="there is no bucket 'pull'") as caught:
-        split_by_tier([], {}, (), LIMITS, "pull")
-    assert "known: pr, nightly, weekly" in str(caught.value)
 
 
 limits = st.builds(
