@@ -203,7 +203,7 @@ def github_matrix(legs: Sequence[CiJob], wording: Wording) -> tuple[dict[str, An
     Raises:
         UsageError: it would be longer than an output of a GitHub job may be.
     """
-    rows = [{"leg": number, **_row(leg, wording)} for number, leg in enumerate(legs)]
+    rows = [{"leg": number, **_github_row(leg, wording)} for number, leg in enumerate(legs)]
     content, why = {"include": rows}, ""
     if len(legs) > GITHUB_LEGS:
         why = f"{len(legs):,} legs are more than the {GITHUB_LEGS} of a GitHub matrix: "
@@ -227,13 +227,7 @@ def jenkins_branches(legs: Sequence[CiJob], wording: Wording) -> dict[str, Any]:
     """Branches for `parallel`, by name, as `readJSON` takes them; the names sort as the legs do."""
     digits = max(3, len(str(len(legs) - 1)))
     return {
-        f"leg-{number:0{digits}}": {
-            "shards": format_ranges(leg.shards),
-            "cards": leg.cards,
-            "label": " && ".join(_labels(leg.cards, wording)),
-            "expected_s": round(leg.expected_s, 3),
-            "timeout_minutes": _minutes(leg.expected_s, wording),
-        }
+        f"leg-{number:0{digits}}": _row(leg, wording, "label", " && ".join(_labels(leg.cards, wording)))
         for number, leg in enumerate(legs)
     }
 
@@ -256,11 +250,15 @@ def to_json(content: object) -> str:
     return json.dumps(content, separators=(",", ":"))
 
 
-def _row(leg: CiJob, wording: Wording) -> dict[str, Any]:
+def _github_row(leg: CiJob, wording: Wording) -> dict[str, Any]:
+    return _row(leg, wording, "runs_on", _labels(leg.cards, wording))
+
+
+def _row(leg: CiJob, wording: Wording, key: str, runner: object) -> dict[str, Any]:
     return {
         "shards": format_ranges(leg.shards),
         "cards": leg.cards,
-        "runs_on": _labels(leg.cards, wording),
+        key: runner,
         "expected_s": round(leg.expected_s, 3),
         "timeout_minutes": _minutes(leg.expected_s, wording),
     }
@@ -280,7 +278,7 @@ def _hand_over(legs: Sequence[CiJob], wording: Wording) -> dict[str, Any]:
     slowest = max(leg.expected_s for leg in legs)
     shards = tuple(index for leg in legs for index in leg.shards)
     whole = CiJob(shards=shards, cards=wording.fewest_cards, expected_s=slowest)
-    row = _row(whole, wording)
+    row = _github_row(whole, wording)
     # It waits for the cluster's cards, too, and for pods that are replaced.
     minutes = min(MAX_MINUTES, WAIT_MINUTES + TRIES * int(row["timeout_minutes"]))
     return {"leg": 0, **row, "timeout_minutes": minutes, "hand_over": "indexed-job"}

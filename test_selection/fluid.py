@@ -153,7 +153,7 @@ def pack(
         one = Packing(loads, cards, limit, max_files)
         return one if one.pack() else None
 
-    plain = cards.equal and max_files is None and all(load.cards == 1 for load in loads)
+    plain = not cards.speeds and max_files is None and all(load.cards == 1 for load in loads)
     if not plain and packed(_ample(loads, cards)) is None:
         return None
     limit = least(lambda limit: packed(limit) is not None, bound, tolerance=SEARCH_TOLERANCE)

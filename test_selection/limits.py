@@ -24,11 +24,6 @@ class Cards:
     speeds: tuple[float, ...] = ()
 
     @property
-    def equal(self) -> bool:
-        """Whether all cards are of speed 1."""
-        return not self.speeds
-
-    @property
     def total(self) -> float:
         """Seconds of work all cards do in a second."""
         return sum(self.speeds) if self.speeds else float(self.count)
@@ -49,18 +44,17 @@ class CardsLeft:
     def __init__(self, cards: Cards) -> None:
         self.count = cards.count
         self._speeds = list(cards.speeds)
-        self._equal = cards.equal
 
     def best_speed(self, width: int) -> float:
         """The speed of the shard that `take` would give; 0 where too few cards are left."""
         if width > self.count:
             return 0.0
-        return 1.0 if self._equal else self._speeds[self._window(width) + width - 1]
+        return 1.0 if not self._speeds else self._speeds[self._window(width) + width - 1]
 
     def take(self, width: int) -> float:
         """Take `width` cards for one shard; its speed is that of the slowest of them."""
         self.count -= width
-        if self._equal:
+        if not self._speeds:
             return 1.0
         at = self._window(width)
         speed = self._speeds[at + width - 1]

@@ -143,7 +143,7 @@ def _make_plan(
     bound = lower_bound(loads, shards, cards)
     packing = pack(loads, cards, bound, limits.max_files)
     layout = _first_layout(loads, cards, bound, packing, limits.max_files)
-    plainly = cards.equal and limits.max_files is None and all(load.cards == 1 for load in loads)
+    plainly = not cards.speeds and limits.max_files is None and all(load.cards == 1 for load in loads)
     # Many tests are dealt out finely at once; there, looking further costs more than it wins.
     few = sum(len(load.ids) for load in loads) <= MANY_TESTS
     good, fair = (GOOD, FAIR) if few else (MISSED, MISSED)
