@@ -37,7 +37,7 @@ from test_selection.loads import FileLoad
 from test_selection.pack import make_plan
 from test_selection.pieces import Piece, cut_plan, piece_seconds
 from test_selection.simulate import Outcome, run_pieces
-from test_selection.simulated_day import Randomness, Truth, World, after, dies_after, draw_truth
+from test_selection.simulated_day import Randomness, Truth, Uncertainty, after, dies_after, draw_truth
 
 DAY_S = 24 * 3600.0
 MOST_CARDS = 4096
@@ -59,7 +59,7 @@ Pieces = list[list[Piece]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conditions(World):
+class Conditions(Uncertainty):
     """What a cluster adds to a plan; each pod has a start-up of its own.
 
     Attributes:
@@ -253,12 +253,12 @@ def forecast(work: Work, cards: int, conditions: Conditions, *, draws: int, rand
     # Parts stand for tests: a file is off as a whole, and so are they.
     file_of = {name: one.file for row in pieces for one in row for name in one.ids}
     part_s = {name: one.expected_s / len(one.ids) for row in pieces for one in row for name in one.ids}
-    off = World(sigma_file=conditions.sigma_file, sigma_speed=conditions.sigma_speed)
+    off = Uncertainty(sigma_file=conditions.sigma_file, sigma_speed=conditions.sigma_speed)
     run = partial(run_pieces, file_s=work.file_s, tick_s=size)
     days = []
     for number in range(draws):
         drawn = randomness(number)
-        truth = draw_truth(file_of, up, test_s=part_s, file_s=work.file_s, world=off, randomness=drawn)
+        truth = draw_truth(file_of, up, test_s=part_s, file_s=work.file_s, off=off, randomness=drawn)
         days.append(_draw(pieces, truth, conditions, run, drawn))
     median = quantile([day.ends_s for day in days], 0.5)
     # Cards that begin early work while others start: what start-up costs is what it adds at the end.

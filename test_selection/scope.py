@@ -72,8 +72,8 @@ def _first(mask: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    """What one rule said of a test.
+class RuleMatch:
+    """What of one rule matches a test.
 
     Attributes:
         rule: its index from 0.
@@ -85,11 +85,6 @@ class Said:
     hits: Mapping[str, tuple[str, str]]
     misses: Mapping[str, str | None]
 
-    @property
-    def matches(self) -> bool:
-        """Whether the whole rule matches."""
-        return not self.misses
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
@@ -97,33 +92,35 @@ class Explanation:
 
     Attributes:
         test: the test; of a file alone, only its file is set.
-        rule: the index of the rule that decided.
-        said: what each rule said, up to and with the one that decided.
+        matches: of each rule, up to and with the one that decided.
         buckets: the indexes of the bucket rules whose patterns match it.
         serves: what the must-run entries that name it serve.
         before: of a file alone, the rules that may decide single tests of it before its own rule does.
     """
 
     test: CatalogTest
-    rule: int
-    said: list[Said]
+    matches: list[RuleMatch]
     buckets: list[int]
     serves: list[str]
     before: list[int]
 
+    @property
+    def rule(self) -> int:
+        """The index of the rule that decided."""
+        return self.matches[-1].rule
+
 
 def explain(test: CatalogTest, device: str, rules: Rules) -> Explanation:
     """Ask the rules of one test, in order, until one decides; no table of masks is used here."""
-    said: list[Said] = []
+    matches: list[RuleMatch] = []
     for number, rule in enumerate(rules.rules):
-        said.append(_said(number, rule, test, device))
-        if said[-1].matches:
+        matches.append(_match(number, rule, test, device))
+        if not matches[-1].misses:
             break
     must = Masks([one.patterns for one in rules.must_run]).test(test)
     return Explanation(
         test=test,
-        rule=said[-1].rule,
-        said=said,
+        matches=matches,
         buckets=list(bits(Masks([one.patterns for one in rules.buckets]).test(test))),
         serves=[rules.must_run[index].serves for index in bits(must)],
         before=[],
@@ -134,19 +131,18 @@ def explain_file(file: str, device: str, rules: Rules) -> Explanation:
     """Ask the rules of a file as a whole: those on file and device alone can decide it."""
     number = file_rule(file, device, rules)
     test = CatalogTest(id=file, node=file, file=file)
-    said = [_said(index, rule, test, device) for index, rule in enumerate(rules.rules[: number + 1])]
+    matches = [_match(index, rule, test, device) for index, rule in enumerate(rules.rules[: number + 1])]
     possible = rules.masks.value("file", file) & rules.masks.value("device", device)
     return Explanation(
         test=test,
-        rule=number,
-        said=[one for one in said if rules.rules[one.rule].by_file],
+        matches=[one for one in matches if rules.rules[one.rule].by_file],
         buckets=[],
         serves=[],
         before=[index for index in bits(possible) if index < number],
     )
 
 
-def _said(number: int, rule: Rule, test: CatalogTest, device: str) -> Said:
+def _match(number: int, rule: Rule, test: CatalogTest, device: str) -> RuleMatch:
     hits: dict[str, tuple[str, str]] = {}
     misses: dict[str, str | None] = {}
     for field, wanted in rule.patterns.items():
@@ -155,4 +151,4 @@ def _said(number: int, rule: Rule, test: CatalogTest, device: str) -> Said:
             hits[field] = hit
         else:
             misses[field] = ", ".join(value) or None if isinstance(value, tuple) else value or None
-    return Said(rule=number, hits=hits, misses=misses)
+    return RuleMatch(rule=number, hits=hits, misses=misses)

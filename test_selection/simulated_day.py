@@ -27,7 +27,7 @@ class Randomness(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World:
+class Uncertainty:
     """How far off things may be.
 
     Attributes:
@@ -68,7 +68,7 @@ def draw_truth(
     *,
     test_s: Mapping[str, float],
     file_s: Mapping[str, float],
-    world: World,
+    off: Uncertainty,
     randomness: Randomness,
 ) -> Truth:
     """Draw one day.
@@ -78,19 +78,19 @@ def draw_truth(
         cards: how many there are.
         test_s: seconds expected of each test.
         file_s: set-up seconds expected of each file.
-        world: how far off things may be.
+        off: how far off things may be.
         randomness: of the draws.
     """
     files = sorted(set(file_of.values()))
-    factors = {file: _factor(world.sigma_file, randomness) for file in files}
+    factors = {file: _factor(off.sigma_file, randomness) for file in files}
     return Truth(
         test_s={
             name: test_s.get(name, UNKNOWN_TEST_S) * factors[file] for name, file in sorted(file_of.items())
         },
         setup_s={file: file_s.get(file, 0.0) for file in files},
-        speeds=tuple(_factor(world.sigma_speed, randomness) for _ in range(cards)),
-        starts_at=tuple(after(world.startup_s, randomness) for _ in range(cards)),
-        dies_at=tuple(dies_after(world.faults_h, randomness) for _ in range(cards)),
+        speeds=tuple(_factor(off.sigma_speed, randomness) for _ in range(cards)),
+        starts_at=tuple(after(off.startup_s, randomness) for _ in range(cards)),
+        dies_at=tuple(dies_after(off.faults_h, randomness) for _ in range(cards)),
     )
 
 

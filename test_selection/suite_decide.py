@@ -111,26 +111,26 @@ class Decider:
 
     def __init__(self, suites: Suite | Sequence[Suite]) -> None:
         self._suites = (suites,) if isinstance(suites, Suite) else suites
-        self._books: dict[str, _Book] = {}
+        self._by_file: dict[str, _FileEntries] = {}
         self._named: dict[tuple[str, ...], list[Candidate]] = {}
         self._lists: dict[tuple[int, ...], list[Candidate]] = {}
         self._decided: dict[tuple[int | str | bool | None, ...], Decision] = {}
 
     def decide(self, test: CatalogTest) -> Decision:
         """What the suites say of a test."""
-        book = self._book(test.file)
-        if not book.places:
+        about_file = self._entries_of(test.file)
+        if not about_file.places:
             return Decision(out=NOT_IN_SUITE)
-        variant = variant_of(test, book.exact_methods)
+        variant = variant_of(test, about_file.exact_methods)
         named = self._named.get(key := (test.file, test.cls, test.template, *variant.raw))
         if named is None:
-            named = self._named[key] = self._shared(_named_by(book.places, variant))
+            named = self._named[key] = self._shared(_named_by(about_file.places, variant))
         # Templates that the same entries name have their decisions in common, unless selectors ask further.
         asked = (test.template,) if any(one.entry.include or one.entry.exclude for one in named) else ()
-        about = (id(named), id(book.places), test.op, test.dtype, variant.is_module, *asked)
+        about = (id(named), id(about_file.places), test.op, test.dtype, variant.is_module, *asked)
         decision = self._decided.get(about)
         if decision is None:
-            decision = self._decided[about] = _decide(book.places, named, variant)
+            decision = self._decided[about] = _decide(about_file.places, named, variant)
         return decision
 
     def _shared(self, named: list[Candidate]) -> list[Candidate]:
@@ -139,7 +139,7 @@ class Decider:
 
     def names_file(self, file: str) -> bool:
         """Whether a suite names a file."""
-        return bool(self._book(file).places)
+        return bool(self._entries_of(file).places)
 
     def exact_name(self, entry: Entry, test: CatalogTest) -> str | None:
         """The name by which an entry names a test exactly, if it does."""
@@ -149,16 +149,16 @@ class Decider:
 
     def exact_methods(self, file: str) -> frozenset[str]:
         """The methods that entries about a file name exactly."""
-        return self._book(file).exact_methods
+        return self._entries_of(file).exact_methods
 
-    def _book(self, file: str) -> _Book:
-        if file not in self._books:
-            self._books[file] = _book(self._suites, file)
-        return self._books[file]
+    def _entries_of(self, file: str) -> _FileEntries:
+        if file not in self._by_file:
+            self._by_file[file] = _entries_of(self._suites, file)
+        return self._by_file[file]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Book:
+class _FileEntries:
     """The file entries about a file, and the methods they name exactly."""
 
     places: list[Place]
@@ -172,13 +172,13 @@ def _decider(suites: Suites) -> Decider:
     return suites if isinstance(suites, Decider) else Decider(suites)
 
 
-def _book(suites: Sequence[Suite], file: str) -> _Book:
+def _entries_of(suites: Sequence[Suite], file: str) -> _FileEntries:
     places = [
         Place(suite=suite, file=one) for suite in suites for one in suite.files if one.pattern.fullmatch(file)
     ]
     names = (name for place in places for entry in place.file.entries for name in entry.names)
     exact = frozenset(name.text.rpartition("::")[2] for name in names if name.loose < PATTERN)
-    return _Book(places=places, exact_methods=exact)
+    return _FileEntries(places=places, exact_methods=exact)
 
 
 def _named_by(places: Sequence[Place], variant: Variant) -> list[Candidate]:

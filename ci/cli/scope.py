@@ -89,12 +89,12 @@ def explain_command(
     if run_dir is not None or catalog is not None:
         found = _on_device(scope_catalog(context, run_dir, catalog), device)
     on = context.settings.model.device.name if found is None else found.device
-    told = _explained(name, found, on, rules)
-    buckets = {} if told.test.id == told.test.file else buckets_of(context, told, on, rules)
+    explained = _explained(name, found, on, rules)
+    buckets = {} if explained.test.id == explained.test.file else buckets_of(context, explained, on, rules)
     if json_output:
-        typer.echo(document_text("scope-explain", explained_document(told, rules, on, buckets)))
+        typer.echo(document_text("scope-explain", explained_document(explained, rules, on, buckets)))
         return
-    for line in (*explained_lines(told, rules, on), *bucket_lines(buckets)):
+    for line in (*explained_lines(explained, rules, on), *bucket_lines(buckets)):
         context.say(line)
 
 

@@ -212,7 +212,7 @@ def plan_days(plan: Plan, durations: Durations, request: Request) -> list[Days]:
             len(plan.shards),
             test_s=test_s,
             file_s=file_s,
-            world=conditions,
+            off=conditions,
             randomness=request.randomness(number),
         )
         days.append(simulate(plan, truth, test_s=test_s, file_s=file_s, ways=ways.values()))

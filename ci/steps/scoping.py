@@ -53,10 +53,10 @@ def known_bucket(name: str) -> str:
     return name
 
 
-def buckets_of(context: Context, told: Explanation, device: str, rules: Rules) -> dict[str, Destination]:
+def buckets_of(context: Context, explained: Explanation, device: str, rules: Rules) -> dict[str, Destination]:
     """Where each bucket has an explained test run, by what earlier runs of it took."""
-    seconds = past_durations(context, device).tests.get(told.test.id, 0.0)
-    mask = sum(1 << index for index in told.buckets)
+    seconds = past_durations(context, device).tests.get(explained.test.id, 0.0)
+    mask = sum(1 << index for index in explained.buckets)
     limits = bucket_limits(context)
     return {name: destination(mask, seconds, rules.buckets, limits, name) for name in limits}
 

@@ -22,7 +22,7 @@ from test_selection.pack import make_plan
 from test_selection.plan import Plan
 from test_selection.selection_order import build_order
 from test_selection.simulate import modes, simulate
-from test_selection.simulated_day import World, draw_truth
+from test_selection.simulated_day import Uncertainty, draw_truth
 from tests.benchmarks import inputs, peers
 from tests.benchmarks.inputs import Work
 
@@ -30,7 +30,7 @@ SHARDS = (24, 128, 512, 1024, 2048)
 QUICK_SHARDS = (4, 24)
 SETUPS_S = (5.0, 15.0)
 # The day of the promise: files off by a lognormal sigma of 0.3, cards by 10 %.
-DAY = World(sigma_file=0.3, sigma_speed=0.1)
+DAY = Uncertainty(sigma_file=0.3, sigma_speed=0.1)
 
 
 def works(path: Path | None, *, quick: bool) -> Iterator[Work]:
@@ -120,7 +120,7 @@ def measure_days(work: Work, plans: dict[Any, Plan], draws: int) -> list[dict[st
                     count,
                     test_s=work.test_s,
                     file_s=file_s,
-                    world=DAY,
+                    off=DAY,
                     randomness=random.Random(seed),
                 )
             ]

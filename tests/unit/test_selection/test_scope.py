@@ -381,8 +381,8 @@ def test_the_explanation_agrees_with_the_scope_and_the_first_match_wins(
         test for test, one in zip(rows, told, strict=True) if rules.rules[one.rule].verdict == "in"
     ]
     for one in told:
-        assert [said.rule for said in one.said] == list(range(one.rule + 1))
-        assert [said.matches for said in one.said] == [False] * one.rule + [True]
+        assert [match.rule for match in one.matches] == list(range(one.rule + 1))
+        assert [not match.misses for match in one.matches] == [False] * one.rule + [True]
 
 
 @given(values, devices, rule_files())
@@ -415,13 +415,13 @@ def test_an_explanation_holds_patterns_as_written_and_what_they_matched(tmp_path
     rules = load_rules(path)
     test = CatalogTest(id="a.py::x", node="n", file="a.py", template="x", op="add", markers=("serial", "zz"))
     told = explain(test, "spyre", rules)
-    assert told.said[0].hits == {"file": ("a*", "a.py")}
-    assert told.said[0].misses == {"op": "add"}
-    assert told.said[1].hits == {"file": ("a*", "a.py"), "marker": ("/ser/", "serial")}
+    assert told.matches[0].hits == {"file": ("a*", "a.py")}
+    assert told.matches[0].misses == {"op": "add"}
+    assert told.matches[1].hits == {"file": ("a*", "a.py"), "marker": ("/ser/", "serial")}
     assert (told.rule, told.buckets, told.serves) == (1, [0], ["models"])
     bare = explain(CatalogTest(id="a.py::x", node="n", file="a.py", template="x"), "spyre", rules)
-    assert bare.said[0].misses == {"op": None}
-    assert bare.said[1].misses == {"marker": None}
+    assert bare.matches[0].misses == {"op": None}
+    assert bare.matches[1].misses == {"marker": None}
 
 
 def test_what_the_device_lacks_is_explained() -> None:
@@ -429,7 +429,7 @@ def test_what_the_device_lacks_is_explained() -> None:
     test = parse_test("test_ops.py::TestCommon::test_out[dtype=float64,op=add]")
     told = explain(test, "spyre", rules)
     assert rules.rules[told.rule].code == "unsupported-dtype"
-    assert told.said[-1].hits == {"dtype": ("not in device.dtypes", "float64")}
+    assert told.matches[-1].hits == {"dtype": ("not in device.dtypes", "float64")}
 
 
 def test_an_id_no_catalog_holds_is_taken_apart() -> None:
