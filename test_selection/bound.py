@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 
-from test_selection.cards import Cards
+from test_selection.limits import Cards
 from test_selection.loads import FileLoad
 
 # Seconds are sums of many floats: quotients this close to a whole number are meant to be it.

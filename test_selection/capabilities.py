@@ -6,7 +6,28 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from test_selection.dtypes import ALIASES, DTYPES, dtype_name
+DTYPES = (
+    "bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64",
+    "uint1", "uint2", "uint3", "uint4", "uint5", "uint6", "uint7",
+    "int1", "int2", "int3", "int4", "int5", "int6", "int7",
+    "float16", "bfloat16", "float32", "float64",
+    "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
+    "float4_e2m1fn_x2", "complex32", "complex64", "complex128",
+    "quint8", "qint8", "qint32", "quint4x2", "quint2x4",
+    "bits1x8", "bits2x4", "bits4x2", "bits8", "bits16",
+)  # fmt: skip
+# `torch.half` is `torch.float16`.
+ALIASES = {
+    "half": "float16", "float": "float32", "double": "float64", "short": "int16", "int": "int32",
+    "long": "int64", "chalf": "complex32", "cfloat": "complex64", "cdouble": "complex128",
+}  # fmt: skip
+
+
+def dtype_name(written: str) -> str:
+    """A dtype by the name catalogs have: `torch.half` is `float16`."""
+    bare = written.removeprefix("torch.")
+    return ALIASES.get(bare, bare)
+
 
 # What people write and torch does not know.
 _SHORT = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "fp64": "float64"}
@@ -38,9 +59,16 @@ class Undeclared:
 
     def search(self, string: str, /) -> bool | None:
         """True where the device does not declare it; None where it does, or declares nothing at all."""
+        ops, dtypes = self.capabilities.ops, self.capabilities.dtypes
         if self.kind == "op":
-            return _undeclared_op(string, self.capabilities.ops) or None
-        return _undeclared_dtype(string, self.capabilities.dtypes) or None
+            # Tests of modules (`nn.Linear`) carry the module's name where others carry the operator's; a list
+            # of operators says nothing of them.
+            module = string.startswith(("nn.", "ao.")) and not string.startswith("nn.functional.")
+            return (bool(ops) and not module and not declared_names(string) & ops) or None
+        # A test of several dtypes (`float16+int64`) needs each of them.
+        return (
+            bool(dtypes) and any(one in _KNOWN and one not in dtypes for one in string.split("+"))
+        ) or None
 
 
 def declared(ops: Iterable[str], dtypes: Iterable[str]) -> Capabilities:
@@ -71,15 +99,3 @@ def declared_names(op: str) -> set[str]:
     """The names by which a device may declare the op of a test."""
     bare = op.removeprefix("_refs.").removeprefix("_conversions.")
     return {op, bare, bare.rpartition(".")[0]}
-
-
-def _undeclared_op(name: str, ops: frozenset[str]) -> bool:
-    # Tests of modules (`nn.Linear`) carry the module's name where others carry the operator's; a list of
-    # operators says nothing of them.
-    module = name.startswith(("nn.", "ao.")) and not name.startswith("nn.functional.")
-    return bool(ops) and not module and not declared_names(name) & ops
-
-
-def _undeclared_dtype(name: str, dtypes: frozenset[str]) -> bool:
-    # A test of several dtypes (`float16+int64`) needs each of them.
-    return bool(dtypes) and any(one in _KNOWN and one not in dtypes for one in name.split("+"))

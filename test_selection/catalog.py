@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from test_selection.collector import collector_paused
-from test_selection.errors import BadFileError
-from test_selection.files import read_lines, write_lines
+from test_selection.errors import BadFileError, UsageError
+from test_selection.files import collector_paused, read_lines, write_lines
+from test_selection.ids import parse_id
 
 KIND = "catalog"
 
@@ -70,6 +70,32 @@ class Catalog:
         return {name: record.error for name, record in self.files.items() if record.error is not None}
 
 
+def parse_test(text: str, node: str = "") -> CatalogTest:
+    """The test a canonical id names, from its parts alone: nothing is known of its markers.
+
+    Raises:
+        UsageError: it is not a canonical id.
+    """
+    file, cls, template, params = parse_id(text)
+    if not file or not template:
+        raise UsageError(
+            f"{text!r} names no {'test' if file else 'file'}",
+            remedy="write file::Class::template[key=value,…]",
+        )
+    # Under these names collecting notes what a test's op and dtype are.
+    op = params.get("op") or params.get("module")
+    dtype = params.get("dtype") or params.get("dtypes")
+    return CatalogTest(
+        id=text,
+        node=node,
+        file=sys.intern(file),
+        cls=sys.intern(cls),
+        template=sys.intern(template),
+        op=op and sys.intern(op),
+        dtype=dtype and sys.intern(dtype),
+    )
+
+
 def write_catalog(path: Path, catalog: Catalog) -> None:
     """Write `catalog.jsonl.gz`: a header line with the files, then a line a test."""
     files = {
@@ -101,21 +127,25 @@ def read_catalog(path: Path) -> Catalog:
             )
             for name, row in header["files"].items()
         }
-        tests = []
+        tests: dict[str, CatalogTest] = {}
         with collector_paused():
-            for number, row in enumerate(lines, start=2):  # noqa: B007  # names the line of an error
-                tests.append(_test(row))
-        catalog = Catalog(
-            pytorch=str(header["pytorch"]), device=str(header["device"]), files=files, tests=tests
-        )
+            for number, row in enumerate(lines, start=2):
+                test = _test(row)
+                if test.id in tests:
+                    raise BadFileError(
+                        f"the id {test.id!r} stands twice",
+                        where=f"{path}:{number}",
+                        remedy="collect again; ids are unique within a catalog",
+                    )
+                tests[test.id] = test
+        pytorch, device = str(header["pytorch"]), str(header["device"])
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise BadFileError(
             f"a key is missing or of the wrong kind: {error}",
             where=f"{path}:{number}",
             remedy="collect again with `spyre-ci collect`",
         ) from error
-    _refuse_duplicates(catalog.tests, path)
-    return catalog
+    return Catalog(pytorch=pytorch, device=device, files=files, tests=list(tests.values()))
 
 
 def _rows(tests: Iterable[CatalogTest]) -> Iterator[dict[str, Any]]:
@@ -162,15 +192,3 @@ def _markers(names: Any) -> tuple[str, ...]:
     if not isinstance(names, list) or not all(isinstance(one, str) for one in names):
         raise TypeError(f"markers is {names!r}, not a list of text")
     return tuple(map(sys.intern, names))
-
-
-def _refuse_duplicates(tests: list[CatalogTest], path: Path) -> None:
-    seen: set[str] = set()
-    for number, test in enumerate(tests, start=2):
-        if test.id in seen:
-            raise BadFileError(
-                f"the id {test.id!r} stands twice",
-                where=f"{path}:{number}",
-                remedy="collect again; ids are unique within a catalog",
-            )
-        seen.add(test.id)

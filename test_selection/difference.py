@@ -28,7 +28,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moves:
+class Moved:
     """Tests known on both sides that are in on one of them only."""
 
     share: str
@@ -44,7 +44,7 @@ class Difference:
     b: str
     came: list[str]
     went: list[str]
-    moves: list[Moves]
+    moves: list[Moved]
 
 
 def compare(a: Side, b: Side) -> Difference:
@@ -58,7 +58,7 @@ def compare(a: Side, b: Side) -> Difference:
         if name in b.selected:
             before, after = set(a.selected[name]), set(b.selected[name])
             moves.append(
-                Moves(
+                Moved(
                     share=name,
                     moved_in=sorted(after - before - changed),
                     moved_out=sorted(before - after - changed),

@@ -1,217 +1,152 @@
-"""What tests are expected to take: by a chain of fall-backs, each estimate with its source and spread."""
+"""Measured seconds and the file they travel in, and PyTorch's public class times as a prior.
+
+The latter have the form of `test-class-times.json` on the `generated-stats` branch of pytorch/test-infra:
+`{"<job>/<config>": {"<file without .py>": {"<class>": seconds}}}`.
+"""
 
 from __future__ import annotations
 
 import re
 import statistics
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
-from test_selection.catalog import Catalog, CatalogTest
-from test_selection.durations_file import Durations, read_durations, write_durations
+from test_selection.errors import BadFileError, UsageError
+from test_selection.files import read_json, write_json
 
-__all__ = [
-    "UNKNOWN_TEST_S",
-    "Durations",
-    "Estimate",
-    "Source",
-    "estimate",
-    "estimate_files",
-    "estimate_tests",
-    "how_estimated",
-    "quantile",
-    "read_durations",
-    "write_durations",
-]
-
-# Of a test nobody has timed yet; most of PyTorch's tests end well below it.
-UNKNOWN_TEST_S = 0.05
-SPREAD_AT = 0.95
-_OP = re.compile(r"[\[,]((?:op|module)=[^,\]]*)")
-
-
-class Source(StrEnum):
-    """Where an estimate comes from, in the order they are asked."""
-
-    MEASURED = "measured"
-    DTYPE = "same test other dtype"
-    TEMPLATE = "same template"
-    CLASS = "class"
-    OP = "op or module"
-    FILE = "file"
-    PRIOR = "class times from elsewhere"
-    ALL = "all tests"
-    GUESS = "guess"
+KIND = "durations"
+# Thirty years: more is no measurement.
+MAX_S = 1e9
+_REQUIRED = ("tests", "files")
+# What PyTorch's instantiation of device-generic classes appends: the device's type in capitals.
+_SUFFIX = re.compile(r"(?<=.)(?:CPU|CUDA|XPU|MPS|HPU|MTIA|META|LAZY|PRIVATEUSE1)$")
+_FORMS = (
+    "name exported durations, or class times as PyTorch publishes them: "
+    '{"job/config": {"file": {"class": seconds}}}'
+)
+ClassTimes = dict[str, dict[str, float]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
-    """What one test is expected to take.
+class Durations:
+    """What was measured, in seconds.
 
     Attributes:
-        seconds: the median of its source.
-        source: what was looked at.
-        spread: the 95th percentile of its source in seconds, never below `seconds`: of the test's own runs
-            where it was measured, else of the tests the median is taken over.
+        tests: a test's own time, by canonical id.
+        files: what importing and collecting a file takes, by file.
+        spread: the 95th percentile of a test's own times, by canonical id; a test may lack one.
+        classes: what a whole class took elsewhere, by `file::Class` without the device's suffix.
     """
 
-    seconds: float
-    source: Source
-    spread: float
+    tests: Mapping[str, float] = field(default_factory=dict)
+    files: Mapping[str, float] = field(default_factory=dict)
+    spread: Mapping[str, float] = field(default_factory=dict)
+    classes: Mapping[str, float] = field(default_factory=dict)
 
 
-Key = Callable[[str], str | None]
+def write_durations(path: Path, durations: Durations) -> None:
+    """Write `durations.json`, compressed where the name ends in `.gz`; optional tables only where filled."""
+    tables = {name: dict(getattr(durations, name)) for name in ("tests", "files", "spread", "classes")}
+    write_json(path, KIND, {name: rows for name, rows in tables.items() if rows or name in _REQUIRED})
 
 
-def _without_dtype(name: str) -> str | None:
-    start = name.find("[dtype=")
-    if start < 0 and (start := name.find(",dtype=")) < 0:
-        return None
-    end = name.find(",", start + 1)
-    return name[: start + 1] + name[end if end >= 0 else name.find("]", start) :]
+def read_durations(path: Path) -> Durations:
+    """Read `durations.json[.gz]`.
+
+    Raises:
+        MissingInputError: there is no such file.
+        BadFileError: a value is not a finite number of seconds, 0 or more.
+    """
+    content = read_json(path, KIND)
+    names = [*_REQUIRED, *(name for name in ("spread", "classes") if name in content)]
+    return Durations(**{name: _read_table(content.get(name), name, path) for name in names})
 
 
-def _template(name: str) -> str:
-    return name.partition("[")[0].partition("#")[0]
+def is_seconds(value: object) -> bool:
+    """Whether a value read from JSON is a finite number of seconds, 0 or more."""
+    # Infinity and NaN are legal to Python's JSON reader and would poison every plan.
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < MAX_S
 
 
-def _class(name: str) -> str | None:
-    cls = name.partition("[")[0].rpartition("::")[0]
-    return cls if "::" in cls else None  # a plain function has its file alone
+def parse_class_times(content: object, where: Path) -> ClassTimes:
+    """Check a document of class times and bring its names into the form of canonical ids.
 
-
-def _op(name: str) -> str | None:
-    found = _OP.search(name)
-    return found[1] if found else None
-
-
-def _file(name: str) -> str:
-    return name.partition("::")[0]
-
-
-# Keys are cut from the canonical id, so that what was measured needs no catalog to be grouped by. The order
-# is that of closeness, seen on 10,196 real tests of seven PyTorch files timed on a CPU. With 30 % of them
-# hidden, the mean error (natural logarithm) was 0.27 by dtype, 0.44 by template, 0.87 by class and by op;
-# with all dtypes of a test hidden 0.46, 0.89 and 1.00 by template, class and op; with whole templates hidden
-# 1.14 and 1.13 by class and op. Class goes before op, for it was never worse by much.
-_CHAIN: tuple[tuple[Source, Key], ...] = (
-    (Source.DTYPE, _without_dtype),
-    (Source.TEMPLATE, _template),
-    (Source.CLASS, _class),
-    (Source.OP, _op),
-    (Source.FILE, _file),
-)
-
-
-def estimate(
-    tests: Iterable[CatalogTest], durations: Durations, *, among: Iterable[CatalogTest] | None = None
-) -> dict[str, Estimate]:
-    """Estimate each test by the first of its sources that was measured; the order of the input is no matter.
+    A class is kept under its name and, where that ends in a device's, without it as well: whether
+    `TestAutocastCPU` is a class of that name or a generated one only a catalog can tell. Where both names
+    stand in the file, the greater seconds count.
 
     Args:
-        tests: the tests to estimate.
-        durations: what was measured, of these and of any other tests.
-        among: every test of the catalog, over which a class's seconds are shared; None: `tests`.
+        content: what the JSON file holds.
+        where: the file, for the messages.
 
     Returns:
-        Estimates by canonical id.
+        By configuration, seconds by `file.py::Class`.
+
+    Raises:
+        BadFileError: it is not of that form, or a value is not seconds of 0 or more.
     """
-    names = [test.id for test in tests]
-    others = _fall_backs(names, durations, among)
-    return {name: others[name] if name in others else _measured(name, durations) for name in names}
-
-
-def estimate_tests(
-    tests: Iterable[CatalogTest], durations: Durations, *, among: Iterable[CatalogTest] | None = None
-) -> dict[str, float]:
-    """Seconds expected of each test, by canonical id; `estimate` says where they come from."""
-    names = [test.id for test in tests]
-    others = _fall_backs(names, durations, among)
-    return {name: others[name].seconds if name in others else durations.tests[name] for name in names}
-
-
-def estimate_files(catalog: Catalog, durations: Durations) -> dict[str, float]:
-    """Set-up seconds expected of each file: measured in a run, else what its collection took."""
-    return {name: durations.files.get(name, record.collect_s) for name, record in catalog.files.items()}
-
-
-def how_estimated(estimates: Mapping[str, Estimate]) -> Counter[Source]:
-    """How many estimates each source gave."""
-    return Counter(one.source for one in estimates.values())
-
-
-def quantile(values: Sequence[float], share: float) -> float:
-    """The nearest-rank quantile of at least one value: the least that `share` of them do not exceed."""
-    ordered = sorted(values)
-    # Whole thousandths: 0.95 * 20 is a hair above 19 in binary and would ask for the 20th.
-    rank = -(-len(ordered) * round(share * 1000) // 1000)
-    return ordered[max(rank, 1) - 1]
-
-
-def _measured(name: str, durations: Durations) -> Estimate:
-    seconds = durations.tests[name]
-    spread = max(seconds, durations.spread.get(name, seconds))
-    return Estimate(seconds=seconds, source=Source.MEASURED, spread=spread)
-
-
-def _summary(values: Sequence[float], source: Source) -> Estimate:
-    return Estimate(seconds=statistics.median(values), source=source, spread=quantile(values, SPREAD_AT))
-
-
-def _fall_backs(
-    names: Sequence[str], durations: Durations, among: Iterable[CatalogTest] | None
-) -> dict[str, Estimate]:
-    """The estimates of those that were not measured."""
-    found: dict[str, Estimate] = {}
-    left = [name for name in names if name not in durations.tests]
-    for source, key in _CHAIN:
-        if left and durations.tests:
-            left = _by_neighbours(found, left, durations.tests, source, key)
-    if left and durations.classes:
-        everyone = names if among is None else (test.id for test in among)
-        left = _by_prior(found, left, durations.classes, everyone)
-    if left:
-        found.update(dict.fromkeys(left, _of_all(durations.tests, found)))
+    found: ClassTimes = {}
+    for config, files in _table(content, "the document", where).items():
+        classes: dict[str, float] = {}
+        for file, rows in _table(files, f"[{config!r}]", where).items():
+            for name, seconds in _table(rows, f"[{config!r}][{file!r}]", where).items():
+                if not is_seconds(seconds):
+                    what = f"[{config!r}][{file!r}][{name!r}] is {seconds!r}, not seconds"
+                    raise BadFileError(what, where=where, remedy=_FORMS)
+                for one in {name, _SUFFIX.sub("", name)}:
+                    key = f"{file.removesuffix('.py')}.py::{one}"
+                    classes[key] = max(seconds, classes.get(key, 0.0))
+        found[config] = classes
     return found
 
 
-def _by_neighbours(
-    found: dict[str, Estimate], left: Sequence[str], known: Mapping[str, float], source: Source, key: Key
-) -> list[str]:
-    """Estimate what has a measured neighbour by `key`; return what has none."""
-    keys = {name: group for name in left if (group := key(name)) is not None}
-    groups: dict[str | None, list[float]] = {group: [] for group in keys.values()}
-    for name, seconds in known.items():
-        group = key(name)
-        if group in groups:
-            groups[group].append(seconds)
-    summaries = {group: _summary(values, source) for group, values in groups.items() if values}
-    found.update((name, summaries[group]) for name, group in keys.items() if group in summaries)
-    return [name for name in left if name not in found]
+def choose_class_times(times: ClassTimes, wanted: Sequence[str], where: Path) -> dict[str, float]:
+    """The seconds of one configuration, or each class's median over several.
+
+    Args:
+        times: of `parse_class_times`.
+        wanted: names of configurations; empty where the file leaves no choice.
+        where: the file, for the messages.
+
+    Returns:
+        Seconds by `file.py::Class`, sorted by name.
+
+    Raises:
+        UsageError: a configuration is not in the file, or there are several and none is named.
+    """
+    known = ", ".join(sorted(times)) or "none"
+    if strangers := [name for name in wanted if name not in times]:
+        raise UsageError(
+            f"there is no configuration {strangers[0]!r}", where=where, remedy=f"name one of: {known}"
+        )
+    if not wanted and len(times) != 1:
+        raise UsageError(
+            f"holds class times of {len(times)} configurations",
+            where=where,
+            remedy=f"name one with --config, or several for the median over them: {known}",
+        )
+    chosen = [times[name] for name in dict.fromkeys(wanted or times)]
+    names = sorted({name for one in chosen for name in one})
+    return {name: statistics.median(one[name] for one in chosen if name in one) for name in names}
 
 
-def _by_prior(
-    found: dict[str, Estimate], left: Sequence[str], classes: Mapping[str, float], everyone: Iterable[str]
-) -> list[str]:
-    """Estimate by an equal share of what the class took elsewhere; return what no class tells."""
-    members = Counter(group for name in everyone if (group := _class(name)) and group in classes)
-    shares = {group: classes[group] / count for group, count in members.items()}
-    prior = {group: Estimate(seconds=one, source=Source.PRIOR, spread=one) for group, one in shares.items()}
-    found.update((name, prior[group]) for name in left if (group := _class(name)) and group in prior)
-    return [name for name in left if name not in found]
+def _read_table(rows: object, table: str, path: Path) -> dict[str, float]:
+    if not isinstance(rows, dict):
+        what = f"key {table!r} is {type(rows).__name__}, not a table of seconds"
+        raise BadFileError(what, where=path, remedy="export the durations again")
+    for name, value in rows.items():
+        if not is_seconds(value):
+            raise BadFileError(
+                f"{table}[{name!r}] is {value!r}, not seconds from 0 to {MAX_S:,.0f}",
+                where=path,
+                remedy="mend that value or export the durations again",
+            )
+    return rows
 
 
-def _of_all(known: Mapping[str, float], found: Mapping[str, Estimate]) -> Estimate:
-    values = list(known.values()) or [one.seconds for one in found.values()]
-    if not values:
-        return Estimate(seconds=UNKNOWN_TEST_S, source=Source.GUESS, spread=UNKNOWN_TEST_S)
-    files: dict[str, list[float]] = {}
-    for name, seconds in known.items():
-        files.setdefault(_file(name), []).append(seconds)
-    # Of files, not of tests: a test of a file nobody ran is like one of a usual file, not of the largest.
-    medians = [statistics.median(times) for times in files.values()] or values
-    seconds = statistics.median(medians)
-    spread = max(seconds, quantile(values, SPREAD_AT))
-    return Estimate(seconds=seconds, source=Source.ALL, spread=spread)
+def _table(value: object, key: str, where: Path) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise BadFileError(f"{key} is {type(value).__name__}, not a table", where=where, remedy=_FORMS)
+    return value

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from pathlib import Path
 
 EXIT_OK = 0
@@ -11,6 +13,12 @@ EXIT_INCOMPLETE = 3
 EXIT_INTERRUPTED = 130
 # Characters of what is wrong with a file.
 MOST = 1_200
+
+
+def did_you_mean(text: str, known: Iterable[str], otherwise: str, *, cutoff: float = 0.6) -> str:
+    """The remedy for a name that is not known: the nearest one that is, else what else to do."""
+    close = difflib.get_close_matches(text, list(known), n=1, cutoff=cutoff)
+    return f"did you mean {close[0]!r}?" if close else otherwise
 
 
 class SpyreCiError(Exception):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gc
 import gzip
 import io
 import json
@@ -275,3 +276,19 @@ def _missing(path: Path, kind: str) -> MissingInputError:
     return MissingInputError(
         f"there is no {kind} file", where=path, remedy="check the path, or run the step before it first"
     )
+
+
+@contextlib.contextmanager
+def collector_paused() -> Iterator[None]:
+    """Leave the cycle collector off for a block that makes no cycles.
+
+    Looking for them among a million tests takes as long as the work itself. What was on is on afterwards,
+    whatever the block raised.
+    """
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()

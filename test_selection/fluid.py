@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 
 from test_selection.bound import ROUNDING, least
-from test_selection.cards import Cards
-from test_selection.grain import whole_grains
+from test_selection.limits import Cards
 from test_selection.loads import FileLoad
+
+# Tests of a file that differ by so little are counted, rather than poured.
+ALIKE = 1.03
+# Where so many fit, counting them wins nothing.
+MANY = 10_000
+
+
+def grain(load: FileLoad) -> float:
+    """Seconds of each test of a file whose tests take about the same; 0 where they differ."""
+    return load.total_s / len(load.seconds) if load.seconds[0] <= ALIKE * load.seconds[-1] else 0.0
+
+
+def whole_grains(load: FileLoad, room: float) -> float:
+    """Seconds of whole tests that `room` has place for, where a file's tests are alike."""
+    one = grain(load)
+    return math.floor(room / one + ROUNDING) * one if 0 < room < one * MANY else room
+
 
 # Where a limit stands is found this exactly; whole tests are rarely finer.
 SEARCH_TOLERANCE = 2e-4
@@ -136,7 +153,7 @@ def pack(
         one = Packing(loads, cards, limit, max_files)
         return one if one.pack() else None
 
-    plain = cards.equal and max_files is None and all(load.cards == 1 for load in loads)
+    plain = not cards.speeds and max_files is None and all(load.cards == 1 for load in loads)
     if not plain and packed(_ample(loads, cards)) is None:
         return None
     limit = least(lambda limit: packed(limit) is not None, bound, tolerance=SEARCH_TOLERANCE)

@@ -17,8 +17,8 @@ of the time (the steady state of an alternating renewal process: Barlow and Pros
 Reliability, 1965), and n cards are n * availability on average. By Little's law (L = lambda W) rounds that
 follow one another keep (card-seconds of work) / round cards at work.
 
-The plan and its run are the planner's (`pack.make_plan`, `simulate.run_pieces`). Each pod is a floor of its
-own, as pods of an Indexed Job know nothing of each other; where they share a volume all cards are one floor.
+The plan and its run are the planner's (`pack.make_plan`, `simulate.run_pieces`). Each pod is simulated
+by itself, as pods of an Indexed Job know nothing of each other, and all together where they share a volume.
 A card fails after an exponential time, the others of its pod take its tests over; when all have failed, one
 pod takes the whole of what is left up anew, after another start-up.
 """
@@ -28,16 +28,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from test_selection.bound import longest_test, lower_bound
 from test_selection.catalog import CatalogTest
-from test_selection.durations import quantile
+from test_selection.estimates import quantile
 from test_selection.loads import FileLoad
 from test_selection.pack import make_plan
-from test_selection.plan import Group, Plan
+from test_selection.pieces import Piece, cut_plan, piece_seconds
 from test_selection.simulate import Outcome, run_pieces
-from test_selection.steal import Piece, cut_plan, piece_seconds
-from test_selection.world import Randomness, Truth, World, after, dies_after, draw_truth
+from test_selection.simulated_day import Randomness, Truth, Uncertainty, after, dies_after, draw_truth
 
 DAY_S = 24 * 3600.0
 MOST_CARDS = 4096
@@ -59,24 +59,18 @@ Pieces = list[list[Piece]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conditions:
-    """What a cluster adds to a plan.
+class Conditions(Uncertainty):
+    """What a cluster adds to a plan; each pod has a start-up of its own.
 
     Attributes:
         queue_s: seconds a job waits until its pods are let in.
-        startup_s: mean seconds until a pod has started (exponential, each pod its own).
         report_s: seconds from the last test to the report.
-        faults_h: faults of a card in an hour.
         repair_h: hours until a card that failed is back.
         pod_cards: cards of a pod, which take over each other's tests; 0: all cards do.
-        sigma_file: a file's tests take exp(N(0, sigma)) times what was expected.
-        sigma_speed: a card works exp(N(0, sigma)) times as fast.
     """
 
     queue_s: float = 0.0
-    startup_s: float = 0.0
     report_s: float = 0.0
-    faults_h: float = 0.0
     repair_h: float = 0.0
     pod_cards: int = 8
     sigma_file: float = 0.3
@@ -256,12 +250,16 @@ def forecast(work: Work, cards: int, conditions: Conditions, *, draws: int, rand
     plan = make_plan(work.tests, test_s=work.test_s, file_s=work.file_s, shards=up)
     size = max(piece_seconds(plan), plan.makespan_s / PIECES)
     pieces = [[replace(one, ids=one.ids[:PARTS]) for one in row] for row in cut_plan(plan, work.test_s, size)]
-    coarse = _in_pieces(plan, pieces)
+    # Parts stand for tests: a file is off as a whole, and so are they.
+    file_of = {name: one.file for row in pieces for one in row for name in one.ids}
     part_s = {name: one.expected_s / len(one.ids) for row in pieces for one in row for name in one.ids}
-    days = tuple(
-        _draw(coarse, pieces, part_s, work, conditions, tick_s=size, randomness=randomness(number))
-        for number in range(draws)
-    )
+    off = Uncertainty(sigma_file=conditions.sigma_file, sigma_speed=conditions.sigma_speed)
+    run = partial(run_pieces, file_s=work.file_s, tick_s=size)
+    days = []
+    for number in range(draws):
+        drawn = randomness(number)
+        truth = draw_truth(file_of, up, test_s=part_s, file_s=work.file_s, off=off, randomness=drawn)
+        days.append(_draw(pieces, truth, conditions, run, drawn))
     median = quantile([day.ends_s for day in days], 0.5)
     # Cards that begin early work while others start: what start-up costs is what it adds at the end.
     late = min(quantile([day.last_start_s for day in days], 0.5), median)
@@ -270,7 +268,7 @@ def forecast(work: Work, cards: int, conditions: Conditions, *, draws: int, rand
         cards=cards,
         up=up,
         bound_s=lower_bound(work.loads, up),
-        days=days,
+        days=tuple(days),
         conditions=conditions,
         limited_by=limit_of(work.loads, up, makespan_s=max(median - late, 0.0), waits_s=waits),
     )
@@ -326,77 +324,33 @@ def _least(fits: Callable[[int], bool], low: int, high: int, *, exact: float = 0
     return high
 
 
-def _in_pieces(plan: Plan, pieces: Pieces) -> Plan:
-    """The plan with the parts of pieces in place of tests: a file is off as a whole, and so are they."""
-    shards = tuple(
-        replace(shard, groups=tuple(Group(file=one.file, ids=one.ids) for one in row))
-        for shard, row in zip(plan.shards, pieces, strict=True)
-    )
-    return replace(plan, shards=shards)
-
-
 def _draw(
-    plan: Plan,
-    pieces: Pieces,
-    part_s: Mapping[str, float],
-    work: Work,
-    conditions: Conditions,
-    *,
-    tick_s: float,
-    randomness: Randomness,
+    pieces: Pieces, truth: Truth, conditions: Conditions, run: Callable[..., Outcome], randomness: Randomness
 ) -> Day:
-    world = World(sigma_file=conditions.sigma_file, sigma_speed=conditions.sigma_speed)
-    truth = draw_truth(plan, test_s=part_s, file_s=work.file_s, world=world, randomness=randomness)
+    """Run each pod for itself; its clock begins when it has started, for nothing happens before."""
     size = conditions.pod_cards or len(pieces)
-    pods = [
-        _draw_pod(
-            pieces[first : first + size],
-            replace(truth, speeds=truth.speeds[first : first + size]),
-            work,
-            conditions,
-            tick_s=tick_s,
-            randomness=randomness,
-        )
-        for first in range(0, len(pieces), size)
-    ]
-    return Day(
-        ends_s=max(pod.ends_s for pod in pods),
-        last_start_s=max(pod.last_start_s for pod in pods),
-        work_s=math.fsum(pod.work_s for pod in pods),
-        replaced=sum(pod.replaced for pod in pods),
-    )
-
-
-def _draw_pod(
-    mine: Pieces,
-    truth: Truth,
-    work: Work,
-    conditions: Conditions,
-    *,
-    tick_s: float,
-    randomness: Randomness,
-) -> Day:
-    """One pod's day; its clock begins when it has started, for nothing happens before."""
-    count = len(mine)
-    starts_s = after(conditions.startup_s, randomness)
-    dies_at = tuple(dies_after(conditions.faults_h, randomness) for _ in range(count))
-    day = replace(truth, starts_at=(0.0,) * count, dies_at=dies_at)
-    outcome = _run(mine, day, work, tick_s)
-    took_s, work_s = outcome.makespan_s, outcome.busy * outcome.makespan_s * count
-    if left := set(outcome.not_run):
-        rest = [[part for piece in shard if (part := _part(piece, left)).ids] for shard in mine]
-        again = _run(rest, replace(day, dies_at=(math.inf,) * count), work, tick_s)
-        took_s = max(dies_at) + after(conditions.startup_s, randomness) + again.makespan_s
-        work_s += again.busy * again.makespan_s * count
-    return Day(ends_s=starts_s + took_s, last_start_s=starts_s, work_s=work_s, replaced=int(bool(left)))
+    starts, ends, works, replaced = [], [], [], 0
+    for first in range(0, len(pieces), size):
+        mine = pieces[first : first + size]
+        count = len(mine)
+        starts.append(after(conditions.startup_s, randomness))
+        dies_at = tuple(dies_after(conditions.faults_h, randomness) for _ in range(count))
+        speeds = truth.speeds[first : first + size]
+        day = replace(truth, speeds=speeds, starts_at=(0.0,) * count, dies_at=dies_at)
+        outcome = run(mine, day)
+        took_s, work_s = outcome.makespan_s, outcome.busy * outcome.makespan_s * count
+        if left := set(outcome.not_run):
+            rest = [[part for piece in shard if (part := _part(piece, left)).ids] for shard in mine]
+            again = run(rest, replace(day, dies_at=(math.inf,) * count))
+            took_s = max(dies_at) + after(conditions.startup_s, randomness) + again.makespan_s
+            work_s += again.busy * again.makespan_s * count
+            replaced += 1
+        ends.append(starts[-1] + took_s)
+        works.append(work_s)
+    return Day(ends_s=max(ends), last_start_s=max(starts), work_s=math.fsum(works), replaced=replaced)
 
 
 def _part(piece: Piece, left: Collection[str]) -> Piece:
     """What is left of a piece that a card may have begun."""
     ids = tuple(name for name in piece.ids if name in left)
     return replace(piece, ids=ids, expected_s=piece.expected_s * len(ids) / len(piece.ids))
-
-
-def _run(pieces: Pieces, day: Truth, work: Work, tick_s: float) -> Outcome:
-    # What could have been is not asked here: the bound of a day is left out.
-    return run_pieces(pieces, day, file_s=work.file_s, domain=None, tick_s=tick_s, bound_s=0.0)

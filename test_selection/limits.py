@@ -1,12 +1,73 @@
-"""What a plan keeps to besides the number of cards: who runs alone, in order, on how many cards, how fast."""
+"""What a plan keeps to: which cards there are, and who runs alone, in order or on several of them."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from test_selection.errors import UsageError
+from test_selection.catalog import CatalogTest
+from test_selection.matching import FIELDS, Masks, Reason, bits, read_patterns, read_reason
+from test_selection.tiers import TierRule
+from test_selection.yaml_reader import Reader
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cards:
+    """Cards, fastest first.
+
+    Attributes:
+        count: how many there are.
+        speeds: one factor a card, descending; empty where all are of speed 1.
+    """
+
+    count: int
+    speeds: tuple[float, ...] = ()
+
+    @property
+    def total(self) -> float:
+        """Seconds of work all cards do in a second."""
+        return sum(self.speeds) if self.speeds else float(self.count)
+
+    @property
+    def fastest(self) -> float:
+        """The factor of the fastest card."""
+        return self.speeds[0] if self.speeds else 1.0
+
+    def left(self) -> CardsLeft:
+        """All of them, to be taken one shard after the other."""
+        return CardsLeft(self)
+
+
+class CardsLeft:
+    """Cards no shard has taken yet."""
+
+    def __init__(self, cards: Cards) -> None:
+        self.count = cards.count
+        self._speeds = list(cards.speeds)
+
+    def best_speed(self, width: int) -> float:
+        """The speed of the shard that `take` would give; 0 where too few cards are left."""
+        if width > self.count:
+            return 0.0
+        return 1.0 if not self._speeds else self._speeds[self._window(width) + width - 1]
+
+    def take(self, width: int) -> float:
+        """Take `width` cards for one shard; its speed is that of the slowest of them."""
+        self.count -= width
+        if not self._speeds:
+            return 1.0
+        at = self._window(width)
+        speed = self._speeds[at + width - 1]
+        del self._speeds[at : at + width]
+        return speed
+
+    def _window(self, width: int) -> int:
+        """Neighbours in speed that waste least by waiting for the slowest, the faster ones on a tie."""
+        if width == 1:
+            return 0
+        speeds = self._speeds
+        starts = range(len(speeds) - width + 1)
+        return min(starts, key=lambda at: (sum(speeds[at : at + width]) - width * speeds[at + width - 1], at))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,43 +96,71 @@ class Limits:
 NO_LIMITS = Limits()
 
 
-def check_limits(limits: Limits, shards: int) -> None:
-    """Refuse limits no plan over `shards` cards could be made with, whatever the tests.
+CHAINS = ("class", "file")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderRule(Reason):
+    """How the tests it matches run.
+
+    Attributes:
+        alone: whether each runs in a process of its own.
+        in_order: `class` or `file`, whose tests stay together in source order; empty where they need not.
+    """
+
+    alone: bool = False
+    in_order: str = ""
+
+
+def read_order(row: Reader) -> OrderRule:
+    """Read one entry of `order`.
 
     Raises:
-        UsageError: a number is out of its range, or there is not one speed for each card.
+        SettingsError: a key or value that cannot be taken, or an entry that says nothing or both.
     """
-    if limits.speeds and len(limits.speeds) != shards:
-        raise UsageError(
-            f"{len(limits.speeds)} speeds are given for {shards} cards",
-            where="speeds",
-            remedy="give one factor for each card, or none",
+    row.known("code", "text", "alone", "in_order", *FIELDS)
+    reason, alone = read_reason(row), row.flag("alone")
+    in_order = row.choice("in_order", CHAINS) if "in_order" in row.content else ""
+    if alone == bool(in_order):
+        said = "both alone and in_order" if alone else "neither alone nor in_order"
+        raise row.error("code", f"order rule {reason['code']!r} says {said}", "give it one of them")
+    patterns = read_patterns(row, FIELDS)
+    if not patterns:
+        raise row.error(
+            "code", f"order rule {reason['code']!r} matches every test", f"give it one of {', '.join(FIELDS)}"
         )
-    for number, speed in enumerate(limits.speeds):
-        if not _is_number(speed, int, float) or not 0 < speed < math.inf:
-            raise UsageError(
-                f"the speed of card {number} is {speed!r}",
-                where="speeds",
-                remedy="give a factor above 0, 1 for a card of usual speed",
-            )
-    if limits.max_files is not None and limits.max_files < 1:
-        raise UsageError(
-            f"at most {limits.max_files} files a shard leave nothing to run",
-            where="max_files",
-            remedy="allow 1 file a shard or more",
-        )
-    for name, cards in limits.cards.items():
-        if not _is_number(cards, int) or cards < 1:
-            raise UsageError(
-                f"{name!r} needs {cards!r} cards", where="cards", remedy="give a whole number from 1"
-            )
-    for file, seconds in limits.timeouts.items():
-        if not _is_number(seconds, int, float) or not 0 < seconds < math.inf:
-            raise UsageError(
-                f"the time-out of {file!r} is {seconds!r}", where="timeouts", remedy="give seconds above 0"
-            )
+    return OrderRule(**reason, patterns=patterns, alone=alone, in_order=in_order)
 
 
-def _is_number(value: object, *kinds: type) -> bool:
-    # A flag is a whole number to Python and never one to a person.
-    return isinstance(value, kinds) and not isinstance(value, bool)
+def limits_of(
+    tests: Iterable[CatalogTest], order: Sequence[OrderRule], buckets: Sequence[TierRule]
+) -> Limits:
+    """What a plan of these tests keeps to; the first rule that matches a test decides how it runs.
+
+    Args:
+        tests: in source order, which chains keep.
+        order: `Rules.order`.
+        buckets: `Rules.buckets`; of those that match a test, the first with needs says how many cards.
+    """
+    rows = list(tests)
+    alone: set[str] = set()
+    in_order: dict[str, str] = {}
+    for test, mask in zip(rows, Masks([one.patterns for one in order]).each(rows), strict=True):
+        if not mask:
+            continue
+        rule = order[next(bits(mask))]
+        if rule.alone:
+            alone.add(test.id)
+        else:
+            in_order[test.id] = test.cls if rule.in_order == "class" else ""
+    return Limits(alone=alone, in_order=in_order, cards=_cards(rows, buckets))
+
+
+def _cards(tests: Sequence[CatalogTest], buckets: Sequence[TierRule]) -> dict[str, int]:
+    rules = [one for one in buckets if one.needs is not None]
+    found = {}
+    for test, mask in zip(tests, Masks([one.patterns for one in rules]).each(tests), strict=True):
+        needs = rules[next(bits(mask))].needs if mask else None
+        if needs is not None and needs.cards > 1:
+            found[test.id] = needs.cards
+    return found

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from test_selection.catalog import CatalogTest
-from test_selection.durations import UNKNOWN_TEST_S
 from test_selection.errors import UsageError
+from test_selection.estimates import UNKNOWN_TEST_S
 from test_selection.limits import NO_LIMITS, Limits
 
 Chains = Mapping[str, tuple[str, ...]]

@@ -1,21 +1,29 @@
-"""The lock file: every test's place on the ladder, kept so that it never depends on who came later."""
+"""The lock file: every test's rank in the selection order, kept whoever came later."""
 
 from __future__ import annotations
 
 import math
 import re
-import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from test_selection.catalog import CatalogTest
+from test_selection.catalog import CatalogTest, parse_test
 from test_selection.errors import BadFileError, UsageError
 from test_selection.files import read_lines, write_lines
 from test_selection.ids import parse_id
-from test_selection.ladder import KINDS, MUST_RUN, Ladder, build_ladder
-from test_selection.places import By, below, percent_for, seconds_of, taken
+from test_selection.selection_order import (
+    KINDS,
+    MUST_RUN,
+    By,
+    SelectionOrder,
+    below,
+    build_order,
+    percent_for,
+    seconds_of,
+    taken,
+)
 
 KIND = "ladder"
 FILE = "ladder.lock.gz"
@@ -29,15 +37,15 @@ _TIES = {False: "hash", True: "history, seconds, hash"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lock:
-    """A ladder, what it is of, and what it was made with.
+    """A selection order, what it is of, and what it was made with.
 
     Attributes:
         torch: the version of torch, without how it was built.
         device: the device of the collection.
         tree: which tests, `op-suite` or `pytorch`.
         scope: version text of the scope.
-        ladder: the order.
-        seconds: of each test of the ladder, in its order.
+        order: the order.
+        seconds: of each test, in that order.
         history: share of past runs that failed, by id, of those that ever did.
         weighed: whether ties went by history and seconds, as they do in a lock that is kept.
     """
@@ -46,15 +54,15 @@ class Lock:
     device: str
     tree: str
     scope: str = ""
-    ladder: Ladder
+    order: SelectionOrder
     seconds: Sequence[float]
     history: Mapping[str, float] = field(default_factory=dict)
     weighed: bool = False
 
-    def completes(self) -> dict[str, float]:
-        """At which percentage, by count, the must-run tests and each kind of the cover are complete."""
-        rows = {MUST_RUN: self.ladder.must_run, **self.ladder.complete}
-        return {kind: percent_for(number, "count", self.seconds) for kind, number in rows.items()}
+    def complete_at(self, by: By) -> dict[str, float]:
+        """The percentage at which the must-run tests and each kind of the cover are complete."""
+        rows = {MUST_RUN: self.order.must_run, **self.order.complete}
+        return {kind: percent_for(number, by, self.seconds) for kind, number in rows.items()}
 
 
 def make_lock(
@@ -81,21 +89,21 @@ def make_lock(
         seconds: what each test is expected to take, by id.
         history: share of past runs that failed, by id.
         weighed: whether history and seconds settle ties; without it two machines with other pasts come to
-            the same ladder.
+            the same order.
     """
     rows = list(tests)
     times = dict(zip((test.id for test in rows), seconds_of(rows, seconds or {}), strict=True))
-    # What is written is what the ladder is made with, so that it can be made again from the file.
+    # What is written is what the order is made with, so that it can be made again from the file.
     rounded = {test.id: round(history.get(test.id, 0.0), 4) for test in rows} if weighed and history else {}
     past = {name: value for name, value in rounded.items() if value > 0}
-    ladder = build_ladder(rows, must_run=must_run, seconds=times if weighed else {}, history=past)
+    order = build_order(rows, must_run=must_run, seconds=times if weighed else {}, history=past)
     return Lock(
         torch=torch_pin(torch),
         device=device,
         tree=tree,
         scope=scope,
-        ladder=ladder,
-        seconds=[times[test.id] for test in ladder.tests],
+        order=order,
+        seconds=[times[test.id] for test in order.tests],
         history=past,
         weighed=weighed,
     )
@@ -108,18 +116,18 @@ def narrowed(lock: Lock, keep: Callable[[list[CatalogTest]], list[CatalogTest]])
         lock: of all tests in scope.
         keep: gives those of some tests that pass, by what their ids say alone.
     """
-    old = lock.ladder
+    old = lock.order
     kept = keep(old.tests)
     if len(kept) == len(old.tests):
         return lock
     times = {test.id: one for test, one in zip(old.tests, lock.seconds, strict=True)}
-    ladder = build_ladder(
+    order = build_order(
         kept,
         must_run=[test.id for test in old.tests[: old.must_run]],
         seconds=times if lock.weighed else {},
         history=lock.history,
     )
-    return replace(lock, ladder=ladder, seconds=[times[test.id] for test in ladder.tests])
+    return replace(lock, order=order, seconds=[times[test.id] for test in order.tests])
 
 
 def members(
@@ -130,10 +138,10 @@ def members(
     by: By = "count",
     must_run: Collection[str] = (),
 ) -> list[CatalogTest]:
-    """The tests whose place is below `percent`.
+    """The tests that rank below `percent`.
 
-    A locked test has its rank as its place, one that came since its hashed place, and one that was named
-    must-run since the very first. So nobody's place depends on who else came or went.
+    A locked test has its rank in the lock, one that came since a hashed rank, and one that was named must-run
+    since the very first. So nobody's rank depends on who else came or went.
 
     Args:
         tests: what there is now, in scope.
@@ -145,11 +153,11 @@ def members(
     Raises:
         UsageError: `percent` is not between 0 and 100.
     """
-    ranked = [test.id for test in lock.ladder.tests]
+    ranked = [test.id for test in lock.order.tests]
     first = taken(percent, by, lock.seconds)
     inside, outside = set(ranked[:first]), set(ranked[first:])
     if percent > 0:
-        since = set(must_run) - set(ranked[: lock.ladder.must_run])
+        since = set(must_run) - set(ranked[: lock.order.must_run])
         inside |= since
         outside -= since
     return [
@@ -174,12 +182,12 @@ def torch_pin(version: str) -> str:
 
 
 def write_lock(path: Path, lock: Lock) -> None:
-    """Write a lock: a header line, then id and seconds of each test in the order of the ladder.
+    """Write a lock: a header line, then id and seconds of each test in the selection order.
 
     Raises:
         UsageError: an id of a test is no canonical one; nothing is written.
     """
-    ladder = lock.ladder
+    order = lock.order
     header = {
         "torch": lock.torch,
         "device": lock.device,
@@ -187,12 +195,12 @@ def write_lock(path: Path, lock: Lock) -> None:
         "scope": lock.scope,
         "ties": _TIES[lock.weighed],
         "counts": {
-            "tests": len(ladder.tests),
-            MUST_RUN: ladder.must_run,
-            "cover": ladder.cover,
-            **ladder.complete,
+            "tests": len(order.tests),
+            MUST_RUN: order.must_run,
+            "cover": order.cover,
+            **order.complete,
         },
-        "complete_at_percent": lock.completes(),
+        "complete_at_percent": lock.complete_at("count"),
     }
     write_lines(path, KIND, header, _rows(lock))
 
@@ -208,79 +216,46 @@ def read_lock(path: Path) -> Lock:
     header = next(lines)
     number = 1
     tests: list[CatalogTest] = []
-    seconds: list[float] = []
+    seconds: dict[str, float] = {}
     history: dict[str, float] = {}
-    seen: set[str] = set()
-    bases: dict[str, tuple[str, str, str]] = {}
     try:
         counts = _counts(header["counts"])
-        names = [str(header[key]) for key in ("torch", "device", "tests", "scope")]
+        torch, device, tree, scope = (str(header[key]) for key in ("torch", "device", "tests", "scope"))
         weighed = {text: flag for flag, text in _TIES.items()}[header["ties"]]
         for number, row in enumerate(lines, start=2):  # noqa: B007  # names the line of an error
-            test = locked_test(row["id"], bases)
-            if test.id in seen:
-                raise ValueError(f"the id {test.id!r} stands twice")
-            seen.add(test.id)
-            tests.append(test)
-            seconds.append(_number(row["seconds"], 1e9, "seconds"))
+            name = row["id"]
+            if not isinstance(name, str):
+                raise TypeError(f"id is {name!r}, not text")
+            if name in seconds:
+                raise ValueError(f"the id {name!r} stands twice")
+            tests.append(parse_test(name))
+            seconds[name] = _number(row["seconds"], 1e9, "seconds")
             if "failed" in row:
-                history[test.id] = _number(row["failed"], 1, "failed")
+                history[name] = _number(row["failed"], 1, "failed")
         if len(tests) != counts["tests"]:
             raise ValueError(f"{len(tests):,} tests, where the first line tells of {counts['tests']:,}")
     except (KeyError, TypeError, ValueError, AttributeError, UsageError) as error:
         said = f"key {error} is missing or unknown" if isinstance(error, KeyError) else str(error)
         raise BadFileError(said.partition("\n")[0], where=f"{path}:{number}", remedy=_REMEDY) from error
-    ladder = Ladder(
-        tests=tests,
-        must_run=counts[MUST_RUN],
-        cover=counts["cover"],
-        complete={kind: counts[kind] for kind in KINDS},
-    )
-    torch, device, tree, scope = names
     return Lock(
         torch=torch,
         device=device,
         tree=tree,
         scope=scope,
-        ladder=ladder,
-        seconds=seconds,
+        order=SelectionOrder(
+            tests=tests,
+            must_run=counts[MUST_RUN],
+            cover=counts["cover"],
+            complete={kind: counts[kind] for kind in KINDS},
+        ),
+        seconds=list(seconds.values()),
         history=history,
         weighed=weighed,
     )
 
 
-def locked_test(name: str, bases: dict[str, tuple[str, str, str]]) -> CatalogTest:
-    """A test as its canonical id tells of it.
-
-    Args:
-        name: the id.
-        bases: file, class and template of each `file::Class::template` met so far; grows.
-
-    Raises:
-        UsageError: it is no canonical id.
-        TypeError: it is no text.
-    """
-    if not isinstance(name, str):
-        raise TypeError(f"id is {name!r}, not text")
-    base = name.partition("[")[0]
-    file, cls, template, params = parse_id(name)
-    known = bases.setdefault(base, (sys.intern(file), sys.intern(cls), sys.intern(template)))
-    # Under these names collecting notes what a test's op and dtype are.
-    op = params.get("op") or params.get("module")
-    dtype = params.get("dtype") or params.get("dtypes")
-    return CatalogTest(
-        id=name,
-        node="",
-        file=known[0],
-        cls=known[1],
-        template=known[2],
-        op=op and sys.intern(op),
-        dtype=dtype and sys.intern(dtype),
-    )
-
-
 def _rows(lock: Lock) -> Iterator[dict[str, Any]]:
-    for test, seconds in zip(lock.ladder.tests, lock.seconds, strict=True):
+    for test, seconds in zip(lock.order.tests, lock.seconds, strict=True):
         parse_id(test.id)  # what could not be read again is not written
         row = {"id": test.id, "seconds": seconds}
         if test.id in lock.history:

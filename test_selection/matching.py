@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from test_selection.catalog import CatalogTest
 from test_selection.patterns import compile_pattern
@@ -34,6 +34,25 @@ class Wanted:
 Patterns = Mapping[str, tuple[Wanted, ...]]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """What every row of a rules file has: whom it matches, and why.
+
+    Attributes:
+        code: the reason, short, for tables and counts.
+        text: the reason, for people.
+        issue: a link, where there is one.
+        line: where it stands in its file, from 1; 0 where that is not known.
+        patterns: by field; a row matches where each field it names matches one of that field's patterns.
+    """
+
+    code: str
+    text: str
+    issue: str = ""
+    line: int = 0
+    patterns: Patterns = field(default_factory=dict)
+
+
 def read_patterns(row: Reader, fields: Sequence[str]) -> dict[str, tuple[Wanted, ...]]:
     """The patterns of those fields that a row of a YAML file names.
 
@@ -43,16 +62,17 @@ def read_patterns(row: Reader, fields: Sequence[str]) -> dict[str, tuple[Wanted,
     return {name: _wanted(row, name) for name in fields if name in row.content}
 
 
-def read_code(row: Reader) -> str:
-    """The reason code of a row: one word, for it stands in tables and counts.
+def read_reason(row: Reader) -> dict[str, Any]:
+    """The fields of a `Reason` but for its patterns.
 
     Raises:
-        SettingsError: there is none, or it is more than one word.
+        SettingsError: one is missing, or the code is more than one word.
     """
     code = row.text("code")
     if not _CODE.fullmatch(code):
         raise row.error("code", f"code is {code!r}", "write letters, digits, `-`, `_` and `.` only")
-    return code
+    issue = row.text("issue", default="")
+    return {"code": code, "text": read_line(row, "text"), "issue": issue, "line": row.line}
 
 
 def read_line(row: Reader, key: str) -> str:
@@ -66,7 +86,7 @@ def first_hit(wanted: Iterable[Wanted], value: Value) -> tuple[str, str] | None:
     return next(((one.text, text) for one in wanted for text in values if one.pattern.search(text)), None)
 
 
-def value_of(test: CatalogTest, field: str) -> Value:
+def value_of(test: CatalogTest, name: str) -> Value:
     """What a test has in a field of a rule."""
     values: dict[str, Value] = {
         "file": test.file,
@@ -76,7 +96,7 @@ def value_of(test: CatalogTest, field: str) -> Value:
         "dtype": test.dtype,
         "marker": test.markers,
     }
-    return values[field]
+    return values[name]
 
 
 class Masks:
@@ -90,12 +110,12 @@ class Masks:
         self.rows = tuple(rows)
         self._known: dict[tuple[str, Value], int] = {}
 
-    def value(self, field: str, value: Value) -> int:
+    def value(self, name: str, value: Value) -> int:
         """The rows that accept a value in a field."""
-        key = (field, value)
+        key = (name, value)
         if (known := self._known.get(key)) is None:
             rows = enumerate(self.rows)
-            known = sum(1 << i for i, row in rows if field not in row or first_hit(row[field], value))
+            known = sum(1 << i for i, row in rows if name not in row or first_hit(row[name], value))
             self._known[key] = known
         return known
 

@@ -13,13 +13,12 @@ import math
 from collections.abc import Mapping, Sequence
 
 from test_selection.bound import ROUNDING, longest_test, lower_bound
-from test_selection.cards import Cards
 from test_selection.catalog import CatalogTest
-from test_selection.collector import collector_paused
 from test_selection.errors import UsageError
+from test_selection.files import collector_paused
 from test_selection.fluid import Packing, pack
 from test_selection.layout import Layout, deal_shares
-from test_selection.limits import NO_LIMITS, Limits, check_limits
+from test_selection.limits import NO_LIMITS, Cards, Limits
 from test_selection.loads import Chains, FileLoad, file_loads, gather_chains
 from test_selection.plan import Group, Plan, Shard, fingerprint
 from test_selection.relief import MANY_TESTS, relieve
@@ -119,7 +118,12 @@ def make_plan(
     """
     if shards < 1:
         raise UsageError(f"cannot plan for {shards} shards", remedy="ask for 1 shard or more")
-    check_limits(limits, shards)
+    if limits.speeds and len(limits.speeds) != shards:
+        raise UsageError(
+            f"{len(limits.speeds)} speeds are given for {shards} cards",
+            where="speeds",
+            remedy="give one factor for each card, or none",
+        )
     with collector_paused():
         return _make_plan(tests, test_s, file_s, shards, limits)
 
@@ -139,7 +143,7 @@ def _make_plan(
     bound = lower_bound(loads, shards, cards)
     packing = pack(loads, cards, bound, limits.max_files)
     layout = _first_layout(loads, cards, bound, packing, limits.max_files)
-    plainly = cards.equal and limits.max_files is None and all(load.cards == 1 for load in loads)
+    plainly = not cards.speeds and limits.max_files is None and all(load.cards == 1 for load in loads)
     # Many tests are dealt out finely at once; there, looking further costs more than it wins.
     few = sum(len(load.ids) for load in loads) <= MANY_TESTS
     good, fair = (GOOD, FAIR) if few else (MISSED, MISSED)

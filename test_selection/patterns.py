@@ -83,7 +83,7 @@ class Linear:
         return found
 
 
-def compile_linear(text: str) -> Pattern:
+def compile_regex(text: str) -> Pattern:
     """Compile a regular expression: by Python where that cannot back-track for long, else by RE2.
 
     Raises:
@@ -208,9 +208,6 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-__all__ = ["Pattern", "compile_glob", "compile_pattern", "compile_regex", "has_wildcard", "is_regex"]
-
-
 def compile_pattern(text: str) -> Pattern:
     """Compile a glob, or a regular expression between slashes that is searched for, as in `/_cuda$/`.
 
@@ -222,15 +219,6 @@ def compile_pattern(text: str) -> Pattern:
     except (re.error, RecursionError) as error:
         kind = "regular expression" if is_regex(text) else "glob"
         raise ValueError(f"{text!r} is not a {kind}: {error}") from error
-
-
-def compile_regex(text: str) -> Pattern:
-    """Compile a regular expression of a user's file; no text keeps it busy for long.
-
-    Raises:
-        re.error, RecursionError, OverflowError: it cannot be compiled.
-    """
-    return compile_linear(text)
 
 
 def is_regex(text: str) -> bool:
@@ -249,7 +237,7 @@ def compile_glob(text: str) -> Pattern:
     while at < len(text):
         piece, at = _piece(text, at)
         parts.append(piece)
-    return compile_linear(rf"\A(?s:{''.join(parts)})\Z")
+    return compile_regex(rf"\A(?s:{''.join(parts)})\Z")
 
 
 def _piece(text: str, at: int) -> tuple[str, int]:

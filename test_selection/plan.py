@@ -4,37 +4,72 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any
 
-from test_selection.collector import collector_paused
+from msgspec import Meta
+
 from test_selection.errors import BadFileError
-from test_selection.files import read_json, write_json
+from test_selection.files import collector_paused, convert, read_json, write_json
 from test_selection.seeds import MOST, seed_of_fingerprint
 
-__all__ = [
-    "KIND",
-    "Group",
-    "Plan",
-    "Shard",
-    "digest_of",
-    "fingerprint",
-    "plan_from_json",
-    "plan_to_json",
-    "read_plan",
-    "slice_size",
-    "write_plan",
-]
-
 KIND = "plan"
-# Beyond any plan; a slice that says it is one of more would be padded for ever.
-MOST_SHARDS = 1 << 16
-_WHOLE = ("fingerprint", "bound_s", "makespan_s", "binds")
+# What describes a plan besides its shards.
+WHOLE = ("fingerprint", "bound_s", "makespan_s", "binds")
 _REMEDY = "the file was changed by hand or cut; plan again with `spyre-ci plan`"
+# Far beyond any sum of seconds that were measured, and sums of it are finite.
+_MAX_S = 1e100
+# Beyond any plan; a slice that says it is one of more would be padded for ever.
+_MOST_SHARDS = 1 << 16
+Seconds = Annotated[float, Meta(ge=0, le=_MAX_S)]
+Positive = Annotated[float, Meta(gt=0, le=_MAX_S)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Tests of one file that one worker runs after setting the file up once.
+
+    Attributes:
+        file: the test file.
+        ids: canonical ids in the order of running.
+        alone: the group wants a fresh process and pays the set-up whatever ran before it.
+        chains: tests that run in this order with nothing between them: the place of the first in `ids`, and
+            how many.
+        timeout_s: what the file's history says a test of it may take at most, where it is known.
+    """
+
+    file: str
+    ids: tuple[str, ...]
+    alone: bool = False
+    chains: tuple[tuple[int, int], ...] = ()
+    timeout_s: Positive | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shard:
+    """What one worker does; `expected_s` counts its tests and the set-up of every file it touches (law 3).
+
+    Attributes:
+        index: from 0.
+        expected_s: seconds on the shard's card or cards, their speed reckoned in.
+        groups: what it runs, in order.
+        cards: how many cards the worker holds all the while.
+        speed: the factor of the slowest of them; 1 takes the expected seconds, 0.5 twice as long.
+    """
+
+    index: int
+    expected_s: Seconds
+    groups: tuple[Group, ...]
+    cards: Annotated[int, Meta(gt=0)] = 1
+    speed: Positive = 1.0
+
+    @property
+    def ids(self) -> list[str]:
+        """Every canonical id of the shard, in the order of running."""
+        return [one for group in self.groups for one in group.ids]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,16 +86,21 @@ class Plan:
     """
 
     fingerprint: str
-    bound_s: float
-    makespan_s: float
+    bound_s: Seconds
+    makespan_s: Seconds
     binds: str
     shards: tuple[Shard, ...]
-    seed: int | None = None
+    seed: Annotated[int, Meta(ge=0, le=MOST)] | None = None
 
     @property
     def run_seed(self) -> int:
         """The seed of a run of this plan, from which each test's follows; the same on every host."""
         return seed_of_fingerprint(self.fingerprint) if self.seed is None else self.seed
+
+    @property
+    def file_of(self) -> dict[str, str]:
+        """The file of each planned test, by canonical id."""
+        return {name: group.file for shard in self.shards for group in shard.groups for name in group.ids}
 
     @property
     def ids(self) -> list[str]:
@@ -91,7 +131,7 @@ def plan_to_json(plan: Plan, indexes: Iterable[int] | None = None) -> dict[str, 
         "makespan_s": round(plan.makespan_s, 3),
         "binds": plan.binds,
         **({} if plan.seed is None else {"seed": plan.seed}),
-        "shards": [shard_row(plan.shards[index]) for index in wanted],
+        "shards": [_shard_row(plan.shards[index]) for index in wanted],
     }
     if indexes is not None:
         content["slice"] = {"of": len(plan.shards), "digest": digest_of(content, len(plan.shards))}
@@ -100,7 +140,7 @@ def plan_to_json(plan: Plan, indexes: Iterable[int] | None = None) -> dict[str, 
 
 def digest_of(content: Mapping[str, Any], of: int) -> str:
     """SHA-256 (hex) over a slice: its rows as they stand, and what it is a slice of."""
-    said = [of, *(content[key] for key in _WHOLE), content["shards"]]
+    said = [of, *(content[key] for key in WHOLE), content["shards"]]
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
@@ -119,153 +159,7 @@ def read_plan(path: Path) -> Plan:
     return plan_from_json(read_json(path, KIND), path)
 
 
-def plan_from_json(content: Mapping[str, Any], where: Path | str) -> Plan:
-    """The plan of a file's content. The shards that a slice leaves out are there, and empty.
-
-    A slice has the whole plan's fingerprint, so that its journals are of the whole plan.
-
-    Args:
-        content: as it was read.
-        where: what errors name.
-
-    Raises:
-        BadFileError: a key is missing or of another kind than `write_plan` writes, an id is planned twice,
-            shards are not numbered from 0, or fingerprint or digest are not those of the shards.
-    """
-    try:
-        plan = Plan(
-            fingerprint=text_of(content, "fingerprint"),
-            bound_s=seconds_of(content, "bound_s"),
-            makespan_s=seconds_of(content, "makespan_s"),
-            binds=text_of(content, "binds"),
-            shards=shards_of(content),
-            seed=_seed_of(content),
-        )
-    except (KeyError, TypeError) as error:
-        raise _bad(f"a key is missing or of the wrong kind: {error}", where) from error
-    _check_ids(plan, where)
-    if "slice" in content:
-        return _padded(plan, slice_size(content, where), where)
-    return _checked(plan, where)
-
-
-def _seed_of(content: Mapping[str, Any]) -> int | None:
-    seed = content.get("seed")
-    if seed is not None and (type(seed) is not int or not 0 <= seed <= MOST):
-        raise TypeError(f"seed is {seed!r:.40}, not a whole number from 0 to {MOST}")
-    return seed
-
-
-def slice_size(content: Mapping[str, Any], where: Path | str) -> int:
-    """Of how many shards a slice is one.
-
-    Args:
-        content: as it was read.
-        where: what errors name.
-
-    Raises:
-        BadFileError: it is no slice, or was changed.
-    """
-    try:
-        row = content["slice"]
-        if not isinstance(row, dict):
-            raise TypeError(f"slice is {type(row).__name__}, not a table")
-        of: Any = row["of"]
-        if type(of) is not int or not 0 < of <= MOST_SHARDS:
-            raise TypeError(f"slice.of is {of!r}, not a number of shards")
-        digest, found = text_of(row, "digest"), digest_of(content, of)
-    except (KeyError, TypeError) as error:
-        raise _bad(f"a key is missing or of the wrong kind: {error}", where) from error
-    if found != digest:
-        raise _bad(f"the slice's digest {digest!r} is of other shards than these, whose is {found!r}", where)
-    return of
-
-
-def _padded(plan: Plan, of: int, where: Path | str) -> Plan:
-    """The plan with an empty shard wherever the slice has none."""
-    indexes = [shard.index for shard in plan.shards]
-    if indexes != sorted(set(indexes)) or not set(indexes) <= set(range(of)):
-        raise _bad(f"shard indices do not count up within 0 to {of - 1}", where)
-    own = {shard.index: shard for shard in plan.shards}
-    shards = tuple(own.get(index) or Shard(index=index, expected_s=0.0, groups=()) for index in range(of))
-    return replace(plan, shards=shards)
-
-
-def _check_ids(plan: Plan, where: Path | str) -> None:
-    ids = plan.ids
-    if len(set(ids)) != len(ids):
-        twice = next(one for one, count in Counter(ids).items() if count > 1)
-        raise _bad(f"the id {twice!r} is planned twice", where)
-
-
-def _checked(plan: Plan, where: Path | str) -> Plan:
-    if [shard.index for shard in plan.shards] != list(range(len(plan.shards))):
-        raise _bad("shard indices do not count up from 0", where)
-    if (found := fingerprint(plan.shards)) != plan.fingerprint:
-        raise _bad(
-            f"the fingerprint {plan.fingerprint!r} is of other groups than these, whose is {found!r}", where
-        )
-    return plan
-
-
-def _bad(what: str, where: Path | str) -> BadFileError:
-    return BadFileError(
-        what,
-        where=where,
-        remedy="the file was changed by hand or cut; plan again with `spyre-ci plan`",
-    )
-
-
-# Far beyond any sum of seconds that were measured, and sums of it are finite.
-MAX_S = 1e100
-Made = TypeVar("Made")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """Tests of one file that one worker runs after setting the file up once.
-
-    Attributes:
-        file: the test file.
-        ids: canonical ids in the order of running.
-        alone: the group wants a fresh process and pays the set-up whatever ran before it.
-        chains: tests that run in this order with nothing between them: the place of the first in `ids`, and
-            how many.
-        timeout_s: what the file's history says a test of it may take at most, where it is known.
-    """
-
-    file: str
-    ids: tuple[str, ...]
-    alone: bool = False
-    chains: tuple[tuple[int, int], ...] = ()
-    timeout_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shard:
-    """What one worker does; `expected_s` counts its tests and the set-up of every file it touches (law 3).
-
-    Attributes:
-        index: from 0.
-        expected_s: seconds on the shard's card or cards, their speed reckoned in.
-        groups: what it runs, in order.
-        cards: how many cards the worker holds all the while.
-        speed: the factor of the slowest of them; 1 takes the expected seconds, 0.5 twice as long.
-    """
-
-    index: int
-    expected_s: float
-    groups: tuple[Group, ...]
-    cards: int = 1
-    speed: float = 1.0
-
-    @property
-    def ids(self) -> list[str]:
-        """Every canonical id of the shard, in the order of running."""
-        return [one for group in self.groups for one in group.ids]
-
-
-def shard_row(shard: Shard) -> dict[str, Any]:
+def _shard_row(shard: Shard) -> dict[str, Any]:
     """A shard as it stands in a file; what is usual is left out."""
     row: dict[str, Any] = {"index": shard.index, "expected_s": round(shard.expected_s, 3)}
     if shard.cards != 1:
@@ -288,102 +182,97 @@ def _group_row(group: Group) -> dict[str, Any]:
     return row
 
 
-def shards_of(content: Mapping[str, Any]) -> tuple[Shard, ...]:
-    """The shards of a plan file's content.
+def plan_from_json(content: Mapping[str, Any], where: Path | str) -> Plan:
+    """The plan of a file's content. The shards that a slice leaves out are there, and empty.
+
+    A slice has the whole plan's fingerprint, so that its journals are of the whole plan.
+
+    Args:
+        content: as it was read.
+        where: what errors name.
 
     Raises:
-        KeyError, TypeError: a key is missing or of the wrong kind.
+        BadFileError: a key is missing or of another kind than `write_plan` writes, an id is planned twice,
+            shards are not numbered from 0, or fingerprint or digest are not those of the shards.
     """
     with collector_paused():
-        return tuple(
-            _at(f"shards[{number}]", _shard, row) for number, row in enumerate(_rows(content, "shards"))
+        plan = convert(content, Plan, where=where, remedy=_REMEDY)
+    ids = plan.ids
+    if len(set(ids)) != len(ids):
+        twice = next(one for one, count in Counter(ids).items() if count > 1)
+        raise _bad(f"the id {twice!r} is planned twice", where)
+    for shard in plan.shards:
+        for group in shard.groups:
+            _check_chains(group, where)
+    if "slice" in content:
+        return _padded(plan, slice_size(content, where), where)
+    if [shard.index for shard in plan.shards] != list(range(len(plan.shards))):
+        raise _bad("shard indices do not count up from 0", where)
+    if (found := fingerprint(plan.shards)) != plan.fingerprint:
+        raise _bad(
+            f"the fingerprint {plan.fingerprint!r} is of other groups than these, whose is {found!r}", where
         )
+    return plan
 
 
-def _shard(row: dict[str, Any]) -> Shard:
-    if type(row["index"]) is not int:
-        raise TypeError(f"index is {row['index']!r}, not a whole number")
-    groups = _rows(row, "groups")
-    return Shard(
-        index=row["index"],
-        expected_s=seconds_of(row, "expected_s"),
-        groups=tuple(_at(f"groups[{number}]", _group, one) for number, one in enumerate(groups)),
-        cards=_positive(row, "cards", 1, int),
-        speed=_positive(row, "speed", 1.0, int, float),
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Slice:
+    """What a file says of the plan that its shards are a slice of."""
+
+    of: Annotated[int, Meta(gt=0, le=_MOST_SHARDS)]
+    digest: str
 
 
-def _group(row: dict[str, Any]) -> Group:
-    alone = row.get("alone", False)
-    if not isinstance(alone, bool):
-        raise TypeError(f"alone is {alone!r}, neither true nor false")
-    ids = _rows(row, "ids")
-    if not set(map(type, ids)) <= {str}:
-        raise TypeError("ids holds something else than text")
-    timeout_s = _positive(row, "timeout_s", 1.0, int, float) if row.get("timeout_s") is not None else None
-    chains = _chains(row, len(ids))
-    return Group(file=text_of(row, "file"), ids=tuple(ids), alone=alone, chains=chains, timeout_s=timeout_s)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SliceFile:
+    fingerprint: str
+    bound_s: Seconds
+    makespan_s: Seconds
+    binds: str
+    shards: list[Any]
+    slice: _Slice
 
 
-def _chains(row: dict[str, Any], tests: int) -> tuple[tuple[int, int], ...]:
-    """Runs of places, ascending and apart, within so many tests."""
-    found: list[tuple[int, int]] = []
+def slice_size(content: Mapping[str, Any], where: Path | str) -> int:
+    """Of how many shards a slice is one.
+
+    Args:
+        content: as it was read.
+        where: what errors name.
+
+    Raises:
+        BadFileError: it is no slice, or was changed.
+    """
+    said = convert(content, _SliceFile, where=where, remedy=_REMEDY).slice
+    if (found := digest_of(content, said.of)) != said.digest:
+        raise _bad(
+            f"the slice's digest {said.digest!r} is of other shards than these, whose is {found!r}", where
+        )
+    return said.of
+
+
+def _padded(plan: Plan, of: int, where: Path | str) -> Plan:
+    """The plan with an empty shard wherever the slice has none."""
+    indexes = [shard.index for shard in plan.shards]
+    if indexes != sorted(set(indexes)) or not set(indexes) <= set(range(of)):
+        raise _bad(f"shard indices do not count up within 0 to {of - 1}", where)
+    own = {shard.index: shard for shard in plan.shards}
+    shards = tuple(own.get(index) or Shard(index=index, expected_s=0.0, groups=()) for index in range(of))
+    return replace(plan, shards=shards)
+
+
+def _check_chains(group: Group, where: Path | str) -> None:
+    """Refuse chains that do not lie one after another within the group."""
     free = 0
-    for one in _rows(row, "chains") if "chains" in row else ():
-        match one:
-            case [int(first), int(count)] if free <= first and count > 1 and first + count <= tests:
-                found.append((first, count))
-                free = first + count
-            case _:
-                raise TypeError(
-                    f"chains holds {one!r}, not the first place, from {free} on, and the length of a chain"
-                )
-    return tuple(found)
+    for first, count in group.chains:
+        if first < free or count < 2 or first + count > len(group.ids):  # noqa: PLR2004  # a chain of one is none
+            raise _bad(
+                f"chains of {group.file!r} holds {[first, count]}, not the first place, from {free} on, "
+                "and the length of a chain",
+                where,
+            )
+        free = first + count
 
 
-def _at(where: str, make: Callable[[dict[str, Any]], Made], row: object) -> Made:
-    """`make(row)`; what it does not like is told with its place."""
-    try:
-        if not isinstance(row, dict):
-            raise TypeError(f"is {type(row).__name__}, not a table")
-        return make(row)
-    except (KeyError, TypeError) as error:
-        raise TypeError(f"{where}: {error}") from error
-
-
-def _rows(row: Mapping[str, Any], key: str) -> list[Any]:
-    value: Any = row[key]
-    if not isinstance(value, list):
-        raise TypeError(f"{key} is {type(value).__name__}, not a list")
-    return value
-
-
-def text_of(row: Mapping[str, Any], key: str) -> str:
-    """A value that must be text.
-
-    Raises:
-        KeyError, TypeError: it is missing or is none.
-    """
-    value: Any = row[key]
-    if not isinstance(value, str):
-        raise TypeError(f"{key} is {value!r}, not text")
-    return value
-
-
-def seconds_of(row: Mapping[str, Any], key: str) -> float:
-    """A value that must be seconds.
-
-    Raises:
-        KeyError, TypeError: it is missing or is none.
-    """
-    value: Any = row[key]
-    if type(value) not in (int, float) or not 0 <= value <= MAX_S:
-        raise TypeError(f"{key} is {value!r}, not seconds of 0 or more")
-    return float(value)
-
-
-def _positive(row: dict[str, Any], key: str, default: Any, *kinds: type) -> Any:
-    value: Any = row.get(key, default)
-    if type(value) not in kinds or not 0 < value < math.inf:
-        raise TypeError(f"{key} is {value!r}, not a number above 0")
-    return value
+def _bad(what: str, where: Path | str) -> BadFileError:
+    return BadFileError(what, where=where, remedy=_REMEDY)

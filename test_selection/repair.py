@@ -11,8 +11,8 @@ import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
-from test_selection.cards import Cards
 from test_selection.fluid import Packing
+from test_selection.limits import Cards
 
 # Shards that are packed anew at a time, the longest included.
 FEWEST, MOST = 2, 6

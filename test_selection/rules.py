@@ -1,19 +1,29 @@
-"""The rules file: what is in scope, what a bucket leaves to a later one, and what always runs first."""
+"""The rules file: what is in scope, what a tier leaves to a later one, and what always runs first."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.resources
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-from test_selection.buckets import BucketRule, read_bucket
 from test_selection.capabilities import KINDS, Capabilities, Undeclared
-from test_selection.matching import FIELDS, Masks, Patterns, Wanted, read_code, read_line, read_patterns
-from test_selection.must_run import MustRun, read_must_run
-from test_selection.ordering import OrderRule, read_order
+from test_selection.catalog import CatalogTest
+from test_selection.limits import OrderRule, read_order
+from test_selection.matching import (
+    FIELDS,
+    Masks,
+    Patterns,
+    Reason,
+    Wanted,
+    read_line,
+    read_patterns,
+    read_reason,
+)
+from test_selection.tiers import TierRule, read_tier
 from test_selection.yaml_reader import Reader
 
 MATCHERS = (*FIELDS, "device")
@@ -23,26 +33,51 @@ _VERSION_CHARS = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """One rule; it matches where every field it names matches one of that field's patterns.
+class MustRun:
+    """Tests that run at every stage, and the model or deployment pattern they serve."""
+
+    serves: str
+    line: int
+    patterns: Patterns
+
+
+def read_must_run(row: Reader) -> MustRun:
+    """Read one entry of `must_run`.
+
+    Raises:
+        SettingsError: a key or value that cannot be taken.
+    """
+    row.known("serves", *FIELDS)
+    patterns = read_patterns(row, FIELDS)
+    serves = read_line(row, "serves")
+    if not patterns:
+        raise row.error("serves", f"{serves!r} names no tests", f"give it one of {', '.join(FIELDS)}")
+    return MustRun(serves=serves, line=row.line, patterns=patterns)
+
+
+def must_run_ids(tests: Iterable[CatalogTest], entries: Sequence[MustRun]) -> list[str]:
+    """The ids of the tests an entry names, in the order of the tests.
+
+    Args:
+        tests: the tests in scope.
+        entries: `Rules.must_run`.
+    """
+    rows = list(tests)
+    masks = Masks([one.patterns for one in entries]).each(rows)
+    return [test.id for test, mask in zip(rows, masks, strict=True) if mask]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule(Reason):
+    """One rule of the scope.
 
     Attributes:
-        code: the reason, short, for tables and counts.
-        text: the reason, for people.
         verdict: `in` or `out`.
-        issue: a link, where there is one.
-        line: where it stands in its file, from 1; 0 where that is not known.
         unsupported: `op` or `dtype` where the rule is about what the device does not declare, else empty.
-        patterns: by field.
     """
 
-    code: str
-    text: str
     verdict: str
-    issue: str = ""
-    line: int = 0
     unsupported: str = ""
-    patterns: Patterns = field(default_factory=dict)
 
     @property
     def by_file(self) -> bool:
@@ -65,7 +100,7 @@ class Rules:
 
     path: Path
     rules: tuple[Rule, ...]
-    buckets: tuple[BucketRule, ...] = ()
+    buckets: tuple[TierRule, ...] = ()
     must_run: tuple[MustRun, ...] = ()
     order: tuple[OrderRule, ...] = ()
     capabilities: Capabilities = field(default_factory=Capabilities)
@@ -113,7 +148,7 @@ def load_rules(path: Path) -> Rules:
     return Rules(
         path=path,
         rules=tuple(rule for _, rule in found),
-        buckets=tuple(read_bucket(row) for row in root.rows("buckets")),
+        buckets=tuple(read_tier(row) for row in root.rows("buckets")),
         must_run=tuple(read_must_run(row) for row in root.rows("must_run")),
         order=tuple(read_order(row) for row in root.rows("order")),
     )
@@ -158,12 +193,7 @@ def _undeclared(kind: str, capabilities: Capabilities) -> dict[str, tuple[Wanted
 def _rules(row: Reader) -> Iterator[Rule]:
     """The rule of one row, or one for each alternative of its `any`."""
     row.known(*_HEAD, "any", *_CONDITIONS)
-    head = {
-        "code": read_code(row),
-        "text": read_line(row, "text"),
-        "verdict": row.choice("verdict", ("in", "out")),
-        "issue": row.text("issue", default=""),
-    }
+    head = read_reason(row) | {"verdict": row.choice("verdict", ("in", "out"))}
     alternatives = row.rows("any")
     if "any" not in row.content:
         yield _rule(row, head)
@@ -183,14 +213,14 @@ def _rules(row: Reader) -> Iterator[Rule]:
         yield _rule(one, head)
 
 
-def _rule(row: Reader, head: dict[str, str]) -> Rule:
+def _rule(row: Reader, head: dict[str, Any]) -> Rule:
     patterns = read_patterns(row, MATCHERS)
     kind = row.choice("unsupported", KINDS) if "unsupported" in row.content else ""
     if kind and kind in patterns:
         raise row.error(kind, f"{kind} stands beside `unsupported: {kind}`", "keep one of them")
     if kind:
         patterns |= _undeclared(kind, Capabilities())
-    return Rule(**head, line=row.line, unsupported=kind, patterns=patterns)
+    return Rule(**head | {"line": row.line}, unsupported=kind, patterns=patterns)
 
 
 def _check_order(found: Sequence[tuple[Reader, Rule]]) -> None:

@@ -7,31 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from test_selection.catalog import Catalog, CatalogTest
-from test_selection.rules import Rule, Rules, default_rules, load_rules, rules_version
-
-__all__ = [
-    "Decision",
-    "Rule",
-    "Rules",
-    "Scope",
-    "apply_scope",
-    "decide",
-    "deciding_rules",
-    "default_rules",
-    "file_in_scope",
-    "file_rule",
-    "load_rules",
-    "rules_version",
-]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
-    """What the scope says of one test: in or out, the reason code, and the rule's index from 0."""
-
-    in_scope: bool
-    code: str
-    rule: int
+from test_selection.matching import Masks, bits, first_hit, value_of
+from test_selection.rules import Rule, Rules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +26,6 @@ class Scope:
     unused: list[str]
 
 
-def decide(test: CatalogTest, device: str, rules: Rules) -> Decision:
-    """Decide one test by the first rule that matches it."""
-    return _decision(rules, _first(rules.masks.test(test) & rules.masks.value("device", device)))
-
-
 def file_rule(file: str, device: str, rules: Rules) -> int:
     """The index of the first rule on file and device alone that matches a file."""
     by_file = sum(1 << i for i, rule in enumerate(rules.rules) if rule.by_file)
@@ -62,7 +34,7 @@ def file_rule(file: str, device: str, rules: Rules) -> int:
 
 def file_in_scope(file: str, device: str, rules: Rules) -> bool:
     """Whether a file that could not be collected is in: only rules on file and device alone count."""
-    return _decision(rules, file_rule(file, device, rules)).in_scope
+    return rules.rules[file_rule(file, device, rules)].verdict == "in"
 
 
 def deciding_rules(tests: Sequence[CatalogTest], device: str, rules: Rules) -> list[int]:
@@ -99,6 +71,84 @@ def _first(mask: int) -> int:
     return (mask & -mask).bit_length() - 1
 
 
-def _decision(rules: Rules, number: int) -> Decision:
-    rule = rules.rules[number]
-    return Decision(in_scope=rule.verdict == "in", code=rule.code, rule=number)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleMatch:
+    """What of one rule matches a test.
+
+    Attributes:
+        rule: its index from 0.
+        hits: by field, the pattern that matched, as written, and the value it matched.
+        misses: by field that did not match, the value it was asked of; None where the test has none.
+    """
+
+    rule: int
+    hits: Mapping[str, tuple[str, str]]
+    misses: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Why a test is in or out.
+
+    Attributes:
+        test: the test; of a file alone, only its file is set.
+        matches: of each rule, up to and with the one that decided.
+        buckets: the indexes of the bucket rules whose patterns match it.
+        serves: what the must-run entries that name it serve.
+        before: of a file alone, the rules that may decide single tests of it before its own rule does.
+    """
+
+    test: CatalogTest
+    matches: list[RuleMatch]
+    buckets: list[int]
+    serves: list[str]
+    before: list[int]
+
+    @property
+    def rule(self) -> int:
+        """The index of the rule that decided."""
+        return self.matches[-1].rule
+
+
+def explain(test: CatalogTest, device: str, rules: Rules) -> Explanation:
+    """Ask the rules of one test, in order, until one decides; no table of masks is used here."""
+    matches: list[RuleMatch] = []
+    for number, rule in enumerate(rules.rules):
+        matches.append(_match(number, rule, test, device))
+        if not matches[-1].misses:
+            break
+    must = Masks([one.patterns for one in rules.must_run]).test(test)
+    return Explanation(
+        test=test,
+        matches=matches,
+        buckets=list(bits(Masks([one.patterns for one in rules.buckets]).test(test))),
+        serves=[rules.must_run[index].serves for index in bits(must)],
+        before=[],
+    )
+
+
+def explain_file(file: str, device: str, rules: Rules) -> Explanation:
+    """Ask the rules of a file as a whole: those on file and device alone can decide it."""
+    number = file_rule(file, device, rules)
+    test = CatalogTest(id=file, node=file, file=file)
+    matches = [_match(index, rule, test, device) for index, rule in enumerate(rules.rules[: number + 1])]
+    possible = rules.masks.value("file", file) & rules.masks.value("device", device)
+    return Explanation(
+        test=test,
+        matches=[one for one in matches if rules.rules[one.rule].by_file],
+        buckets=[],
+        serves=[],
+        before=[index for index in bits(possible) if index < number],
+    )
+
+
+def _match(number: int, rule: Rule, test: CatalogTest, device: str) -> RuleMatch:
+    hits: dict[str, tuple[str, str]] = {}
+    misses: dict[str, str | None] = {}
+    for field, wanted in rule.patterns.items():
+        value = device if field == "device" else value_of(test, field)
+        if (hit := first_hit(wanted, value)) is not None:
+            hits[field] = hit
+        else:
+            misses[field] = ", ".join(value) or None if isinstance(value, tuple) else value or None
+    return RuleMatch(rule=number, hits=hits, misses=misses)

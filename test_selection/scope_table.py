@@ -6,18 +6,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from test_selection.buckets import BucketRule
 from test_selection.capabilities import declared_names
 from test_selection.catalog import Catalog, CatalogTest
+from test_selection.limits import OrderRule
 from test_selection.matching import Masks, bits
-from test_selection.must_run import must_run_tests
-from test_selection.ordering import OrderRule
-from test_selection.rules import Rules
+from test_selection.rules import MustRun, Rules
 from test_selection.scope import deciding_rules, file_rule
+from test_selection.tiers import TierRule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reason:
+class CodeRow:
     """One code of a rules file.
 
     Attributes:
@@ -59,7 +58,7 @@ class ScopeTable:
         unknown_ops: ops the device declares and no test of the catalog is of, sorted.
     """
 
-    reasons: list[Reason]
+    reasons: list[CodeRow]
     idle: list[Idle]
     catch_all: list[str]
     must_run: int = 0
@@ -75,22 +74,20 @@ def scope_table(catalog: Catalog, rules: Rules) -> ScopeTable:
     with_tests = {name for name, _ in pairs}
     pairs.update({(name, rule): 0 for name, rule in by_file.items() if name not in with_tests})
     inside = [one for one, rule in zip(tests, numbers, strict=True) if rules.rules[rule].verdict == "in"]
-    ids, counts = must_run_tests(inside, rules.must_run)
+    serving, idle_must_run = _idle_entries(
+        "must_run", rules.must_run, [one.serves for one in rules.must_run], inside, "matches no test in scope"
+    )
     matched = _matched(catalog, by_file, rules)
     return ScopeTable(
         reasons=_reasons(rules, pairs),
         idle=[
             *_idle_rules(rules, {rule for _, rule in pairs}, matched),
-            *_idle_entries("buckets", rules.buckets, tests),
-            *_idle_entries("order", rules.order, tests),
-            *(
-                Idle(section="must_run", line=one.line, name=one.serves, why="matches no test in scope")
-                for one, count in zip(rules.must_run, counts, strict=True)
-                if not count
-            ),
+            *_idle_entries("buckets", rules.buckets, [one.code for one in rules.buckets], tests)[1],
+            *_idle_entries("order", rules.order, [one.code for one in rules.order], tests)[1],
+            *idle_must_run,
         ],
         catch_all=sorted(name for name, rule in by_file.items() if rule == len(rules.rules) - 1),
-        must_run=len(ids),
+        must_run=serving,
         unknown_ops=_unknown_ops(catalog, rules),
     )
 
@@ -107,7 +104,7 @@ def file_table(files: Iterable[str], device: str, rules: Rules) -> ScopeTable:
     )
 
 
-def _reasons(rules: Rules, pairs: Mapping[tuple[str, int], int]) -> list[Reason]:
+def _reasons(rules: Rules, pairs: Mapping[tuple[str, int], int]) -> list[CodeRow]:
     """A reason a code; `pairs` counts the tests of each (file, rule)."""
     tests: Counter[str] = Counter()
     files: dict[str, set[str]] = {}
@@ -117,7 +114,7 @@ def _reasons(rules: Rules, pairs: Mapping[tuple[str, int], int]) -> list[Reason]
         files.setdefault(code, set()).add(file)
     heads = {rule.code: rule for rule in reversed(rules.rules)}
     return [
-        Reason(
+        CodeRow(
             code=code,
             in_scope=heads[code].verdict == "in",
             tests=tests[code],
@@ -157,14 +154,21 @@ def _idle_rules(rules: Rules, used: set[int], matched: int) -> Iterable[Idle]:
 
 
 def _idle_entries(
-    section: str, entries: Sequence[BucketRule | OrderRule], tests: Iterable[CatalogTest]
-) -> list[Idle]:
-    matched = 0
+    section: str,
+    entries: Sequence[TierRule | OrderRule | MustRun],
+    names: Sequence[str],
+    tests: Iterable[CatalogTest],
+    why: str = "matches no test",
+) -> tuple[int, list[Idle]]:
+    """How many tests the entries match, and the entries that match none."""
+    count = matched = 0
     for mask in Masks([one.patterns for one in entries]).each(tests):
+        count += mask > 0
         matched |= mask
     used = set(bits(matched))
-    return [
-        Idle(section=section, line=one.line, name=one.code, why="matches no test")
-        for index, one in enumerate(entries)
+    rows = enumerate(zip(entries, names, strict=True))
+    return count, [
+        Idle(section=section, line=one.line, name=name, why=why)
+        for index, (one, name) in rows
         if index not in used
     ]

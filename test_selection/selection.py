@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from test_selection.files import convert, read_json, write_json
-from test_selection.ladder_note import LadderNote
+from test_selection.selection_note import OrderNote, TierNote
 
 KIND = "selection"
 
@@ -48,12 +50,24 @@ class Selection:
     bucket: str | None = None
     moved: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     beyond: Mapping[str, str] = field(default_factory=dict)
-    ladder: LadderNote | None = None
+    ladder: OrderNote | None = None
 
     @property
     def selected(self) -> int:
         """How many tests were selected: those that run here and those that move to a later bucket."""
         return len(self.ids) + sum(len(ids) for ids in self.moved.values())
+
+    @property
+    def tier_note(self) -> TierNote | None:
+        """How the tier split what was selected; None where no tier's limits held."""
+        if self.bucket is None:
+            return None
+        return TierNote(
+            bucket=self.bucket,
+            kept=len(self.ids),
+            moved={tier: len(ids) for tier, ids in self.moved.items()},
+            beyond=len(self.beyond),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,26 +113,9 @@ class Expectation:
 
 def write_selection(path: Path, selection: Selection) -> None:
     """Write `selection.json`."""
-    write_json(
-        path,
-        KIND,
-        {
-            "stage": selection.stage,
-            "percent": selection.percent,
-            "in_scope": selection.in_scope,
-            "in_scope_s": selection.in_scope_s,
-            "selected_s": selection.selected_s,
-            "out_of_scope": dict(selection.out_of_scope),
-            "collect_errors": dict(selection.collect_errors),
-            "missing": selection.missing,
-            "bucket": selection.bucket,
-            "moved": {bucket: dict(ids) for bucket, ids in selection.moved.items()},
-            "beyond": dict(selection.beyond),
-            "ladder": selection.ladder and asdict(selection.ladder),
-            "expectations": {name: one.as_json() for name, one in selection.expectations.items()},
-            "ids": selection.ids,
-        },
-    )
+    content = msgspec.to_builtins(replace(selection, expectations={}))
+    expectations = {name: one.as_json() for name, one in selection.expectations.items()}
+    write_json(path, KIND, content | {"expectations": expectations})
 
 
 def read_selection(path: Path) -> Selection:

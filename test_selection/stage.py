@@ -1,123 +1,66 @@
-"""The stage: restrict, scope, then a share that stays the same whatever else is collected.
-
-Keyword expressions have pytest's meaning of `-k`: and, or, not, brackets and parts of a name.
-"""
+"""The stage: restrict, scope, then a share that stays the same whatever else is collected."""
 
 from __future__ import annotations
 
 import difflib
-import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import NoReturn
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from test_selection.catalog import Catalog, CatalogTest
-from test_selection.durations import Durations, estimate_tests
+from test_selection.durations import Durations
 from test_selection.errors import NothingToRunError, UsageError
+from test_selection.estimates import estimate_tests
 from test_selection.ids import parse_id
-from test_selection.ladder_note import Asked, make_note
+from test_selection.keyword_expression import compile_keyword
 from test_selection.lock import PYTORCH, Lock, make_lock, members, narrowed
 from test_selection.patterns import Pattern, compile_pattern
-from test_selection.places import By, share
-from test_selection.scope import Rules, apply_scope, file_in_scope
-from test_selection.selection import Expectation, Selection
-from test_selection.suite_meaning import Suites, expectations, in_suite, narrow
-
-Match = Callable[[str], bool]
-
-# pytest's names, and what canonical ids hold besides: `op=add`, `x,y`, `#2`, `%20`.
-_TOKEN = re.compile(r"\s*(?:([\w:+\-.\[\]\\/=,#%~]+)|\S)")
+from test_selection.rules import Rules
+from test_selection.scope import apply_scope, file_in_scope
+from test_selection.selection import Selection
+from test_selection.selection_note import make_note
+from test_selection.selection_order import By, share
+from test_selection.suite_decide import Suites, expectations, in_suite, narrow
 
 
-def compile_keyword(text: str) -> Match:
-    """Compile an expression such as `add and not (float64 or TestX)`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InScope:
+    """What a share is taken of: a catalog with the scope's rules.
 
-    A name stands for any id that contains it, case not counting; `not` binds tighter than `and`, `and`
-    tighter than `or`. Text without any name selects everything, as pytest's does.
-
-    Raises:
-        UsageError: the expression cannot be read; the message says at which column.
+    Attributes:
+        catalog: every collected test.
+        rules: of the scope.
+        tree: which tests, `op-suite` or `pytorch`.
+        durations: what was measured, for estimates; None: nothing is estimated.
+        must_run: ids that come first in the selection order.
+        scope_version: version text of the scope.
     """
-    if not text.strip():
-        return lambda _: True
-    match = _Parser(text).parse()
-    return lambda name: match(name.lower())
 
+    catalog: Catalog
+    rules: Rules
+    tree: str = PYTORCH
+    durations: Durations | None = None
+    must_run: Collection[str] = ()
+    scope_version: str = ""
 
-class _Parser:
-    """Recursive descent over the tokens of one expression."""
+    def lock(self, history: Mapping[str, float] | None = None) -> Lock:
+        """Lock all that is in scope, with an estimate of each test.
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        # (token, its column from 1, whether it can be a name)
-        self.tokens = [
-            (found[0].lstrip(), found.end() - len(found[0].lstrip()) + 1, found[1] is not None)
-            for found in _TOKEN.finditer(text)
-        ]
-        self.at = 0
-
-    @property
-    def token(self) -> str:
-        """The token that is next; empty at the end."""
-        return self.tokens[self.at][0] if self.at < len(self.tokens) else ""
-
-    def parse(self) -> Match:
-        """The whole expression."""
-        try:
-            match = self.any_of()
-        except RecursionError:
-            self.refuse("fewer brackets")
-        if self.token:
-            self.refuse("`and`, `or` or the end")
-        return match
-
-    def any_of(self) -> Match:
-        """Alternatives joined by `or`."""
-        terms = [self.all_of()]
-        while self.skip("or"):
-            terms.append(self.all_of())
-        return terms[0] if len(terms) == 1 else lambda name: any(term(name) for term in terms)
-
-    def all_of(self) -> Match:
-        """Conditions joined by `and`."""
-        terms = [self.one()]
-        while self.skip("and"):
-            terms.append(self.one())
-        return terms[0] if len(terms) == 1 else lambda name: all(term(name) for term in terms)
-
-    def one(self) -> Match:
-        """A negation, something in brackets, or a name."""
-        if self.skip("not"):
-            inner = self.one()
-            return lambda name: not inner(name)
-        if self.skip("("):
-            inside = self.any_of()
-            if not self.skip(")"):
-                self.refuse("`)`")
-            return inside
-        if self.token in {"", "and", "or"} or not self.tokens[self.at][2]:
-            self.refuse("a name, `not` or `(`")
-        part = self.token.lower()
-        self.at += 1
-        return lambda name: part in name
-
-    def skip(self, token: str) -> bool:
-        """Step over the token if it is next."""
-        if self.token != token:
-            return False
-        self.at += 1
-        return True
-
-    def refuse(self, wanted: str) -> NoReturn:
-        """Say where the expression stops making sense."""
-        ended = self.at >= len(self.tokens)
-        column = len(self.text) + 1 if ended else self.tokens[self.at][1]
-        seen = "the end" if ended else repr(self.token)
-        raise UsageError(
-            f"cannot read {self.text!r} at column {column}: expected {wanted}, not {seen}",
-            where="-k",
-            remedy="join parts of names by and, or, not and brackets, such as 'add and not float64'",
+        Args:
+            history: share of past runs that failed, by id. With it, even an empty one, it and seconds settle
+                ties; with None they do not, so that machines with other pasts select the same tests.
+        """
+        inside = apply_scope(self.catalog, self.rules).in_scope
+        return make_lock(
+            inside,
+            torch=self.catalog.pytorch,
+            device=self.catalog.device,
+            tree=self.tree,
+            scope=self.scope_version,
+            must_run=self.must_run,
+            seconds=estimate_tests(inside, self.durations or Durations(), among=self.catalog.tests),
+            history=history,
+            weighed=history is not None,
         )
 
 
@@ -156,8 +99,7 @@ def restrict(
 
 
 def make_selection(
-    catalog: Catalog,
-    rules: Rules,
+    what: InScope,
     *,
     stage: int | None,
     percent: float,
@@ -167,25 +109,21 @@ def make_selection(
     suite: Suites | None = None,
     only_ids: Collection[str] | None = None,
     whole_files: Collection[str] = (),
-    durations: Durations | None = None,
     lock: Lock | None = None,
     lock_source: str = "made for this selection",
-    must_run: Collection[str] = (),
-    scope_version: str = "",
 ) -> Selection:
     """Choose what runs: restrict by files and keyword, then scope, then the suite, then the share.
 
-    The share is what stands on the ladder below `percent`. The ladder is that of the lock, made anew of
-    those of its tests that files, keyword and suite let through: who is in depends on the lock and on that
+    The share is what ranks below `percent` in the selection order. That is the lock's, made anew of those of
+    its tests that files, keyword and suite let through: who is in depends on the lock and on that
     restriction, never on who came since.
 
-    Ids that are named one by one (`only_ids`) are all taken, whatever their place: the share is for those
+    Ids that are named one by one (`only_ids`) are all taken, whatever their rank: the share is for those
     who did not say which. A file that could not be collected is listed where its file passes; a keyword
     cannot tell, and at 0 % nothing was asked of it.
 
     Args:
-        catalog: every collected test.
-        rules: of the scope.
+        what: the catalog and its scope.
         stage: the row of the roll-out, or None.
         percent: share of the tests in scope, 0 to 100.
         by: what the share is of, the number of tests or their seconds.
@@ -194,17 +132,15 @@ def make_selection(
         suite: narrows to its files and declares expectations.
         only_ids: canonical ids; these and no others.
         whole_files: names of files whose tests are all taken beside `only_ids`.
-        durations: what was measured, for estimates.
-        lock: everybody's place; None makes one of this catalog.
+        lock: everybody's rank; None makes one of this catalog.
         lock_source: which lock it is, for people.
-        must_run: ids that come first on the ladder.
-        scope_version: version text of the scope.
 
     Raises:
         UsageError: a file pattern matches nothing, an expression or percentage cannot be read, or none of
             `only_ids` is in the catalog.
     """
     share(percent)
+    catalog = what.catalog
     rows, unmatched = restrict(catalog.tests, files, keyword, known_files=catalog.files)
     if unmatched:
         raise _no_file(unmatched, catalog)
@@ -212,22 +148,35 @@ def make_selection(
     if only_ids is not None:
         named, whole = set(only_ids), set(whole_files)
         rows = [test for test in rows if test.id in named or test.file in whole]
-    scope = apply_scope(replace(catalog, tests=rows), rules)
+    scope = apply_scope(replace(catalog, tests=rows), what.rules)
     inside, out = scope.in_scope, Counter(scope.out)
     if suite is not None:
         inside, left_out = narrow(suite, inside)
         out.update(left_out)
     chosen, note = (inside if percent > 0 else []), None
     if only_ids is None and percent > 0:
-        if lock is None:
-            lock = lock_of(
-                catalog, rules, durations=durations, must_run=must_run, scope_version=scope_version
-            )
-        lock = narrowed(lock, _narrowing(files, keyword, suite))
-        chosen = members(inside, lock, percent=percent, by=by, must_run=must_run)
-        asked = Asked(percent=percent, by=by, source=lock_source, scope_version=scope_version)
-        note = make_note(lock, inside, chosen, asked)
-    times = None if durations is None else estimate_tests(inside, durations, among=catalog.tests)
+
+        def keep(tests: list[CatalogTest]) -> list[CatalogTest]:
+            # It restricts the order as it restricts a catalog, by nothing that an id does not tell.
+            rows = restrict(tests, files, keyword)[0]
+            return rows if suite is None else narrow(suite, rows)[0]
+
+        lock = narrowed(lock or what.lock(), keep)
+        chosen = members(inside, lock, percent=percent, by=by, must_run=what.must_run)
+        note = make_note(
+            lock,
+            inside,
+            chosen,
+            percent=percent,
+            by=by,
+            source=lock_source,
+            scope_version=what.scope_version,
+        )
+    times = None if what.durations is None else estimate_tests(inside, what.durations, among=catalog.tests)
+    errors: dict[str, str] = {}
+    if percent > 0:
+        only_files = None if only_ids is None else _files_of(only_ids) | {*whole_files}
+        errors = _errors(what, files, suite, only_files)
     return Selection(
         stage=stage,
         percent=percent,
@@ -236,63 +185,11 @@ def make_selection(
         in_scope_s=None if times is None else sum(times.values()),
         selected_s=None if times is None else sum(times[test.id] for test in chosen),
         out_of_scope=dict(out),
-        expectations=_expectations(suite, chosen),
-        collect_errors=_errors(catalog, rules, files, suite, _named(only_ids, whole_files))
-        if percent > 0
-        else {},
+        expectations={} if suite is None else expectations(suite, chosen),
+        collect_errors=errors,
         missing=missing,
         ladder=note,
     )
-
-
-def lock_of(
-    catalog: Catalog,
-    rules: Rules,
-    *,
-    tree: str = PYTORCH,
-    durations: Durations | None = None,
-    history: Mapping[str, float] | None = None,
-    weighed: bool = False,
-    must_run: Collection[str] = (),
-    scope_version: str = "",
-) -> Lock:
-    """Lock all of a catalog that is in scope.
-
-    Args:
-        catalog: every collected test.
-        rules: of the scope.
-        tree: `op-suite` or `pytorch`.
-        durations: what was measured; the lock keeps an estimate of each test.
-        history: share of past runs that failed, by id.
-        weighed: whether history and seconds settle ties; of a lock that is made for one run they do not, so
-            that machines with other pasts select the same tests.
-        must_run: ids that come first.
-        scope_version: version text of the scope.
-    """
-    inside = apply_scope(catalog, rules).in_scope
-    return make_lock(
-        inside,
-        torch=catalog.pytorch,
-        device=catalog.device,
-        tree=tree,
-        scope=scope_version,
-        must_run=must_run,
-        seconds=estimate_tests(inside, durations or Durations(), among=catalog.tests),
-        history=history,
-        weighed=weighed,
-    )
-
-
-def _narrowing(
-    files: Sequence[str], keyword: str | None, suite: Suites | None
-) -> Callable[[list[CatalogTest]], list[CatalogTest]]:
-    """What restricts a ladder as it restricts a catalog; it may look at nothing that an id does not tell."""
-
-    def keep(tests: list[CatalogTest]) -> list[CatalogTest]:
-        rows = restrict(tests, files, keyword)[0]
-        return rows if suite is None else narrow(suite, rows)[0]
-
-    return keep
 
 
 def require_tests(selection: Selection) -> None:
@@ -303,6 +200,12 @@ def require_tests(selection: Selection) -> None:
     """
     if selection.ids or not selection.percent:
         return
+    if selection.moved:
+        moved = ", ".join(f"{len(ids):,} to {bucket}" for bucket, ids in selection.moved.items())
+        raise NothingToRunError(
+            f"nothing to run in bucket {selection.bucket}: every selected test moves ({moved})",
+            remedy="name a later bucket with --bucket, or raise its limits (buckets in the settings)",
+        )
     reasons = ", ".join(f"{count} {code}" for code, count in selection.out_of_scope.items()) or "none"
     raise NothingToRunError(
         f"nothing to run: {selection.percent:g} % of {selection.in_scope} in-scope tests is no test "
@@ -353,28 +256,16 @@ def _files_of(ids: Iterable[str]) -> set[str]:
     return {parse_id(name)[0] for name in ids}
 
 
-def _named(only_ids: Collection[str] | None, whole_files: Collection[str]) -> set[str] | None:
-    """The files of tests that are named; None where none are."""
-    return None if only_ids is None else _files_of(only_ids) | {*whole_files}
-
-
-def _expectations(suite: Suites | None, tests: Iterable[CatalogTest]) -> Mapping[str, Expectation]:
-    return {} if suite is None else expectations(suite, tests)
-
-
 def _errors(
-    catalog: Catalog,
-    rules: Rules,
-    files: Sequence[str],
-    suite: Suites | None,
-    named: Collection[str] | None,
+    what: InScope, files: Sequence[str], suite: Suites | None, only_files: Collection[str] | None
 ) -> dict[str, str]:
+    """The errors of files in scope that could not be collected."""
     patterns = [file_pattern(text) for text in files]
     return {
         name: error
-        for name, error in catalog.collect_errors.items()
+        for name, error in what.catalog.collect_errors.items()
         if (not patterns or any(one.search(name) for one in patterns))
-        and (named is None or name in named)
+        and (only_files is None or name in only_files)
         and (suite is None or in_suite(suite, name))
-        and file_in_scope(name, catalog.device, rules)
+        and file_in_scope(name, what.catalog.device, what.rules)
     }

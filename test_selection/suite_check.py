@@ -10,15 +10,25 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from test_selection.catalog import Catalog, CatalogTest
-from test_selection.suite_meaning import Decider, Decision
-from test_selection.suite_model import MANDATORY, Edit, Entry, Named, Suite, SuiteFile
-from test_selection.suite_names import module_name, op_key, op_keys
-from test_selection.suite_rules import is_about_module, raw_name, variant_of
+from test_selection.errors import did_you_mean
+from test_selection.suite_decide import Decider, Decision
+from test_selection.suite_match import is_about_module, variant_of
+from test_selection.suite_model import (
+    MANDATORY,
+    Edit,
+    Entry,
+    Named,
+    Suite,
+    SuiteFile,
+    module_name,
+    op_key,
+    op_keys,
+)
 
 Severity = Literal["error", "warning"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Finding:
     """Something a suite file says that cannot be meant.
 
@@ -47,25 +57,14 @@ class Finding:
         return f"{said}\n  remedy: {self.remedy}"
 
 
-def finding(  # noqa: PLR0917  # the parts of a finding, always in this order
-    severity: Severity, suite: Suite, line: int, key: str, value: str, message: str, remedy: str
-) -> Finding:
-    """A finding at a line of a suite file."""
-    return Finding(
-        severity=severity, where=f"{suite.path}:{line}", key=key, value=value, message=message, remedy=remedy
-    )
-
-
 def nothing_mandatory(suite: Suite) -> Finding:
     """That the suite cannot fail."""
-    return finding(
-        "warning", suite, suite.files[0].line, "files", suite.files[0].path,
+    first = suite.files[0]
+    return Finding(
+        "warning", suite.at(first.line), "files", first.path,
         "and the rest of the suite hold no test that has to pass, so the suite cannot fail",
         "promote what passes (`spyre-ci suite promote`), or drop the suite",
     )  # fmt: skip
-
-
-Subject = Literal["operator", "module"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,52 +88,50 @@ def known_of(catalog: Catalog) -> Known:
     return Known(ops={test.op for test in catalog.tests if test.op} - modules, modules=modules)
 
 
-def unknown_names(suite: Suite, known: Known, files: Collection[str] | None) -> Iterator[Finding]:
+def _unknown_names(suite: Suite, known: Known, files: Collection[str] | None) -> Iterator[Finding]:
     """Operators and modules nobody has; of files the catalog lacks it cannot tell."""
-    support = suite.support
-    ops = _Vocabulary(subject="operator", names=known.ops, whole=known.whole, key_of=op_key)
-    modules = _Vocabulary(subject="module", names=known.modules, whole=known.whole, key_of=module_name)
-    yield from ops.check(suite, "supported_ops", (support.ops or {}).values())
-    yield from modules.check(suite, "supported_modules", (support.modules or {}).values())
-    told = (one for one in suite.files if files is None or any(map(one.pattern.fullmatch, files)))
-    for entry in (entry for file in told for entry in file.entries):
-        for key, vocabulary, edit in (("ops", ops, entry.ops), ("modules", modules, entry.modules)):
-            rows = _rows_without_class(edit)
-            yield from vocabulary.check(suite, f"edits.{key}", rows)
+    rows = [("supported_ops", row) for row in (suite.support.ops or {}).values()]
+    module_rows = [("supported_modules", row) for row in (suite.support.modules or {}).values()]
+    for file in suite.files:
+        if files is None or any(map(file.pattern.fullmatch, files)):
+            for entry in file.entries:
+                rows += [("edits.ops", row) for row in _rows_without_class(entry.ops)]
+                module_rows += [("edits.modules", row) for row in _rows_without_class(entry.modules)]
+    whose = "torch" if known.whole else "the catalog"
+    yield from _strangers(suite, rows, known.ops, op_key, f"is no operator of {whose}")
+    yield from _strangers(suite, module_rows, known.modules, module_name, f"is no module of {whose}")
 
 
 def _rows_without_class(edit: Edit) -> Iterable[Named]:
     return (row for row in (*edit.include.values(), *edit.exclude.values()) if not row.located)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Vocabulary:
-    """The operators or modules there are."""
-
-    subject: Subject
-    names: Collection[str] | None
-    whole: bool
-    key_of: Callable[[str], str]
-
-    def check(self, suite: Suite, key: str, rows: Iterable[Named]) -> Iterator[Finding]:
-        if not self.names:
-            return
-        keys = {part: name for name in self.names for part in (self.key_of(name), *op_keys(name))}
-        for row in rows:
-            if row.name in keys or self.key_of(row.written.removeprefix("torch.")) in keys:
-                continue
-            close = difflib.get_close_matches(row.name, keys, n=1, cutoff=0.8)
-            hint = f"did you mean {keys[close[0]]!r}?" if close else "leave it out"
-            # The device's own test base brings operators of its own, so a strange one may be meant.
-            where = "torch" if self.whole else "the catalog"
-            remedy = hint if close else f"{hint}, or collect the tests that have it"
-            yield finding(
-                "error" if close else "warning", suite, row.line, key, row.written,
-                f"is no {self.subject} of {where}", remedy,
-            )  # fmt: skip
+def _strangers(
+    suite: Suite,
+    rows: Iterable[tuple[str, Named]],
+    names: Collection[str] | None,
+    key_of: Callable[[str], str],
+    message: str,
+) -> Iterator[Finding]:
+    """The rows that name none of `names`, each with the key it stands under."""
+    if not names:
+        return
+    keys = {part: name for name in names for part in (key_of(name), *op_keys(name))}
+    for key, row in rows:
+        if row.name in keys or key_of(row.written.removeprefix("torch.")) in keys:
+            continue
+        close = difflib.get_close_matches(row.name, keys, n=1, cutoff=0.8)
+        # The device's own test base brings operators of its own, so a strange one may be meant.
+        remedy = (
+            f"did you mean {keys[close[0]]!r}?"
+            if close
+            else "leave it out, or collect the tests that have it"
+        )
+        severity: Severity = "error" if close else "warning"
+        yield Finding(severity, suite.at(row.line), key, row.written, message, remedy)
 
 
-def check_against(suites: Sequence[Suite], catalog: Catalog) -> Iterator[Finding]:
+def _check_against(suites: Sequence[Suite], catalog: Catalog) -> Iterator[Finding]:
     """What only the tests there are can tell."""
     files = files_of(catalog)
     yield from _dead_paths(suites, files)
@@ -156,19 +153,16 @@ def files_of(catalog: Catalog) -> set[str]:
 
 
 def _dead_paths(suites: Sequence[Suite], files: Collection[str]) -> Iterator[Finding]:
+    names = [name.rpartition("/")[2] for name in files]
     for suite in suites:
         for one in suite.files:
             if any(one.pattern.fullmatch(file) for file in files):
                 continue
-            close = difflib.get_close_matches(one.path.rpartition("/")[2], [*map(_base, files)], n=1)
-            remedy = f"did you mean {close[0]!r}?" if close else "mend the path, or collect that file too"
+            base = one.path.rpartition("/")[2]
+            remedy = did_you_mean(base, names, "mend the path, or collect that file too")
             # Only who knows which tree was collected leaves the other's paths out before it asks.
             severity: Severity = "warning" if one.root == "device" else "error"
-            yield finding(severity, suite, one.line, "path", one.path, "matches no file", remedy)
-
-
-def _base(file: str) -> str:
-    return file.rpartition("/")[2]
+            yield Finding(severity, suite.at(one.line), "path", one.path, "matches no file", remedy)
 
 
 class _Used:
@@ -186,21 +180,19 @@ class _Used:
     def take(self, test: CatalogTest) -> None:
         """Note what one test uses."""
         decision = self._decider.decide(test)
-        if decision.expected is not None and decision.expected.mode == MANDATORY and decision.suite:
-            self.mandatory.add(str(decision.suite.path))
+        if decision.expected is not None and decision.expected.mode == MANDATORY and decision.place:
+            self.mandatory.add(str(decision.place.suite.path))
         if decision.tied is not None and decision.entry is not None:
             self._tied[id(decision.entry), id(decision.tied.entry)].append((test.id, decision))
         self._note_names(test)
 
     def _note_names(self, test: CatalogTest) -> None:
-        methods = self._decider.exact_methods(test.file)
-        raw = raw_name(test, methods)
-        key = (test.file, test.cls, test.template, *raw)
+        variant = variant_of(test, self._decider.exact_methods(test.file))
+        key = (test.file, test.cls, test.template, *variant.raw)
         if key in self._seen:
             return
         self._seen.add(key)
         self._templates[test.file].add(f"{test.cls}::{test.template}")
-        variant = variant_of(test, raw, is_module=False)
         for one in (one for suite in self._suites for one in suite.files):
             if one.pattern.fullmatch(test.file):
                 for entry in one.entries:
@@ -226,29 +218,28 @@ class _Used:
             if (id(entry), at) in self._live:
                 continue
             names = known if name.qualified else [one.rpartition("::")[2] for one in known]
-            close = difflib.get_close_matches(name.text, names, n=1, cutoff=0.8)
             # A test that has to pass and is not there is a hole; one that may fail is only litter.
-            yield finding(
-                "error" if entry.mode == MANDATORY else "warning", suite, name.line, "names", name.text,
-                "matches no test", f"did you mean {close[0]!r}?" if close else "take it out, or mend it",
+            yield Finding(
+                "error" if entry.mode == MANDATORY else "warning", suite.at(name.line), "names", name.text,
+                "matches no test", did_you_mean(name.text, names, "take it out, or mend it", cutoff=0.8),
             )  # fmt: skip
 
     def ties(self) -> Iterator[Finding]:
         """Entries about the same tests of which only the order decides."""
         for rows in self._tied.values():
             first, decision = rows[0]
-            suite, entry, other = decision.suite, decision.entry, decision.tied
-            if suite is None or entry is None or other is None:
+            place, entry, other = decision.place, decision.entry, decision.tied
+            if place is None or entry is None or other is None:
                 continue
             exact = other.loose == 0
-            if exact and other.place.file is decision.file:
+            if exact and other.place.file is place.file:
                 continue  # told as a name that stands twice
-            there = f"{other.place.suite.path}:{other.entry.line}"
+            there = other.place.suite.at(other.entry.line)
             same = entry.mode == other.entry.mode
             said = f"is {other.entry.mode} at {there} too" if same else f"is {other.entry.mode} at {there}"
             tests = f"{len(rows)} tests such as {first}"
-            yield finding(
-                "error" if exact and not same else "warning", suite, entry.line, "names", tests,
+            yield Finding(
+                "error" if exact and not same else "warning", place.suite.at(entry.line), "names", tests,
                 f"{said}; this entry comes first and decides", "name each test in one of them",
             )  # fmt: skip
 
@@ -264,11 +255,11 @@ def check_suites(suites: Sequence[Suite], catalog: Catalog | None, known: Known)
     found: list[Finding] = []
     for suite in suites:
         found += _inside(suite)
-        found += unknown_names(suite, known, files_of(catalog) if catalog is not None else None)
+        found += _unknown_names(suite, known, files_of(catalog) if catalog is not None else None)
     if catalog is None:
-        found += [finding for suite in suites for finding in _never_mandatory(suite)]
+        found += [nothing_mandatory(suite) for suite in suites if not _asks_for_success(suite)]
     else:
-        found += check_against(suites, catalog)
+        found += _check_against(suites, catalog)
     return sorted(set(found), key=lambda one: (_place(one), one.key, one.value, one.message))
 
 
@@ -287,8 +278,8 @@ def _inside(suite: Suite) -> Iterator[Finding]:
             yield from _selectors(suite, entry)
             for row in entry.modules.include.values():
                 if "." not in row.name and not row.located:
-                    yield finding(
-                        "warning", suite, row.line, "modules", row.written, "is no full name of a class",
+                    yield Finding(
+                        "warning", suite.at(row.line), "modules", row.written, "is no full name of a class",
                         "write it as torch.nn.Linear, or give module_path",
                     )  # fmt: skip
 
@@ -300,69 +291,59 @@ def _supports(suite: Suite) -> Iterator[Finding]:
     for row in [*(support.ops or {}).values(), *(support.modules or {}).values()]:
         for dtype in row.dtypes.values():
             if dtype.name not in support.dtypes:
-                yield finding(
-                    "error", suite, dtype.line, "dtypes", dtype.written,
+                yield Finding(
+                    "error", suite.at(dtype.line), "dtypes", dtype.written,
                     f"of {row.written} is outside supported_dtypes, so no test has it",
                     "add it to supported_dtypes, or take it out here",
                 )  # fmt: skip
 
 
 def _names_twice(suite: Suite, file: SuiteFile) -> Iterator[Finding]:
-    """The same name in two places of a file entry; what the includes tell apart is meant."""
+    """The same name in two places of a file entry; what the edits tell apart is meant."""
     seen: dict[str, list[tuple[int, Entry]]] = defaultdict(list)
     for entry in file.entries:
         for name in entry.names:
             for line, other in seen[name.text]:
-                if (found := _twice(suite, name.text, (line, other), (name.line, entry))) is not None:
-                    yield found
+                if other is not entry and _edited(other) != _edited(entry):
+                    continue
+                severity: Severity = "warning"
+                message, remedy = f"stands on line {line} already", "keep one of them"
+                if other.mode != entry.mode:
+                    severity = "error"
+                    message = (
+                        f"is {entry.mode} here and {other.mode} on line {line}, which comes first and decides"
+                    )
+                    remedy += ", or tell them apart with edits"
+                yield Finding(severity, suite.at(name.line), "names", name.text, message, remedy)
             seen[name.text].append((name.line, entry))
 
 
-def _twice(suite: Suite, name: str, first: tuple[int, Entry], second: tuple[int, Entry]) -> Finding | None:
-    one, two = first[1], second[1]
-    if one is not two and _includes(one) != _includes(two):
-        return None
-    excludes = {key: set(getattr(one, key).exclude) for key in ("ops", "dtypes", "modules")}
-    if one is not two and any(excludes[key] != set(getattr(two, key).exclude) for key in excludes):
-        return None
-    if one.mode != two.mode:
-        return finding(
-            "error", suite, second[0], "names", name,
-            f"is {two.mode} here and {one.mode} on line {first[0]}, which comes first and decides",
-            "keep one of them, or tell them apart with edits",
-        )  # fmt: skip
-    return finding(
-        "warning", suite, second[0], "names", name, f"stands on line {first[0]} already", "keep one of them"
-    )
-
-
-def _includes(entry: Entry) -> tuple[frozenset[str], ...]:
-    return tuple(frozenset(edit.include) for edit in (entry.ops, entry.dtypes, entry.modules))
+def _edited(entry: Entry) -> list[set[str]]:
+    """What an entry's edits name, by which it is told apart from others of the same names."""
+    edits = (entry.ops, entry.dtypes, entry.modules)
+    return [set(named) for edit in edits for named in (edit.include, edit.exclude)]
 
 
 def _tags(suite: Suite, entry: Entry) -> Iterator[Finding]:
-    tags = entry.kept.get("tags") or []
-    for tag in tags if isinstance(tags, list) else [tags]:
-        if not str(tag).isidentifier():
-            yield finding(
-                "warning", suite, entry.line, "tags", str(tag), "is no identifier, so `-m` cannot ask for it",
-                "use letters, digits and underscores: " + re.sub(r"\W", "_", str(tag)),
+    for tag in entry.tags:
+        if not tag.isidentifier():
+            yield Finding(
+                "warning", suite.at(entry.line), "tags", tag, "is no identifier, so `-m` cannot ask for it",
+                "use letters, digits and underscores: " + re.sub(r"\W", "_", tag),
             )  # fmt: skip
 
 
 def _selectors(suite: Suite, entry: Entry) -> Iterator[Finding]:
     for rule in (*entry.include, *entry.exclude):
         for key in rule.unknown:
-            yield finding(
-                "warning", suite, rule.line, "selectors", key, "is not evaluated: catalogs do not hold it",
+            yield Finding(
+                "warning", suite.at(rule.line), "selectors", key, "is not evaluated: catalogs do not hold it",
                 "select by has_ops, ops_in_supported, name_patterns or module_patterns",
             )  # fmt: skip
 
 
-def _never_mandatory(suite: Suite) -> Iterator[Finding]:
-    asked = any(
+def _asks_for_success(suite: Suite) -> bool:
+    return any(
         file.unlisted_test_mode == MANDATORY or any(entry.mode == MANDATORY for entry in file.entries)
         for file in suite.files
     )
-    if not asked:
-        yield nothing_mandatory(suite)

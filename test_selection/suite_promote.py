@@ -7,15 +7,16 @@ the catalog, and what would decide another test differently is dropped.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from test_selection.catalog import CatalogTest
 from test_selection.errors import SettingsError
 from test_selection.selection import Expectation
+from test_selection.suite_decide import Decider, Decision, for_root
 from test_selection.suite_edit import Change, SuiteText
-from test_selection.suite_meaning import Decider, Decision, for_root
 from test_selection.suite_model import MANDATORY, Root, Suite
 from test_selection.suite_read import parse_suite
 
@@ -68,10 +69,14 @@ def promote(
     now = list(suites)
     for at, suite in enumerate(suites):
         proposal = _Proposal(
-            suite, texts[suite.path], tests=tests, before=before, passing=frozenset(passing), root=root
+            suite,
+            texts[suite.path],
+            tests=tests,
+            before=before,
+            passing=frozenset(passing),
+            decided=partial(_decided_with, now, at, tests=tests, root=root),
         )
-        others = [*now[:at], None, *now[at + 1 :]]
-        text, ids = proposal.settle(others)
+        text, ids = proposal.settle()
         if ids:
             changed[suite.path] = text
             now[at] = parse_suite(suite.path, text)
@@ -88,6 +93,13 @@ def _decisions(
 ) -> dict[str, Decision]:
     decider = Decider(suites if root is None else for_root(suites, root))
     return {test.id: decider.decide(test) for test in tests}
+
+
+def _decided_with(
+    suites: Sequence[Suite], at: int, suite: Suite, *, tests: Sequence[CatalogTest], root: Root | None
+) -> dict[str, Decision]:
+    """What the suites decide with another one in one's place."""
+    return _decisions([*suites[:at], suite, *suites[at + 1 :]], tests, root)
 
 
 def _why_left(decision: Decision) -> str:
@@ -112,9 +124,9 @@ class _Proposal:
         tests: Sequence[CatalogTest],
         before: Mapping[str, Decision],
         passing: frozenset[str],
-        root: Root | None,
+        decided: Callable[[Suite], dict[str, Decision]],
     ) -> None:
-        self._root = root
+        self._decided = decided
         self._suite = suite
         self._text = SuiteText(suite.path, text)
         self._tests = tests
@@ -125,23 +137,16 @@ class _Proposal:
         self._of_name: dict[_Key, set[str]] = defaultdict(set)
         self._read()
 
-    def settle(self, others: Sequence[Suite | None]) -> tuple[str, frozenset[str]]:
-        """The changed text and the ids it promotes, after whatever would do harm was dropped.
-
-        Args:
-            others: all suites, with None in this one's place.
-        """
-        base = self._decided(self._suite, others)
+    def settle(self) -> tuple[str, frozenset[str]]:
+        """The changed text and the ids it promotes, after whatever would do harm was dropped."""
+        base = self._decided(self._suite)
         while chosen := self._chosen():
             text = self._text.applied(self._changes(chosen))
-            wrong = self._wrong(text, chosen, others, base)
+            wrong = self._wrong(text, chosen, base)
             if not wrong:
                 return text, frozenset().union(*(self._of_name[key] for key in chosen))
             self._dropped |= wrong
         return self._text.text, frozenset()
-
-    def _decided(self, suite: Suite, others: Sequence[Suite | None]) -> dict[str, Decision]:
-        return _decisions([suite if one is None else one for one in others], self._tests, self._root)
 
     def _read(self) -> None:
         """Whose tests are whose: by entry, and by entry and name (of a pattern's tests, the method)."""
@@ -154,10 +159,11 @@ class _Proposal:
         }
         for test in self._tests:
             decision = self._before[test.id]
-            mine = decision.suite is not None and decision.suite.path == self._suite.path
-            if not mine or decision.expected is None:
+            if decision.place is None or decision.place.suite.path != self._suite.path:
                 continue
-            unlisted = (files[id(decision.file)], _UNLISTED)
+            if decision.expected is None:
+                continue
+            unlisted = (files[id(decision.place.file)], _UNLISTED)
             place = unlisted if decision.entry is None else entries[id(decision.entry)]
             self._of_entry[place].add(test.id)
             name = _method(test) if decision.entry is None else decider.exact_name(decision.entry, test)
@@ -193,16 +199,10 @@ class _Proposal:
                 changes += self._text.move(file, entry, names)
         return changes
 
-    def _wrong(
-        self,
-        text: str,
-        chosen: Sequence[_Key],
-        others: Sequence[Suite | None],
-        base: Mapping[str, Decision],
-    ) -> set[_Key]:
+    def _wrong(self, text: str, chosen: Sequence[_Key], base: Mapping[str, Decision]) -> set[_Key]:
         """What of the chosen does other than promote its own tests."""
         try:
-            after = self._decided(parse_suite(self._suite.path, text), others)
+            after = self._decided(parse_suite(self._suite.path, text))
         except SettingsError:
             return set(chosen)
         owner = {name: key for key in chosen for name in self._of_name[key]}

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from test_selection.dtypes import ALIASES, DTYPES, dtype_name
+from test_selection.capabilities import ALIASES, DTYPES, dtype_name
 from test_selection.errors import MissingInputError
 from test_selection.patterns import compile_glob
 from test_selection.selection import Precision
@@ -24,8 +24,6 @@ from test_selection.suite_model import (
     Suite,
     SuiteFile,
     Support,
-)
-from test_selection.suite_names import (
     compile_name,
     compile_path,
     loose,
@@ -33,8 +31,7 @@ from test_selection.suite_names import (
     op_key,
     split_path,
 )
-from test_selection.yaml_lines import parse_document
-from test_selection.yaml_reader import Reader
+from test_selection.yaml_reader import Reader, parse_document
 
 # What rows of operators and modules carry for the device's own test base: inputs to build, tags to print.
 _INPUTS = ("sample_inputs_func", "constructor_inputs", "forward_inputs", "module_path", "tags", "labels")
@@ -42,14 +39,12 @@ _ROW = ("name", "description", "precision", "force_xfail", "dtypes", *_INPUTS)
 _Row = TypeVar("_Row")
 
 
-def read_edit(
-    row: Reader, name_of: Callable[[str], str], check: Callable[[Reader], None] | None = None
-) -> Edit:
+def read_edit(row: Reader, name_of: Callable[[str], str]) -> Edit:
     """What is included and excluded."""
     row.known("include", "exclude")
     edit = Edit(
-        include=read_named(row.rows("include", "name"), name_of, check),
-        exclude=read_named(row.rows("exclude", "name"), name_of, check),
+        include=read_named(row.rows("include", "name"), name_of),
+        exclude=read_named(row.rows("exclude", "name"), name_of),
     )
     if both := sorted(edit.include.keys() & edit.exclude.keys()):
         written = edit.exclude[both[0]].written
@@ -57,61 +52,39 @@ def read_edit(
     return edit
 
 
-def read_named(
-    rows: Iterable[Reader], name_of: Callable[[str], str], check: Callable[[Reader], None] | None = None
-) -> dict[str, Named]:
+def read_named(rows: Iterable[Reader], name_of: Callable[[str], str]) -> dict[str, Named]:
     """Rows by name; the first of a name counts, for operators are listed once for every set of inputs."""
     found: dict[str, Named] = {}
     for row in rows:
         row.known(*_ROW)
-        if check is not None:
-            check(row)
         written = row.text("name")
-        dtypes = row.rows("dtypes", "name")
+        if name_of is dtype_name and dtype_name(written) not in DTYPES:
+            row.choice("name", sorted({*DTYPES, *ALIASES}))  # which says what is meant
         one = Named(
             name=name_of(written),
             written=written,
-            line=line_of(row, "name"),
+            line=row.line_of("name"),
             description=read_description(row),
             precision=read_precision(row),
-            force_xfail=read_flag(row, "force_xfail"),
-            dtypes=read_named(dtypes, dtype_name, refuse_strange_dtype),
+            force_xfail=row.flag("force_xfail"),
+            dtypes=read_named(row.rows("dtypes", "name"), dtype_name),
             located=bool(row.content.get("module_path")),
         )
         found.setdefault(one.name, one)
     return found
 
 
-def refuse_strange_dtype(row: Reader) -> None:
-    """Refuse a dtype torch does not have, with the one that is meant."""
-    name = row.text("name")
-    if dtype_name(name) not in DTYPES:
-        row.choice("name", sorted({*DTYPES, *ALIASES}))
-
-
 def read_precision(row: Reader) -> Precision | None:
-    """Tolerances; None where none are given."""
-    found = row.precision() if row.content.get("precision") is not None else {}
-    return Precision(atol=found.get("atol"), rtol=found.get("rtol")) if found else None
-
-
-def read_flag(row: Reader, key: str) -> bool:
-    """A key that is true or false; false where it is missing."""
-    value: Any = row.content.get(key, False)
-    if not isinstance(value, bool):
-        raise row.error(key, f"{key} is {value!r}, not true or false", f"write `{key}: true`")
-    return value
+    """Tolerances, as numbers though YAML 1.1 takes `1e-3` (no dot) for text; None where none are given."""
+    given = row.table("precision")
+    given.known("atol", "rtol")
+    found = {key: given.number(key) for key, value in given.content.items() if value is not None}
+    return Precision(**found) if found else None
 
 
 def read_description(row: Reader) -> str:
     """A description; one that is left empty says nothing."""
-    value = row.content.get("description")
-    return "" if value is None or value == "" else row.text("description")
-
-
-def line_of(row: Reader, key: str) -> int:
-    """The line a key stands on."""
-    return row.document.line((*row.at, key)) or 0
+    return row.text("description") if row.content.get("description") not in (None, "") else ""
 
 
 def compiled(row: Reader, key: str, make: Callable[[], _Row], seen: str | None = None) -> _Row:
@@ -199,7 +172,6 @@ def _suite(root: Reader, path: Path) -> Suite:
         path=path,
         files=tuple(_file(row) for row in rows),
         support=_support(config.table("global")),
-        kept=config.kept("labels", "description"),
     )
 
 
@@ -214,10 +186,9 @@ def _file(row: Reader) -> SuiteFile:
         root=root,
         pattern=pattern,
         exact=exact,
-        line=line_of(row, "path"),
+        line=row.line_of("path"),
         unlisted_test_mode=row.choice("unlisted_test_mode", MODES, DEFAULT_UNLISTED),
         entries=tuple(_entry(one) for one in row.rows("tests")),
-        kept=row.kept("labels", "tags", "description"),
     )
 
 
@@ -241,19 +212,20 @@ def _entry(row: Reader) -> Entry:
     functions.known("cpu_move")
     selectors = row.table("selectors")
     selectors.known("include", "exclude")
+    tags = row.content.get("tags") or []
     return Entry(
         names=names,
-        line=row.document.line(row.at) or 0,
+        line=row.line,
         mode=row.choice("mode", MODES, MANDATORY),
         description=read_description(row),
         ops=read_edit(edits.table("ops"), op_key),
-        dtypes=read_edit(edits.table("dtypes"), dtype_name, refuse_strange_dtype),
+        dtypes=read_edit(edits.table("dtypes"), dtype_name),
         modules=read_edit(edits.table("modules"), module_name),
         cpu_move=tuple(one.text("name") for one in functions.rows("cpu_move", "name")),
-        no_grad=read_flag(row, "no_grad"),
+        no_grad=row.flag("no_grad"),
         include=tuple(_rule(one) for one in selectors.rows("include")),
         exclude=tuple(_rule(one) for one in selectors.rows("exclude")),
-        kept=row.kept("labels", "tags"),
+        tags=tuple(map(str, tags if isinstance(tags, list) else [tags])),
     )
 
 
@@ -277,21 +249,17 @@ def _names(row: Reader) -> tuple[Name, ...]:
 def _support(row: Reader) -> Support:
     row.known("devices", "supported_dtypes", "supported_ops", "supported_modules", "input_config")
 
-    def listed(
-        key: str, name_of: Callable[[str], str], check: Callable[[Reader], None] | None = None
-    ) -> Mapping[str, Named] | None:
-        rows = row.rows(key, "name")
-        return None if row.content.get(key) is None else read_named(rows, name_of, check)
+    def listed(key: str, name_of: Callable[[str], str]) -> Mapping[str, Named] | None:
+        return None if row.content.get(key) is None else read_named(row.rows(key, "name"), name_of)
 
     inputs = row.table("input_config")
     inputs.known("seed")
     return Support(
         # torch-spyre reads an empty list of dtypes as no list.
-        dtypes=listed("supported_dtypes", dtype_name, refuse_strange_dtype) or None,
+        dtypes=listed("supported_dtypes", dtype_name) or None,
         ops=listed("supported_ops", op_key),
         modules=listed("supported_modules", module_name),
         seed=_seed(inputs),
-        kept=row.kept("devices"),
     )
 
 
@@ -311,10 +279,10 @@ def _rule(row: Reader) -> Rule:
         for key in ("name_patterns", "module_patterns")
     }
     return Rule(
-        has_ops=read_flag(row, "has_ops") if "has_ops" in row.content else None,
-        ops_in_supported=read_flag(row, "ops_in_supported") if "ops_in_supported" in row.content else None,
+        has_ops=row.flag("has_ops") if "has_ops" in row.content else None,
+        ops_in_supported=row.flag("ops_in_supported") if "ops_in_supported" in row.content else None,
         names=patterns["name_patterns"],
         modules=patterns["module_patterns"],
         unknown=tuple(key for key in ("markers", "decorators") if row.texts(key)),
-        line=row.document.line(row.at) or 0,
+        line=row.line,
     )

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from test_selection.ranges import format_ranges
+from test_selection.shard_subset import format_ranges
 from tests.kubernetes_pods import Pod
 from tests.kubernetes_store import Object, Store, now
 

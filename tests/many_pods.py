@@ -14,7 +14,7 @@ from pathlib import Path
 from ci.record.events import parse
 from ci.record.identity import RunIdentity, write_identity
 from ci.record.journal_line import line_of
-from test_selection.durations_file import Durations, write_durations
+from test_selection.durations import Durations, write_durations
 from test_selection.ids import canonical_id
 from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
 from test_selection.selection import Selection, write_selection

@@ -20,9 +20,9 @@ from ci.steps.collecting import noted_source
 from ci.steps.context import Context
 from ci.steps.folder import CATALOG_FILE, RunFolder, find_run
 from ci.steps.forecasting import (
-    Asked,
     Days,
     Outlook,
+    Request,
     check_out,
     draw,
     latest_catalog,
@@ -30,11 +30,12 @@ from ci.steps.forecasting import (
     outlooks,
     plan_days,
 )
-from ci.steps.ladder import find_lock
-from ci.steps.past_durations import past_durations
+from ci.steps.planning import past_durations
 from ci.steps.selecting import in_scope
+from ci.steps.selection_lock import find_lock
 from test_selection.catalog import read_catalog
-from test_selection.durations import UNKNOWN_TEST_S, Durations, read_durations
+from test_selection.durations import Durations, read_durations
+from test_selection.estimates import UNKNOWN_TEST_S
 from test_selection.files import document_text
 from test_selection.forecast import DAY_S, Conditions, Forecast, Needed
 from test_selection.plan import read_plan
@@ -90,7 +91,7 @@ def forecast(
         _check("--runs-per-day", runs, MOST_RUNS, least=0.01)
     check_out(out)
     context = options.make_context(ctx, {}, json_output=json_output)
-    asked = Asked(
+    request = Request(
         conditions=Conditions(
             queue_s=queue_wait,
             startup_s=startup,
@@ -109,19 +110,21 @@ def forecast(
         if durations is None and folder.durations.is_file():
             durations = folder.durations
         seconds = None if durations is None else read_durations(durations)
-        found = _outlooks(context, folder, catalog, selection, seconds, asked)
-        days = plan_days(read_plan(folder.plan), seconds, asked) if seconds and folder.plan.is_file() else []
+        found = _outlooks(context, folder, catalog, selection, seconds, request)
+        days = (
+            plan_days(read_plan(folder.plan), seconds, request) if seconds and folder.plan.is_file() else []
+        )
     if out is not None:
-        draw(out, found, asked, days)
+        draw(out, found, request, days)
         context.say(f"drawn: {out}")
     if json_output:
-        typer.echo(document_text("forecast", _content(found, asked, days)))
+        typer.echo(document_text("forecast", _content(found, request, days)))
         return
     context.console.print(_sizes_table(found))
-    context.console.print(_needs_table(found, asked))
+    context.console.print(_needs_table(found, request))
     if days:
         context.console.print(_days_table(days))
-    for line in _remarks(found, asked):
+    for line in _remarks(found, request):
         context.say(line)
 
 
@@ -144,13 +147,13 @@ def _outlooks(
     catalog: Path | None,
     selection: Path | None,
     seconds: Durations | None,
-    asked: Asked,
+    request: Request,
 ) -> list[Outlook]:
     collected = read_catalog(catalog or folder.catalog)
     past = past_durations(context, collected.device) if seconds is None else seconds
     what = in_scope(context, collected, noted_source(context, folder), past)
     ids = None if selection is None else read_selection(selection).ids
-    return outlooks(what, find_lock(context, what), context.settings.model.stages, asked, ids=ids)
+    return outlooks(what, find_lock(context, what), context.settings.model.stages, request, ids=ids)
 
 
 def _check(flag: str, value: float, most: float, *, least: float = 0) -> None:
@@ -184,9 +187,9 @@ def _sizes_table(found: list[Outlook]) -> Table:
     return table
 
 
-def _needs_table(found: list[Outlook], asked: Asked) -> Table:
+def _needs_table(found: list[Outlook], request: Request) -> Table:
     table = _table(
-        "share", "tests", "longest test", "no gain beyond", *(f"cards for {name}" for name in asked.rounds)
+        "share", "tests", "longest test", "no gain beyond", *(f"cards for {name}" for name in request.rounds)
     )
     for one in found:
         if one.needs:
@@ -212,7 +215,7 @@ def _days_table(days: list[Days]) -> Table:
         way = _way(one)
         ratio = one.ratio(0.5)
         table.add_row(
-            one.mode.name,
+            one.mode,
             span(one.makespan(0.5)),
             span(one.makespan(0.9)),
             f"{ratio:.3f}" if _finite(ratio) else "-",
@@ -223,12 +226,12 @@ def _days_table(days: list[Days]) -> Table:
     return table
 
 
-def _remarks(found: list[Outlook], asked: Asked) -> list[str]:
+def _remarks(found: list[Outlook], request: Request) -> list[str]:
     """What the tables leave out: guesses, and why no number of cards will do."""
     lines = [
         f"{one.label}: {name}: {need.refusal}"
         for one in found
-        for name, need in zip(asked.rounds, one.needs, strict=False)
+        for name, need in zip(request.rounds, one.needs, strict=False)
         if need.refusal
     ]
     whole = found[-1]
@@ -241,12 +244,12 @@ def _remarks(found: list[Outlook], asked: Asked) -> list[str]:
     return lines
 
 
-def _content(found: list[Outlook], asked: Asked, days: list[Days]) -> dict[str, Any]:
-    conditions = asked.conditions
+def _content(found: list[Outlook], request: Request, days: list[Days]) -> dict[str, Any]:
+    conditions = request.conditions
     return {
         "conditions": asdict(conditions) | {"availability": conditions.availability},
-        "seed": asked.seed,
-        "draws": asked.draws,
+        "seed": request.seed,
+        "draws": request.draws,
         "shares": [
             {
                 "label": one.label,
@@ -256,7 +259,7 @@ def _content(found: list[Outlook], asked: Asked, days: list[Days]) -> dict[str, 
                 "guessed": one.guessed,
                 "no_gain_beyond": one.no_gain_beyond,
                 "sizes": [_size(size) for size in one.sizes],
-                "needed": [_need(name, need) for name, need in zip(asked.rounds, one.needs, strict=False)],
+                "needed": [_need(name, need) for name, need in zip(request.rounds, one.needs, strict=False)],
             }
             for one in found
         ],
@@ -291,7 +294,7 @@ def _need(name: str, one: Needed) -> dict[str, Any]:
 
 def _way(one: Days) -> dict[str, Any]:
     return {
-        "way": one.mode.name,
+        "way": one.mode,
         "makespan_s": {"median": one.makespan(0.5), "p90": one.makespan(0.9)},
         "over_bound": {"median": _finite(one.ratio(0.5)), "p90": _finite(one.ratio(0.9))},
         "busy": _mean([day.busy for day in one.outcomes]),

@@ -17,8 +17,13 @@ from ci.report.history_queries import DeviceHistory, overview
 from ci.report.history_runs import import_run
 from ci.steps import options
 from ci.steps.releases_kept import kept_by_releases, read_releases
-from test_selection.class_times import choose_class_times, parse_class_times
-from test_selection.durations import Durations, read_durations, write_durations
+from test_selection.durations import (
+    Durations,
+    choose_class_times,
+    parse_class_times,
+    read_durations,
+    write_durations,
+)
 from test_selection.files import document_text, load_json
 
 app = typer.Typer(help="History: what past runs took, for planning.", no_args_is_help=True)

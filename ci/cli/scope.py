@@ -12,10 +12,10 @@ from ci.config import completing
 from ci.core.errors import UsageError
 from ci.steps import options
 from ci.steps.scoping import buckets_of, scope_catalog, scope_rules, tree_files
-from test_selection.catalog import Catalog, CatalogTest
-from test_selection.explain import Explanation, explain, explain_file, parse_test
+from test_selection.catalog import Catalog, CatalogTest, parse_test
 from test_selection.files import document_text
 from test_selection.rules import Rules
+from test_selection.scope import Explanation, explain, explain_file
 from test_selection.scope_table import file_table, scope_table
 
 app = typer.Typer(
@@ -89,12 +89,12 @@ def explain_command(
     if run_dir is not None or catalog is not None:
         found = _on_device(scope_catalog(context, run_dir, catalog), device)
     on = context.settings.model.device.name if found is None else found.device
-    told = _explained(name, found, on, rules)
-    buckets = {} if told.test.id == told.test.file else buckets_of(context, told, on, rules)
+    explained = _explained(name, found, on, rules)
+    buckets = {} if explained.test.id == explained.test.file else buckets_of(context, explained, on, rules)
     if json_output:
-        typer.echo(document_text("scope-explain", explained_document(told, rules, on, buckets)))
+        typer.echo(document_text("scope-explain", explained_document(explained, rules, on, buckets)))
         return
-    for line in (*explained_lines(told, rules, on), *bucket_lines(buckets)):
+    for line in (*explained_lines(explained, rules, on), *bucket_lines(buckets)):
         context.say(line)
 
 
@@ -121,4 +121,4 @@ def _find(name: str, catalog: Catalog | None) -> CatalogTest:
     for test in catalog.tests if catalog is not None else ():
         if name in (test.id, test.node):
             return test
-    return parse_test(name)
+    return parse_test(name, node=name)

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from test_selection.buckets import BucketRule, Destination
-from test_selection.explain import Explanation, Said
 from test_selection.files import schema_name
 from test_selection.rules import Rules, rules_version
+from test_selection.scope import Explanation, RuleMatch
 from test_selection.scope_table import ScopeTable
+from test_selection.tiers import Destination, TierRule
 
 _SHOWN_FILES = 20
 
@@ -47,29 +47,29 @@ def table_lines(table: ScopeTable, rules: Rules, device: str, *, tests: bool) ->
         yield f"idle: {rules.path}:{idle.line}: {idle.section}: {idle.name}: {idle.why}"
 
 
-def explained_lines(told: Explanation, rules: Rules, device: str) -> Iterator[str]:
+def explained_lines(explained: Explanation, rules: Rules, device: str) -> Iterator[str]:
     """An explanation for people."""
-    rule = rules.rules[told.rule]
-    yield f"{told.test.id} on {device}: {rule.verdict}"
-    yield f"  decided by {rules.place(told.rule)}: {rule.code}: {rule.text}"
+    rule = rules.rules[explained.rule]
+    yield f"{explained.test.id} on {device}: {rule.verdict}"
+    yield f"  decided by {rules.place(explained.rule)}: {rule.code}: {rule.text}"
     if rule.issue:
         yield f"  issue: {rule.issue}"
-    for field, (pattern, value) in told.said[-1].hits.items():
+    for field, (pattern, value) in explained.matches[-1].hits.items():
         yield f"  {field} {value!r} matches {pattern!r}"
     if not rule.patterns:
         yield "  it matches everything: no other rule did"
-    earlier = [one for one in told.said[:-1] if one.hits]
-    if told.said[:-1]:
-        yield f"rules before it: {len(told.said) - 1}, of which {len(earlier)} match in part"
-    yield from (f"  {_said_line(one, rules)}" for one in earlier)
-    if told.before:
+    earlier = [one for one in explained.matches[:-1] if one.hits]
+    if explained.matches[:-1]:
+        yield f"rules before it: {len(explained.matches) - 1}, of which {len(earlier)} match in part"
+    yield from (f"  {_match_line(one, rules)}" for one in earlier)
+    if explained.before:
         yield "rules that may decide single tests of it first:"
-        yield from (f"  {rules.place(index)}: {rules.rules[index].code}" for index in told.before)
-    for index in told.buckets:
+        yield from (f"  {rules.place(index)}: {rules.rules[index].code}" for index in explained.before)
+    for index in explained.buckets:
         bucket = rules.buckets[index]
         where = f"{rules.path}:{bucket.line}"
         yield f"bucket: {where}: {bucket.code}: {bucket.text} ({_bucket_words(bucket)})"
-    yield from (f"must run: {text}" for text in told.serves)
+    yield from (f"must run: {text}" for text in explained.serves)
 
 
 def bucket_lines(buckets: Mapping[str, Destination]) -> Iterator[str]:
@@ -80,16 +80,16 @@ def bucket_lines(buckets: Mapping[str, Destination]) -> Iterator[str]:
         yield f"bucket {name}: {where}{beyond}"
 
 
-def _said_line(said: Said, rules: Rules) -> str:
-    hits = [f"{name} {value!r} matches {pattern!r}" for name, (pattern, value) in said.hits.items()]
+def _match_line(match: RuleMatch, rules: Rules) -> str:
+    hits = [f"{name} {value!r} matches {pattern!r}" for name, (pattern, value) in match.hits.items()]
     misses = [
         f"{name} {value!r} does not match" if value else f"it has no {name}"
-        for name, value in said.misses.items()
+        for name, value in match.misses.items()
     ]
-    return f"{rules.place(said.rule)}: {rules.rules[said.rule].code}: {', '.join((*hits, *misses))}"
+    return f"{rules.place(match.rule)}: {rules.rules[match.rule].code}: {', '.join((*hits, *misses))}"
 
 
-def _bucket_words(bucket: BucketRule) -> str:
+def _bucket_words(bucket: TierRule) -> str:
     parts = [f"not before {bucket.bucket}"] if bucket.bucket else []
     if bucket.seconds_above is not None:
         parts.append(f"where it takes above {bucket.seconds_above:g} s")
@@ -114,20 +114,20 @@ def table_document(table: ScopeTable, rules: Rules, device: str) -> dict[str, An
 
 
 def explained_document(
-    told: Explanation, rules: Rules, device: str, buckets: Mapping[str, Destination]
+    explained: Explanation, rules: Rules, device: str, buckets: Mapping[str, Destination]
 ) -> dict[str, Any]:
     """An explanation for machines."""
-    rule = rules.rules[told.rule]
+    rule = rules.rules[explained.rule]
     return {
         "schema": schema_name("scope-explain"),
-        "id": told.test.id,
+        "id": explained.test.id,
         "device": device,
         "in_scope": rule.verdict == "in",
         "code": rule.code,
         "text": rule.text,
         "issue": rule.issue,
-        "rule": rules.place(told.rule),
-        "matched": {name: {"pattern": p, "value": v} for name, (p, v) in told.said[-1].hits.items()},
+        "rule": rules.place(explained.rule),
+        "matched": {name: {"pattern": p, "value": v} for name, (p, v) in explained.matches[-1].hits.items()},
         "before": [
             {
                 "rule": rules.place(one.rule),
@@ -135,10 +135,10 @@ def explained_document(
                 "matched": sorted(one.hits),
                 "missed": sorted(one.misses),
             }
-            for one in told.said[:-1]
+            for one in explained.matches[:-1]
         ],
-        "may_decide_first": [rules.place(index) for index in told.before],
-        "buckets": [f"{rules.path}:{rules.buckets[index].line}" for index in told.buckets],
+        "may_decide_first": [rules.place(index) for index in explained.before],
+        "buckets": [f"{rules.path}:{rules.buckets[index].line}" for index in explained.buckets],
         "runs_in": {name: asdict(to) for name, to in buckets.items()},
-        "must_run": told.serves,
+        "must_run": explained.serves,
     }

@@ -10,9 +10,9 @@ import typer
 from ci.core.text import counted
 from ci.steps import options
 from ci.steps.collecting import noted_source
-from ci.steps.comparing import Desk, find_side
+from ci.steps.comparing import find_side
 from ci.steps.folder import CATALOG_FILE
-from ci.steps.past_durations import past_durations
+from ci.steps.planning import past_durations
 from ci.steps.selecting import refuse_nothing, select_step, selected_lines
 from ci.steps.share import share_of
 from test_selection.catalog import read_catalog
@@ -109,8 +109,7 @@ def diff(
     named = catalog or (
         options.run_folder(context, run_dir, holding=CATALOG_FILE).catalog if wanted else None
     )
-    desk = Desk(context=context, catalog=named)
-    difference = compare(find_side(desk, a), find_side(desk, b))
+    difference = compare(find_side(context, named, a), find_side(context, named, b))
     for line in difference_lines(difference):
         context.say(line)
     if json_output:

@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 
 from ci.core.addresses import without_secrets
 from ci.core.errors import SettingsError
-from test_selection.yaml_lines import Document
+from test_selection.yaml_reader import Document
 
 ENV_PREFIX = "SPYRE_CI__"
 

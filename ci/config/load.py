@@ -15,7 +15,7 @@ from ci.config.explain import ENV_PREFIX, explain, remedy_of
 from ci.config.model import Origin, SettingsModel
 from ci.core.addresses import without_secrets
 from ci.core.errors import MissingInputError, SettingsError
-from test_selection.yaml_lines import Document, load_document, parse_document
+from test_selection.yaml_reader import Document, load_document, parse_document
 
 DEFAULT_FILE = "spyre-ci.yaml"
 DESCRIBE = "see `spyre-ci config show --describe`"

@@ -29,7 +29,7 @@ class PyTorch(Section):
     )
     rules: Path | None = Field(default=None, description="scope rules; none: the ones shipped with spyre-ci")
     ladder: Path = Field(
-        default=Path("ladder.lock.gz"), description="lock of every test's place; used where it is there"
+        default=Path("ladder.lock.gz"), description="lock of every test's rank; used where it is there"
     )
 
 

@@ -14,7 +14,7 @@ from ci.config.explain import explain
 from ci.core.addresses import without_credentials
 from ci.core.errors import SettingsError
 from ci.image.model import PYTORCH, Component, Stack
-from test_selection.yaml_lines import Document, load_document
+from test_selection.yaml_reader import Document, load_document
 
 SEE = "images/README.md says what a stack file may hold"
 PREFIX = "PARAM_"

@@ -25,7 +25,7 @@ from ci.jobs.labels import selector
 from ci.jobs.log_lines import Unseen, shown_line, split_lines, without_time
 from ci.jobs.paths import path_of
 from test_selection.files import atomic_writer
-from test_selection.ranges import format_ranges
+from test_selection.shard_subset import format_ranges
 
 # One node is not to make the logs of all others wait: so long its first is asked for, its others once.
 LOG_PATIENCE_S = 15.0

@@ -29,7 +29,7 @@ from ci.record import events
 from ci.record.journal import JournalWriter, gathered_journals, journal_path, next_attempt
 from ci.record.journal_line import event_of
 from test_selection.plan import Plan
-from test_selection.ranges import format_ranges
+from test_selection.shard_subset import format_ranges
 
 # linux/prctl.h
 _PR_SET_DUMPABLE = 4

@@ -30,8 +30,8 @@ from ci.main_job.cli_matrix import Target, legs_of, worded
 from ci.record.identity import RunIdentity, read_identity
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder, find_plan
+from test_selection.ci_jobs import CiJob
 from test_selection.files import write_text
-from test_selection.legs import Leg
 from test_selection.plan import read_plan
 
 DAY_S = 24 * 3600
@@ -135,7 +135,7 @@ def _job(
     deadline_s: int,
     pod_deadline_s: int = 0,
     fingerprint: str = "",
-    legs: Sequence[Leg] = (),
+    legs: Sequence[CiJob] = (),
     by_volume: bool = False,
 ) -> Job:
     job = Job(

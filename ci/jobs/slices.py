@@ -21,14 +21,14 @@ from ci.core.errors import BadFileError, MissingInputError, UsageError
 from ci.core.object_store import Bucket
 from ci.jobs.job import Job
 from ci.jobs.layout import INPUTS
-from test_selection.durations_file import Durations, read_durations, write_durations
+from test_selection.ci_jobs import CiJob
+from test_selection.durations import Durations, read_durations, write_durations
 from test_selection.files import atomic_writer, read_json, schema_name, write_json
-from test_selection.legs import Leg
 from test_selection.plan import KIND as PLAN_KIND
 from test_selection.plan import Plan, plan_from_json, plan_to_json, read_plan
 from test_selection.selection import KIND as SELECTION_KIND
 from test_selection.selection import read_selection
-from test_selection.slices import merged, slice_of
+from test_selection.shard_subset import merged, slice_of
 
 KIND = "job-slice"
 NAME = re.compile(r"slice-(\d{4,6})\.json\.gz")
@@ -66,7 +66,7 @@ def slice_name(pod: int) -> str:
     return f"slice-{pod:04}.json.gz"
 
 
-def make_slices(folder: Path, legs: Sequence[Leg]) -> dict[str, bytes]:
+def make_slices(folder: Path, legs: Sequence[CiJob]) -> dict[str, bytes]:
     """A slice for each pod, by file name; the same run gives the same bytes.
 
     Args:

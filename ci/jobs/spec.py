@@ -30,7 +30,7 @@ from ci.jobs.parts import (
     Word,
     leads_out,
 )
-from test_selection.yaml_lines import load_document
+from test_selection.yaml_reader import load_document
 
 Kind = Literal["tests", "evaluation", "load", "train", "serve", "notebook"]
 KINDS: tuple[Kind, ...] = ("tests", "evaluation", "load", "train", "serve", "notebook")

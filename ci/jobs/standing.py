@@ -11,7 +11,7 @@ from typing import Any
 from ci.core.errors import UsageError
 from ci.core.text import one_line
 from ci.jobs.labels import ANNOTATION, QUEUE_LABEL
-from test_selection.ranges import parse_ranges
+from test_selection.shard_subset import parse_ranges
 
 # How many shards each pod serves, by index; what a watch counts by.
 SHARDS_ANNOTATION = f"{ANNOTATION}shards"

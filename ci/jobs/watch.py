@@ -18,7 +18,7 @@ from ci.jobs.fate import NODE_AWAY, Fate, Phase
 from ci.jobs.labels import selector
 from ci.jobs.paths import path_of
 from ci.jobs.standing import End, Standing, standing_of
-from test_selection.ranges import format_ranges
+from test_selection.shard_subset import format_ranges
 
 TICK_S = 0.5
 # A watch is opened anew so often; between two the job itself is looked at. An open one costs nothing.

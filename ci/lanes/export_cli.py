@@ -26,7 +26,7 @@ from ci.lanes.export import (
     workflows,
 )
 from test_selection.files import document_text, read_json, write_json
-from test_selection.yaml_lines import load_document
+from test_selection.yaml_reader import load_document
 
 
 class Target(StrEnum):

@@ -13,16 +13,19 @@ from ci.config import completing
 from ci.config.run_model import Matrix
 from ci.steps import options
 from ci.steps.folder import find_plan
-from test_selection.files import write_text
-from test_selection.legs import Leg, choose_cards, deal, loads_of
-from test_selection.matrix import (
+from test_selection.ci_jobs import (
     GITHUB_LEGS,
+    CiJob,
     Wording,
+    busy_shards,
+    choose_cards,
+    deal,
     github_matrix,
     indexed_job,
     jenkins_branches,
     to_json,
 )
+from test_selection.files import write_text
 from test_selection.plan import Plan, read_plan
 
 
@@ -72,7 +75,7 @@ def matrix(
 
 def legs_of(
     plan: Plan, settings: Matrix, target: Target, cards: int | None = None, legs: int | None = None
-) -> list[Leg]:
+) -> list[CiJob]:
     """A plan's shards, dealt.
 
     Args:
@@ -86,7 +89,7 @@ def legs_of(
         NothingToRunError: the plan holds no test.
         UsageError: no runner has the cards, or there are too few legs.
     """
-    loads = loads_of(plan)
+    loads = busy_shards(plan)
     usual = cards if cards is not None else choose_cards(loads, settings.runner_cards, legs or GITHUB_LEGS)
     dealt = deal(loads, settings.runner_cards, cards_per_leg=usual, legs=legs)
     widest = max(leg.cards for leg in dealt)
@@ -96,7 +99,7 @@ def legs_of(
     return dealt
 
 
-def worded(legs: Sequence[Leg], settings: Matrix, target: Target) -> tuple[dict[str, Any], str]:
+def worded(legs: Sequence[CiJob], settings: Matrix, target: Target) -> tuple[dict[str, Any], str]:
     """Legs in the words of a CI, and why they are no plain matrix; empty where they are.
 
     Raises:

@@ -18,8 +18,7 @@ from ci.steps.collecting import collect_step, resolve_source
 from ci.steps.folder import JOURNALS, PLAN_FILE, SELECTION_FILE, RunFolder, find_run, read_source
 from ci.steps.marking import check_quarantine
 from ci.steps.part import Part
-from ci.steps.past_durations import past_durations
-from ci.steps.planning import plan_step
+from ci.steps.planning import past_durations, plan_step
 from ci.steps.running import choose_shards, on_the_plans_device, planned_seconds, run_step
 from ci.steps.scoping import scope_rules
 from ci.steps.selecting import refuse_nothing
@@ -28,8 +27,8 @@ from test_selection.catalog import read_catalog
 from test_selection.durations import read_durations
 from test_selection.files import document_text, json_text, read_json
 from test_selection.plan import read_plan
-from test_selection.ranges import parse_ranges
 from test_selection.selection import read_selection
+from test_selection.shard_subset import parse_ranges
 
 In = Annotated[Path | None, typer.Option(help="File to read; default: the run folder's.")]
 MAX_SHARDS = 4096

@@ -39,8 +39,8 @@ from ci.steps.run_note import RunNote, as_noted, read_note
 from ci.steps.running import choose_shards, on_the_plans_device, planned_seconds, run_locked
 from test_selection.files import read_json
 from test_selection.plan import Plan, Shard, read_plan
-from test_selection.ranges import parse_ranges
 from test_selection.selection import read_selection
+from test_selection.shard_subset import parse_ranges
 
 # Process ids that are named.
 SHOWN = 8

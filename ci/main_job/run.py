@@ -35,8 +35,7 @@ from ci.steps.folder import (
 from ci.steps.last_failed import SecondLook, second_look
 from ci.steps.marking import check_quarantine
 from ci.steps.part import Part
-from ci.steps.past_durations import past_durations
-from ci.steps.planning import plan_step
+from ci.steps.planning import past_durations, plan_step
 from ci.steps.running import cards_of, planned_seconds, run_step
 from ci.steps.scoping import scope_rules
 from ci.steps.selecting import (

@@ -17,7 +17,7 @@ from ci.pipeline.telling import hand_on, say
 from ci.steps import options
 from ci.steps.folder import RunFolder
 from ci.steps.share import share_of
-from test_selection.legs import Leg, loads_of
+from test_selection.ci_jobs import CiJob, busy_shards
 from test_selection.plan import Plan, read_plan
 
 KIND = "pipeline-legs"
@@ -67,7 +67,7 @@ def legs(
     hand_on(outputs_of(model, planned, content, legs=len(dealt)), os.environ, out=out, kind=KIND)
 
 
-def legs_within(plan: Plan, model: SettingsModel, target: Target, *, cards: int, where: Path) -> list[Leg]:
+def legs_within(plan: Plan, model: SettingsModel, target: Target, *, cards: int, where: Path) -> list[CiJob]:
     """A plan's legs, where they stay within the settings; pure.
 
     Args:
@@ -82,7 +82,7 @@ def legs_within(plan: Plan, model: SettingsModel, target: Target, *, cards: int,
         TooMuchError: it wants more cards or time than there is for it.
         UsageError: no runner has the cards.
     """
-    loads = loads_of(plan)
+    loads = busy_shards(plan)
     # A shard without cards takes a runner as well.
     wanted = max(sum(one.cards for one in loads), len(loads))
     if wanted > cards:

@@ -23,8 +23,8 @@ from ci.report.history_queries import past_seconds
 from ci.report.results import RESULTS_FILE, SUMMARY_FILE
 from ci.steps.context import Context
 from ci.steps.folder import CATALOG_FILE, JOURNALS, PLAN_FILE, RunFolder, find_run
-from test_selection.durations import SPREAD_AT, quantile
-from test_selection.durations_file import MAX_S
+from test_selection.durations import MAX_S
+from test_selection.estimates import SPREAD_AT, quantile
 from test_selection.ids import encode_file
 
 # A run of one's own has the tracebacks of all that failed.

@@ -14,7 +14,8 @@ from pathlib import Path
 from ci.record.identity import RunIdentity
 from ci.record.result import Result
 from ci.report.history_store import must_exist, open_store, original, read_store, stored
-from test_selection.durations import SPREAD_AT, Durations, quantile
+from test_selection.durations import Durations
+from test_selection.estimates import SPREAD_AT, quantile
 
 _TABLES = ("imported_tests", "imported_setups", "imported_classes")
 LAST_RUNS = 10

@@ -14,7 +14,7 @@ from ci.record.result import Result
 from ci.record.run_state import replay
 from ci.report.history import DAY_S, record
 from ci.report.results import RESULTS_FILE, SUMMARY_FILE, read_results, read_summary
-from test_selection.durations_file import MAX_S
+from test_selection.durations import MAX_S
 
 # SQLite's whole numbers end here.
 _MOST = 2**63 - 1

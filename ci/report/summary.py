@@ -23,8 +23,7 @@ from ci.report.digest import (
 from ci.report.reconcile import Account
 from ci.report.results import RESULTS_FILE
 from ci.report.totals import CollectError, Share, Summary
-from test_selection.bucket_note import bucket_note_lines
-from test_selection.ladder_note import note_lines
+from test_selection.selection_note import note_lines, tier_note_lines
 
 # GitHub takes a mebibyte a step and shows nothing at all of what is bigger.
 MAX_BYTES = 900 * 1024
@@ -85,7 +84,7 @@ def share_line(name: str, share: Share, in_scope: int) -> str:
 def ladder_lines(summary: Summary) -> list[str]:
     """How the share came about: bucket and lock, when the cover is complete, what is reached, what to do."""
     ladder = [] if summary.ladder is None else note_lines(summary.ladder)
-    return [one_line(line, 1000) for line in (*bucket_note_lines(summary.bucket), *ladder)]
+    return [one_line(line, 1000) for line in (*tier_note_lines(summary.bucket), *ladder)]
 
 
 def code(text: str, limit: int = 300) -> str:

@@ -12,9 +12,8 @@ from ci.record.result import Result, judge
 from ci.record.verdict import NO_OUTCOME, Verdict
 from ci.report.quarantine_note import QuarantineNote
 from ci.report.reconcile import Account
-from test_selection.bucket_note import BucketNote, bucket_note
-from test_selection.ladder_note import LadderNote
 from test_selection.selection import Selection
+from test_selection.selection_note import OrderNote, TierNote
 
 MAX_LISTED = 100
 
@@ -108,8 +107,8 @@ class Summary:
     file_errors: tuple[CollectError, ...] = ()
     interrupted: bool = False
     allow_collect_errors: bool = False
-    ladder: LadderNote | None = None
-    bucket: BucketNote | None = None
+    ladder: OrderNote | None = None
+    bucket: TierNote | None = None
     quarantine: QuarantineNote | None = None
     upstream: int = 0
     control: str = ""
@@ -179,7 +178,7 @@ def summarize(
         interrupted=account.interrupted,
         allow_collect_errors=allow_collect_errors,
         ladder=selection.ladder,
-        bucket=bucket_note(selection),
+        bucket=selection.tier_note,
         quarantine=account.quarantine,
         control=account.control,
         upstream=sum(one.upstream for one in account.results),

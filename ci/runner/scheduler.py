@@ -1,8 +1,8 @@
 """Who runs what next on this host: pure, so that it is tested without a process or a clock.
 
 A slot (a worker with its card or cards) works for one shard at a time, and is called by its number in what
-everybody sees (`test_selection.sight`). It runs the shard's pieces in order; when they are gone it runs
-failed tests of others again, or helps where `test_selection.tail` says.
+everybody sees (`test_selection.scheduler_view`). It runs the shard's pieces in order; when they are gone it
+runs failed tests of others again, or helps where `test_selection.work_stealing` says.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 
 from ci.runner.channel import Why
 from ci.runner.retries import Retries
-from test_selection.sight import Sight
-from test_selection.steal import Piece
-from test_selection.tail import Tail
+from test_selection.pieces import Piece
+from test_selection.scheduler_view import SchedulerView
+from test_selection.work_stealing import StealingPolicy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,11 +81,11 @@ class Scheduler:
                 than 1 after a host that was lost, or 0 where another was faster.
         """
         shared = [[] if shard in private else list(row) for shard, row in enumerate(pieces)]
-        self.sight = Sight(shared, file_s=file_s, domain=max(1, len(pieces)), prior_s=tick_s)
+        self.sight = SchedulerView(shared, file_s=file_s, domain=max(1, len(pieces)), prior_s=tick_s)
         # Nobody works for a shard until a slot does; its pieces may be taken all the same.
         self.sight.known_dead = [True] * len(pieces)
         self._private = {shard: deque(pieces[shard]) for shard in private}
-        self._tail = Tail(self.sight)
+        self._tail = StealingPolicy(self.sight)
         self._tick_s, self._steals, self._claim = tick_s, steals, claim
         self._retries, self._apart = retries, frozenset(apart)
         self._next_tick, self._stuck = 0.0, False

@@ -34,9 +34,9 @@ from ci.runner.slot import WorkerSlot
 from ci.runner.watchdog import KILL_S
 from ci.runner.work import Work
 from ci.runner.worker_process import WorkerProcess
+from test_selection.pieces import Piece
 from test_selection.plan import Plan, Shard
 from test_selection.selection import Expectation
-from test_selection.steal import Piece
 
 POLL_S = 0.05
 # When a card that failed its check has another.

@@ -8,9 +8,9 @@ from typing import Any
 
 from ci.runner.channel import Order
 from ci.runner.scheduler import Job
+from test_selection.pieces import Piece, cut_plan, piece_seconds
 from test_selection.plan import Group, Plan, Shard
 from test_selection.selection import Expectation
-from test_selection.steal import Piece, cut_plan, piece_seconds
 
 # Where more tests of a file may run, saying which costs more than leaving the others out saves.
 MOST_WANTED = 5000

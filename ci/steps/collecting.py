@@ -25,7 +25,7 @@ from ci.steps.folder import RunFolder, read_source
 from ci.steps.share import Share
 from test_selection.catalog import write_catalog
 from test_selection.ids import file_of
-from test_selection.suite_meaning import for_root
+from test_selection.suite_decide import for_root
 from test_selection.suite_model import Root, Suite
 from test_selection.suite_read import load_suite, suite_paths
 

@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from ci.core.errors import BadFileError, MissingInputError, SpyreCiError, UsageError
 from ci.steps.collecting import noted_source
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
-from ci.steps.ladder import find_lock
-from ci.steps.past_durations import past_durations
+from ci.steps.planning import past_durations
 from ci.steps.selecting import choose, in_scope
+from ci.steps.selection_lock import find_lock, stage_members
 from ci.steps.share import share_of
 from test_selection.catalog import KIND as CATALOG
 from test_selection.catalog import read_catalog
 from test_selection.difference import Side
 from test_selection.files import read_lines
 from test_selection.lock import KIND as LADDER
-from test_selection.lock import members, read_lock
+from test_selection.lock import read_lock
 from test_selection.selection import read_selection
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
-    """Where sides are looked for: the settings, and the catalog that stages are taken of, where named."""
-
-    context: Context
-    catalog: Path | None = None
-
-
-def find_side(desk: Desk, named: str) -> Side:
+def find_side(context: Context, catalog: Path | None, named: str) -> Side:
     """A side by its name: a file, a run folder, or the number of a stage of the roll-out.
+
+    Args:
+        context: the outside world.
+        catalog: what stages are taken of, where it is named.
+        named: the side.
 
     Raises:
         MissingInputError: there is no such file or folder.
@@ -40,7 +37,7 @@ def find_side(desk: Desk, named: str) -> Side:
     """
     path = Path(named)
     if named.isdecimal() and not path.exists():
-        return _stage(desk, int(named))
+        return _stage(context, catalog, int(named))
     if path.is_dir():
         folder = RunFolder(path=path)
         path = folder.selection if folder.selection.is_file() else folder.catalog
@@ -50,19 +47,13 @@ def find_side(desk: Desk, named: str) -> Side:
         )
     if _is(path, CATALOG):
         return Side(name=named, known=[test.id for test in read_catalog(path).tests])
-    return _lock(desk, named, path) if _is(path, LADDER) else _selection(named, path)
+    return _lock(context, named, path) if _is(path, LADDER) else _selection(named, path)
 
 
-def _lock(desk: Desk, named: str, path: Path) -> Side:
+def _lock(context: Context, named: str, path: Path) -> Side:
     lock = read_lock(path)
-    tests = lock.ladder.tests
-    selected = {
-        f"stage {number} ({row.percent:g} % by {row.by})": [
-            test.id for test in members(tests, lock, percent=row.percent, by=row.by)
-        ]
-        for number, row in sorted(desk.context.settings.model.stages.items())
-        if row.percent
-    }
+    tests = lock.order.tests
+    selected = stage_members(context, lock, tests)
     return Side(name=named, known=[test.id for test in tests], selected=selected)
 
 
@@ -81,19 +72,19 @@ def _selection(named: str, path: Path) -> Side:
     return Side(name=named, known=known, selected={"": chosen.ids})
 
 
-def _stage(desk: Desk, number: int) -> Side:
-    if desk.catalog is None:
+def _stage(context: Context, named: Path | None, number: int) -> Side:
+    if named is None:
         raise UsageError(
             f"stage {number} is named without a catalog",
             remedy="give --run-dir or --catalog, or the name of a file",
         )
-    context, catalog = desk.context, read_catalog(desk.catalog)
-    source = noted_source(context, RunFolder(path=desk.catalog.parent))
+    catalog = read_catalog(named)
+    source = noted_source(context, RunFolder(path=named.parent))
     share = share_of(context, stage=number, percent=None, files=(), keyword=None, ids=())
     what = in_scope(context, catalog, source, past_durations(context, catalog.device))
-    places = find_lock(context, what)
-    inside = choose(context, what, replace(share, percent=100), places=places)
-    chosen = choose(context, what, share, places=places)
+    used = find_lock(context, what)
+    inside = choose(context, what, replace(share, percent=100), used=used)
+    chosen = choose(context, what, share, used=used)
     return Side(name=f"stage {number}", known=inside.ids, selected={"": chosen.ids})
 
 

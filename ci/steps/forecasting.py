@@ -16,10 +16,11 @@ from ci.runner.source import op_suite
 from ci.steps.collecting import collect_step
 from ci.steps.context import Context
 from ci.steps.folder import CATALOG_FILE, RunFolder
-from ci.steps.ladder import InScope, Places
+from ci.steps.selection_lock import UsedLock
 from ci.steps.share import share_of
 from test_selection.catalog import CatalogTest
-from test_selection.durations import Durations, Source, estimate, estimate_files, quantile
+from test_selection.durations import Durations
+from test_selection.estimates import Source, estimate, estimate_files, quantile
 from test_selection.files import write_text
 from test_selection.forecast import (
     Conditions,
@@ -36,8 +37,9 @@ from test_selection.loads import file_loads
 from test_selection.lock import members
 from test_selection.plan import Plan
 from test_selection.scope import apply_scope
-from test_selection.simulate import Mode, Outcome, modes, simulate
-from test_selection.world import Randomness, World, draw_truth
+from test_selection.simulate import Outcome, modes, simulate
+from test_selection.simulated_day import Randomness, draw_truth
+from test_selection.stage import InScope
 
 # The sizes of the roll-out, for whom they are the question.
 SIZES = (24, 128, 512, 1024, 2048)
@@ -46,7 +48,7 @@ SHOWN = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Request:
     """What is forecast.
 
     Attributes:
@@ -95,7 +97,7 @@ class Outlook:
 class Days:
     """A way to run, and what became of the plan on each drawn day."""
 
-    mode: Mode
+    mode: str
     outcomes: tuple[Outcome, ...]
 
     def makespan(self, share: float) -> float:
@@ -130,9 +132,9 @@ def latest_catalog(runs: Path) -> RunFolder | None:
 
 def outlooks(
     what: InScope,
-    places: Places,
+    used: UsedLock,
     stages: Mapping[int, Stage],
-    asked: Asked,
+    request: Request,
     *,
     ids: Sequence[str] | None = None,
 ) -> list[Outlook]:
@@ -144,15 +146,16 @@ def outlooks(
     inside = apply_scope(what.catalog, what.rules).in_scope
     if not inside:
         raise NothingToRunError("nothing is in scope", remedy="check `scope` in the settings and the catalog")
+    past = what.durations or Durations()
     # Over all of them at once: what a test is like does not depend on the share it is in.
-    seconds = estimate(what.catalog.tests, what.durations, among=what.catalog.tests)
-    file_s = estimate_files(what.catalog, what.durations)
+    seconds = estimate(what.catalog.tests, past, among=what.catalog.tests)
+    file_s = estimate_files(what.catalog, past)
 
     def outlook(label: str, tests: Sequence[CatalogTest], sizes: Sequence[int], own: int | None) -> Outlook:
         test_s = {test.id: seconds[test.id].seconds for test in tests}
         work = Work(tests=tests, test_s=test_s, file_s=file_s, loads=file_loads(tests, test_s, file_s))
         guessed = sum(seconds[test.id].source is Source.GUESS for test in tests)
-        return _outlook(Outlook(label=label, work=work, guessed=guessed, cards=own), asked, sizes)
+        return _outlook(Outlook(label=label, work=work, guessed=guessed, cards=own), request, sizes)
 
     if ids is not None:
         wanted = set(ids)
@@ -165,7 +168,7 @@ def outlooks(
         key = (row.percent, row.by, row.cards)
         if key not in known:
             share = (
-                members(inside, places.lock, percent=row.percent, by=row.by, must_run=what.must_run)
+                members(inside, used.lock, percent=row.percent, by=row.by, must_run=what.must_run)
                 if row.percent > 0
                 else []
             )
@@ -174,14 +177,14 @@ def outlooks(
     return [*found, outlook(ALL, inside, SIZES, None)]
 
 
-def _outlook(one: Outlook, asked: Asked, sizes: Sequence[int]) -> Outlook:
+def _outlook(one: Outlook, request: Request, sizes: Sequence[int]) -> Outlook:
     if not one.work.tests:
         return one
-    work, conditions = one.work, asked.conditions
+    work, conditions = one.work, request.conditions
 
     @functools.cache
     def at(cards: int) -> Forecast:
-        return forecast(work, cards, conditions, draws=asked.draws, randomness=asked.randomness)
+        return forecast(work, cards, conditions, draws=request.draws, randomness=request.randomness)
 
     def at_up(up: int) -> Forecast:
         return at(conditions.owned(up))
@@ -189,7 +192,7 @@ def _outlook(one: Outlook, asked: Asked, sizes: Sequence[int]) -> Outlook:
     return replace(
         one,
         sizes=tuple(map(at, sizes)),
-        needs=tuple(needed(work, allowed, conditions, at=at_up) for allowed in asked.rounds.values()),
+        needs=tuple(needed(work, allowed, conditions, at=at_up) for allowed in request.rounds.values()),
         no_gain_beyond=no_gain_beyond(work.loads, max(SIZES)),
         line=tuple(
             (float(cards), paper_round(work.loads, cards, conditions)) for cards in doublings(max(SIZES))
@@ -197,29 +200,28 @@ def _outlook(one: Outlook, asked: Asked, sizes: Sequence[int]) -> Outlook:
     )
 
 
-def plan_days(plan: Plan, durations: Durations, asked: Asked) -> list[Days]:
+def plan_days(plan: Plan, durations: Durations, request: Request) -> list[Days]:
     """Run a plan on paper on drawn days: static, and with work stealing per host and among all cards."""
-    conditions = asked.conditions
-    world = World(
-        sigma_file=conditions.sigma_file,
-        sigma_speed=conditions.sigma_speed,
-        startup_s=conditions.startup_s,
-        faults_h=conditions.faults_h,
-    )
+    conditions = request.conditions
     ways = modes(conditions.pod_cards or len(plan.shards))
     test_s, file_s = durations.tests, durations.files
     days = []
-    for number in range(asked.draws):
+    for number in range(request.draws):
         truth = draw_truth(
-            plan, test_s=test_s, file_s=file_s, world=world, randomness=asked.randomness(number)
+            plan.file_of,
+            len(plan.shards),
+            test_s=test_s,
+            file_s=file_s,
+            off=conditions,
+            randomness=request.randomness(number),
         )
-        days.append(simulate(plan, truth, test_s=test_s, file_s=file_s, ways=ways))
-    return [Days(mode=mode, outcomes=tuple(day[number] for day in days)) for number, mode in enumerate(ways)]
+        days.append(simulate(plan, truth, test_s=test_s, file_s=file_s, ways=ways.values()))
+    return [Days(mode=name, outcomes=tuple(day[number] for day in days)) for number, name in enumerate(ways)]
 
 
-def draw(out: Path, found: Sequence[Outlook], asked: Asked, days: Sequence[Days]) -> None:
+def draw(out: Path, found: Sequence[Outlook], request: Request, days: Sequence[Days]) -> None:
     """Draw the round against cards, and the plan's first day in each way: an `.html` page or `.svg` files."""
-    charts = [_curves(found, asked), *(_day(one) for one in days)]
+    charts = [_curves(found, request), *(_day(one) for one in days)]
     if out.suffix == ".html":
         write_text(out, as_page("Forecast", charts))
         return
@@ -237,7 +239,7 @@ def check_out(out: Path | None) -> None:
         raise UsageError(f"--out is {str(out)!r}", remedy="name a file that ends in .svg or .html")
 
 
-def _curves(found: Sequence[Outlook], asked: Asked) -> str:
+def _curves(found: Sequence[Outlook], request: Request) -> str:
     """On paper for each share, as drawn for sizes, and what is wanted."""
     lines = [
         Line(label=one.label, points=one.line, mark=None if one.cards is None else float(one.cards))
@@ -248,7 +250,7 @@ def _curves(found: Sequence[Outlook], asked: Asked) -> str:
     lines.append(Line(label=f"{found[-1].label}, nine days of ten", points=points))
     lines += [
         Line(label=name, points=((1.0, allowed), (float(max(SIZES)), allowed)))
-        for name, allowed in asked.rounds.items()
+        for name, allowed in request.rounds.items()
     ]
     return line_chart(
         "From submission to report, against cards",
@@ -271,6 +273,6 @@ def _day(days: Days) -> str:
             kind = "tests" if segment.card == segment.shard else "stolen"
             stretches.append(Stretch(row=row, begin=segment.starts_at, end=segment.ready_at, kind="setup"))
             stretches.append(Stretch(row=row, begin=segment.ready_at, end=segment.ends_at, kind=kind))
-    title = f"{days.mode.name}: {outcome.makespan_s:.1f} s, {outcome.ratio:.2f} times the bound"
+    title = f"{days.mode}: {outcome.makespan_s:.1f} s, {outcome.ratio:.2f} times the bound"
     title += f" ({len(rows)} of {shards:,} shards)" if len(rows) < shards else ""
     return time_bars(title, stretches, rows=[f"shard {card}" for card in picked], end=outcome.makespan_s)

@@ -44,7 +44,10 @@ By = Annotated[
     str | None, typer.Option("--by", help="What the share is of, count or seconds; default: the stage's.")
 ]
 Relock = Annotated[
-    bool, typer.Option("--relock", help="Write the ladder's lock anew, and show who moves in and out.")
+    bool,
+    typer.Option(
+        "--relock", help="Write the lock of the selection order anew, and show who moves in and out."
+    ),
 ]
 Files = Annotated[
     list[str] | None,

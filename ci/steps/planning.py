@@ -1,4 +1,4 @@
-"""Plan: from a selection to shards, without a card."""
+"""Plan: from a selection and what earlier runs took to shards, without a card."""
 
 from __future__ import annotations
 
@@ -7,24 +7,35 @@ from dataclasses import replace
 from pathlib import Path
 
 from ci.config.model import SettingsModel
-from ci.core.errors import PlanMismatchError
+from ci.core.errors import PlanMismatchError, SpyreCiError
+from ci.report.history import export_durations
+from ci.steps.context import Context
 from test_selection.catalog import Catalog
-from test_selection.durations import (
-    Durations,
-    Estimate,
-    estimate,
-    estimate_files,
-    how_estimated,
-    write_durations,
-)
-from test_selection.durations import Source as EstimateSource
-from test_selection.limits import Limits
-from test_selection.ordering import limits_of
+from test_selection.durations import Durations, read_durations, write_durations
+from test_selection.estimates import Estimate, estimate, estimate_files, file_timeouts, how_estimated
+from test_selection.estimates import Source as EstimateSource
+from test_selection.limits import Limits, limits_of
 from test_selection.pack import make_plan
 from test_selection.plan import Group, Plan, fingerprint, write_plan
 from test_selection.rules import Rules
 from test_selection.selection import Selection
-from test_selection.timeouts import file_timeouts
+
+
+def past_durations(context: Context, device: str) -> Durations:
+    """The seconds earlier runs on a device took, for the planner; empty where nothing usable tells them.
+
+    The history knows them, or, where there is none, the file that was exported of one elsewhere.
+    """
+    path = context.history
+    exported = context.settings.resolve(context.settings.model.plan.durations)
+    try:
+        if path.is_file():
+            return export_durations(path, device=device)
+        return read_durations(exported) if exported.is_file() else Durations()
+    except SpyreCiError as error:
+        what = "history" if path.is_file() else "durations"
+        context.say(f"{what}: not read, so seconds are guessed: {error}")
+        return Durations()
 
 
 def plan_step(

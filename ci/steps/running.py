@@ -38,10 +38,10 @@ from ci.steps.part import Part
 from ci.steps.run_note import write_note
 from ci.steps.sharing import claims_of
 from test_selection.durations import Durations, read_durations
+from test_selection.estimates import test_timeouts
 from test_selection.files import read_bounded
 from test_selection.ids import file_of
 from test_selection.plan import Plan, Shard
-from test_selection.timeouts import test_timeouts
 
 Doubts = Mapping[int, Mapping[str, Sequence[str]]]
 

@@ -11,13 +11,13 @@ from ci.runner.collect import find_files
 from ci.runner.source import fetch
 from ci.steps.context import Context
 from ci.steps.folder import CATALOG_FILE, RunFolder, find_run
-from ci.steps.past_durations import past_durations
-from test_selection.buckets import BUCKETS, Bucket, Destination, destination, split_by_bucket
+from ci.steps.planning import past_durations
 from test_selection.capabilities import declared
 from test_selection.catalog import Catalog, read_catalog
-from test_selection.explain import Explanation
 from test_selection.rules import Rules, default_rules, load_rules
+from test_selection.scope import Explanation
 from test_selection.selection import Selection
+from test_selection.tiers import TIERS, Destination, Tier, destination, split_by_tier
 
 DEFAULT_BUCKET = "nightly"
 
@@ -34,10 +34,10 @@ def scope_rules(context: Context) -> Rules:
     return rules.for_device(declared(settings.device.ops, settings.device.dtypes))
 
 
-def bucket_limits(context: Context) -> dict[str, Bucket]:
+def bucket_limits(context: Context) -> dict[str, Tier]:
     """What each bucket allows, from the most frequent one to the most patient."""
     buckets = context.settings.model.buckets
-    return {name: Bucket(**getattr(buckets, name).model_dump()) for name in type(buckets).model_fields}
+    return {name: Tier(**getattr(buckets, name).model_dump()) for name in type(buckets).model_fields}
 
 
 def known_bucket(name: str) -> str:
@@ -46,17 +46,17 @@ def known_bucket(name: str) -> str:
     Raises:
         UsageError: there is no such bucket.
     """
-    if name not in BUCKETS:
+    if name not in TIERS:
         raise UsageError(
-            f"there is no bucket {name!r}", where="--bucket", remedy=f"known: {', '.join(BUCKETS)}"
+            f"there is no bucket {name!r}", where="--bucket", remedy=f"known: {', '.join(TIERS)}"
         )
     return name
 
 
-def buckets_of(context: Context, told: Explanation, device: str, rules: Rules) -> dict[str, Destination]:
+def buckets_of(context: Context, explained: Explanation, device: str, rules: Rules) -> dict[str, Destination]:
     """Where each bucket has an explained test run, by what earlier runs of it took."""
-    seconds = past_durations(context, device).tests.get(told.test.id, 0.0)
-    mask = sum(1 << index for index in told.buckets)
+    seconds = past_durations(context, device).tests.get(explained.test.id, 0.0)
+    mask = sum(1 << index for index in explained.buckets)
     limits = bucket_limits(context)
     return {name: destination(mask, seconds, rules.buckets, limits, name) for name in limits}
 
@@ -98,7 +98,7 @@ def hold_to_bucket(
     """The selection without what the bucket does not allow, which is listed by where it runs, and said."""
     chosen = set(selection.ids)
     tests = [test for test in catalog.tests if test.id in chosen]
-    split = split_by_bucket(tests, seconds, rules.buckets, bucket_limits(context), bucket)
+    split = split_by_tier(tests, seconds, rules.buckets, bucket_limits(context), bucket)
     for later, ids in split.moved.items():
         example, reason = next(iter(ids.items()))
         moving = "1 test moves" if len(ids) == 1 else f"{len(ids):,} tests move"

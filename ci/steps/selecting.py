@@ -11,20 +11,18 @@ from ci.core.text import counted
 from ci.runner.source import Source
 from ci.steps.collecting import load_suites
 from ci.steps.context import Context
-from ci.steps.ladder import InScope, Places, find_lock, lock_path, relock, tree_of
 from ci.steps.scoping import hold_to_bucket, scope_rules
+from ci.steps.selection_lock import UsedLock, find_lock, lock_path, relock, tree_of
 from ci.steps.share import Share
-from test_selection.bucket_note import bucket_note, bucket_note_lines
 from test_selection.catalog import Catalog
 from test_selection.durations import Durations
-from test_selection.ladder_note import note_lines
 from test_selection.lock import FILE as LADDER_FILE
 from test_selection.lock import OP_SUITE, write_lock
-from test_selection.must_run import must_run_ids
-from test_selection.rules import rules_version
+from test_selection.rules import must_run_ids, rules_version
 from test_selection.selection import Selection, write_selection
-from test_selection.stage import make_selection, require_tests
-from test_selection.suite_meaning import Decider
+from test_selection.selection_note import note_lines, tier_note_lines
+from test_selection.stage import InScope, make_selection, require_tests
+from test_selection.suite_decide import Decider
 
 
 def select_step(
@@ -54,19 +52,19 @@ def select_step(
         UsageError: a relock of a part of the tests.
     """
     what = in_scope(context, catalog, source, durations)
-    places: Places | None = None
+    used: UsedLock | None = None
     if relocking:
         refuse_part(share, context.settings.model.pytorch.files)
-        places = relock(context, what)
+        used = relock(context, what)
     elif share.percent > 0 and not share.one_by_one:
-        places = find_lock(context, what)
+        used = find_lock(context, what)
         beside = out.with_name(LADDER_FILE)
         # A lock made for one run never becomes the kept one unasked.
-        if places.fresh and beside.resolve() != lock_path(context):
-            write_lock(beside, places.lock)
-    selection = choose(context, what, share, places=places)
+        if used.fresh and beside.resolve() != lock_path(context):
+            write_lock(beside, used.lock)
+    selection = choose(context, what, share, used=used)
     if not share.one_by_one:  # what is named one by one runs, whatever the bucket
-        seconds = bucket_seconds(places, durations)
+        seconds = bucket_seconds(used, durations)
         selection = hold_to_bucket(
             context, selection, catalog, bucket=share.bucket, seconds=seconds, rules=what.rules
         )
@@ -79,12 +77,12 @@ def select_step(
     return selection
 
 
-def bucket_seconds(places: Places | None, durations: Durations) -> Mapping[str, float]:
+def bucket_seconds(used: UsedLock | None, durations: Durations) -> Mapping[str, float]:
     """What each test takes, for the buckets: as the lock has it, so that it stays, else as measured."""
-    if places is None or places.fresh:
+    if used is None or used.fresh:
         return durations.tests
-    lock = places.lock
-    kept = {test.id: seconds for test, seconds in zip(lock.ladder.tests, lock.seconds, strict=True)}
+    lock = used.lock
+    kept = {test.id: seconds for test, seconds in zip(lock.order.tests, lock.seconds, strict=True)}
     return {**durations.tests, **kept}
 
 
@@ -105,7 +103,7 @@ def in_scope(context: Context, catalog: Catalog, source: Source | None, duration
     )
 
 
-def choose(context: Context, what: InScope, share: Share, *, places: Places | None) -> Selection:
+def choose(context: Context, what: InScope, share: Share, *, used: UsedLock | None) -> Selection:
     """Take a share on the places of a lock; writes nothing.
 
     Raises:
@@ -114,8 +112,7 @@ def choose(context: Context, what: InScope, share: Share, *, places: Places | No
     suites = load_suites(context, is_op_suite=what.tree == OP_SUITE)
     ids = named_tests(what.catalog, share.ids) if share.one_by_one else None
     selection = make_selection(
-        what.catalog,
-        what.rules,
+        what,
         stage=share.stage,
         percent=share.percent,
         by=share.by,
@@ -124,15 +121,12 @@ def choose(context: Context, what: InScope, share: Share, *, places: Places | No
         suite=Decider(suites) if suites else None,
         only_ids=ids,
         whole_files=share.whole_files,
-        durations=what.durations,
-        lock=None if places is None else places.lock,
-        lock_source="" if places is None else places.source,
-        must_run=what.must_run,
-        scope_version=what.scope_version,
+        lock=None if used is None else used.lock,
+        lock_source="" if used is None else used.source,
     )
-    if selection.ladder is None or places is None:
+    if selection.ladder is None or used is None:
         return selection
-    note = replace(selection.ladder, remarks=places.remarks + selection.ladder.remarks)
+    note = replace(selection.ladder, remarks=used.remarks + selection.ladder.remarks)
     return replace(selection, ladder=note)
 
 
@@ -187,7 +181,7 @@ def selected_lines(selection: Selection, *, ladder: bool = True) -> list[str]:
     if selection.in_scope_s and selection.selected_s is not None:
         seconds = f", {selection.selected_s / selection.in_scope_s:.1%} of the seconds".replace("%", " %")
     count = f"selected {selection.selected:,} of {selection.in_scope:,} in-scope tests"
-    lines = [f"{count} ({selection.percent:g} %{seconds})", *bucket_note_lines(bucket_note(selection))]
+    lines = [f"{count} ({selection.percent:g} %{seconds})", *tier_note_lines(selection.tier_note)]
     if selection.ladder is None:
         return lines
     return [*lines, *(note_lines(selection.ladder) if ladder else selection.ladder.remarks)]
@@ -221,12 +215,5 @@ def refuse_nothing(selection: Selection) -> None:
     Raises:
         NothingToRunError: no test was selected although a share above 0 % was asked for.
     """
-    if selection.collect_errors:
-        return
-    if selection.moved and not selection.ids:
-        moved = ", ".join(f"{len(ids):,} to {bucket}" for bucket, ids in selection.moved.items())
-        raise NothingToRunError(
-            f"nothing to run in bucket {selection.bucket}: every selected test moves ({moved})",
-            remedy="name a later bucket with --bucket, or raise its limits (buckets in the settings)",
-        )
-    require_tests(selection)
+    if not selection.collect_errors:
+        require_tests(selection)

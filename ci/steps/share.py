@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ci.core.errors import UsageError
 from ci.steps.context import Context
 from ci.steps.scoping import DEFAULT_BUCKET, known_bucket
-from test_selection.places import By
+from test_selection.selection_order import By
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

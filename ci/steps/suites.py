@@ -23,7 +23,7 @@ from test_selection.catalog import Catalog, read_catalog
 from test_selection.files import read_bounded, write_text
 from test_selection.selection import Selection, read_selection
 from test_selection.suite_check import Finding, Known, check_suites, files_of, known_of
-from test_selection.suite_meaning import for_root
+from test_selection.suite_decide import for_root
 from test_selection.suite_model import Suite
 from test_selection.suite_promote import PROMOTABLE, Promotion, promote
 from test_selection.suite_read import load_suite, parse_suite, suite_paths

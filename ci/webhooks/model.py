@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Field, StringConstraints, ValidationError, 
 from ci.config.explain import explain
 from ci.config.section import REPOSITORY, Section, check_https
 from ci.core.errors import SettingsError
-from test_selection.yaml_lines import Document, load_document
+from test_selection.yaml_reader import Document, load_document
 
 GITHUB = "github.com"
 GITHUB_API = "https://api.github.com"

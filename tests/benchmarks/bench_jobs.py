@@ -17,7 +17,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
 from ci.jobs.slices import make_slices
-from test_selection.legs import Leg
+from test_selection.ci_jobs import CiJob
 from test_selection.plan import Plan
 from tests.many_pods import RUN, make_folder, make_plan, make_store
 
@@ -54,7 +54,7 @@ def collect(runs: Path, store: str, out: Path, **environ: str) -> dict[str, Any]
 
 def slices(folder: Path, plan: Plan) -> dict[str, Any]:
     """Seconds, and bytes in all and at most, of a slice for each shard."""
-    legs = [Leg(shards=(shard.index,), cards=1, expected_s=shard.expected_s) for shard in plan.shards]
+    legs = [CiJob(shards=(shard.index,), cards=1, expected_s=shard.expected_s) for shard in plan.shards]
     began = time.perf_counter()
     sizes = [len(data) for data in make_slices(folder, legs).values()]
     return {"seconds": time.perf_counter() - began, "bytes": sum(sizes), "largest": max(sizes)}

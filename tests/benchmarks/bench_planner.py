@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from test_selection.bound import lower_bound
-from test_selection.ladder import build_ladder
 from test_selection.loads import file_loads
 from test_selection.pack import make_plan
 from test_selection.plan import Plan
+from test_selection.selection_order import build_order
 from test_selection.simulate import modes, simulate
-from test_selection.world import World, draw_truth
+from test_selection.simulated_day import Uncertainty, draw_truth
 from tests.benchmarks import inputs, peers
 from tests.benchmarks.inputs import Work
 
@@ -30,7 +30,7 @@ SHARDS = (24, 128, 512, 1024, 2048)
 QUICK_SHARDS = (4, 24)
 SETUPS_S = (5.0, 15.0)
 # The day of the promise: files off by a lognormal sigma of 0.3, cards by 10 %.
-DAY = World(sigma_file=0.3, sigma_speed=0.1)
+DAY = Uncertainty(sigma_file=0.3, sigma_speed=0.1)
 
 
 def works(path: Path | None, *, quick: bool) -> Iterator[Work]:
@@ -101,7 +101,7 @@ def measure_size(*, quick: bool) -> list[dict[str, Any]]:
         took = _median(pack, 1)
         rows.append({"what": f"pack {tests:,} tests onto 2,048 shards", "seconds": took})
     for tests in [2_000] if quick else [200_000, 1_000_000]:
-        build = partial(build_ladder, inputs.about_ops(tests))
+        build = partial(build_order, inputs.about_ops(tests))
         rows.append({"what": f"ladder of {tests:,} tests", "seconds": _median(build, 1)})
     return rows
 
@@ -112,15 +112,21 @@ def measure_days(work: Work, plans: dict[Any, Plan], draws: int) -> list[dict[st
     for (setup, count), plan in plans.items():
         file_s = work.file_s(setup)
         days = [
-            simulate(plan, truth, test_s=work.test_s, file_s=file_s, ways=modes(8))
+            simulate(plan, truth, test_s=work.test_s, file_s=file_s, ways=modes(8).values())
             for seed in range(draws)
             for truth in [
-                draw_truth(plan, test_s=work.test_s, file_s=file_s, world=DAY, randomness=random.Random(seed))
+                draw_truth(
+                    plan.file_of,
+                    count,
+                    test_s=work.test_s,
+                    file_s=file_s,
+                    off=DAY,
+                    randomness=random.Random(seed),
+                )
             ]
         ]
         over = {
-            one.name: statistics.median(day[number].ratio for day in days)
-            for number, one in enumerate(modes(8))
+            name: statistics.median(day[number].ratio for day in days) for number, name in enumerate(modes(8))
         }
         busy = statistics.median(day[-1].busy for day in days)
         rows.append({"input": work.name, "setup_s": setup, "shards": count, "over_bound": over, "busy": busy})

@@ -9,7 +9,7 @@ import pytest
 
 from ci.jobs.slices import make_slices
 from ci.report.results import read_results, read_summary
-from test_selection.legs import Leg
+from test_selection.ci_jobs import CiJob
 from tests.benchmarks.bench_jobs import collect
 from tests.many_pods import RUN, STORED, ManyPods, make_folder, make_plan, make_store
 from tests.s3_server import s3_server
@@ -49,7 +49,7 @@ def test_2048_pods_with_200000_results_are_collected_in_a_gibibyte(tmp_path: Pat
 def test_slices_for_2048_pods_are_made_once_and_each_is_small(tmp_path: Path) -> None:
     plan = make_plan(PODS, TESTS)
     make_folder(tmp_path / RUN, plan)
-    legs = [Leg(shards=(shard.index,), cards=1, expected_s=1) for shard in plan.shards]
+    legs = [CiJob(shards=(shard.index,), cards=1, expected_s=1) for shard in plan.shards]
     made = make_slices(tmp_path / RUN, legs)
     assert len(made) == PODS
     # Five ConfigMaps hold them all.

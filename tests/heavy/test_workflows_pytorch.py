@@ -29,7 +29,7 @@ case "$*" in
 esac
 PATH=${PATH#*:} spyre-ci "$@"
 """
-FEW_LEGS = "import test_selection.matrix\n\ntest_selection.matrix.GITHUB_LEGS = 1\n"
+FEW_LEGS = "import test_selection.ci_jobs\n\ntest_selection.ci_jobs.GITHUB_LEGS = 1\n"
 
 
 @pytest.fixture

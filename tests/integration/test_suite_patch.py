@@ -15,7 +15,7 @@ from ci.report.results import write_results
 from ci.steps.folder import RunFolder, write_source
 from test_selection.catalog import Catalog, CatalogTest, FileRecord, write_catalog
 from test_selection.selection import Expectation, Selection, write_selection
-from test_selection.suite_meaning import Decider
+from test_selection.suite_decide import Decider
 from test_selection.suite_read import load_suite
 
 SUITE = """\

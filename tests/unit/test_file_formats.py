@@ -47,13 +47,13 @@ from ci.steps.run_note import read_note
 from ci.webhooks.model import read_webhooks
 from ci.webhooks.poll_state import StateFile
 from test_selection.catalog import Catalog, CatalogTest, FileRecord, read_catalog, write_catalog
-from test_selection.durations_file import Durations, read_durations, write_durations
+from test_selection.durations import Durations, read_durations, write_durations
 from test_selection.files import read_json, schema_name, write_json
-from test_selection.ladder import KINDS, Ladder
 from test_selection.lock import Lock, read_lock, write_lock
 from test_selection.plan import Group, Plan, Shard, fingerprint, read_plan, write_plan
 from test_selection.rules import load_rules
 from test_selection.selection import Expectation, Precision, Selection, read_selection, write_selection
+from test_selection.selection_order import KINDS, SelectionOrder
 from test_selection.suite_read import load_suite
 from tests.unit.bisect.hands import record_of
 
@@ -96,9 +96,9 @@ def plan(path: Path) -> None:
 
 
 def lock(path: Path) -> None:
-    ladder = Ladder(tests=[TEST], must_run=0, cover=1, complete=dict.fromkeys(KINDS, 1))
+    order = SelectionOrder(tests=[TEST], must_run=0, cover=1, complete=dict.fromkeys(KINDS, 1))
     write_lock(path, Lock(
-        torch="2.13", device="cpu", tree="t", scope="s", ladder=ladder, seconds=[1.0], history={ID: 0.5},
+        torch="2.13", device="cpu", tree="t", scope="s", order=order, seconds=[1.0], history={ID: 0.5},
         weighed=False,
     ))  # fmt: skip
 

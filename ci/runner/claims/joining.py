@@ -20,7 +20,7 @@ from ci.core.errors import CommandError, FileSystemError, PlanMismatchError, Set
 from ci.runner.claims.folder import FolderStore
 from ci.runner.claims.session import ClaimSession
 from ci.runner.claims.store import Store, StoreLostError
-from test_selection.steal import Piece
+from test_selection.pieces import Piece
 
 NAMES_FILE = "share-names.jsonl"
 REDIS = ("redis://", "rediss://", "unix://")

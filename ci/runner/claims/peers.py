@@ -9,8 +9,8 @@ from ci.runner.claims.heartbeat import AtWork, Learnt
 from ci.runner.claims.session import ClaimSession
 from ci.runner.claims.table import Changes
 from ci.runner.scheduler import Job, Scheduler
-from test_selection.sight import Sight
-from test_selection.steal import Piece
+from test_selection.pieces import Piece
+from test_selection.scheduler_view import SchedulerView
 
 
 class Peers:
@@ -137,7 +137,7 @@ class Peers:
             sight.busy_until[shard] = now + one.left_s
 
 
-def at_work(sight: Sight, shards: Collection[int], now: float) -> list[AtWork]:
+def at_work(sight: SchedulerView, shards: Collection[int], now: float) -> list[AtWork]:
     """What workers are at, for other hosts to know."""
     return [
         AtWork(

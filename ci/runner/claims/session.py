@@ -15,7 +15,7 @@ from ci.runner.claims.heartbeat import AtWork, Heartbeat, Key, Learnt, read_hear
 from ci.runner.claims.outcomes import Outcomes
 from ci.runner.claims.store import Store, StoreLostError
 from ci.runner.claims.table import Changes, ClaimTable
-from test_selection.steal import Piece
+from test_selection.pieces import Piece
 
 # A host is silent for a fraction of the lease at most, so that a missed line or two is no death.
 BEATS_A_LEASE = 4

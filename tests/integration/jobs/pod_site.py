@@ -22,7 +22,7 @@ from ci.record.verdict import Verdict
 from ci.report.results import read_results
 from ci.runner.orphans import find_orphans_of_run
 from ci.steps.folder import RunFolder, write_source
-from test_selection.legs import Leg
+from test_selection.ci_jobs import CiJob
 from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
 from test_selection.selection import Selection, write_selection
 
@@ -63,7 +63,7 @@ NAMES = ("a_passes", "b_fails", "c_waits", "d_passes", "e_skips")
 FILES = ("One", "Two", "Three")
 WHOLE = (Verdict.PASSED, Verdict.FAILED, Verdict.PASSED, Verdict.PASSED, Verdict.SKIPPED)
 # Two shards for the first pod, one for the second.
-LEGS = (Leg(shards=(0, 2), cards=1, expected_s=1), Leg(shards=(1,), cards=1, expected_s=1))
+LEGS = (CiJob(shards=(0, 2), cards=1, expected_s=1), CiJob(shards=(1,), cards=1, expected_s=1))
 
 
 def id_of(file: str, name: str) -> str:

@@ -101,7 +101,7 @@ def test_more_legs_than_a_matrix_has_are_several_matrices_and_many_branches(
 ) -> None:
     from ci.main_job import cli_matrix as module  # noqa: PLC0415  # only this test changes it
 
-    monkeypatch.setattr("test_selection.matrix.GITHUB_LEGS", 2)
+    monkeypatch.setattr("test_selection.ci_jobs.GITHUB_LEGS", 2)
     monkeypatch.setattr(module, "GITHUB_LEGS", 2)
     _, found = plan(tree, "--percent", "100", "--shards", "3")
     assert (found["kind"], found["legs"]) == ("matrices", 3)

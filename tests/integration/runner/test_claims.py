@@ -21,8 +21,7 @@ from ci.record.journal import Journal, read_journals
 from ci.record.verdict import Verdict
 from ci.report.reconcile import Account, reconcile
 from ci.runner.claims.joining import ClaimSettings
-from test_selection.durations import Durations
-from test_selection.durations_file import write_durations
+from test_selection.durations import Durations, write_durations
 from test_selection.plan import Plan, write_plan
 from tests.journal_rows import rows_of
 

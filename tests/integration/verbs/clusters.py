@@ -15,7 +15,7 @@ from ci.jobs.record import JobRecord, write_record
 from ci.jobs.slices import make_slices
 from ci.jobs.submit import submit
 from ci.record.identity import read_identity
-from test_selection.legs import Leg
+from test_selection.ci_jobs import CiJob
 from test_selection.plan import read_plan
 from tests.engine import engine_client
 from tests.kubernetes_api import KubernetesApi
@@ -88,7 +88,7 @@ def job_run(world: World) -> Path:
         (run / name).unlink()
     plan = read_plan(run / "plan.json")
     of_run = run_of(read_identity(run))
-    legs = tuple(Leg(shards=(one.index,), cards=1, expected_s=1) for one in plan.shards)
+    legs = tuple(CiJob(shards=(one.index,), cards=1, expected_s=1) for one in plan.shards)
     inputs = world.base / "inputs"
     inputs.mkdir()
     for name, data in make_slices(run, legs).items():

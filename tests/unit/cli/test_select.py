@@ -64,12 +64,12 @@ def test_without_a_lock_one_is_made_for_the_run_and_that_is_said(call: Call) -> 
     assert code == 0
     assert said.splitlines() == [
         "selected 20 of 400 in-scope tests (5 %, 5.0 % of the seconds)",
-        "ladder: made for this run, as there is no ladder.lock.gz, by count, 400 places",
+        "selection order: made for this run, as there is no ladder.lock.gz, by count, 400 ranked tests",
         "complete from: files 0.01 %, dtypes 0.51 %, templates 4.76 %",
         "reached: 1 of 1 files, 3 of 3 dtypes, 20 of 20 templates",
         "0 are out of scope",
     ]
-    assert len(read_lock(Path("r", KEPT)).ladder.tests) == 400
+    assert len(read_lock(Path("r", KEPT)).order.tests) == 400
     assert not Path(KEPT).exists()
 
 
@@ -82,7 +82,7 @@ def test_a_lock_of_other_tests_is_not_used_and_that_is_said(call: Call, device: 
     code, told = call("select", "--run-dir", "r", "--percent", "5")
     assert code == 0
     assert said in told.splitlines()
-    assert "ladder: made for this run, as the kept lock is of other tests, by count" in told
+    assert "selection order: made for this run, as the kept lock is of other tests, by count" in told
     assert read_lock(Path("r", KEPT)).device == device
     assert read_lock(Path(KEPT)).device == "spyre"
 
@@ -102,21 +102,21 @@ def test_a_relock_shows_who_moves_in_and_out_of_each_stage(call: Call) -> None:
     code, said = call("select", "--run-dir", "r", "--relock")
     assert f"relocked 400 tests: {Path(KEPT).resolve()}" in said
     assert " move in " not in said
-    assert "places: " not in said
+    assert "ranks: " not in said
     put(Path("r"), rows(440)[10:], error="ImportError: x")
     code, said = call("select", "--run-dir", "r", "--relock")
     assert code == 0
     lines = said.splitlines()
-    assert "files in scope that could not be collected, so that their tests have no place: 1" in lines
-    (places,) = [line for line in lines if line.startswith("places: ")]
-    assert "places: 40 come (test_a.py::" in places
+    assert "files in scope that could not be collected, so that their tests have no rank: 1" in lines
+    (places,) = [line for line in lines if line.startswith("ranks: ")]
+    assert "ranks: 40 come (test_a.py::" in places
     assert "; 10 go (test_a.py::" in places
     (first,) = [line for line in lines if line.startswith("stage 1 (5 % by count): ")]
     assert " move in (test_a.py::" in first or " move out (test_a.py::" in first
     assert len([line for line in lines if line.startswith("stage ")]) == 5
     code, said = call("select", "--run-dir", "r", "--relock")
     assert said.count("nobody moves") == 5
-    assert "places: the same tests have one" in said
+    assert "ranks: the same tests have one" in said
     put(Path("r"), rows(440), device="cpu", error="ImportError: x")
     said = call("select", "--run-dir", "r", "--relock")[1]
     assert "the lock before was of device spyre and not cpu" in said
@@ -151,11 +151,11 @@ def test_a_part_of_the_tests_is_not_locked(call: Call, words: tuple[str, ...], s
 def test_stages_go_by_count_or_by_seconds(call: Call) -> None:
     code, said = call("select", "--run-dir", "r", "--percent", "5", "--by", "seconds")
     assert code == 0
-    assert ", by seconds, 400 places" in said
+    assert ", by seconds, 400 ranked tests" in said
     Path("spyre-ci.yaml").write_text(
         "stages: {" + ", ".join(f"{number}: {{by: seconds}}" for number in range(6)) + "}\n", encoding="utf-8"
     )
-    assert ", by seconds, 400 places" in call("select", "--run-dir", "r", "--stage", "2")[1]
+    assert ", by seconds, 400 ranked tests" in call("select", "--run-dir", "r", "--stage", "2")[1]
     code, said = call("select", "--run-dir", "r", "--by", "luck")
     assert code == 2
     assert "--by is 'luck'\n  remedy: give count or seconds" in said

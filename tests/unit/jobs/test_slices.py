@@ -11,9 +11,9 @@ import pytest
 
 from ci.core.errors import BadFileError, MissingInputError
 from ci.jobs.slices import Opened, make_slices, open_slice, slice_name
-from test_selection.durations_file import Durations, read_durations, write_durations
+from test_selection.ci_jobs import CiJob
+from test_selection.durations import Durations, read_durations, write_durations
 from test_selection.files import read_json, write_json
-from test_selection.legs import Leg
 from test_selection.plan import Group, Plan, Shard, fingerprint, read_plan, write_plan
 from test_selection.selection import Expectation, Selection, read_selection, write_selection
 
@@ -26,7 +26,7 @@ SHARDS = tuple(
     for index, name in enumerate("abcd")
 )
 PLAN = Plan(fingerprint=fingerprint(SHARDS), bound_s=1.0, makespan_s=1.0, binds="balance", shards=SHARDS)
-LEGS = (Leg(shards=(0, 3), cards=2, expected_s=1), Leg(shards=(1, 2), cards=2, expected_s=1))
+LEGS = (CiJob(shards=(0, 3), cards=2, expected_s=1), CiJob(shards=(1, 2), cards=2, expected_s=1))
 EXPECTED = {"a.py::1": Expectation(mode="xfail", reason="known"), "c.py::2": Expectation(mode="skip")}
 
 

@@ -13,9 +13,9 @@ from ci.record.identity import RunIdentity
 from ci.record.journal import Journal
 from ci.report.reconcile import Account, reconcile
 from ci.report.totals import Estimates, Summary, summarize
-from test_selection.ladder_note import LadderNote
 from test_selection.plan import Group, Plan, Shard
 from test_selection.selection import Selection
+from test_selection.selection_note import OrderNote
 from tests.journal_rows import Row, events_from
 
 Golden = Callable[[str, str], None]
@@ -71,7 +71,7 @@ def plan() -> Plan:
     return Plan(fingerprint="f", bound_s=19, makespan_s=20, binds="cards", shards=shards)
 
 
-NOTE = LadderNote(
+NOTE = OrderNote(
     source="ladder.lock.gz",
     locked=219,
     came=2,

@@ -89,7 +89,7 @@ def test_the_outcome_comes_first_and_then_what_could_not_be_collected(page: str)
     assert places == sorted(places)
 
 
-def test_the_ladder_is_told_and_its_remarks_are_no_markup(page: str) -> None:
+def test_the_selection_order_is_told_and_its_remarks_are_no_markup(page: str) -> None:
     assert "complete from: files 1.37 %, ops 2.28 %, templates 3.20 %, op-dtype pairs 14.00 %</p>" in page
     assert "relock `now` &lt;b&gt;</p>" in page
 

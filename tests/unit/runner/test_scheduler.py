@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ci.runner.retries import Pending, Retries
 from ci.runner.scheduler import Job, Scheduler, without
-from test_selection.steal import Piece
+from test_selection.pieces import Piece
 from tests.unit.runner.plans import OneFile
 
 

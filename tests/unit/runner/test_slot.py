@@ -14,7 +14,7 @@ from ci.runner.preflight import Finding
 from ci.runner.scheduler import Job
 from ci.runner.slot import WorkerSlot
 from ci.runner.worker_process import WorkerProcess
-from test_selection.steal import Piece
+from test_selection.pieces import Piece
 
 SICK = Finding(ok=False, seconds=31.0, message="took longer than 30 s")
 STUCK = Finding(ok=False, seconds=61.0, message="took longer than 30 s; it cannot be ended", ended=False)

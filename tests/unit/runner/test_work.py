@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from ci.runner.scheduler import Job
 from ci.runner.work import Work
+from test_selection.pieces import Piece
 from test_selection.plan import Group, Plan, Shard, fingerprint
 from test_selection.selection import Expectation
-from test_selection.steal import Piece
 
 GROUPS = (
     Group(file="a.py", ids=("a::1", "a::2"), timeout_s=60.0),

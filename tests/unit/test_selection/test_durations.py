@@ -1,191 +1,141 @@
-"""What nobody timed is estimated by the nearest thing that was, and the estimate says by what."""
+"""Durations come back as they were written, and what is no number of seconds is refused."""
 
 from __future__ import annotations
 
-import random
+import json
+from pathlib import Path
+from typing import Any
 
-from hypothesis import given
+import pytest
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from test_selection.catalog import Catalog, CatalogTest, FileRecord
 from test_selection.durations import (
-    UNKNOWN_TEST_S,
     Durations,
-    Estimate,
-    Source,
-    estimate,
-    estimate_files,
-    estimate_tests,
-    how_estimated,
-    quantile,
+    choose_class_times,
+    parse_class_times,
+    read_durations,
+    write_durations,
 )
-from test_selection.ids import canonical_id, parse_id
+from test_selection.errors import BadFileError, UsageError
 
-ids = st.builds(
-    canonical_id,
-    st.sampled_from(["a.py", "b/c.py"]),
-    st.sampled_from(["", "T", "U", "T::V"]),
-    st.sampled_from(["test_x", "test_y"]),
-    st.dictionaries(
-        st.sampled_from(["op", "dtype", "k", "xdtype"]), st.sampled_from(["add", "float32", "int8", "a=[,]b"])
-    ),
-)
-seconds = st.floats(0, 1e6)
+seconds = st.dictionaries(st.text(), st.floats(0, 1e8), max_size=5)
 
 
-def case(name: str) -> CatalogTest:
-    file, cls, template, params = parse_id(name)
-    return CatalogTest(
-        id=name,
-        node="",
-        file=file,
-        cls=cls,
-        template=template,
-        op=params.get("op"),
-        dtype=params.get("dtype"),
-    )
-
-
-def one(name: str, **tables: dict[str, float]) -> Estimate:
-    return estimate([case(name)], Durations(**tables))[name]
-
-
-def test_a_measured_test_takes_its_own_time_and_spread() -> None:
-    found = one("a.py::T::t", tests={"a.py::T::t": 2.0, "a.py::T::u": 9.0}, spread={"a.py::T::t": 3.0})
-    assert found == Estimate(seconds=2.0, source=Source.MEASURED, spread=3.0)
-
-
-def test_a_spread_below_the_median_counts_as_none() -> None:
-    assert one("a.py::t", tests={"a.py::t": 2.0}, spread={"a.py::t": 1.0}).spread == 2.0
-
-
-def test_the_same_test_with_another_dtype_is_the_next_best() -> None:
-    known = {
-        "a.py::T::t[dtype=int8,op=add]": 1.0,
-        "a.py::T::t[dtype=int16,op=add]": 3.0,
-        "a.py::T::t[dtype=int8,op=mul]": 50.0,
-        "b.py::T::t[dtype=int8,op=add]": 70.0,
-    }
-    found = one("a.py::T::t[dtype=float32,op=add]", tests=known)
-    assert found == Estimate(seconds=2.0, source=Source.DTYPE, spread=3.0)
-
-
-def test_each_source_is_asked_before_the_next() -> None:
-    wanted = "a.py::T::t[dtype=int8,op=add]"
-    nearest = {
-        Source.MEASURED: wanted,
-        Source.DTYPE: "a.py::T::t[dtype=int16,op=add]",
-        Source.TEMPLATE: "a.py::T::t[dtype=int8,op=mul]",
-        Source.CLASS: "a.py::T::u",
-        Source.OP: "b.py::U::v[op=add]",
-        Source.FILE: "a.py::V::w",
-        Source.ALL: "b.py::W::w",
-    }
-    known = {name: float(number) for number, name in enumerate(nearest.values(), start=1)}
-    for number, source in enumerate(nearest, start=1):
-        assert one(wanted, tests=known) == Estimate(seconds=number, source=source, spread=number)
-        del known[nearest[source]]
-
-
-def test_a_file_nobody_ran_is_like_the_usual_file_not_like_the_largest() -> None:
-    known = {f"big.py::t{number}": 50.0 for number in range(9)} | {"b.py::t": 1.0, "c.py::t": 3.0}
-    assert one("new.py::t", tests=known) == Estimate(seconds=3.0, source=Source.ALL, spread=50.0)
-
-
-def test_a_module_is_a_source_like_an_op_and_no_op_of_that_name() -> None:
-    known = {"b.py::T::t[module=nn.ReLU]": 1.0, "b.py::T::t[op=nn.ReLU]": 9.0}
-    assert one("a.py::T::t[k=1,module=nn.ReLU]", tests=known).seconds == 1.0
-    assert one("a.py::T::t[op=nn.ReLU]", tests=known).seconds == 9.0
-
-
-def test_a_plain_function_has_no_class() -> None:
-    assert one("a.py::t", tests={"a.py::u": 1.0, "a.py::T::x": 3.0}).source is Source.FILE
-    assert one("a.py::t", classes={"a.py": 9.0}).source is Source.GUESS
-
-
-def test_a_parameter_whose_name_ends_in_dtype_is_no_dtype() -> None:
-    known = {"a.py::T::t[dtype=int8,xdtype=int8]": 1.0, "a.py::T::t[dtype=int8,xdtype=int16]": 5.0}
-    assert one("a.py::T::t[dtype=int16,xdtype=int16]", tests=known).seconds == 5.0
-
-
-def test_without_any_time_each_test_takes_the_same_guess() -> None:
-    found = one("a.py::t")
-    assert found == Estimate(seconds=UNKNOWN_TEST_S, source=Source.GUESS, spread=UNKNOWN_TEST_S)
-
-
-def test_a_class_measured_elsewhere_is_shared_by_all_its_tests_in_the_catalog() -> None:
-    catalog = [case(f"a.py::T::t{number}") for number in range(8)]
-    durations = Durations(classes={"a.py::T": 4.0})
-    found = estimate(catalog[:2], durations, among=catalog)
-    assert found == dict.fromkeys(
-        ["a.py::T::t0", "a.py::T::t1"], Estimate(seconds=0.5, source=Source.PRIOR, spread=0.5)
-    )
-
-
-def test_what_is_in_no_prior_takes_the_median_of_what_is() -> None:
-    tests = [case("a.py::T::t"), case("a.py::U::t"), case("b.py::t")]
-    found = estimate(tests, Durations(classes={"a.py::T": 4.0, "a.py::U": 2.0}))
-    assert found["b.py::t"] == Estimate(seconds=3.0, source=Source.ALL, spread=4.0)
-
-
-def test_what_is_measured_here_beats_the_prior() -> None:
-    found = one("a.py::T::t", tests={"a.py::U::x": 1.0}, classes={"a.py::T": 90.0})
-    assert found == Estimate(seconds=1.0, source=Source.FILE, spread=1.0)
-
-
-def test_a_file_takes_its_measured_set_up_before_its_collection() -> None:
-    files = {"a": FileRecord(collect_s=1.0), "b": FileRecord(collect_s=2.0)}
-    catalog = Catalog(pytorch="p", device="d", files=files)
-    assert estimate_files(catalog, Durations(files={"a": 5.0, "z": 9.0})) == {"a": 5.0, "b": 2.0}
-
-
-def test_sources_are_counted() -> None:
-    found = estimate([case("a.py::t"), case("a.py::u"), case("b.py::t")], Durations(tests={"a.py::t": 1.0}))
-    assert how_estimated(found) == {Source.MEASURED: 1, Source.FILE: 1, Source.ALL: 1}
-
-
-def test_tests_may_come_from_an_iterator() -> None:
-    assert estimate_tests(iter([case("a::1")]), Durations(tests={"a::1": 7.0})) == {"a::1": 7.0}
-
-
-@given(st.lists(seconds, min_size=1, max_size=50), st.integers(1, 1000))
-def test_a_quantile_is_a_value_that_enough_do_not_exceed(values: list[float], thousandths: int) -> None:
-    found = quantile(values, thousandths / 1000)
-    assert found in values
-    assert sum(value <= found for value in values) * 1000 >= thousandths * len(values)
-    assert sum(value < found for value in values) * 1000 < thousandths * len(values)
-
-
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    st.lists(ids, max_size=12, unique=True),
-    st.dictionaries(ids, seconds),
-    st.dictionaries(ids, seconds),
-    st.dictionaries(st.sampled_from(["a.py::T", "a.py", "b/c.py::U"]), seconds),
-    st.randoms(use_true_random=False),
+    st.builds(Durations, tests=seconds, files=seconds, spread=seconds, classes=seconds),
+    st.sampled_from(["d.json", "d.json.gz"]),
 )
-def test_every_test_gets_one_estimate_whatever_the_order(
-    names: list[str],
-    known: dict[str, float],
-    spread: dict[str, float],
-    classes: dict[str, float],
-    shuffler: random.Random,
-) -> None:
-    tests = [case(name) for name in names]
-    found = estimate(tests, Durations(tests=known, spread=spread, classes=classes))
-    assert list(found) == names
-    assert all(0 <= each.seconds <= each.spread for each in found.values())
-    assert all(found[name].seconds == known[name] for name in names if name in known)
-    assert all((each.source is Source.MEASURED) == (name in known) for name, each in found.items())
-    assert {name: each.seconds for name, each in found.items()} == estimate_tests(
-        tests, Durations(tests=known, classes=classes)
-    )
+def test_durations_come_back(tmp_path: Path, durations: Durations, name: str) -> None:
+    write_durations(tmp_path / name, durations)
+    assert read_durations(tmp_path / name) == durations
 
-    def shuffled(table: dict[str, float]) -> dict[str, float]:
-        return {name: table[name] for name in shuffler.sample(sorted(table), len(table))}
 
-    shuffler.shuffle(tests)
-    mixed = Durations(tests=shuffled(known), spread=shuffled(spread), classes=shuffled(classes))
-    assert estimate(tests, mixed) == found
-    # One by one, too: who else is asked for changes no estimate that rests on measurements.
-    if known and not classes:
-        assert {name: estimate([test], mixed)[test.id] for test in tests for name in [test.id]} == found
+@pytest.mark.parametrize("table", ["tests", "files", "spread", "classes"])
+@pytest.mark.parametrize("value", ["-1", "NaN", "Infinity", "1e9", "true", '"3"', "null", "[]"])
+def test_what_is_no_number_of_seconds_is_refused(tmp_path: Path, table: str, value: str) -> None:
+    tables = {"tests": "{}", "files": "{}", table: f'{{"a": {value}}}'}
+    text = ", ".join(f'"{name}": {rows}' for name, rows in tables.items())
+    (tmp_path / "d.json").write_text(f'{{"schema": "spyre-ci/durations/1", {text}}}')
+    with pytest.raises(
+        BadFileError, match=rf"{table}\['a'\] is .*, not seconds from 0 to 1,000,000,000"
+    ) as caught:
+        read_durations(tmp_path / "d.json")
+    assert "mend that value" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"tests": {}}, "key 'files' is NoneType, not a table of seconds"),
+        ({"tests": [], "files": {}}, "key 'tests' is list, not a table of seconds"),
+        ({"tests": {}, "files": {}, "spread": None}, "key 'spread' is NoneType, not a table of seconds"),
+        ({"tests": {}, "files": {}, "classes": 3}, "key 'classes' is int, not a table of seconds"),
+    ],
+)
+def test_a_missing_table_is_refused(tmp_path: Path, content: dict[str, Any], message: str) -> None:
+    (tmp_path / "d.json").write_text(json.dumps({"schema": "spyre-ci/durations/1", **content}))
+    with pytest.raises(BadFileError, match=message):
+        read_durations(tmp_path / "d.json")
+
+
+def test_tables_that_are_empty_leave_no_key(tmp_path: Path) -> None:
+    write_durations(tmp_path / "d.json", Durations(tests={"a": 1.0}))
+    assert set(json.loads((tmp_path / "d.json").read_text())) == {"schema", "tests", "files"}
+
+
+HERE = Path("times.json")
+json_values = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+)
+
+
+def test_a_class_is_known_with_and_without_its_devices_suffix() -> None:
+    found = parse_class_times({"a/b": {"nn/test_x": {"TestXCUDA": 2.0, "TestY": 1}}}, HERE)
+    assert found == {
+        "a/b": {"nn/test_x.py::TestX": 2.0, "nn/test_x.py::TestXCUDA": 2.0, "nn/test_x.py::TestY": 1}
+    }
+
+
+def test_where_both_names_stand_the_greater_seconds_count() -> None:
+    found = parse_class_times({"a/b": {"t": {"TCPU": 80.0, "T": 77.0}}}, HERE)
+    assert found["a/b"]["t.py::T"] == 80.0
+    assert parse_class_times({"a/b": {"t": {"T": 80.0, "TCPU": 77.0}}}, HERE)["a/b"]["t.py::T"] == 80.0
+
+
+def test_a_class_that_is_called_as_a_device_keeps_its_name() -> None:
+    assert parse_class_times({"a/b": {"t": {"CPU": 1.0}}}, HERE) == {"a/b": {"t.py::CPU": 1.0}}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ([], r"times\.json: the document is list, not a table"),
+        ({"a/b": 3}, r"\['a/b'\] is int, not a table"),
+        ({"a/b": {"t": None}}, r"\['a/b'\]\['t'\] is NoneType, not a table"),
+        ({"a/b": {"t": {"T": "1"}}}, r"\['a/b'\]\['t'\]\['T'\] is '1', not seconds"),
+        ({"a/b": {"t": {"T": float("nan")}}}, r"is nan, not seconds"),
+        ({"a/b": {"t": {"T": -1}}}, r"is -1, not seconds"),
+        ({"a/b": {"t": {"T": True}}}, r"is True, not seconds"),
+    ],
+)
+def test_another_form_is_refused_with_its_key(content: object, message: str) -> None:
+    with pytest.raises(BadFileError, match=message) as caught:
+        parse_class_times(content, HERE)
+    assert "class times as PyTorch publishes them" in str(caught.value)
+
+
+@given(json_values)
+def test_any_json_is_taken_or_refused(content: object) -> None:
+    try:
+        found = parse_class_times(content, HERE)
+    except BadFileError:
+        return
+    assert all(0 <= seconds < 1e9 for classes in found.values() for seconds in classes.values())
+
+
+TIMES = {"a/x": {"t.py::T": 1.0, "t.py::U": 5.0}, "a/y": {"t.py::T": 3.0}}
+
+
+def test_the_only_configuration_needs_no_name() -> None:
+    assert choose_class_times({"a/y": TIMES["a/y"]}, [], HERE) == {"t.py::T": 3.0}
+
+
+def test_several_named_configurations_give_the_median_of_each_class() -> None:
+    assert choose_class_times(TIMES, ["a/y", "a/x", "a/x"], HERE) == {"t.py::T": 2.0, "t.py::U": 5.0}
+
+
+def test_a_choice_that_was_not_made_is_refused_with_what_there_is() -> None:
+    with pytest.raises(UsageError, match="holds class times of 2 configurations") as caught:
+        choose_class_times(TIMES, [], HERE)
+    assert "name one with --config, or several for the median over them: a/x, a/y" in str(caught.value)
+    with pytest.raises(UsageError, match="holds class times of 0 configurations"):
+        choose_class_times({}, [], HERE)
+
+
+def test_a_configuration_that_is_not_there_is_refused_with_what_there_is() -> None:
+    with pytest.raises(UsageError, match="there is no configuration 'b'") as caught:
+        choose_class_times(TIMES, ["a/x", "b"], HERE)
+    assert "name one of: a/x, a/y" in str(caught.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import gzip
 import json
 import os
@@ -16,6 +17,7 @@ from test_selection import files
 from test_selection.errors import BadFileError, MissingInputError, UsageError
 from test_selection.files import (
     atomic_writer,
+    collector_paused,
     document_text,
     json_text,
     read_json,
@@ -206,3 +208,26 @@ def test_what_a_verb_prints_is_no_command_of_a_runner_of_ci(*, on_one_line: bool
     assert json.loads(text) == {"schema": "spyre-ci/x/1", "message": told["message"], "path": "a"}
     assert json_text(json.loads(text), on_one_line=on_one_line) == text
     assert (len(text.splitlines()) == 1) is on_one_line
+
+
+def test_the_collector_rests_and_runs_again_after_an_error() -> None:
+    assert gc.isenabled()
+    seen = []
+
+    def fail() -> None:
+        with collector_paused():
+            seen.append(gc.isenabled())
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert seen == [False]
+    assert gc.isenabled()
+
+
+def test_a_collector_that_was_off_stays_off() -> None:
+    with collector_paused():
+        with collector_paused():
+            pass
+        assert not gc.isenabled()
+    assert gc.isenabled()

@@ -61,11 +61,11 @@ def test_a_lock_comes_back_and_the_ladder_can_be_made_again_from_it(
     read = read_lock(tmp_path / "l.gz")
     assert read == made
     again = make_lock(
-        read.ladder.tests,
+        read.order.tests,
         torch="2",
         device="cpu",
         scope="v",
-        seconds=dict(zip((test.id for test in read.ladder.tests), read.seconds, strict=True)),
+        seconds=dict(zip((test.id for test in read.order.tests), read.seconds, strict=True)),
         history=read.history,
         weighed=weighed,
     )
@@ -100,16 +100,16 @@ def test_the_first_line_tells_what_it_is_of_and_when_the_cover_is_complete(path:
 
 def test_a_lock_made_for_one_run_does_not_depend_on_the_past() -> None:
     here, there = lock(weighed=False), lock(weighed=False, seconds={}, history={TESTS[0].id: 1.0})
-    assert here.ladder == there.ladder
+    assert here.order == there.order
     assert here.seconds != there.seconds
 
 
 def test_a_part_of_a_lock_keeps_its_must_run_tests_and_seconds() -> None:
     whole = lock()
     part = narrowed(whole, lambda tests: [test for test in tests if test.file == "test_1.py"])
-    assert part.ladder.tests[0] == TESTS[4]
-    assert part.ladder.must_run == 1
-    assert len(part.ladder.tests) == len(part.seconds) == 3
+    assert part.order.tests[0] == TESTS[4]
+    assert part.order.must_run == 1
+    assert len(part.order.tests) == len(part.seconds) == 3
     assert part.seconds[0] == 1.0
 
 

@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 
 from test_selection.patterns import (
     Linear,
-    compile_linear,
     compile_pattern,
     compile_regex,
     has_wildcard,
     is_regex,
     steps,
 )
-from test_selection.suite_names import compile_name
+from test_selection.suite_model import compile_name
 
 
 @pytest.mark.parametrize(
@@ -144,7 +143,7 @@ def test_a_look_ahead_with_few_repetitions_stays_python_s() -> None:
 @pytest.mark.parametrize(("text", "degree"), [("_cuda$", 0), ("a.*b", 1), ("(?i)a(b|c)?d+", 1), ("a*b*", 2)])
 def test_what_python_does_quickly_is_left_to_it(text: str, degree: int) -> None:
     assert steps(text) == degree
-    assert isinstance(compile_linear(text), re.Pattern) is (degree < 2)
+    assert isinstance(compile_regex(text), re.Pattern) is (degree < 2)
 
 
 @given(
@@ -191,7 +190,7 @@ def test_a_name_that_is_no_utf_8_is_matched_all_the_same() -> None:
     ],
 )
 def test_re2_reads_what_python_reads(text: str, hits: list[str], misses: list[str]) -> None:
-    found = compile_linear(text)
+    found = compile_regex(text)
     assert isinstance(found, Linear)
     python = python_s(text)
     for one in (*hits, *misses):
@@ -208,7 +207,7 @@ def test_re2_reads_what_python_reads(text: str, hits: list[str], misses: list[st
     ],
 )
 def test_a_look_around_that_cannot_take_long_is_python_s(text: str) -> None:
-    assert isinstance(compile_linear(text), re.Pattern)
+    assert isinstance(compile_regex(text), re.Pattern)
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_what_limits_add_to_a_plan_comes_back_and_is_left_out_where_it_is_usual(
     "more", [{"cards": 0}, {"cards": 1.5}, {"speed": -1}, {"speed": "1"}, {"cards": True}]
 )
 def test_cards_and_speeds_of_the_wrong_kind_are_refused(tmp_path: Path, more: dict[str, Any]) -> None:
-    with pytest.raises(BadFileError, match="not a number above 0"):
+    with pytest.raises(BadFileError, match="missing or of the wrong kind"):
         read_plan(changed(tmp_path, shards=[{**shard_row(0, "x"), **more}]))
 
 
@@ -91,7 +91,7 @@ def changed(tmp_path: Path, **content: Any) -> Path:
 
 @pytest.mark.parametrize("key", ["fingerprint", "bound_s", "makespan_s", "binds", "shards"])
 def test_a_missing_key_is_refused(tmp_path: Path, key: str) -> None:
-    with pytest.raises(BadFileError, match=f"a key is missing or of the wrong kind: '{key}'") as caught:
+    with pytest.raises(BadFileError, match=f"a key is missing or of the wrong kind: .*`{key}`") as caught:
         read_plan(changed(tmp_path, **{key: ...}))
     assert "spyre-ci plan" in str(caught.value)
 
@@ -144,7 +144,7 @@ def test_shards_of_the_wrong_kind_are_a_bad_file(tmp_path: Path, shards: Any) ->
 @pytest.mark.parametrize("key", ["bound_s", "makespan_s", "expected_s"])
 def test_seconds_that_are_none_are_refused(tmp_path: Path, key: str, value: Any) -> None:
     content = {"shards": [{**shard_row(0, "x"), key: value}]} if key == "expected_s" else {key: value}
-    with pytest.raises(BadFileError, match=rf"{key} is .*, not seconds of 0 or more"):
+    with pytest.raises(BadFileError, match=rf"of the wrong kind: .* at `\$.*{key}`"):
         read_plan(changed(tmp_path, **content))
 
 
@@ -156,20 +156,20 @@ def test_seconds_greater_than_any_measured_come_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"file": 5}, "shards[0]: groups[0]: file is 5, not text"),
-        ({"file": None}, "shards[0]: groups[0]: file is None, not text"),
-        ({"ids": "abc"}, "shards[0]: groups[0]: ids is str, not a list"),
-        ({"ids": [1]}, "shards[0]: groups[0]: ids holds something else than text"),
-        ({"ids": [{}]}, "shards[0]: groups[0]: ids holds something else than text"),
-        ({"chains": {}}, "shards[0]: groups[0]: chains is dict, not a list"),
+        ({"file": 5}, "Expected `str`, got `int` - at `$.shards[0].groups[0].file`"),
+        ({"file": None}, "Expected `str`, got `null` - at `$.shards[0].groups[0].file`"),
+        ({"ids": "abc"}, "Expected `array`, got `str` - at `$.shards[0].groups[0].ids`"),
+        ({"ids": [1]}, "Expected `str`, got `int` - at `$.shards[0].groups[0].ids[0]`"),
+        ({"ids": [{}]}, "Expected `str`, got `object` - at `$.shards[0].groups[0].ids[0]`"),
+        ({"chains": {}}, "Expected `array`, got `object` - at `$.shards[0].groups[0].chains`"),
         (
             {"chains": [[0, 2]]},
-            "shards[0]: groups[0]: chains holds [0, 2], not the first place, from 0 on",
+            "chains of 'a' holds [0, 2], not the first place, from 0 on",
         ),
-        ({"chains": [[0, 1]]}, "chains holds [0, 1]"),
-        ({"chains": [[-1, 2]]}, "chains holds [-1, 2]"),
-        ({"chains": [[0, 2], [1, 2]], "ids": ["x", "y", "z"]}, "chains holds [1, 2]"),
-        ({"chains": ["ab"]}, "chains holds 'ab'"),
+        ({"chains": [[0, 1]]}, "chains of 'a' holds [0, 1]"),
+        ({"chains": [[-1, 2]]}, "chains of 'a' holds [-1, 2]"),
+        ({"chains": [[0, 2], [1, 2]], "ids": ["x", "y", "z"]}, "chains of 'a' holds [1, 2]"),
+        ({"chains": ["ab"]}, "got `str` - at `$.shards[0].groups[0].chains[0]`"),
     ],
 )
 def test_a_group_of_the_wrong_kind_is_told_with_its_place(
@@ -195,5 +195,5 @@ def test_a_plan_whose_tests_were_moved_by_hand_is_refused(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("index", [0.5, True, "0"])
 def test_an_index_that_is_no_whole_number_is_refused(tmp_path: Path, index: object) -> None:
-    with pytest.raises(BadFileError, match="not a whole number"):
+    with pytest.raises(BadFileError, match=r"Expected `int`.* at `\$\.shards\[0\]\.index`"):
         read_plan(changed(tmp_path, shards=[{**shard_row(0, "x"), "index": index}]))

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from test_selection.bound import lower_bound
-from test_selection.cards import Cards
 from test_selection.fluid import Packing, pack
+from test_selection.limits import Cards
 from test_selection.loads import FileLoad
 from test_selection.repair import gathered, repair
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from test_selection.capabilities import Capabilities, declared, known_dtype
+from test_selection.capabilities import DTYPES, Capabilities, declared, known_dtype
 from test_selection.catalog import CatalogTest
-from test_selection.dtypes import DTYPES
 from test_selection.errors import SettingsError
 from test_selection.rules import Rules, load_rules, rules_version
-from test_selection.scope import decide
+from test_selection.scope import deciding_rules
 
 LAST = "  - {code: in-scope, text: all else, verdict: in}\n"
 UNSUPPORTED = (
@@ -28,6 +28,18 @@ def load(tmp_path: Path, text: str) -> Rules:
     path = tmp_path / "rules.yaml"
     path.write_text(text)
     return load_rules(path)
+
+
+class Decided(NamedTuple):
+    in_scope: bool
+    code: str
+    rule: int
+
+
+def decide(test: CatalogTest, device: str, rules: Rules) -> Decided:
+    (number,) = deciding_rules([test], device, rules)
+    rule = rules.rules[number]
+    return Decided(rule.verdict == "in", rule.code, number)
 
 
 def make_test(

@@ -8,9 +8,8 @@ import pytest
 
 from test_selection.capabilities import declared
 from test_selection.catalog import Catalog, CatalogTest, FileRecord
-from test_selection.must_run import must_run_ids
-from test_selection.rules import Rules, default_rules, load_rules
-from test_selection.scope_table import Idle, Reason, file_table, scope_table
+from test_selection.rules import Rules, default_rules, load_rules, must_run_ids
+from test_selection.scope_table import CodeRow, Idle, file_table, scope_table
 
 TEXT = """\
 rules:
@@ -52,11 +51,11 @@ CATALOG = Catalog(
 def test_tests_and_files_are_counted_by_code(rules: Rules) -> None:
     table = scope_table(CATALOG, rules)
     assert table.reasons == [
-        Reason(code="out-a", in_scope=False, tests=2, files=1, text="first", issue="https://example.org/1"),
-        Reason(code="shadow", in_scope=False, tests=0, files=0, text="t"),
-        Reason(code="lacks", in_scope=False, tests=0, files=0, text="t"),
-        Reason(code="subject", in_scope=True, tests=1, files=2, text="t"),
-        Reason(code="in-scope", in_scope=True, tests=1, files=1, text="rest"),
+        CodeRow(code="out-a", in_scope=False, tests=2, files=1, text="first", issue="https://example.org/1"),
+        CodeRow(code="shadow", in_scope=False, tests=0, files=0, text="t"),
+        CodeRow(code="lacks", in_scope=False, tests=0, files=0, text="t"),
+        CodeRow(code="subject", in_scope=True, tests=1, files=2, text="t"),
+        CodeRow(code="in-scope", in_scope=True, tests=1, files=1, text="rest"),
     ]
     assert sum(one.tests for one in table.reasons) == len(CATALOG.tests)
     assert table.catch_all == ["c.py"]

@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from test_selection.catalog import Catalog, CatalogTest, FileRecord
 from test_selection.errors import NothingToRunError, UsageError
-from test_selection.scope import Rules, load_rules
+from test_selection.rules import Rules, load_rules
 from test_selection.selection import Expectation, Selection
-from test_selection.stage import compile_keyword, make_selection, require_tests, restrict
+from test_selection.stage import InScope, make_selection, require_tests, restrict
 from test_selection.suite_model import Suite
 from test_selection.suite_read import load_suite
 
@@ -97,12 +96,16 @@ CATALOG = Catalog(
 )
 
 
+def select(rules: Rules, *, catalog: Catalog = CATALOG, **asked: Any) -> Selection:
+    return make_selection(InScope(catalog=catalog, rules=rules), **asked)
+
+
 def ids(*rows: int) -> list[str]:
     return [ROWS[row].id for row in rows]
 
 
 def test_everything_in_scope_is_selected_and_the_rest_accounted_for(rules: Rules) -> None:
-    assert replace(make_selection(CATALOG, rules, stage=2, percent=100), ladder=None) == Selection(
+    assert replace(select(rules, stage=2, percent=100), ladder=None) == Selection(
         stage=2,
         percent=100,
         ids=ids(0, 1, 2, 3),
@@ -114,7 +117,7 @@ def test_everything_in_scope_is_selected_and_the_rest_accounted_for(rules: Rules
 
 def test_the_share_is_taken_of_what_is_left(rules: Rules) -> None:
     catalog = Catalog(pytorch="p", device="spyre", tests=MANY)
-    selection = make_selection(catalog, rules, stage=None, percent=5, keyword="test_1")
+    selection = select(rules, catalog=catalog, stage=None, percent=5, keyword="test_1")
     left = [test for test in MANY if "test_1" in test.id]
     assert selection.in_scope == len(left)
     assert len(selection.ids) == math.ceil(len(left) / 20)
@@ -122,14 +125,14 @@ def test_the_share_is_taken_of_what_is_left(rules: Rules) -> None:
 
 
 def test_files_restrict_tests_and_collection_errors(rules: Rules) -> None:
-    selection = make_selection(CATALOG, rules, stage=None, percent=100, files=["test_b.py", "gone.py"])
+    selection = select(rules, stage=None, percent=100, files=["test_b.py", "gone.py"])
     assert selection.ids == ids(3)
     assert selection.out_of_scope == {"slow": 1}
     assert selection.collect_errors == {"gone.py": "SyntaxError: y"}
 
 
 def test_a_suite_narrows_to_its_files_and_declares_expectations(rules: Rules, suite: Suite) -> None:
-    selection = make_selection(CATALOG, rules, stage=None, percent=100, suite=suite)
+    selection = select(rules, stage=None, percent=100, suite=suite)
     assert selection.ids == ids(0, 1)
     assert selection.in_scope == 2
     assert selection.out_of_scope == {"cuda": 1, "slow": 1, "not-in-suite": 2}
@@ -141,15 +144,15 @@ def test_a_suite_narrows_to_its_files_and_declares_expectations(rules: Rules, su
 
 
 def test_only_what_is_selected_has_an_expectation(rules: Rules, suite: Suite) -> None:
-    selection = make_selection(CATALOG, rules, stage=None, percent=100, suite=suite, keyword="mul")
+    selection = select(rules, stage=None, percent=100, suite=suite, keyword="mul")
     assert list(selection.expectations) == ids(1)
 
 
 def test_ids_named_one_by_one_are_taken_whatever_their_place(rules: Rules) -> None:
     catalog = Catalog(pytorch="p", device="spyre", tests=MANY)
-    few = set(make_selection(catalog, rules, stage=1, percent=5).ids)
+    few = set(select(rules, catalog=catalog, stage=1, percent=5).ids)
     named = [test.id for test in MANY if test.id not in few][:3]
-    selection = make_selection(catalog, rules, stage=1, percent=5, only_ids=named)
+    selection = select(rules, catalog=catalog, stage=1, percent=5, only_ids=named)
     assert sorted(selection.ids) == sorted(named)
     assert selection.in_scope == 3
     assert selection.missing == []
@@ -157,7 +160,10 @@ def test_ids_named_one_by_one_are_taken_whatever_their_place(rules: Rules) -> No
 
 def test_ids_that_left_the_catalog_are_named(rules: Rules) -> None:
     selection = make_selection(
-        CATALOG, rules, stage=None, percent=5, only_ids=[*ids(1), "test_a.py::test_gone"]
+        InScope(catalog=CATALOG, rules=rules),
+        stage=None,
+        percent=5,
+        only_ids=[*ids(1), "test_a.py::test_gone"],
     )
     assert selection.ids == ids(1)
     assert selection.missing == ["test_a.py::test_gone"]
@@ -165,7 +171,7 @@ def test_ids_that_left_the_catalog_are_named(rules: Rules) -> None:
 
 
 def test_an_id_of_a_file_that_no_longer_collects_brings_the_files_error(rules: Rules) -> None:
-    selection = make_selection(CATALOG, rules, stage=None, percent=5, only_ids=["broken.py::test_z"])
+    selection = select(rules, stage=None, percent=5, only_ids=["broken.py::test_z"])
     assert selection.ids == []
     assert selection.missing == ["broken.py::test_z"]
     assert selection.collect_errors == {"broken.py": "ImportError: x"}
@@ -174,25 +180,29 @@ def test_an_id_of_a_file_that_no_longer_collects_brings_the_files_error(rules: R
 def test_whole_files_are_taken_beside_ids_with_their_errors(rules: Rules) -> None:
     whole = ["test_a.py", "broken.py"]
     selection = make_selection(
-        CATALOG, rules, stage=None, percent=100, only_ids=["test_b.py::test_z"], whole_files=whole
+        InScope(catalog=CATALOG, rules=rules),
+        stage=None,
+        percent=100,
+        only_ids=["test_b.py::test_z"],
+        whole_files=whole,
     )
     assert selection.ids == [test.id for test in CATALOG.tests if test.file == "test_a.py"]
     assert selection.missing == ["test_b.py::test_z"]
     assert selection.collect_errors == {"broken.py": "ImportError: x"}
-    alone = make_selection(CATALOG, rules, stage=None, percent=100, only_ids=(), whole_files=whole[1:])
+    alone = select(rules, stage=None, percent=100, only_ids=(), whole_files=whole[1:])
     assert (alone.ids, alone.collect_errors) == ([], {"broken.py": "ImportError: x"})
 
 
 def test_ids_of_another_catalog_are_refused(rules: Rules) -> None:
     with pytest.raises(UsageError, match="none of the 1 named tests is in the catalog") as caught:
-        make_selection(CATALOG, rules, stage=None, percent=5, only_ids=["other.py::test_z"])
+        select(rules, stage=None, percent=5, only_ids=["other.py::test_z"])
     assert "'other.py::test_z'" in str(caught.value)
     assert "collect the same files" in str(caught.value)
 
 
 def test_a_pattern_without_a_file_is_refused_with_the_nearest_name(rules: Rules) -> None:
     with pytest.raises(UsageError, match=r"no collected file matches 'test_aa\.py'") as caught:
-        make_selection(CATALOG, rules, stage=None, percent=100, files=["test_aa.py"])
+        select(rules, stage=None, percent=100, files=["test_aa.py"])
     assert "did you mean test_a.py?" in str(caught.value)
     assert "relative to the tests' root" in str(caught.value)
 
@@ -200,18 +210,18 @@ def test_a_pattern_without_a_file_is_refused_with_the_nearest_name(rules: Rules)
 @pytest.mark.parametrize("text", ["/(/", "[z-a]"])
 def test_a_pattern_that_cannot_be_read_is_refused(rules: Rules, text: str) -> None:
     with pytest.raises(UsageError, match=r"--files: .* is not a (glob|regular expression)"):
-        make_selection(CATALOG, rules, stage=None, percent=100, files=[text])
+        select(rules, stage=None, percent=100, files=[text])
 
 
 def test_stage_0_asks_for_nothing_and_gets_nothing(rules: Rules) -> None:
-    selection = make_selection(CATALOG, rules, stage=0, percent=0, only_ids=ids(0))
+    selection = select(rules, stage=0, percent=0, only_ids=ids(0))
     assert selection.ids == []
     assert selection.collect_errors == {}
     require_tests(selection)
 
 
 def test_a_share_above_0_without_a_test_is_refused_with_the_reasons(rules: Rules) -> None:
-    selection = make_selection(CATALOG, rules, stage=1, percent=100, files=["test_cuda.py"])
+    selection = select(rules, stage=1, percent=100, files=["test_cuda.py"])
     with pytest.raises(NothingToRunError) as caught:
         require_tests(selection)
     assert caught.value.exit_code == 3
@@ -221,86 +231,4 @@ def test_a_share_above_0_without_a_test_is_refused_with_the_reasons(rules: Rules
 
 
 def test_a_selection_with_tests_is_let_through(rules: Rules) -> None:
-    require_tests(make_selection(CATALOG, rules, stage=None, percent=100))
-
-
-NAME = "test_x.py::TestBinary::test_add[dtype=float32,op=nn.functional.relu]"
-
-
-@pytest.mark.parametrize(
-    ("expression", "accepts"),
-    [
-        ("add", True),
-        ("ADD", True),
-        ("testbinary", True),
-        ("mul", False),
-        ("not mul", True),
-        ("not not add", True),
-        ("add and float32", True),
-        ("add and float64", False),
-        ("mul or add", True),
-        ("not mul and add", True),
-        ("not add or add", True),
-        ("not (add or mul)", False),
-        ("mul and mul or add", True),
-        ("mul and (mul or add)", False),
-        ("op=nn.functional.relu", True),
-        ("TestBinary::test_add[", True),
-        ("dtype=float32,op=nn", True),
-        ("add\tand\nfloat32", True),
-        ("notadd or android", False),
-        ("not(mul)", True),
-        ("", True),
-        ("  ", True),
-    ],
-)
-def test_what_an_expression_accepts(expression: str, *, accepts: bool) -> None:
-    assert compile_keyword(expression)(NAME) is accepts
-
-
-@pytest.mark.parametrize(
-    ("expression", "column", "expected", "seen"),
-    [
-        ("add and", 8, "a name, `not` or `(`", "the end"),
-        ("and add", 1, "a name, `not` or `(`", "'and'"),
-        ("add mul", 5, "`and`, `or` or the end", "'mul'"),
-        ("(add or mul", 12, "`)`", "the end"),
-        ("add)", 4, "`and`, `or` or the end", "')'"),
-        ("()", 2, "a name, `not` or `(`", "')'"),
-        ("add and 'mul'", 9, "a name, `not` or `(`", '"\'"'),
-        ("a & b", 3, "`and`, `or` or the end", "'&'"),
-    ],
-)
-def test_a_bad_expression_is_shown_with_the_column(
-    expression: str, column: int, expected: str, seen: str
-) -> None:
-    with pytest.raises(UsageError) as caught:
-        compile_keyword(expression)
-    assert f"cannot read {expression!r} at column {column}: expected {expected}, not {seen}" in str(
-        caught.value
-    )
-    assert str(caught.value).startswith("-k: ")
-    assert "remedy: join parts of names by and, or, not" in str(caught.value)
-
-
-def test_too_many_brackets_are_refused_too() -> None:
-    with pytest.raises(UsageError, match="expected fewer brackets"):
-        compile_keyword("(" * 100_000)
-
-
-terms = st.recursive(
-    st.sampled_from(["add", "mul", "float32", "int8"]),
-    lambda inner: st.one_of(
-        inner.map(lambda one: f"not {one}"),
-        inner.map(lambda one: f"({one})"),
-        st.tuples(inner, st.sampled_from(["and", "or"]), inner).map(" ".join),
-    ),
-    max_leaves=8,
-)
-
-
-@given(terms)
-def test_an_expression_means_what_python_makes_of_it(expression: str) -> None:
-    names = {word: word in NAME for word in ("add", "mul", "float32", "int8")}
-    meant = eval(expression, {"__builtins__": {}}, names)  # noqa: S307  # the reference for the same grammar
-    assert compile_keyword(expression)(NAME) is meant
+    require_tests(select(rules, stage=None, percent=100))

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from test_selection.catalog import CatalogTest
 from test_selection.errors import SettingsError
+from test_selection.suite_decide import narrow
 from test_selection.suite_edit import SuiteText
-from test_selection.suite_meaning import narrow
 from test_selection.suite_model import Suite
 from test_selection.suite_read import parse_suite
 

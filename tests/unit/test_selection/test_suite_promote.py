@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from test_selection.catalog import CatalogTest
 from test_selection.selection import Expectation
-from test_selection.suite_meaning import Decider
+from test_selection.suite_decide import Decider
 from test_selection.suite_promote import Promotion, promote
 from test_selection.suite_read import parse_suite
 

@@ -9,7 +9,7 @@ import pytest
 from test_selection.catalog import CatalogTest
 from test_selection.errors import MissingInputError, SettingsError
 from test_selection.selection import Expectation, Precision
-from test_selection.suite_meaning import expectations, in_suite, narrow, unmatched_paths
+from test_selection.suite_decide import expectations, in_suite, narrow
 from test_selection.suite_model import Suite
 from test_selection.suite_read import load_suite, suite_paths
 
@@ -75,7 +75,6 @@ def test_a_path_names_files_from_the_root_of_the_tests(
 ) -> None:
     suite = load(tmp_path, f"test_suite_config: {{files: [{{path: '{path}'}}]}}\n")
     assert in_suite(suite, file) is matches
-    assert unmatched_paths(suite, [file]) == ([] if matches else [path])
 
 
 @pytest.mark.parametrize(
@@ -278,9 +277,7 @@ test_suite_config:
     input_config: {seed: 123}
 """,
     )
-    assert suite.kept == {"labels": ["nightly"]}
     assert suite.support.seed == 123
-    assert suite.support.kept == {"devices": ["cpu", "spyre"]}
     assert suite.support.dtypes is not None
     assert suite.support.dtypes["float16"].precision == Precision(atol=0.001)
     assert suite.support.dtypes["float16"].force_xfail
@@ -291,8 +288,6 @@ test_suite_config:
     assert suite.support.modules["nn.Linear"].description == "why"
     (file,) = suite.files
     (entry,) = file.entries
-    assert file.kept == {"labels": ["slow"]}
-    assert entry.kept == {"tags": ["model_1"], "labels": ["trunk"]}
     assert entry.no_grad
     assert entry.cpu_move == ("assertEqual", "assertTrue")
     assert [row.written for row in entry.ops.include.values()] == ["torch.mul"]

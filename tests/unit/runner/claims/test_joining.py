@@ -10,7 +10,7 @@ import pytest
 from ci.core.errors import FileSystemError, PlanMismatchError, SettingsError
 from ci.runner.claims.joining import ClaimSettings, cut_digest
 from ci.runner.claims.session import ClaimSession
-from test_selection.steal import Piece
+from test_selection.pieces import Piece
 
 ROWS = [
     [Piece(file="a.py", ids=("1", "2"), expected_s=1.0)],

@@ -7,7 +7,7 @@ from ci.runner.claims.peers import Peers, at_work
 from ci.runner.claims.table import Changes
 from ci.runner.retries import Retries
 from ci.runner.scheduler import Claim, Scheduler
-from test_selection.steal import Piece
+from test_selection.pieces import Piece
 from tests.unit.runner.plans import OneFile
 
 ROWS = [

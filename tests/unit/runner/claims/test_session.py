@@ -17,7 +17,7 @@ from ci.record import events
 from ci.record.journal import JournalWriter
 from ci.runner.claims.heartbeat import AtWork, Heartbeat, Key, Learnt, read_heartbeat
 from ci.runner.claims.session import ClaimSession
-from test_selection.steal import Piece
+from test_selection.pieces import Piece
 
 from .stores import Memory, MemoryStore
 

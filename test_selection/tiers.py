@@ -1,0 +1,207 @@
+"""Tiers: a test that needs more time, cards or memory than a tier allows moves to a later one.
+
+Nothing is dropped: what a tier keeps and what it moves are together what it was given.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from test_selection.catalog import CatalogTest
+from test_selection.matching import FIELDS, Masks, Reason, bits, read_patterns, read_reason
+from test_selection.yaml_reader import Reader
+
+# From the one that runs most often to the one that may take longest; a rule moves tests to a later one.
+TIERS = ("pr", "nightly", "weekly")
+LATER = TIERS[1:]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """What a test needs to run at all: cards at once, and memory in GiB."""
+
+    cards: int = 1
+    memory_gib: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierRule(Reason):
+    """Moves the tests it matches to a tier, or says what they need, or both.
+
+    Attributes:
+        seconds_above: it moves only tests expected to take longer than this.
+        bucket: the first bucket the tests may run in; empty where they are only said to need something.
+        needs: what they need, or None where that is not said.
+    """
+
+    seconds_above: float | None = None
+    bucket: str = ""
+    needs: Needs | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tier:
+    """What a bucket allows one test: seconds, cards at once, GiB of memory; None is without limit."""
+
+    test_s: float | None = None
+    cards: int | None = None
+    memory_gib: float | None = None
+
+    def refusal(self, seconds: float, needs: Needs) -> str:
+        """What a test needs above what the bucket allows, in words; empty where it fits."""
+        if self.test_s is not None and seconds > self.test_s:
+            return f"takes {seconds:.1f} s, above {self.test_s:g} s"
+        if self.cards is not None and needs.cards > self.cards:
+            return f"needs {needs.cards} cards, above {self.cards}"
+        if self.memory_gib is not None and needs.memory_gib > self.memory_gib:
+            return f"needs {needs.memory_gib:g} GiB, above {self.memory_gib:g} GiB"
+        return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierSplit:
+    """What a bucket runs of some tests, and where the rest runs.
+
+    Attributes:
+        kept: the tests of this bucket, in the order given.
+        moved: by bucket, the ids that run there and the reason why not here.
+        beyond: the ids that need more than any bucket allows, and what; they run in the last bucket.
+    """
+
+    kept: list[CatalogTest]
+    moved: Mapping[str, Mapping[str, str]]
+    beyond: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination:
+    """The bucket a test runs in, why where that is not the one asked for, and what no bucket allows."""
+
+    bucket: str
+    reason: str = ""
+    beyond: str = ""
+
+
+def read_tier(row: Reader) -> TierRule:
+    """Read one entry of `buckets`.
+
+    Raises:
+        SettingsError: a key or value that cannot be taken, or an entry that says nothing.
+    """
+    row.known("code", "text", "issue", "bucket", "seconds_above", "needs", *FIELDS)
+    rule = TierRule(
+        **read_reason(row),
+        patterns=read_patterns(row, FIELDS),
+        seconds_above=row.number("seconds_above") if "seconds_above" in row.content else None,
+        bucket=row.choice("bucket", LATER) if "bucket" in row.content else "",
+        needs=_needs(row.table("needs", required=True)) if "needs" in row.content else None,
+    )
+    if not rule.bucket and rule.needs is None:
+        raise row.error(
+            "code", f"bucket rule {rule.code!r} says neither bucket nor needs", "give it one of them"
+        )
+    if not rule.patterns and rule.seconds_above is None:
+        raise row.error(
+            "code",
+            f"bucket rule {rule.code!r} matches every test",
+            f"give it seconds_above or {', '.join(FIELDS)}",
+        )
+    return rule
+
+
+def split_by_tier(
+    tests: Iterable[CatalogTest],
+    seconds: Mapping[str, float],
+    rules: Sequence[TierRule],
+    buckets: Mapping[str, Tier],
+    bucket: str,
+) -> TierSplit:
+    """Keep what a bucket allows, and move every other test to the first later bucket that allows it.
+
+    Args:
+        tests: what there is to run.
+        seconds: what each is expected to take, by id; a test that is not in it counts as 0.
+        rules: bucket rules; of those that match a test, the first with a bucket and the first with needs
+            count.
+        buckets: what each bucket allows, from the most frequent to the most patient.
+        bucket: the bucket asked for, one of `buckets`.
+    """
+    rows = list(tests)
+    kept: list[CatalogTest] = []
+    moved: dict[str, dict[str, str]] = {}
+    beyond: dict[str, str] = {}
+    # Most tests meet no rule that holds; what meets one often shares its rules and its estimate.
+    quiet: dict[int, float] = {}
+    known: dict[tuple[int, float], Destination] = {}
+    for test, mask in zip(rows, Masks([one.patterns for one in rules]).each(rows), strict=True):
+        takes = seconds.get(test.id, 0.0)
+        if mask not in quiet:
+            quiet[mask] = _quiet_below(mask, rules, buckets[bucket])
+        if takes <= quiet[mask]:
+            kept.append(test)
+            continue
+        if (found := known.get((mask, takes))) is None:
+            found = known[mask, takes] = destination(mask, takes, rules, buckets, bucket)
+        if found.bucket == bucket:
+            kept.append(test)
+        else:
+            moved.setdefault(found.bucket, {})[test.id] = found.reason
+        if found.beyond:
+            beyond[test.id] = found.beyond
+    return TierSplit(kept=kept, moved={name: moved[name] for name in buckets if name in moved}, beyond=beyond)
+
+
+def destination(
+    mask: int, seconds: float, rules: Sequence[TierRule], buckets: Mapping[str, Tier], bucket: str
+) -> Destination:
+    """Where one test runs.
+
+    Args:
+        mask: bit i is set where the patterns of rule i match the test.
+        seconds: what it is expected to take.
+        rules: bucket rules.
+        buckets: what each bucket allows, in order.
+        bucket: the bucket asked for, one of `buckets`.
+    """
+    matching = [rules[index] for index in bits(mask)]
+    holds = [one for one in matching if one.seconds_above is None or seconds > one.seconds_above]
+    needs = next((one.needs for one in holds if one.needs is not None), _MODEST)
+    mover = next((one for one in holds if one.bucket in buckets), None)
+    names = list(buckets)
+    later = names[names.index(bucket) :]
+    earliest = later.index(mover.bucket) if mover is not None and mover.bucket in later else 0
+    refused = {name: buckets[name].refusal(seconds, needs) for name in later}
+    fitting = [name for name in later[earliest:] if not refused[name]]
+    reasons = [f"{mover.code}: {mover.text}"] if mover is not None and earliest else []
+    reasons += [f"{refused[bucket]} in bucket {bucket}"] if refused[bucket] else []
+    return Destination(
+        bucket=fitting[0] if fitting else later[-1],
+        reason="; ".join(reasons),
+        beyond="" if fitting else f"{refused[later[-1]]} in bucket {later[-1]}",
+    )
+
+
+_MODEST = Needs()
+
+
+def _quiet_below(mask: int, rules: Sequence[TierRule], bucket: Tier) -> float:
+    """Up to how many seconds no rule of the mask holds and the bucket allows a test that needs nothing."""
+    if bucket.refusal(0.0, _MODEST):
+        return -math.inf
+    limits = [rules[index].seconds_above for index in bits(mask)]
+    if None in limits:
+        return -math.inf
+    allowed = math.inf if bucket.test_s is None else bucket.test_s
+    return min([allowed, *(one for one in limits if one is not None)])
+
+
+def _needs(row: Reader) -> Needs:
+    row.known("cards", "memory_gib")
+    if not row.content:
+        raise row.error("needs", "needs is empty", "give cards or memory_gib")
+    cards = row.content.get("cards", 1)
+    if not isinstance(cards, int) or isinstance(cards, bool) or cards < 1:
+        raise row.error("cards", f"cards is {cards!r}", "give a whole number of 1 or more")
+    return Needs(cards=cards, memory_gib=row.number("memory_gib") if "memory_gib" in row.content else 0)
