@@ -148,10 +148,7 @@ def _go(
     cards: int,
     events: Sink | None,
 ) -> Outcome:
-    first = _failed_before(context) if wanted.failed_first else ()
-    plan, selection = plan_run(
-        context, source, share, folder, shards=cards, relocking=wanted.relock, first=first
-    )
+    plan, selection = plan_run(context, source, share, folder, shards=cards, relocking=wanted.relock)
     if share.percent == 0:
         context.say(f"{share.label} is 0 %: no PyTorch tests run")
         return Outcome(exit_code=EXIT_OK)
@@ -171,6 +168,7 @@ def _go(
         expectations=selection.expectations,
         durations=planned_seconds(context, folder),
         folder=folder,
+        first=frozenset(_failed_before(context)) if wanted.failed_first else frozenset(),
     )
     interrupted = run_step(context, part, allow_collect_errors=wanted.allow_collect_errors, events=events)
     code = report_step(
@@ -250,7 +248,6 @@ def plan_run(
     *,
     shards: int | Callable[[float], int],
     relocking: bool = False,
-    first: Collection[str] = (),
 ) -> tuple[Plan, Selection]:
     """Collect, select and plan, each into its file of the run folder.
 
@@ -261,7 +258,6 @@ def plan_run(
         folder: the run's.
         shards: how many there are, or what makes that of the seconds that all takes.
         relocking: whether the lock is written anew first.
-        first: ids that run before the others of their shards.
 
     Raises:
         SpyreCiError: of the steps.
@@ -290,7 +286,6 @@ def plan_run(
         rules=scope_rules(context),
         seed=context.run_seed(),
         say=notes.append,
-        first=first,
     )
     # How the ladder comes to it stands in the report.
     for line in selected_lines(selection, ladder=False):

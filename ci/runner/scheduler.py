@@ -64,6 +64,7 @@ class Scheduler:
         steals: bool,
         retries: Retries,
         private: Collection[int] = (),
+        first: Collection[str] = (),
         apart: Collection[str] = (),
         claim: Claim = _always,
     ) -> None:
@@ -76,15 +77,21 @@ class Scheduler:
             steals: whether a slot that has nothing left helps others.
             retries: the tests to be run again.
             private: shards whose pieces nobody else may take, such as those of several cards.
+            first: ids whose pieces come before all others of their shards, and are not taken over by helpers.
             apart: the first ids of pieces that want a process of their own.
             claim: takes a piece of a shard before all other hosts; which time it is begun, which is more
                 than 1 after a host that was lost, or 0 where another was faster.
         """
-        shared = [[] if shard in private else list(row) for shard, row in enumerate(pieces)]
+        self._private, self._first = frozenset(private), frozenset(first)
+        # What the slot of a shard runs before anything else, and nobody else does.
+        self._kept: dict[int, deque[Piece]] = {shard: deque() for shard in range(len(pieces))}
+        shared: list[list[Piece]] = [[] for _ in pieces]
+        for shard, row in enumerate(pieces):
+            for piece in row:
+                (self._kept if self._keeps(shard, piece) else shared)[shard].append(piece)
         self.sight = Sight(shared, file_s=file_s, domain=max(1, len(pieces)), prior_s=tick_s)
         # Nobody works for a shard until a slot does; its pieces may be taken all the same.
         self.sight.known_dead = [True] * len(pieces)
-        self._private = {shard: deque(pieces[shard]) for shard in private}
         self._tail = Tail(self.sight)
         self._tick_s, self._steals, self._claim = tick_s, steals, claim
         self._retries, self._apart = retries, frozenset(apart)
@@ -101,6 +108,8 @@ class Scheduler:
         """A slot works no longer for its shard: its card is lost, or at another shard."""
         self.sight.known_dead[slot] = True
         self.sight.holds[slot] = None
+        while slot not in self._private and self._kept[slot]:
+            self.sight.give_back(slot, self._kept[slot].popleft())
 
     def tick(self, now: float, *, stuck: bool = False) -> None:
         """Look at every shard anew, if it is time; `stuck` says that nobody is at work."""
@@ -173,7 +182,8 @@ class Scheduler:
         """
         self.sight.holds[slot] = None
         self._refused.setdefault(slot, set()).add(file)
-        given_up: list[Piece] = []
+        given_up = [one for one in self._kept[slot] if one.file == file and self._claim(slot, one)]
+        self._kept[slot] = deque(one for one in self._kept[slot] if one.file != file)
         while file in self.sight.queues[slot]:
             piece = self.sight.take(slot, file)
             if self._claim(slot, piece):
@@ -196,35 +206,32 @@ class Scheduler:
     def give_back(self, shard: int, piece: Piece) -> None:
         """A piece is unclaimed again."""
         if shard in self._private:
-            self._private[shard].appendleft(piece)
+            self._kept[shard].appendleft(piece)
         else:
             self.sight.give_back(shard, piece)
 
     def withdraw(self, shard: int, piece: Piece) -> None:
         """Another host has a piece: it is no longer to be had here."""
-        if shard not in self._private:
+        if piece in self._kept[shard]:
+            self._kept[shard].remove(piece)
+        else:
             self.sight.withdraw(shard, piece)
-        elif piece in self._private[shard]:
-            self._private[shard].remove(piece)
 
     def left_over(self) -> dict[int, list[str]]:
         """The ids nobody has claimed, by shard."""
         found: dict[int, list[str]] = {}
         for shard, queue in enumerate(self.sight.queues):
             ids = [name for group in queue.values() for piece in group for name in piece.ids]
-            ids += [name for piece in self._private.get(shard, ()) for name in piece.ids]
+            ids += [name for piece in self._kept[shard] for name in piece.ids]
             if ids:
                 found[shard] = ids
         return found
 
     def _own(self, slot: int) -> Job | None:
-        if slot in self._private:
-            queue = self._private[slot]
-            while queue:
-                piece = queue.popleft()
-                if time := self._claim(slot, piece):
-                    return Job(piece=piece, of=slot, attempt=time)
-            return None
+        kept = self._kept[slot]
+        while kept:
+            if (job := self._job(slot, slot, kept[0], kept.popleft)) is not None:
+                return job
         if self._steals:
             return None  # the policy knows of its own pieces, too
         while (file := next(iter(self.sight.queues[slot]), None)) is not None:
@@ -267,16 +274,21 @@ class Scheduler:
         return held is not None and sight.shard_of(sight.home(slot), held) is not None
 
     def _piece(self, slot: int, shard: int, file: str) -> Job | None:
-        """Set a file up that the slot has not, else the next piece; None where another host took it."""
-        sight = self.sight
+        """The next piece of a shard's file; None where another host took it."""
+        piece = self.sight.queues[shard][file][0]
+        return self._job(slot, shard, piece, lambda: self.sight.take(shard, file))
+
+    def _job(self, slot: int, shard: int, piece: Piece, take: Callable[[], Piece]) -> Job | None:
+        """Set a file up that the slot has not, else its piece, taken out; None where another has it."""
         why: Why = "plan" if shard == slot else "stolen"
-        piece = sight.queues[shard][file][0]
-        apart = piece.ids[0] in self._apart
-        if sight.holds[slot] != file and not apart:
-            return Job(piece=Piece(file=file, ids=(), expected_s=0.0), of=shard, why=why)
-        taken = sight.take(shard, file)
-        time = self._claim(shard, taken)
-        return Job(piece=taken, of=shard, why=why, attempt=time) if time else None
+        if self.sight.holds[slot] != piece.file and piece.ids[0] not in self._apart:
+            return Job(piece=Piece(file=piece.file, ids=(), expected_s=0.0), of=shard, why=why)
+        take()
+        time = self._claim(shard, piece)
+        return Job(piece=piece, of=shard, why=why, attempt=time) if time else None
+
+    def _keeps(self, shard: int, piece: Piece) -> bool:
+        return shard in self._private or not self._first.isdisjoint(piece.ids)
 
     def _begin(self, slot: int, job: Job, now: float) -> None:
         self._doing[slot] = job, now

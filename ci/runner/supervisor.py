@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from ci.core.errors import UsageError
 from ci.core.interrupts import noted
@@ -92,6 +93,8 @@ def run_plan(
                 f"shard {shard.index} needs {shard.cards} cards at once, and here are {pool.size}",
                 remedy="give the run more cards (--cards), or plan for as many as there are",
             )
+    # Other hosts know nothing of it, and take pieces as they are planned.
+    first = options.first if claims is None else frozenset[str]()
     work = Work(
         plan,
         shards,
@@ -101,13 +104,14 @@ def run_plan(
         spawned=options.spawned,
         shared=claims is not None,
         whole=whole,
+        first=first,
     )
     session = None if claims is None else claims.join(plan.fingerprint, work.rows, work.tick_s)
     return _Supervisor(
         plan.fingerprint,
         work,
         pool,
-        options,
+        replace(options, first=first),
         file_s=file_s or {},
         listen=listen,
         session=session,
@@ -149,6 +153,7 @@ class _Supervisor:
             tick_s=work.tick_s,
             steals=not options.static,
             private=work.wide,
+            first=options.first,
             apart=work.apart,
             retries=self._retries,
             **({} if session is None else {"claim": session.claim}),

@@ -42,6 +42,7 @@ class Work:
         spawned: Collection[str] = (),
         shared: bool = False,
         whole: Plan | None = None,
+        first: Collection[str] = (),
     ) -> None:
         """Cut the plan.
 
@@ -53,6 +54,7 @@ class Work:
             timeouts: seconds after which a test counts as hung, where its own history says; else its file's.
             spawned: the files that want processes that are not forked.
             shared: whether pieces of shards that run elsewhere may be claimed here.
+            first: ids to run before all others, so in pieces of their own; none where hosts must cut alike.
             whole: what `plan` is the rest of, where the run is resumed: pieces keep the numbers by which
                 others know them, and tests that have run may have to run again.
         """
@@ -64,7 +66,7 @@ class Work:
         within = {shard.index for shard in known}
         self.rows = [
             [replace(piece, number=number) for number, piece in enumerate(row)]
-            for row in cut_plan(whole or plan, durations)
+            for row in cut_plan(_set_apart(whole or plan, first), durations)
         ]
         done = set() if whole is None else set(whole.ids).difference(plan.ids)
         self.table = [
@@ -160,6 +162,24 @@ def _chains(group: Group, ids: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     rows = (group.ids[first : first + count] for first, count in group.chains)
     chains = (tuple(name for name in row if name in wanted) for row in rows)
     return tuple(chain for chain in chains if len(chain) > 1)
+
+
+def _set_apart(plan: Plan, first: Collection[str]) -> Plan:
+    """The plan with groups cut in two, so that no piece holds tests of both; chains stay whole."""
+    if not first:
+        return plan
+    shards = tuple(
+        replace(shard, groups=tuple(half for group in shard.groups for half in _halves(group, first)))
+        for shard in plan.shards
+    )
+    return replace(plan, shards=shards)
+
+
+def _halves(group: Group, first: Collection[str]) -> list[Group]:
+    if group.chains:
+        return [group]
+    halves = ([name for name in group.ids if (name in first) is wanted] for wanted in (True, False))
+    return [replace(group, ids=tuple(half)) for half in halves if half]
 
 
 def _rest(piece: Piece, done: Collection[str]) -> Piece:

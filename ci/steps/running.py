@@ -267,6 +267,7 @@ def _options(context: Context, part: Part, *, workers: int) -> RunOptions:
         after=attempts_before(context.provider.run_attempt),
         seed=part.plan.run_seed,
         as_try=part.as_try or {},
+        first=part.first,
     )
 
 
