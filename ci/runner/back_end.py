@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from ci.core.errors import BackEndError
-from ci.core.provider import detect
+from ci.core.provider import detect, in_log
 from ci.record.identity import EMULATED
 from ci.runner.cards import EMULATE, EMULATED_DEVICE, Card
 from ci.runner.inventory import is_real
@@ -102,8 +102,10 @@ def unallowed_ci(environ: Mapping[str, str], *, allowed: bool) -> str:
         environ: the environment.
         allowed: whether the settings allow it in a CI.
     """
+    if allowed or not in_log(environ):
+        return ""
     name = detect(environ, epoch_s=0).name
-    return "" if allowed or name == "none" else name
+    return f"a CI (CI={environ['CI']})" if name == "none" else name
 
 
 def _commit(direct_url: str) -> str:

@@ -107,6 +107,9 @@ def test_a_job_for_cards_refuses_to_emulate_where_it_sees_none() -> None:
 def test_in_a_ci_no_emulated_device_is_tested_that_the_settings_do_not_allow() -> None:
     github = {"GITHUB_ACTIONS": "true"}
     assert (unallowed_ci({}, allowed=False), unallowed_ci(github, allowed=True)) == ("", "")
+    assert [unallowed_ci({"CI": said}, allowed=False) for said in ("true", "1", "false", "")] == [
+        "a CI (CI=true)", "a CI (CI=1)", "", "",
+    ]  # fmt: skip
     in_ci = unallowed_ci(github, allowed=False)
     with pytest.raises(BackEndError, match="would be tested in github") as refused:
         refuse_silent_emulation(NONE, github, device="spyre", found=EMULATED, in_ci=in_ci)
