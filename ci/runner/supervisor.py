@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ci.core.errors import UsageError
-from ci.core.interrupts import noted
+from ci.core.interrupts import INTERRUPTS, noted
 from ci.core.process import signal_name
 from ci.record import events
 from ci.record.events import JournalEvent
@@ -143,6 +143,7 @@ class _Supervisor:
         self._reasons: dict[int, str] = {}
         self._losses: Counter[int] = Counter()
         self._began = time.monotonic()
+        self._interrupts: list[int] = []
         self._retries = Retries(
             work, most=options.retries, budget=options.retry_budget, any_card=options.device == "cpu"
         )
@@ -162,7 +163,8 @@ class _Supervisor:
 
     def run(self) -> bool:
         try:
-            with noted() as interrupts:
+            with noted() as self._interrupts:
+                interrupts = self._interrupts
                 while not (interrupts or self._options.stop()):
                     self._pool.keep(time.monotonic())
                     self._exchange()
@@ -398,6 +400,8 @@ class _Supervisor:
             slot.link.answers()  # its last word, where that was not heard yet
             if slot.link.refused is not None:
                 raise cannot_go_on(self._options.run_dir, slot.link.refused)
+        if self._interrupts and -code in INTERRUPTS:
+            return  # it was ended with the whole run, which is over in a moment
         slot.link.end()
         if slot.sick or slot.leaving:
             self._slots.remove(slot)

@@ -34,6 +34,7 @@ IDLE_POLL_S = 0.2
 MAX_LOG_BYTES = 64 << 20
 # The kernel tells of a parent's death as its first thread ends; the last one closes its pipes.
 PARENT_GOES_S = 2.0
+TERMINATED = f"died by {signal.SIGTERM.name}"
 ALL_IN_VAIN = "the process that was to run it ended its session without a word of it"
 
 
@@ -147,11 +148,14 @@ class Worker:
         It may come from a test, or from whoever shuts a host down: that costs what runs, as the loss of a
         worker does, and the supervisor has the rest run elsewhere.
         """
-        if self._orders.closed_within(PARENT_GOES_S):
-            self._stopped = True
-        else:
+        if not self._run_is_ended():
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGTERM)
+
+    def _run_is_ended(self) -> bool:
+        """Whether the supervisor lets go of this worker, now or in a moment."""
+        self._stopped = self._stopped or self._orders.closed_within(PARENT_GOES_S)
+        return self._stopped
 
     def run(self) -> None:
         """Do every order, then say so."""
@@ -353,6 +357,8 @@ class Worker:
         held.pipes.listen(0)
         child.kill()  # what the child started and left behind
         monitor.update()
+        if code == -signal.SIGTERM:
+            self._run_is_ended()  # whoever ends all processes of a run may come to the child first
         watchdog.ended(code)
         return code
 
@@ -371,7 +377,8 @@ class Worker:
             return check(spec, log=self._log, method=method, timeout_s=limit, stopped=stopped)
 
         found = until_free(once, grace_s=self._limits.grace_s, clock=time.monotonic, pause=time.sleep)
-        if stopped():  # it was ended early, which is not the card's fault
+        # One that was ended early is not the card's fault.
+        if stopped() or (found.message == TERMINATED and self._run_is_ended()):
             return Finding(ok=True, seconds=found.seconds)
         self._journal.write(events.CardCheck(why=why, **asdict(found)))
         return found
