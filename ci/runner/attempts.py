@@ -168,9 +168,9 @@ class Attempts:
         return self._last.get(shard.index) or self.begin(shard)
 
     @property
-    def journals(self) -> list[Path]:
-        """The journal of the last attempt at each shard."""
-        return [attempt.journal for attempt in self._last.values()]
+    def begun(self) -> bool:
+        """Whether any was."""
+        return bool(self._last)
 
     def write(self, attempt: Attempt, event: JournalEvent) -> None:
         """Write what a worker that is gone can no longer write, or that nobody told it."""

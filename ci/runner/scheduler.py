@@ -137,7 +137,7 @@ class Scheduler:
             self._begin(slot, job, now)
         return job
 
-    def done(self, slot: int, now: float, *, held: str | None, whole: bool = True) -> float | None:
+    def done(self, slot: int, now: float, *, held: str | None, whole: bool = True) -> None:
         """A slot did what it was told to; what that took is known now.
 
         Args:
@@ -145,34 +145,21 @@ class Scheduler:
             now: the moment, in seconds since the run began.
             held: the file it has set up now.
             whole: whether it did that and nothing else, such as a set-up after a crash.
-
-        Returns:
-            Seconds it took, where that says something of the file.
         """
         job, began = self._doing.pop(slot)
         self.sight.holds[slot] = held
         if not whole or slot in self._private or job.why == "retry":
-            return None
-        took = now - began
-        self.learn(slot, job.piece.file, took_s=took, expected_s=self.expected_s(job), setup=job.setup)
-        return took
+            return
+        took, sight, file = now - began, self.sight, job.piece.file
+        if job.setup:
+            sight.learn_pace(slot, took_s=took, expected_s=sight.file_s.get(file, 0.0))
+            return
+        sight.learn(slot, file, took_s=took, expected_s=job.piece.expected_s)
+        sight.learn_pace(slot, took_s=took, expected_s=job.piece.expected_s * sight.scale(file))
 
     def hold(self, slot: int, file: str | None) -> None:
         """A slot has this file set up, or none."""
         self.sight.holds[slot] = file
-
-    def expected_s(self, job: Job) -> float:
-        """Seconds a job was expected to take before anything was learnt."""
-        return self.sight.file_s.get(job.piece.file, 0.0) if job.setup else job.piece.expected_s
-
-    def learn(self, slot: int, file: str, *, took_s: float, expected_s: float, setup: bool) -> None:
-        """What a piece of a file, or its set-up, took at a slot."""
-        sight = self.sight
-        if setup:
-            sight.learn_pace(slot, took_s=took_s, expected_s=expected_s)
-            return
-        sight.learn(slot, file, took_s=took_s, expected_s=expected_s)
-        sight.learn_pace(slot, took_s=took_s, expected_s=expected_s * sight.scale(file))
 
     def refuse(self, slot: int, file: str) -> list[Piece]:
         """A slot cannot set a file up: it leaves it to others, and its own tests of it to nobody.

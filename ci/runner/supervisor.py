@@ -19,6 +19,7 @@ from ci.record import events
 from ci.record.events import JournalEvent
 from ci.record.journal import EXIT_UNWRITABLE
 from ci.record.run_state import STOPPED
+from ci.record.verdict import NO_OUTCOME
 from ci.runner.allocator import CardAllocator
 from ci.runner.attempts import Attempts, explained
 from ci.runner.cards import Card, at_fault, together
@@ -167,7 +168,7 @@ class _Supervisor:
                 interrupts = self._interrupts
                 while not (interrupts or self._options.stop()):
                     self._pool.keep(time.monotonic())
-                    self._exchange()
+                    self._peers.exchange()
                     self._fill()
                     self._dispatch()
                     if not self._slots and not self._allocator.waits() and not self._retry_elsewhere():
@@ -176,7 +177,7 @@ class _Supervisor:
                 stopped = "" if interrupts else self._options.stop()
                 if interrupts or stopped:
                     self._stop()
-                elif self._pool.trouble is not None and not self._attempts.journals:
+                elif self._pool.trouble is not None and not self._attempts.begun:
                     raise self._pool.trouble  # else what ran is reported, and the rest with this reason
                 self._leave_peers()
                 if stopped:
@@ -194,13 +195,9 @@ class _Supervisor:
     def _now(self) -> float:
         return time.monotonic() - self._began
 
-    def _exchange(self) -> None:
-        busy = bool(self._allocator.waiting) or any(not slot.idle for slot in self._slots)
-        self._peers.exchange([slot.shard for slot in self._slots], self._now, busy=busy)
-
     def _leave_peers(self) -> None:
         """What others have of this host's shards is noted in its journals."""
-        for shard, host, ids in self._peers.leave(self._work.indexes, self._attempts.journals, self._now):
+        for shard, host, ids in self._peers.leave(self._work.indexes):
             attempt = self._attempts.of(self._work.shard(shard))
             self._attempts.write(attempt, events.Elsewhere(host=host, ids=ids))
             self._listen(shard, events.Elsewhere(host=host, ids=ids))
@@ -301,9 +298,7 @@ class _Supervisor:
             self._scheduler.lost(slot.shard, slot.ended)
             self._fault(slot, slot.fault)
             return
-        took_s = self._scheduler.done(slot.shard, self._now, held=answer.held, whole=not slot.crashed)
-        if took_s is not None:
-            self._peers.learn(slot.shard, job, took_s)
+        self._scheduler.done(slot.shard, self._now, held=answer.held, whole=not slot.crashed)
         self._account(slot, job)
         if job.setup and (reason := slot.broken.get(job.piece.file)) is not None:
             self._give_up(slot, self._scheduler.refuse(slot.shard, job.piece.file), reason)
@@ -368,7 +363,6 @@ class _Supervisor:
 
     def _account(self, slot: WorkerSlot, job: Job) -> None:
         """Tell other hosts of a piece that nothing is left of to run."""
-        self._peers.wrote(slot.attempt.journal)
         if job.why != "retry" and not job.setup and slot.ended.issuperset(job.piece.ids):
             self._peers.accounted(job.of, job.piece)
 
@@ -425,8 +419,11 @@ class _Supervisor:
         for event in slot.link.events():
             slot.heard = time.monotonic()
             finished = slot.finished
-            for told in self._retries.learn(slot.take(event), card=slot.card.name, attempt=slot.number):
-                self._attempts.write(slot.attempt, told)
+            told = slot.take(event)
+            had = (name for name, one in told.ended.items() if one.outcome not in NO_OUTCOME)
+            self._peers.ended(had, slot.attempt.journal)
+            for said in self._retries.learn(told, card=slot.card.name, attempt=slot.number):
+                self._attempts.write(slot.attempt, said)
             if slot.finished and not finished:
                 self._attempts.guard(slot.attempt.journal)
             self._listen(slot.attempt.shard, event)

@@ -11,13 +11,48 @@ one of those names said that it was done (the journals were lost since) or anybo
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Annotated
 
-from ci.runner.claims.heartbeat import AtWork, Heartbeat, Key, Learnt
+import msgspec
 
+Whole = Annotated[int, msgspec.Meta(ge=0)]
+# A piece: the shard and its number there.
+Key = tuple[Whole, Whole]
 # Who is said to have a piece that is anybody's.
 NOBODY = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat:
+    """What a host says to the others, as a sign of life: a JSON object a line.
+
+    Attributes:
+        claims: pieces it claimed since its last line, as (shard, piece, generation).
+        done: pieces of which every test has an outcome in its journals, on the disk.
+        given_up: pieces it is through with though a test of theirs has none; nobody runs them again but who
+            resumes the run.
+        gone: whether it leaves; what it claimed and has not done is anybody's.
+    """
+
+    claims: tuple[tuple[Whole, Whole, Whole], ...] = ()
+    done: tuple[Key, ...] = ()
+    given_up: tuple[Key, ...] = ()
+    gone: bool = False
+
+    def line(self) -> str:
+        """The heartbeat as it is said."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+
+def read_heartbeat(line: str) -> Heartbeat | None:
+    """The heartbeat of a line; None for one that is torn or not of this form."""
+    try:
+        return msgspec.json.decode(line, type=Heartbeat)
+    except (ValueError, RecursionError):
+        return None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -26,15 +61,11 @@ class Host:
 
     Attributes:
         heard: when it last said something, in seconds of the reader's clock.
-        busy: whether it had something to do.
         gone: whether it has left.
-        slots: what its slots were at.
     """
 
     heard: float
-    busy: bool = False
     gone: bool = False
-    slots: tuple[AtWork, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,14 +75,10 @@ class Changes:
     Attributes:
         taken: pieces that are others' now.
         freed: pieces that are anybody's again.
-        slots: what the slots of all other hosts that live are at.
-        learnt: what they learnt since.
     """
 
     taken: tuple[Key, ...] = ()
     freed: tuple[Key, ...] = ()
-    slots: tuple[AtWork, ...] = ()
-    learnt: tuple[Learnt, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -85,7 +112,6 @@ class ClaimTable:
     _away: set[Key] = field(default_factory=set)
     _unsure: dict[Key, None] = field(default_factory=dict)
     _ended: list[Key] = field(default_factory=list)
-    _learnt: list[Learnt] = field(default_factory=list)
 
     def hear(self, told: Iterable[tuple[str, Heartbeat | None]], now: float) -> None:
         """Take what the others said, up to now."""
@@ -149,9 +175,7 @@ class ClaimTable:
         self._unsure.clear()
         self._away.update(taken)
         self._away.difference_update(freed)
-        slots = tuple(one for name, host in self.hosts.items() if self.lives(name) for one in host.slots)
-        learnt, self._learnt = tuple(self._learnt), []
-        return Changes(taken=tuple(taken), freed=tuple(freed), slots=slots, learnt=learnt)
+        return Changes(taken=tuple(taken), freed=tuple(freed))
 
     def holder(self, key: Key) -> str | None:
         """The other host that has, or has done, a piece; None where none has."""
@@ -173,7 +197,7 @@ class ClaimTable:
             return False
         holders = {name for _, name in self.others.values()}
         # What the next look frees is this host's to run.
-        return any(self.hosts[name].busy or name in holders for name in alive) or bool(self._freed())
+        return not holders.isdisjoint(alive) or bool(self._freed())
 
     def _host(self, name: str) -> Host:
         return self.hosts.setdefault(name, Host(heard=self.now))
@@ -182,8 +206,7 @@ class ClaimTable:
         return [key for key, (_, name) in self.others.items() if key in self._away and not self.lives(name)]
 
     def _take(self, name: str, host: Host, said: Heartbeat) -> None:
-        host.busy, host.gone, host.slots = said.busy, said.gone, () if said.gone else said.slots
-        self._learnt += said.learnt
+        host.gone = said.gone
         for shard, number, generation in said.claims:
             self._claimed((shard, number), generation, name)
         for key in said.done:
