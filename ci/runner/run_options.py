@@ -28,7 +28,6 @@ class RunOptions(WorkerOptions):
         spawned: files whose tests must not run in a forked process.
         doubts: of a run that is resumed, by shard and by reason the ids that may have run before.
         after: the number after which attempts at shards are counted.
-        first: ids that run before all others on each card.
         stop: why nothing more is to be run, as events that were listened to have it; empty: go on.
     """
 
@@ -42,7 +41,6 @@ class RunOptions(WorkerOptions):
     spawned: frozenset[str] = frozenset()
     doubts: Mapping[int, Mapping[str, Sequence[str]]] = field(default_factory=dict)
     after: int = 0
-    first: frozenset[str] = frozenset()
     stop: Callable[[], str] = str
 
     @property

@@ -44,10 +44,6 @@ class Job:
 Claim = Callable[[int, Piece], int]
 
 
-def _always(_shard: int, _piece: Piece) -> int:
-    return 1
-
-
 class Scheduler:
     """Hands out pieces.
 
@@ -66,7 +62,7 @@ class Scheduler:
         private: Collection[int] = (),
         first: Collection[str] = (),
         apart: Collection[str] = (),
-        claim: Claim = _always,
+        claim: Claim | None = None,
     ) -> None:
         """Look at the pieces of every shard.
 
@@ -80,7 +76,7 @@ class Scheduler:
             first: ids whose pieces come before all others of their shards, and are not taken over by helpers.
             apart: the first ids of pieces that want a process of their own.
             claim: takes a piece of a shard before all other hosts; which time it is begun, which is more
-                than 1 after a host that was lost, or 0 where another was faster.
+                than 1 after a host that was lost, or 0 where another was faster; None: nobody else is there.
         """
         self._private, self._first = frozenset(private), frozenset(first)
         # What the slot of a shard runs before anything else, and nobody else does.
@@ -93,7 +89,7 @@ class Scheduler:
         # Nobody works for a shard until a slot does; its pieces may be taken all the same.
         self.sight.known_dead = [True] * len(pieces)
         self._tail = Tail(self.sight)
-        self._tick_s, self._steals, self._claim = tick_s, steals, claim
+        self._tick_s, self._steals, self._claim = tick_s, steals, claim or (lambda _shard, _piece: 1)
         self._retries, self._apart = retries, frozenset(apart)
         self._next_tick, self._stuck = 0.0, False
         self._doing: dict[int, tuple[Job, float]] = {}

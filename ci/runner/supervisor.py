@@ -9,8 +9,7 @@ import contextlib
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 
 from ci.core.errors import UsageError
 from ci.core.interrupts import INTERRUPTS, noted
@@ -36,8 +35,7 @@ from ci.runner.slot import WorkerSlot
 from ci.runner.watchdog import KILL_S
 from ci.runner.work import Work
 from ci.runner.worker_process import WorkerProcess
-from test_selection.plan import Plan, Shard
-from test_selection.selection import Expectation
+from test_selection.plan import Shard
 from test_selection.steal import Piece
 
 POLL_S = 0.05
@@ -50,35 +48,23 @@ Listener = Callable[[int, JournalEvent], None]
 
 
 def run_plan(
-    plan: Plan,
-    shards: Sequence[Shard],
+    work: Work,
     *,
     cards: Sequence[Card] | CardPool,
-    expectations: Mapping[str, Expectation],
     options: RunOptions,
     listen: Listener,
-    durations: Mapping[str, float] | None = None,
-    file_s: Mapping[str, float] | None = None,
-    timeouts: Mapping[str, float] | None = None,
     claims: ClaimSettings | None = None,
-    whole: Plan | None = None,
     pending: Sequence[Pending] = (),
 ) -> bool:
     """Run shards of a plan and return whether the run was interrupted (Ctrl-C or SIGTERM).
 
     Args:
-        plan: the whole plan.
-        shards: those to run here.
+        work: the shards.
         cards: one worker each, since a card serves one process at a time; of a pool, those that are free,
             as they come free.
-        expectations: declared outcomes by id.
         options: how.
         listen: called with the shard's index and each event of its journal.
-        durations: seconds expected of each test, by which shards are cut into pieces.
-        file_s: set-up seconds expected of each file.
-        timeouts: seconds after which a test counts as hung, where its own history says.
         claims: where this host shares the plan's pieces with others; None: it runs its shards by itself.
-        whole: what `plan` is the rest of, where a run is resumed.
         pending: tests that an earlier part of the run did not come to run again.
 
     Raises:
@@ -88,53 +74,28 @@ def run_plan(
         SpyreCiError: the share cannot be joined; see `ClaimSettings.join`.
     """
     pool = cards if isinstance(cards, CardPool) else CardPool(cards)
-    for shard in shards:
-        if shard.groups and shard.cards > pool.size:
+    for shard in work.shards:
+        if shard.cards > pool.size:
             raise UsageError(
                 f"shard {shard.index} needs {shard.cards} cards at once, and here are {pool.size}",
                 remedy="give the run more cards (--cards), or plan for as many as there are",
             )
-    # Other hosts know nothing of it, and take pieces as they are planned.
-    first = options.first if claims is None else frozenset[str]()
-    work = Work(
-        plan,
-        shards,
-        durations=durations or {},
-        expectations=expectations,
-        timeouts=timeouts,
-        spawned=options.spawned,
-        shared=claims is not None,
-        whole=whole,
-        first=first,
-    )
-    session = None if claims is None else claims.join(plan.fingerprint, work.rows, work.tick_s)
-    return _Supervisor(
-        plan.fingerprint,
-        work,
-        pool,
-        replace(options, first=first),
-        file_s=file_s or {},
-        listen=listen,
-        session=session,
-        pending=pending,
-    ).run()
+    session = None if claims is None else claims.join(work.fingerprint, work.rows, work.tick_s)
+    return _Supervisor(work, pool, options, listen, session=session, pending=pending).run()
 
 
 class _Supervisor:
     def __init__(
         self,
-        fingerprint: str,
         work: Work,
         pool: CardPool,
         options: RunOptions,
-        *,
-        file_s: Mapping[str, float],
         listen: Listener,
-        session: ClaimSession | None = None,
-        pending: Sequence[Pending] = (),
+        *,
+        session: ClaimSession | None,
+        pending: Sequence[Pending],
     ) -> None:
-        self._fingerprint, self._work, self._options, self._listen = fingerprint, work, options, listen
-        self._pool = pool
+        self._work, self._pool, self._options, self._listen = work, pool, options, listen
         self._allocator = CardAllocator(
             pool, work.shards, lease_timeout_s=options.lease_timeout_s, clock=time.monotonic
         )
@@ -151,14 +112,14 @@ class _Supervisor:
         self._retries.resume(pending)
         self._scheduler = Scheduler(
             work.pieces,
-            file_s=file_s,
+            file_s=work.file_s,
             tick_s=work.tick_s,
             steals=not options.static,
-            private=work.wide,
-            first=options.first,
-            apart=work.apart,
             retries=self._retries,
-            **({} if session is None else {"claim": session.claim}),
+            private=work.wide,
+            first=work.first,
+            apart=work.apart,
+            claim=None if session is None else session.claim,
         )
         self._peers = Peers(session, self._scheduler, work.table)
 
@@ -225,7 +186,7 @@ class _Supervisor:
     def _slot(self, shard: Shard, cards: Sequence[Card], restarts: int = 0) -> WorkerSlot:
         attempt, card = self._attempts.begin(shard), together(cards)
         with explained(self._options.run_dir, f"the worker of shard {shard.index} cannot be started"):
-            task = self._options.task(self._fingerprint, card.name, attempt)
+            task = self._options.task(self._work.fingerprint, card.name, attempt)
             environ = {**self._options.environ, **card.environment}
             held = self._pool.descriptors(cards)
             link = WorkerProcess(task, environ, hand_on=held, read=self._attempts.read)

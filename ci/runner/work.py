@@ -20,6 +20,7 @@ class Work:
     """The shards of a plan that run here, cut into pieces.
 
     Attributes:
+        fingerprint: of the plan.
         shards: those with tests, longest first.
         indexes: theirs.
         pieces: by index of the plan's shards, in the order of running; empty for those that run elsewhere
@@ -28,6 +29,8 @@ class Work:
         table: what of each of them is to be run here, by its number; without ids where nothing is.
         wide: the shards that need several cards at once.
         apart: the first id of each piece that wants a process of its own.
+        first: ids to run before all others of their shards.
+        file_s: set-up seconds expected of each file.
         tick_s: how often slots look at the whole, in seconds: about what a piece takes.
     """
 
@@ -36,8 +39,9 @@ class Work:
         plan: Plan,
         shards: Sequence[Shard],
         *,
-        durations: Mapping[str, float],
         expectations: Mapping[str, Expectation],
+        durations: Mapping[str, float] | None = None,
+        file_s: Mapping[str, float] | None = None,
         timeouts: Mapping[str, float] | None = None,
         spawned: Collection[str] = (),
         shared: bool = False,
@@ -49,15 +53,19 @@ class Work:
         Args:
             plan: the whole plan; every host cuts it alike.
             shards: those that run here.
-            durations: seconds expected of each test.
             expectations: declared outcomes by id.
+            durations: seconds expected of each test, by which shards are cut into pieces.
+            file_s: set-up seconds expected of each file.
             timeouts: seconds after which a test counts as hung, where its own history says; else its file's.
             spawned: the files that want processes that are not forked.
             shared: whether pieces of shards that run elsewhere may be claimed here.
-            first: ids to run before all others, so in pieces of their own; none where hosts must cut alike.
+            first: ids to run before all others, so in pieces of their own; with `shared`, as all hosts have
+                to cut alike, none comes first.
             whole: what `plan` is the rest of, where the run is resumed: pieces keep the numbers by which
                 others know them, and tests that have run may have to run again.
         """
+        self.fingerprint, self.file_s = plan.fingerprint, file_s or {}
+        self.first = frozenset() if shared else frozenset(first)
         here = {shard.index for shard in shards}
         known = [one for one in (whole or plan).shards if one.index in here or (shared and one.cards == 1)]
         self.shards = [shard for shard in shards if shard.groups]
@@ -66,7 +74,7 @@ class Work:
         within = {shard.index for shard in known}
         self.rows = [
             [replace(piece, number=number) for number, piece in enumerate(row)]
-            for row in cut_plan(_set_apart(whole or plan, first), durations)
+            for row in cut_plan(_set_apart(whole or plan, self.first), durations or {})
         ]
         done = set() if whole is None else set(whole.ids).difference(plan.ids)
         self.table = [

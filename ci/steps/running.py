@@ -29,6 +29,7 @@ from ci.runner.prepare import starts_processes, wants_machinery
 from ci.runner.retries import Pending
 from ci.runner.run_options import RunOptions
 from ci.runner.supervisor import Listener, run_plan
+from ci.runner.work import Work
 from ci.steps.collecting import worker_environment
 from ci.steps.context import Context
 from ci.steps.controlling import control_step
@@ -211,6 +212,18 @@ def run_locked(
         machinery=wants_machinery(part.source.tests, files),
         stop=limit.why,
     )
+    work = Work(
+        part.plan,
+        shards,
+        expectations=part.expectations,
+        durations=durations.tests,
+        file_s=durations.files,
+        timeouts=_timeouts(context, durations),
+        spawned=options.spawned,
+        shared=claims is not None,
+        whole=whole,
+        first=part.first,
+    )
     with (
         guarded(part.folder.path, context.say),
         contextlib.closing(card_pool(context, part.folder.run, cards, context.say)) as pool,
@@ -225,17 +238,11 @@ def run_locked(
         ) as watcher,
     ):
         interrupted = run_plan(
-            part.plan,
-            shards,
+            work,
             cards=pool,
-            expectations=part.expectations,
             options=options,
             listen=_both(watcher.take, limit.take),
-            durations=durations.tests,
-            file_s=durations.files,
-            timeouts=_timeouts(context, durations),
             claims=claims and replace(claims, say=context.say),
-            whole=whole,
             pending=pending,
         )
         watcher.finish(interrupted=interrupted)
@@ -267,7 +274,6 @@ def _options(context: Context, part: Part, *, workers: int) -> RunOptions:
         after=attempts_before(context.provider.run_attempt),
         seed=part.plan.run_seed,
         as_try=part.as_try or {},
-        first=part.first,
     )
 
 
