@@ -21,7 +21,7 @@ from ci.record.run_state import STOPPED
 from ci.record.verdict import NO_OUTCOME
 from ci.runner.allocator import CardAllocator
 from ci.runner.attempts import Attempts, explained
-from ci.runner.cards import Card, at_fault, together
+from ci.runner.cards import Card, together
 from ci.runner.channel import Answer, wait_for
 from ci.runner.claims.joining import ClaimSettings
 from ci.runner.claims.peers import Peers
@@ -43,7 +43,6 @@ POLL_S = 0.05
 RECHECK_S = 1.0
 # So many cards are lost to the workers of one shard before it is the shard that is given up.
 CARDS_A_SHARD = 2
-NO_CARD_LEFT = "no card was left to run it"
 Listener = Callable[[int, JournalEvent], None]
 
 
@@ -100,7 +99,7 @@ class _Supervisor:
             pool, work.shards, lease_timeout_s=options.lease_timeout_s, clock=time.monotonic
         )
         self._slots: list[WorkerSlot] = []
-        self._attempts = Attempts(options.run_dir, doubts=options.doubts, refused=listen, after=options.after)
+        self._attempts = Attempts(options.run_dir, doubts=options.doubts, listen=listen, after=options.after)
         # Why workers of a shard were lost, and to how many cards.
         self._reasons: dict[int, str] = {}
         self._losses: Counter[int] = Counter()
@@ -126,8 +125,7 @@ class _Supervisor:
     def run(self) -> bool:
         try:
             with noted() as self._interrupts:
-                interrupts = self._interrupts
-                while not (interrupts or self._options.stop()):
+                while not (self._interrupts or self._options.stop()):
                     self._pool.keep(time.monotonic())
                     self._peers.exchange()
                     self._fill()
@@ -135,17 +133,18 @@ class _Supervisor:
                     if not self._slots and not self._allocator.waits() and not self._retry_elsewhere():
                         break
                     self._listen_to_all()
-                stopped = "" if interrupts else self._options.stop()
-                if interrupts or stopped:
+                stopped = "" if self._interrupts else self._options.stop()
+                if self._interrupts or stopped:
                     self._stop()
                 elif self._pool.trouble is not None and not self._attempts.begun:
                     raise self._pool.trouble  # else what ran is reported, and the rest with this reason
                 self._leave_peers()
                 if stopped:
-                    self._ask_for_nothing_more(stopped)
-                elif not interrupts:
+                    for shard in self._work.shards:  # why what is left of it is not run
+                        self._attempts.tell(shard, events.ShardEnd(status=STOPPED, message=stopped))
+                elif not self._interrupts:
                     self._give_up_the_rest()
-                return bool(interrupts)
+                return bool(self._interrupts)
         finally:
             for slot in self._slots:  # after an error; else there is none
                 slot.link.end()
@@ -159,14 +158,12 @@ class _Supervisor:
     def _leave_peers(self) -> None:
         """What others have of this host's shards is noted in its journals."""
         for shard, host, ids in self._peers.leave(self._work.indexes):
-            attempt = self._attempts.of(self._work.shard(shard))
-            self._attempts.write(attempt, events.Elsewhere(host=host, ids=ids))
-            self._listen(shard, events.Elsewhere(host=host, ids=ids))
+            self._attempts.tell(self._work.shard(shard), events.Elsewhere(host=host, ids=ids))
 
     def _fill(self) -> None:
         """Start a worker for each shard that has its turn and finds its cards free."""
         for shard, cards in self._allocator.give_out():
-            self._begin(shard, cards)
+            self._slots.append(self._start(shard, cards))
         if not self._allocator.waiting or not self._slots:
             self._allocator.release_free()  # nothing here needs them, or they are too few
 
@@ -176,14 +173,11 @@ class _Supervisor:
         if found is None:
             return self._allocator.waits_to_retry(self._retries.waiting)
         one, cards = found
-        self._begin(self._work.shard_for(one.of), cards)
+        self._slots.append(self._start(self._work.shard_for(one.of), cards))
         return True
 
-    def _begin(self, shard: Shard, cards: Sequence[Card]) -> None:
+    def _start(self, shard: Shard, cards: Sequence[Card], restarts: int = 0) -> WorkerSlot:
         self._scheduler.begin(shard.index)
-        self._slots.append(self._slot(shard, cards))
-
-    def _slot(self, shard: Shard, cards: Sequence[Card], restarts: int = 0) -> WorkerSlot:
         attempt, card = self._attempts.begin(shard), together(cards)
         with explained(self._options.run_dir, f"the worker of shard {shard.index} cannot be started"):
             task = self._options.task(self._work.fingerprint, card.name, attempt)
@@ -218,19 +212,16 @@ class _Supervisor:
             slot.begin(job, self._work.order(job))
             return True
         if (shard := self._allocator.next_shard(len(slot.cards))) is not None:
-            self._next_shard(slot, shard)
+            self._follow(slot)
+            self._scheduler.end(slot.shard)
+            self._scheduler.begin(shard.index)
+            slot.go_on(shard.index, self._attempts.begin(shard))
             return True
         # A shard of several cards waits for them, and several cards do not help where one is enough.
         if self._allocator.waiting or len(slot.cards) > 1:
             slot.leave()
             self._scheduler.end(slot.shard)
         return False
-
-    def _next_shard(self, slot: WorkerSlot, shard: Shard) -> None:
-        self._follow(slot)
-        self._scheduler.end(slot.shard)
-        self._scheduler.begin(shard.index)
-        slot.go_on(shard.index, self._attempts.begin(shard))
 
     def _listen_to_all(self) -> None:
         links = [slot.link.fileno() for slot in self._slots if not slot.link.silent]
@@ -257,7 +248,7 @@ class _Supervisor:
         if slot.fault is not None:
             self._account(slot, job)
             self._scheduler.lost(slot.shard, slot.ended)
-            self._fault(slot, slot.fault)
+            self._fault(slot)
             return
         self._scheduler.done(slot.shard, self._now, held=answer.held, whole=not slot.crashed)
         self._account(slot, job)
@@ -273,7 +264,7 @@ class _Supervisor:
         for event in slot.link.late_events():
             slot.take_late(event)
         if slot.fault is not None:
-            self._fault(slot, slot.fault)
+            self._fault(slot)
             return
         if not slot.checking and not slot.checked and self._options.preflight_timeout_s:
             slot.check()
@@ -282,31 +273,27 @@ class _Supervisor:
             self._pool.passed(slot.cards)
         slot.ready, slot.checking, slot.checked = True, False, True
 
-    def _fault(self, slot: WorkerSlot, reason: str) -> None:
+    def _fault(self, slot: WorkerSlot) -> None:
         """A card did not do what a card does: it is checked before it is used again, or not used again."""
-        if self._strike(slot, reason):
-            self._drop(slot)
+        if self._struck_out(slot):
+            self._card_is_out(slot)
+            slot.leave()
         elif self._options.preflight_timeout_s:
             slot.ready, slot.checking, slot.fault = False, True, None
             slot.check_at = time.monotonic() + RECHECK_S
         else:
             slot.fault = None
 
-    def _strike(self, slot: WorkerSlot, reason: str) -> bool:
-        """Note a fault with the card that had it; whether one that the slot holds is out."""
-        cards = at_fault(slot.cards, reason)
-        # Of several it is not known which it was: each is watched, and none is benched beyond this run.
-        out = [self._pool.strike(card, reason, certain=slot.certain, known=len(cards) == 1) for card in cards]
-        if slot.stuck:  # another check of a card that somebody has open for ever might never end either
-            for card in slot.cards:
-                self._pool.leave_out(card, reason)
-        return slot.stuck or any(out)
+    def _struck_out(self, slot: WorkerSlot) -> bool:
+        """Note a fault of the card, if it had one; whether a card that the slot holds is out for it."""
+        if slot.fault is None:
+            return False
+        return self._pool.fault(slot.cards, slot.fault, certain=slot.certain, stuck=slot.stuck)
 
-    def _drop(self, slot: WorkerSlot) -> None:
-        """Do without a card: its worker ends, and what is left of its shard is for others."""
+    def _card_is_out(self, slot: WorkerSlot) -> None:
+        """Do without a card: what is left of its shard is for others."""
         slot.sick = True
         self._tell_lost(slot)
-        slot.leave()
         self._end_shard(slot)
 
     def _tell_lost(self, slot: WorkerSlot) -> None:
@@ -316,7 +303,7 @@ class _Supervisor:
     def _end_shard(self, slot: WorkerSlot) -> None:
         """What a slot leaves undone waits for a card again, with what it had taken over from others."""
         self._scheduler.end(slot.shard)
-        left = set(self._scheduler.left_over()) & set(self._work.indexes)
+        left = self._scheduler.left_over().keys() & set(self._work.indexes)
         served = {one.shard for one in self._slots if not one.sick and not one.leaving}
         served |= {shard.index for shard in self._allocator.waiting}
         served |= {shard for shard, cards in self._losses.items() if cards >= CARDS_A_SHARD}
@@ -344,7 +331,9 @@ class _Supervisor:
         now = time.monotonic()
         if slot.killed_at is not None:
             if now - slot.killed_at > KILL_S:
-                self._abandon(slot)
+                slot.link.abandon()  # what it holds, it holds
+                stuck = f"the worker on {slot.card.name} cannot be ended: it hangs in the kernel"
+                self._lost(slot, stuck, for_good=True)
         elif slot.busy and now - slot.heard > self._options.silence_s:
             slot.kill()  # stuck in a driver, or stopped: its child's time-outs need it
         elif slot.check_at is not None and now >= slot.check_at:
@@ -367,7 +356,7 @@ class _Supervisor:
 
     def _part(self, slot: WorkerSlot) -> None:
         """A worker has ended: its cards are free, but for those that are out."""
-        if slot.fault is not None and not slot.sick and self._strike(slot, slot.fault):
+        if not slot.sick and self._struck_out(slot):
             self._tell_lost(slot)
         if not slot.finished:
             self._note(slot, events.ShardEnd(status="done"))
@@ -403,27 +392,18 @@ class _Supervisor:
             self._account(slot, slot.job)
         self._scheduler.lost(slot.shard, slot.ended)
         self._note(slot, events.ShardEnd(status="done"))
-        if slot.fault is not None and self._strike(slot, slot.fault):
+        if self._struck_out(slot):
             self._slots.remove(slot)
-            slot.sick = True
-            self._tell_lost(slot)
-            self._end_shard(slot)
+            self._card_is_out(slot)
             self._part(slot)
         elif not for_good and slot.restarts < self._options.worker_restarts:
-            fresh = self._slot(self._work.shard(slot.shard), slot.cards, slot.restarts + 1)
+            fresh = self._start(self._work.shard(slot.shard), slot.cards, slot.restarts + 1)
             self._slots[self._slots.index(slot)] = fresh
         else:
             self._slots.remove(slot)
             log = f"logs/{slot.shard}-{slot.attempt.number}.log"
             reason = f"the shard's worker was lost {slot.restarts + 1} times; its log: {log}"
             self._do_without(slot, said if for_good else reason)
-
-    def _abandon(self, slot: WorkerSlot) -> None:
-        """Go on without a worker that no signal ends; what it holds, it holds."""
-        slot.link.abandon()
-        self._lost(
-            slot, f"the worker on {slot.card.name} cannot be ended: it hangs in the kernel", for_good=True
-        )
 
     def _do_without(self, lost: WorkerSlot, reason: str) -> None:
         """A card is gone for this run; another has a try at what is left of its shard, once."""
@@ -445,27 +425,14 @@ class _Supervisor:
         for of, event in self._retries.give_up(self._pool.blockers()):
             # A test of another host's shard is told of in a journal of this one's.
             self._attempts.write(self._attempts.of(self._work.shard_for(of)), event)
+        lost = self._peers.trouble
         for shard, ids in self._scheduler.left_over().items():
             if shard not in self._work.indexes:
                 continue  # another host's to tell of
-            lost = self._peers.trouble
-            reason = f"not claimed: {lost}" if lost else self._reasons.get(shard) or self._no_card()
+            reason = f"not claimed: {lost}" if lost else self._reasons.get(shard) or self._pool.why_none()
             attempt = self._attempts.of(self._work.shard(shard))
             self._attempts.write(attempt, events.NotRun(ids=ids, message=reason))
             self._attempts.write(attempt, events.ShardEnd(status="done"))
-
-    def _ask_for_nothing_more(self, why: str) -> None:
-        """Say in the journals of this host's shards why what is left of them is not run."""
-        for shard in self._work.shards:
-            end = events.ShardEnd(status=STOPPED, message=why)
-            self._attempts.write(self._attempts.of(shard), end)
-            self._listen(shard.index, end)
-
-    def _no_card(self) -> str:
-        """Why there is no card."""
-        lost = ", ".join(self._pool.lost)
-        said = "; ".join(filter(None, [lost, self._pool.blockers()]))
-        return f"{NO_CARD_LEFT}: {said}" if said else NO_CARD_LEFT
 
     def _stop(self) -> None:
         """Let every worker write its account, then end what is left."""

@@ -199,8 +199,8 @@ def test_a_benched_card_is_left_out_by_this_run_and_the_next_until_its_bench_is_
     pool.close()
     later = host.pool("later")
     assert names(later.take(3)) == ["emulated:1", "emulated:2"]
-    assert "benched until" in later.lost[0]
-    assert "RAS::PCI::BusFence" in later.lost[0]
+    assert "benched until" in later.why_none()
+    assert "RAS::PCI::BusFence" in later.why_none()
     later.close()
     host.now += 101
     assert len(host.pool("even later").take(3)) == 3
@@ -221,7 +221,7 @@ def test_a_fault_that_may_be_the_softwares_is_kept_from_no_other_run(host: Host)
         assert pool.strike(card, "AttributeError", certain=False)
     assert not pool.hopeful
     assert pool.left == 0
-    assert "given up for this run after 2 faults: AttributeError" in pool.lost[0]
+    assert "given up for this run after 2 faults: AttributeError" in pool.why_none()
     pool.close()
     assert len(host.pool("next").take(3)) == 3
 
@@ -375,3 +375,21 @@ def test_leases_are_looked_after_now_and_then(host: Host) -> None:
     two.close()
     one.keep(4 * KEEP_S)
     assert "emulated:0" not in names(two.take(3))
+
+
+@pytest.mark.parametrize(
+    ("said", "times", "stuck", "out"),
+    [
+        ("emulated:1 failed", 2, False, {"emulated:1"}),
+        ("something failed", 1, False, set()),
+        ("something failed", 1, True, {"emulated:0", "emulated:1"}),
+    ],
+)
+def test_of_several_cards_the_one_that_is_named_is_struck_and_those_that_are_stuck_are_out(
+    host: Host, said: str, times: int, stuck: bool, out: set[str]
+) -> None:
+    pool = CardPool(host.cards, rules=Rules(strikes=2))
+    cards = pool.take(2)
+    found = [pool.fault(cards, said, certain=True, stuck=stuck) for _ in range(times)]
+    assert found[-1] is bool(out)
+    assert {card.name for card in cards if pool.is_out(card)} == out
