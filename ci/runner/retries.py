@@ -1,6 +1,7 @@
 """Which tests run again: those that failed, alone, on cards they did not fail on, and not for ever. Pure.
 
-What was lost with its worker runs again as well; of what is not run again it is said why.
+What was lost with its worker runs again as well; of what is not run again it is said why. Where a run ends
+after so many failures (`--max-fail`), it is said here too that nothing more is to run.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
+from ci.core.text import counted
 from ci.record import events
 from ci.record.journal import XPASS_STRICT
 from ci.record.result import Try
-from ci.record.verdict import FAILING
+from ci.record.verdict import FAILING, Verdict
 
 NO_OTHER_CARD = "there is no other card than those it failed on"
 TOO_MANY = "as many tests as may be (run.retry_budget) were run again before it"
@@ -117,9 +119,19 @@ class Retries:
     Attributes:
         waiting: the tests that wait to be run again.
         refused: those that are not run again because too many failed.
+        enough: why nothing more is to be run; empty while the run goes on.
     """
 
-    def __init__(self, planned: Planned, *, most: int, budget: int, any_card: bool = False) -> None:
+    def __init__(
+        self,
+        planned: Planned,
+        *,
+        most: int,
+        budget: int,
+        any_card: bool = False,
+        max_fail: int = 0,
+        spared: Collection[str] = (),
+    ) -> None:
         """Begin with none.
 
         Args:
@@ -127,7 +139,11 @@ class Retries:
             most: how often a test is run again because it failed, and how often because its worker was lost.
             budget: how many tests are run again at most; where more fail, it is the build that is broken.
             any_card: whether a test may be tried again on the card it failed on, as where there are no cards.
+            max_fail: failed tests after which nothing more is to be run; 0: there is no such number.
+            spared: ids of quarantined tests, whose failures do not count for that.
         """
+        self.enough = ""
+        self._max_fail, self._spared, self._failures = max_fail, frozenset(spared), set[str]()
         self.waiting: list[Retry] = []
         self.refused: list[Retry] = []
         self._planned, self._most, self._budget, self._any_card = planned, most, budget, any_card
@@ -147,6 +163,7 @@ class Retries:
         """
         for name, why in told.in_vain.items():  # else its failure would stand there as if nobody had tried
             yield events.NoRetry(ids=[name], message=why)
+        self._count(name for name, one in told.ended.items() if one.outcome is Verdict.FAILED)
         for name, one in told.ended.items():
             if one.cause is not None:
                 self._broke.add(name)
@@ -159,6 +176,11 @@ class Retries:
                 yield events.NoRetry(ids=[name], message=reason)
             else:
                 self.failed(name, card=card, attempt=attempt)
+
+    def _count(self, failed: Iterable[str]) -> None:
+        self._failures.update(name for name in failed if name not in self._spared)
+        if 0 < self._max_fail <= len(self._failures) and not self.enough:
+            self.enough = f"stopped after {counted(len(self._failures), 'failure')} (--max-fail)"
 
     def failed(self, name: str, *, card: str, attempt: int = 1) -> None:
         """A try of a test ended badly; where that was on several cards, each is one it failed on.

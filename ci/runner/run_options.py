@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
@@ -28,7 +28,8 @@ class RunOptions(WorkerOptions):
         spawned: files whose tests must not run in a forked process.
         doubts: of a run that is resumed, by shard and by reason the ids that may have run before.
         after: the number after which attempts at shards are counted.
-        stop: why nothing more is to be run, as events that were listened to have it; empty: go on.
+        max_fail: failed tests after which nothing more is to be run; 0: there is no such number.
+        spared: ids of quarantined tests, whose failures do not count for that.
     """
 
     run_dir: Path
@@ -41,7 +42,8 @@ class RunOptions(WorkerOptions):
     spawned: frozenset[str] = frozenset()
     doubts: Mapping[int, Mapping[str, Sequence[str]]] = field(default_factory=dict)
     after: int = 0
-    stop: Callable[[], str] = str
+    max_fail: int = 0
+    spared: frozenset[str] = frozenset()
 
     @property
     def silence_s(self) -> float:

@@ -106,7 +106,12 @@ class _Supervisor:
         self._began = time.monotonic()
         self._interrupts: list[int] = []
         self._retries = Retries(
-            work, most=options.retries, budget=options.retry_budget, any_card=options.device == "cpu"
+            work,
+            most=options.retries,
+            budget=options.retry_budget,
+            any_card=options.device == "cpu",
+            max_fail=options.max_fail,
+            spared=options.spared,
         )
         self._retries.resume(pending)
         self._scheduler = Scheduler(
@@ -125,7 +130,7 @@ class _Supervisor:
     def run(self) -> bool:
         try:
             with noted() as self._interrupts:
-                while not (self._interrupts or self._options.stop()):
+                while not (self._interrupts or self._retries.enough):
                     self._pool.keep(time.monotonic())
                     self._peers.exchange()
                     self._fill()
@@ -133,7 +138,7 @@ class _Supervisor:
                     if not self._slots and not self._allocator.waits() and not self._retry_elsewhere():
                         break
                     self._listen_to_all()
-                stopped = "" if self._interrupts else self._options.stop()
+                stopped = "" if self._interrupts else self._retries.enough
                 if self._interrupts or stopped:
                     self._stop()
                 elif self._pool.trouble is not None and not self._attempts.begun:

@@ -123,6 +123,7 @@ def _options(
         environ={**worker_environment(context, source), _AUTOLOAD: "0"},
         threads=max(1, context.cores // max(1, min(context.cores, shards))),
         retries=0,
+        max_fail=0,
         doubts={},
         preflight_timeout_s=0,
     )

@@ -86,7 +86,7 @@ def control(
     options = RunOptions(
         run="r", run_dir=folder.path, tests=folder.path, device=str(flags["device.name"]),
         environ=environ, threads=1, method="fork", test_timeout_s=9, setup_timeout_s=9, grace_s=1,
-        worker_restarts=1, retries=3, preflight_timeout_s=9, doubts={0: {"why": [A]}},
+        worker_restarts=1, retries=3, max_fail=1, preflight_timeout_s=9, doubts={0: {"why": [A]}},
     )  # fmt: skip
     part = Part(
         plan=plan, shards=shards, source=Source(where=None, tests=folder.path, sha="s", version="2"),
@@ -105,6 +105,7 @@ def test_what_failed_in_these_shards_runs_once_more_with_nothing_of_the_device(
     assert call["work"].fingerprint == PLAN.fingerprint
     options: RunOptions = call["options"]
     assert (options.device, options.run_dir, options.retries) == ("cpu", folder.path / "control", 0)
+    assert options.max_fail == 0  # else nothing would run where the run itself stopped at a failure
     assert (options.doubts, options.preflight_timeout_s) == ({}, 0)
     assert options.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] == "0"
     assert options.environ["PYTORCH_TESTING_DEVICE_ONLY_FOR"] == "cpu"
