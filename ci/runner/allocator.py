@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
-from ci.runner.cards import Card
+from ci.runner.inventory import Card
 from ci.runner.pool import CardPool
 from ci.runner.retries import Retry
 from test_selection.plan import Shard

@@ -15,8 +15,7 @@ from urllib.parse import unquote, urlsplit
 from ci.core.errors import BackEndError
 from ci.core.provider import detect, in_log
 from ci.record.identity import EMULATED
-from ci.runner.cards import EMULATE, EMULATED_DEVICE, Card
-from ci.runner.inventory import is_real
+from ci.runner.inventory import EMULATE, EMULATED_DEVICE, Card, is_real
 
 PACKAGE = "torch_spyre"
 

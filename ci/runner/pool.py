@@ -5,11 +5,12 @@ The supervisor takes cards here, gives them back, and tells of their faults; nob
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from ci.core.errors import BadFileError, FileSystemError, SpyreCiError
-from ci.runner.cards import Card, at_fault
 from ci.runner.health import Health, HealthFiles, Rules, strike, struck
+from ci.runner.inventory import Card
 from ci.runner.leases import Leases
 from ci.runner.wait_queue import Ticket, WaitQueue
 
@@ -327,3 +328,11 @@ class CardPool:
         if due and (blockers := self.blockers()):  # else one came free just now, and is asked for next
             self._told_at = now
             self._say(f"waiting for a card: {blockers}")
+
+
+def at_fault(cards: Sequence[Card], reason: str) -> list[Card]:
+    """Those of several cards, used as one, that a reason names; all of them where it names none."""
+    named = [
+        card for card in cards if re.search(rf"(?<![\w.:-]){re.escape(card.name)}(?![\w:-]|\.\w)", reason)
+    ]
+    return named or list(cards)

@@ -10,8 +10,8 @@ from ci.record.events import JournalEvent
 from ci.record.result import SILENT, Try
 from ci.record.run_state import RunState
 from ci.record.verdict import Verdict
-from ci.runner.cards import Card, together
 from ci.runner.channel import Attempt, Order
+from ci.runner.inventory import Card, together
 from ci.runner.retries import Told
 from ci.runner.scheduler import Job
 from ci.runner.watchdog import NEVER_ENDS

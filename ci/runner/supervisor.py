@@ -21,19 +21,18 @@ from ci.record.run_state import STOPPED
 from ci.record.verdict import NO_OUTCOME
 from ci.runner.allocator import CardAllocator
 from ci.runner.attempts import Attempts, explained
-from ci.runner.cards import Card, together
 from ci.runner.channel import Answer, wait_for
 from ci.runner.claims.joining import ClaimSettings
 from ci.runner.claims.peers import Peers
 from ci.runner.claims.session import ClaimSession
+from ci.runner.inventory import Card, together
 from ci.runner.pool import CardPool
 from ci.runner.resume import cannot_go_on
 from ci.runner.retries import Pending, Retries
-from ci.runner.run_options import RunOptions
 from ci.runner.scheduler import Job, Scheduler
 from ci.runner.slot import WorkerSlot
 from ci.runner.watchdog import KILL_S
-from ci.runner.work import Work
+from ci.runner.work import RunOptions, Work
 from ci.runner.worker_process import WorkerProcess
 from test_selection.plan import Shard
 from test_selection.steal import Piece

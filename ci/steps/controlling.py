@@ -15,10 +15,9 @@ from ci.report.control import choose, control_plan, controls, wants_control
 from ci.report.reconcile import reconcile
 from ci.runner.attempts import guarded
 from ci.runner.inventory import inventory
-from ci.runner.run_options import RunOptions
 from ci.runner.source import Source
 from ci.runner.supervisor import run_plan
-from ci.runner.work import Work
+from ci.runner.work import RunOptions, Work
 from ci.steps.collecting import worker_environment
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder

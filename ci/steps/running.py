@@ -17,17 +17,15 @@ from ci.report.live.state import State
 from ci.report.live.view import Watcher, view_for, watching
 from ci.runner.attempts import guarded
 from ci.runner.back_end import back_end, refuse_silent_emulation, unallowed_ci
-from ci.runner.cards import Card
 from ci.runner.claims.joining import NAMES_FILE
 from ci.runner.health import HealthFiles, Rules
-from ci.runner.inventory import inventory, present
+from ci.runner.inventory import Card, inventory, present
 from ci.runner.leases import Leases, shared_folder
 from ci.runner.pool import CardPool
 from ci.runner.prepare import starts_processes, wants_machinery
 from ci.runner.retries import Pending
-from ci.runner.run_options import RunOptions
 from ci.runner.supervisor import run_plan
-from ci.runner.work import Work
+from ci.runner.work import RunOptions, Work
 from ci.steps.collecting import worker_environment
 from ci.steps.context import Context
 from ci.steps.controlling import control_step

@@ -10,13 +10,12 @@ from typing import Any
 import ci
 from ci.device.environment import device_environment
 from ci.record.journal import read_journals
-from ci.runner.cards import Card
 from ci.runner.claims.joining import ClaimSettings
+from ci.runner.inventory import Card
 from ci.runner.pool import CardPool
 from ci.runner.prepare import wants_machinery
-from ci.runner.run_options import RunOptions
 from ci.runner.supervisor import run_plan
-from ci.runner.work import Work
+from ci.runner.work import RunOptions, Work
 from test_selection.plan import Group, Plan, Shard, fingerprint
 from test_selection.selection import Expectation
 from tests.journal_rows import row_of, rows_of

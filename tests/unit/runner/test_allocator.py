@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from ci.runner.allocator import CardAllocator
-from ci.runner.cards import Card
+from ci.runner.inventory import Card
 from ci.runner.leases import Leases
 from ci.runner.pool import CardPool
 from ci.runner.retries import Retry

@@ -12,7 +12,7 @@ import pytest
 from ci.core.errors import EXIT_USAGE, BackEndError
 from ci.record.identity import EMULATED
 from ci.runner.back_end import back_end, head, refuse_silent_emulation, unallowed_ci
-from ci.runner.cards import CARDS_VARIABLE, EMULATE, EMULATED_VARIABLE, Card
+from ci.runner.inventory import CARDS_VARIABLE, EMULATE, EMULATED_VARIABLE, Card
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ci.runner.cards import EMULATE
 from ci.runner.environment_info import ran_in_here
+from ci.runner.inventory import EMULATE
 
 IMAGE = f"registry.example/spyre@sha256:{'1' * 64}"
 

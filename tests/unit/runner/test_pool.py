@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.core.errors import FileSystemError
-from ci.runner.cards import Card
 from ci.runner.health import HealthFiles, Rules
+from ci.runner.inventory import Card
 from ci.runner.leases import SETTLE_S, Leases
-from ci.runner.pool import KEEP_S, CardPool
+from ci.runner.pool import KEEP_S, CardPool, at_fault
 
 RULES = Rules(strikes=2, bench_s=100)
 
@@ -393,3 +393,15 @@ def test_of_several_cards_the_one_that_is_named_is_struck_and_those_that_are_stu
     found = [pool.fault(cards, said, certain=True, stuck=stuck) for _ in range(times)]
     assert found[-1] is bool(out)
     assert {card.name for card in cards if pool.is_out(card)} == out
+
+
+def test_of_several_cards_the_one_that_is_named_is_at_fault() -> None:
+    cards = [Card(name=f"emulated:{number}", environment={}) for number in (1, 10, 11)]
+    assert at_fault(cards, 'RAS {"Device":"emulated:10","name":"RAS::X"}') == [cards[1]]
+    assert at_fault(cards, "the card said: x (card emulated:1)") == [cards[0]]
+    assert at_fault(cards, "emulated:1, and emulated:11.") == [cards[0], cards[2]]
+    assert at_fault(cards, "took longer than 5 s on emulated:111") == cards
+    assert at_fault(cards[:1], "whatever") == cards[:1]
+    address = [Card(name=f"0000:{one}:00.0", environment={}) for one in ("1a", "2e")]
+    assert at_fault(address, "Device 0000:2e:00.0 failed") == [address[1]]
+    assert at_fault(address, "Device 0000:2e:00.01 failed") == address

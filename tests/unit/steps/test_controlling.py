@@ -14,10 +14,9 @@ from rich.console import Console
 from ci.config import load_settings
 from ci.core.errors import CommandError
 from ci.record.journal import journal_path
-from ci.runner.run_options import RunOptions
 from ci.runner.scheduler import Job
 from ci.runner.source import Source
-from ci.runner.work import Work
+from ci.runner.work import RunOptions, Work
 from ci.steps import controlling
 from ci.steps.context import Context
 from ci.steps.controlling import control_step
