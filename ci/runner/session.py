@@ -1,4 +1,4 @@
-"""One pytest session over one file, inside a child: arguments, ids, logs, what is left out; a file collected."""
+"""One pytest session over one file, inside a child: arguments, ids, logs, what is left out; collecting it."""
 
 from __future__ import annotations
 
