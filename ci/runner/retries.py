@@ -73,13 +73,14 @@ class Retry:
         return len(cards) >= self.cards and self.avoid.isdisjoint(cards)
 
 
-class Pending(NamedTuple):
-    """A try that an earlier part of the run did not come to.
+@dataclass(slots=True)
+class Pending:
+    """What was tried of a test that may be run again.
 
     Attributes:
         id: of the test.
         cards: the names of those it failed on.
-        attempt: which try it will be; above every one that was begun.
+        attempt: which try the next will be; above every one that was begun.
         failed: how often it failed.
         lost: how often it was lost with its worker.
     """
@@ -101,16 +102,6 @@ class Told(NamedTuple):
 
     ended: dict[str, Try]
     in_vain: dict[str, str]
-
-
-@dataclass(slots=True)
-class _Past:
-    """What was tried of a test: how often it failed, how often it was lost, the last try, the cards."""
-
-    failed: int = 0
-    lost: int = 0
-    last: int = 0
-    cards: frozenset[str] = frozenset()
 
 
 class Retries:
@@ -147,7 +138,7 @@ class Retries:
         self.waiting: list[Retry] = []
         self.refused: list[Retry] = []
         self._planned, self._most, self._budget, self._any_card = planned, most, budget, any_card
-        self._past: dict[str, _Past] = {}
+        self._past: dict[str, Pending] = {}
         self._retried: set[str] = set()
         self._given: dict[str, Retry] = {}
         # Tests that ended their process: what runs after them in a given order misses what they left.
@@ -191,7 +182,7 @@ class Retries:
         past.cards |= frozenset(card.split("+"))
         past.failed += 1
         if past.failed <= self._most:
-            self._put(name, past)
+            self._put(past)
 
     def lost(self, name: str, *, attempt: int = 1) -> None:
         """A try of a test came to nothing, and not by its own or its card's doing.
@@ -202,7 +193,7 @@ class Retries:
         past = self._tried(name, attempt)
         past.lost += 1
         if past.lost <= self._most:
-            self._put(name, past)
+            self._put(past)
 
     def hung(self, name: str, *, card: str, attempt: int) -> None:
         """A test ran when its worker was ended for its silence, which may have been the card's doing."""
@@ -212,11 +203,11 @@ class Retries:
     def resume(self, pending: Iterable[Pending]) -> None:
         """Tests that an earlier part of the run did not come to run, or to run again."""
         for one in pending:
-            past = self._past[one.id] = _Past(one.failed, one.lost, one.attempt - 1, one.cards)
+            self._past[one.id] = one
             if one.attempt == 1:  # that is no retry, and costs none
-                self.waiting.append(self._retry(one.id, past))
+                self.waiting.append(self._retry(one))
             else:
-                self._put(one.id, past)
+                self._put(one)
 
     def bar(self, cards: Collection[str]) -> None:
         """Nothing that waits is to be tried on these cards: whatever they are, no worker lives with them."""
@@ -252,26 +243,24 @@ class Retries:
         for one in self.refused:
             yield one.of, events.NoRetry(ids=[one.id], message=TOO_MANY)
 
-    def _tried(self, name: str, attempt: int) -> _Past:
-        past = self._past.setdefault(name, _Past())
-        past.last = max(past.last + 1, attempt)
+    def _tried(self, name: str, attempt: int) -> Pending:
+        past = self._past.setdefault(name, Pending(name))
+        past.attempt = max(past.attempt, attempt) + 1
         return past
 
-    def _retry(self, name: str, past: _Past) -> Retry:
-        avoid = frozenset[str]() if self._any_card else past.cards
+    def _retry(self, past: Pending) -> Retry:
         return Retry(
-            id=name,
-            file=self._planned.file_of(name),
-            of=self._planned.shard_of(name),
-            attempt=past.last + 1,
-            avoid=avoid,
-            cards=self._planned.cards_of(name),
+            id=past.id,
+            file=self._planned.file_of(past.id),
+            of=self._planned.shard_of(past.id),
+            attempt=past.attempt,
+            avoid=frozenset() if self._any_card else past.cards,
+            cards=self._planned.cards_of(past.id),
         )
 
-    def _put(self, name: str, past: _Past) -> None:
-        one = self._retry(name, past)
-        if name not in self._retried and len(self._retried) >= self._budget:
-            self.refused.append(one)
+    def _put(self, past: Pending) -> None:
+        if past.id not in self._retried and len(self._retried) >= self._budget:
+            self.refused.append(self._retry(past))
             return
-        self._retried.add(name)
-        self.waiting.append(one)
+        self._retried.add(past.id)
+        self.waiting.append(self._retry(past))
