@@ -8,8 +8,9 @@ failed tests of others again, or helps where `test_selection.tail` says.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from ci.runner.channel import Why
 from ci.runner.retries import Retries
@@ -200,14 +201,17 @@ class Scheduler:
         else:
             self.sight.withdraw(shard, piece)
 
+    def queued(self) -> Iterator[tuple[int, Piece]]:
+        """The pieces nobody has claimed, each with its shard."""
+        for shard, queue in enumerate(self.sight.queues):
+            for piece in chain(*queue.values(), self._kept[shard]):
+                yield shard, piece
+
     def left_over(self) -> dict[int, list[str]]:
         """The ids nobody has claimed, by shard."""
         found: dict[int, list[str]] = {}
-        for shard, queue in enumerate(self.sight.queues):
-            ids = [name for group in queue.values() for piece in group for name in piece.ids]
-            ids += [name for piece in self._kept[shard] for name in piece.ids]
-            if ids:
-                found[shard] = ids
+        for shard, piece in self.queued():
+            found.setdefault(shard, []).extend(piece.ids)
         return found
 
     def _own(self, slot: int) -> Job | None:

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ci.runner.claims.session import ClaimSession
-from ci.runner.claims.table import Changes
 from ci.runner.scheduler import Scheduler
 from test_selection.steal import Piece
 
@@ -33,12 +32,22 @@ class Peers:
 
     def exchange(self) -> None:
         """Let them know what is done here, and see what they have."""
-        if self._session is not None and (changes := self._session.exchange()) is not None:
-            self.apply(changes)
+        if self._session is not None and self._session.exchange():
+            self._look()
 
     def wait(self) -> bool:
         """Whether this host stays though it has nothing to do."""
-        return self._session is not None and self._session.waits()
+        if self._session is None:
+            return False
+        if self._session.trouble:
+            return self._session.waits() and any(
+                self._session.free((shard, piece.number))
+                for shard, row in enumerate(self._pieces)
+                for piece in row
+                if piece.ids
+            )
+        # What has become free since the last look is this host's to run.
+        return self._session.waits() or self._look()
 
     def ended(self, names: Iterable[str], journal: Path) -> None:
         """Tests have an outcome in a journal of this host."""
@@ -59,7 +68,8 @@ class Peers:
         """Claim nothing more; the shard, the host and the ids of what others have of this host's shards."""
         if self._session is None:
             return
-        self.apply(self._session.leave())
+        self._session.leave()
+        self._look()
         for shard in shards:
             row = self._pieces[shard]
             for host, numbers in self._session.away(shard, len(row)).items():
@@ -71,13 +81,18 @@ class Peers:
         if self._session is not None:
             self._session.leave()
 
-    def apply(self, changes: Changes) -> None:
-        """Take in what has changed."""
-        for moved, do in (
-            (changes.taken, self._scheduler.withdraw),
-            (changes.freed, self._scheduler.give_back),
-        ):
-            for shard, number in moved:
-                row = self._pieces[shard] if shard < len(self._pieces) else ()
-                if number < len(row) and row[number].ids:
-                    do(shard, row[number])
+    def _look(self) -> bool:
+        """Take from the scheduler what others have, and give it what is anybody's; whether there was any."""
+        session, scheduler = self._session, self._scheduler
+        assert session is not None  # noqa: S101  # asked by those who know
+        queued, found = {(shard, piece.number): piece for shard, piece in scheduler.queued()}, False
+        for shard, row in enumerate(self._pieces):
+            for piece in row:
+                key = shard, piece.number
+                if key in queued:
+                    if not (session.free(key) or session.holds(key)):
+                        scheduler.withdraw(shard, queued[key])
+                elif piece.ids and session.free(key):
+                    scheduler.give_back(shard, piece)
+                    found = True
+        return found

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ci.record.journal import SYNC_S, bring_to_disk
 from ci.runner.claims.store import Store, StoreLostError
-from ci.runner.claims.table import Changes, ClaimTable, Heartbeat, Key, read_heartbeat
+from ci.runner.claims.table import ClaimTable, Heartbeat, Key, read_heartbeat
 from test_selection.steal import Piece
 
 # A host is silent for a fraction of the lease at most, so that a missed line or two is no death.
@@ -97,16 +97,13 @@ class ClaimSession:
         if (held := self._table.held.get(key)) is not None:
             return held
         if self.trouble:
-            self._table.let_go(key, unsure=True)
             return 0
         try:
             generation = self._claim(key)
         except StoreLostError as error:
             self._lose(error)
-            self._table.let_go(key, unsure=True)
             return 0
         if not generation:
-            self._table.let_go(key)
             return 0
         self._outcomes[key] = _Outcomes(set(piece.ids))
         self._key.update(dict.fromkeys(piece.ids, key))
@@ -136,10 +133,10 @@ class ClaimSession:
         self._accounted.pop(key, None)
         self._given_up.append(key)
 
-    def exchange(self) -> Changes | None:
-        """Say what this host does and hear the others, if it is time; None where it is not."""
+    def exchange(self) -> bool:
+        """Say what this host does and hear the others, if it is time; whether they were heard."""
         if (now := self._clock()) < self._next:
-            return None
+            return False
         hosts = 1 + len(self._table.hosts)
         self._next = now + min(max(self._look_s, hosts * HOST_S), self._lease_s / BEATS_A_LEASE)
         self._settle()
@@ -148,11 +145,19 @@ class ClaimSession:
             self._hear()
         except StoreLostError as error:
             self._lose(error)
-            return None
+            return False
         if self.trouble:
             self.trouble = ""
             self._say("the share is back: pieces are claimed again")
-        return self._table.changes()
+        return True
+
+    def free(self, key: Key) -> bool:
+        """Whether a piece is anybody's to claim, as far as is known."""
+        return self._table.free(key)
+
+    def holds(self, key: Key) -> bool:
+        """Whether a piece was claimed here, and is not done."""
+        return key in self._table.held
 
     def waits(self) -> bool:
         """Whether this host stays though it has nothing to do: for the store, or to take over."""
@@ -160,13 +165,13 @@ class ClaimSession:
         # Nobody here tries these again; two hosts that kept them would wait for each other.
         self._give_up_accounted(since=self._clock() - self._lease_s)
         if self.trouble:
-            return self._table.unsure and self._clock() - self._lost_at < self._lease_s
+            return self._clock() - self._lost_at < self._lease_s
         return self._table.must_wait()
 
-    def leave(self) -> Changes:
+    def leave(self) -> None:
         """Say that this host is gone, so that what it claimed and has not done is anybody's; a last look."""
         if self._left:
-            return Changes()
+            return
         self._left = True
         self._settle(now=True)
         self._give_up_accounted()
@@ -176,7 +181,6 @@ class ClaimSession:
         except StoreLostError as error:
             self._lose(error)
         self._store.close()
-        return self._table.changes()
 
     def away(self, shard: int, pieces: int) -> dict[str, list[int]]:
         """The pieces of a shard that others have or had and this host never began, by host.

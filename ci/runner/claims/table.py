@@ -68,19 +68,6 @@ class Host:
     gone: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
-    """What has changed since the last look.
-
-    Attributes:
-        taken: pieces that are others' now.
-        freed: pieces that are anybody's again.
-    """
-
-    taken: tuple[Key, ...] = ()
-    freed: tuple[Key, ...] = ()
-
-
 @dataclass(slots=True, kw_only=True)
 class ClaimTable:
     """All that is known of claims.
@@ -108,10 +95,6 @@ class ClaimTable:
     done: dict[Key, str] = field(default_factory=dict)
     former: frozenset[str] = frozenset()
     again: frozenset[Key] = frozenset()
-    # What this host's queues do not hold because it is, or was, somebody else's.
-    _away: set[Key] = field(default_factory=set)
-    _unsure: dict[Key, None] = field(default_factory=dict)
-    _ended: list[Key] = field(default_factory=list)
 
     def hear(self, told: Iterable[tuple[str, Heartbeat | None]], now: float) -> None:
         """Take what the others said, up to now."""
@@ -149,15 +132,8 @@ class ClaimTable:
     def claimed(self, key: Key, generation: int) -> None:
         """A claim was made here."""
         self.others.pop(key, None)
-        self._away.discard(key)
         self.held[key] = generation
         self.ours.add(key)
-
-    def let_go(self, key: Key, *, unsure: bool = False) -> None:
-        """A piece left this host's queues and could not be claimed; `unsure`: nobody knows whose it is."""
-        self._away.add(key)
-        if unsure:
-            self._unsure[key] = None
 
     def finish(self, key: Key) -> None:
         """A piece is done here."""
@@ -165,27 +141,14 @@ class ClaimTable:
         self.others.pop(key, None)
         self.done[key] = self.me
 
-    def changes(self) -> Changes:
-        """What has changed since the last look."""
-        taken = [key for key in self.others if key not in self._away and self.lives(self.others[key][1])]
-        taken += [key for key in self._ended if key not in self._away]
-        self._ended.clear()
-        freed = self._freed()
-        freed += [key for key in self._unsure if key not in self.done and key not in self.others]
-        self._unsure.clear()
-        self._away.update(taken)
-        self._away.difference_update(freed)
-        return Changes(taken=tuple(taken), freed=tuple(freed))
+    def free(self, key: Key) -> bool:
+        """Whether a piece is anybody's: not done, not held here, and by nobody who lives."""
+        return key not in self.held and self.generation(key) is not None
 
     def holder(self, key: Key) -> str | None:
         """The other host that has, or has done, a piece; None where none has."""
         name = self.done.get(key) or self.others.get(key, (0, ""))[1]
         return name if name and name != self.me else None
-
-    @property
-    def unsure(self) -> bool:
-        """Whether there are pieces of which nobody knows whose they are."""
-        return bool(self._unsure)
 
     def must_wait(self) -> bool:
         """Whether this host, with nothing to do, stays to take over from one that dies.
@@ -195,15 +158,10 @@ class ClaimTable:
         alive = sorted(name for name in self.hosts if self.lives(name))
         if sum(name < self.me for name in alive) >= 2:  # noqa: PLR2004  # two guards, one may die
             return False
-        holders = {name for _, name in self.others.values()}
-        # What the next look frees is this host's to run.
-        return not holders.isdisjoint(alive) or bool(self._freed())
+        return any(name in alive for _, name in self.others.values())
 
     def _host(self, name: str) -> Host:
         return self.hosts.setdefault(name, Host(heard=self.now))
-
-    def _freed(self) -> list[Key]:
-        return [key for key, (_, name) in self.others.items() if key in self._away and not self.lives(name)]
 
     def _take(self, name: str, host: Host, said: Heartbeat) -> None:
         host.gone = said.gone
@@ -223,8 +181,7 @@ class ClaimTable:
     def _ends(self, key: Key, name: str) -> None:
         self.others.pop(key, None)
         self.held.pop(key, None)
-        if self.done.setdefault(key, name) == name:
-            self._ended.append(key)
+        self.done.setdefault(key, name)
 
     def _reopen(self, key: Key, name: str) -> None:
         """A piece that was told of as ended is anybody's, unless it is this host's or somebody's already."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from ci.runner.claims.peers import Peers
-from ci.runner.claims.table import Changes
+from ci.runner.claims.session import ClaimSession
 from ci.runner.retries import Retries
 from ci.runner.scheduler import Claim, Scheduler
 from test_selection.steal import Piece
 from tests.unit.runner.plans import OneFile
+
+from .stores import Memory, MemoryStore
 
 ROWS = [
     [Piece(file="a.py", ids=(f"a{n}",), expected_s=2.0, number=n) for n in range(3)],
@@ -28,26 +32,90 @@ def scheduler(claim: Claim = lambda _shard, _piece: 1) -> Scheduler:
     )
 
 
-def test_what_others_take_is_no_longer_to_be_had_and_comes_back_with_their_death() -> None:
-    made = scheduler()
-    view = Peers(None, made, ROWS)
-    view.apply(Changes(taken=((0, 1), (1, 0), (1, 1), (2, 0))))
+LEASE_S = 10.0
+
+
+@dataclass(slots=True)
+class Two:
+    """This host and another, over one store."""
+
+    now: float = 0.0
+    memory: Memory = field(default_factory=Memory)
+
+    def session(self, me: str) -> ClaimSession:
+        return ClaimSession(
+            MemoryStore(self.memory, me), me=me, clock=lambda: self.now, lease_s=LEASE_S, look_s=1.0,
+            say=lambda _: None,
+        )  # fmt: skip
+
+
+def test_what_others_take_is_no_longer_to_be_had_and_comes_back_with_their_leave() -> None:
+    two = Two()
+    mine, other = two.session("a"), two.session("b")
+    made = scheduler(mine.claim)
+    view = Peers(mine, made, ROWS)
+    for shard, number in ((0, 1), (1, 0), (1, 1), (2, 0)):
+        assert other.claim(shard, ROWS[shard][number])
+    other.done((1, 0))
+    other.exchange()
+    view.exchange()
     assert made.left_over() == {0: ["a0", "a2"]}
     assert made.sight.left == 2
     assert made.sight.rest[0]["a.py"] == 4.0
-    view.apply(Changes(freed=((1, 1), (2, 0))))
-    assert made.left_over() == {0: ["a0", "a2"], 1: ["b1"], 2: ["c0"]}
-    view.apply(Changes(taken=((0, 1),)))
-    assert made.left_over()[0] == ["a0", "a2"]
+    other.leave()
+    two.now += 3
+    view.exchange()
+    assert made.left_over() == {0: ["a0", "a2", "a1"], 1: ["b1"], 2: ["c0"]}
+
+
+def test_nobody_goes_home_before_he_has_looked_at_what_is_free_again() -> None:
+    two = Two()
+    mine, other = two.session("a"), two.session("b")
+    made = scheduler(mine.claim)
+    view = Peers(mine, made, ROWS)
+    for shard, row in enumerate(ROWS):
+        for piece in row:
+            assert other.claim(shard, piece)
+    other.exchange()
+    view.exchange()
+    assert made.left_over() == {}
+    assert view.wait()
+    two.now += 1.5
+    # The other leaves, and this host hears of it between two looks, where it claims something.
+    other.leave()
+    mine._hear()
+    assert view.wait()
+    assert len(list(made.queued())) == 6
+    assert not view.wait()
+
+
+def test_what_is_run_here_or_lost_with_its_worker_is_neither_taken_nor_given_twice() -> None:
+    two = Two()
+    mine = two.session("a")
+    made = scheduler(mine.claim)
+    view = Peers(mine, made, ROWS)
+    made.begin(2)
+    made.tick(0.0)
+    assert made.ask(2, "c", 0.0) is not None
+    made.done(2, 0.0, held="c.py")
+    job = made.ask(2, "c", 0.0)
+    assert job is not None
+    view.exchange()
+    assert 2 not in made.left_over()
+    made.lost(2, ())
+    two.now += 3
+    view.exchange()
+    assert made.left_over()[2] == ["c0"]
 
 
 def test_numbers_that_no_plan_has_are_passed_over() -> None:
-    made = scheduler()
-    strange = Changes(
-        taken=((9, 0), (0, 99)),
-        freed=((9, 0), (0, 99)),
-    )
-    Peers(None, made, ROWS).apply(strange)
+    two = Two()
+    mine, other = two.session("a"), two.session("b")
+    made = scheduler(mine.claim)
+    for shard, number in ((9, 0), (0, 99)):
+        assert other.claim(shard, Piece(file="a.py", ids=("x",), expected_s=1.0, number=number))
+    other.exchange()
+    Peers(mine, made, ROWS).exchange()
     assert made.sight.left == 5
 
 

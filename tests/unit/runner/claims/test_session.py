@@ -62,20 +62,17 @@ def test_one_of_two_gets_a_piece_and_asks_no_store_for_it_twice() -> None:
     assert hall.memory.puts == asked
 
 
-def test_what_others_took_and_what_is_done_leaves_the_queues_once() -> None:
+def test_what_others_took_and_what_is_done_is_free_to_nobody() -> None:
     hall, clock = Hall(), Clock()
     (a, _), (b, _) = hall.join("a", clock), hall.join("b", clock)
     assert a.claim(0, piece(1))
     assert a.claim(0, piece(2))
     a.done((0, 2))
     a.exchange()
-    look = b.exchange()
-    assert look is not None
-    assert set(look.taken) == {(0, 1), (0, 2)}
-    clock.now += 2
-    again = b.exchange()
-    assert again is not None
-    assert (again.taken, again.freed) == ((), ())
+    assert b.exchange()
+    assert not b.exchange()  # not before it is time again
+    assert [b.free((0, number)) for number in (1, 2, 3)] == [False, False, True]
+    assert [a.holds((0, number)) for number in (1, 2, 3)] == [True, False, False]
 
 
 def test_what_a_silent_host_had_is_free_after_a_lease_and_what_it_had_done_is_not() -> None:
@@ -85,14 +82,11 @@ def test_what_a_silent_host_had_is_free_after_a_lease_and_what_it_had_done_is_no
         assert a.claim(0, piece(number))
     a.done((0, 2))
     a.exchange()
-    freed: list[tuple[int, int]] = []
     for _ in range(14):
-        look = b.exchange()
-        if look is not None:
-            freed += look.freed
-        assert bool(freed) == (clock.now > LEASE_S)
+        b.exchange()
+        assert b.free((0, 1)) == (clock.now > LEASE_S)
+        assert not b.free((0, 2))
         clock.now += 1
-    assert freed == [(0, 1)]
     assert b.claim(0, piece(1)) == 2
     assert b.claim(0, piece(2)) == 0
 
@@ -104,9 +98,8 @@ def test_who_leaves_is_followed_at_once() -> None:
     assert b.claim(0, piece(1)) == 0
     a.leave()
     assert store.closed
-    look = b.exchange()
-    assert look is not None
-    assert look.freed == ((0, 1),)
+    assert b.exchange()
+    assert b.free((0, 1))
     assert b.claim(0, piece(1)) == 2
 
 
@@ -131,9 +124,8 @@ def test_who_was_cut_off_holds_nobody_dead_for_it() -> None:
     a.exchange()
     b.exchange()
     clock.now += 5 * LEASE_S
-    look = b.exchange()
-    assert look is not None
-    assert look.freed == ()
+    assert b.exchange()
+    assert not b.free((0, 1))
     assert b.claim(0, piece(1)) == 0
 
 
@@ -150,9 +142,8 @@ def test_while_the_store_is_lost_nothing_is_claimed_and_what_was_claimed_goes_on
     assert "what was claimed goes on" in hall.said[0]
     store.lost = False
     clock.now += 3
-    look = a.exchange()
-    assert look is not None
-    assert look.freed == ((0, 2),)
+    assert a.exchange()
+    assert a.free((0, 2))
     assert not a.trouble
     assert a.claim(0, piece(2)) == 1
     assert "is back" in hall.said[1]
@@ -164,11 +155,12 @@ def test_a_store_that_stays_away_is_waited_for_as_long_as_a_lease() -> None:
     store.lost = True
     assert a.claim(0, piece(2)) == 0
     clock.now += LEASE_S - 0.1
-    assert a.exchange() is None
+    assert not a.exchange()
     assert a.waits()
     clock.now += 0.2
     assert not a.waits()
-    assert a.leave().freed == ((0, 2),)
+    a.leave()
+    assert a.free((0, 2))
 
 
 def test_a_claim_whose_answer_got_lost_is_found_to_be_ones_own() -> None:
@@ -178,9 +170,8 @@ def test_a_claim_whose_answer_got_lost_is_found_to_be_ones_own() -> None:
     assert a.claim(0, piece(1)) == 0
     store.mute = False
     clock.now += 3
-    look = a.exchange()
-    assert look is not None
-    assert look.freed == ((0, 1),)
+    assert a.exchange()
+    assert a.free((0, 1))
     assert a.claim(0, piece(1)) == 1
 
 
@@ -189,12 +180,10 @@ def test_a_claim_that_names_nobody_is_one_of_a_host_that_died_at_it() -> None:
     hall.memory.kept["0/1.1"] = ""
     a, _ = hall.join("a", clock)
     assert a.claim(0, piece(1)) == 0
-    freed: list[tuple[int, int]] = []
+    assert not a.free((0, 1))
     for _ in range(14):
         clock.now += 1
-        look = a.exchange()
-        freed += look.freed if look is not None else ()
-    assert freed == [(0, 1)]
+        a.exchange()
     assert a.claim(0, piece(1)) == 2
 
 
@@ -213,26 +202,6 @@ def test_two_stay_for_the_one_that_works_and_the_others_go() -> None:
             share.exchange()
         clock.now += 3
     assert not any(share.waits() for share in shares.values())
-
-
-def test_nobody_goes_home_before_he_has_looked_at_what_is_free_again() -> None:
-    hall, clock = Hall(), Clock()
-    (a, _), (b, _) = hall.join("a", clock), hall.join("b", clock)
-    for number in (1, 2):
-        assert a.claim(0, piece(number))
-        assert b.claim(0, piece(number)) == 0
-    assert a.claim(0, piece(3))
-    assert b.claim(0, piece(3)) == 0
-    freed: list[tuple[int, int]] = []
-    for _ in range(40):
-        clock.now += 0.5
-        # Between two looks it hears the others, too, where it claims what a dead one had.
-        b._hear()
-        if not b.waits():
-            break
-        look = b.exchange()
-        freed += look.freed if look is not None else ()
-    assert set(freed) == {(0, 1), (0, 2), (0, 3)}
 
 
 def test_who_is_resumed_finishes_what_it_had_told_done_and_what_anybody_gave_up() -> None:
@@ -265,9 +234,8 @@ def test_who_is_resumed_waits_for_none_of_its_own_that_died() -> None:
     assert a.claim(0, piece(1))
     a.exchange()
     late, _ = hall.join("a2", clock, former={"a"}, again={(0, 1)})
-    look = late.exchange()
-    assert look is not None
-    assert look.taken == ()
+    assert late.exchange()
+    assert late.free((0, 1))
     assert late.claim(0, piece(1)) == 2
     later, _ = hall.join("a3", clock, former={"a", "a2"}, again={(0, 1)})
     assert later.claim(0, piece(1)) == 3
@@ -425,9 +393,7 @@ def test_strange_lines_of_others_are_passed_over() -> None:
     a, _ = hall.join("a", clock)
     lines = ["", "{", "[]", "null", '{"claims": [[0, -1, 1]]}', '{"claims": 7}', "\x00", '{"done": [["a"]]}']
     hall.memory.said += [("b", line) for line in lines]
-    look = a.exchange()
-    assert look is not None
-    assert look.taken == ()
+    assert a.exchange()
     assert a.claim(0, piece(0)) == 1
     hall.memory.said += [("\n::error::x", "{"), ("", "{")]
     clock.now += 3
@@ -472,13 +438,21 @@ class Day:
         queue = dict.fromkeys((number % 3, number) for number in range(self.pieces))
         self.hosts.append(Host(share, store, clock, queue))
 
-    def turn(self, host: Host) -> None:
-        look = host.share.exchange()
-        if look is not None:
-            for key in look.taken:
-                host.queue.pop(key, None)
-            for key in look.freed:
+    def look(self, host: Host) -> bool:
+        """Take what is others' out of a host's queue and put in what is free; whether anything was."""
+        found = False
+        for number in range(self.pieces):
+            key = number % 3, number
+            if host.share.free(key) and key not in host.queue:
                 host.queue[key] = None
+                found = True
+            elif not host.share.free(key):
+                host.queue.pop(key, None)
+        return found
+
+    def turn(self, host: Host) -> None:
+        if host.share.exchange():
+            self.look(host)
         if host.doing is not None:
             if self.rng.random() < 0.5:
                 key, _ = host.doing
@@ -487,7 +461,7 @@ class Day:
                 host.doing = None
             return
         if not host.queue:
-            if self.goes_home and not host.share.waits():
+            if self.goes_home and not host.share.waits() and not self.look(host):
                 host.share.leave()
                 host.alive = False
             return
