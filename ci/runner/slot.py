@@ -11,10 +11,10 @@ from ci.record.result import SILENT, Try
 from ci.record.run_state import RunState
 from ci.record.verdict import Verdict
 from ci.runner.channel import Attempt, Order
+from ci.runner.child import NEVER_ENDS
 from ci.runner.inventory import Card, together
 from ci.runner.retries import Told
 from ci.runner.scheduler import Job
-from ci.runner.watchdog import NEVER_ENDS
 from ci.runner.worker_process import WorkerProcess
 
 # A card that died without a word fails everything: after so many failures in a row it is checked.

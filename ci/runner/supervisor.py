@@ -22,6 +22,7 @@ from ci.record.verdict import NO_OUTCOME
 from ci.runner.allocator import CardAllocator
 from ci.runner.attempts import Attempts, explained
 from ci.runner.channel import Answer, wait_for
+from ci.runner.child import KILL_S
 from ci.runner.claims.joining import ClaimSettings
 from ci.runner.claims.peers import Peers
 from ci.runner.claims.session import ClaimSession
@@ -31,7 +32,6 @@ from ci.runner.resume import cannot_go_on
 from ci.runner.retries import Pending, Retries
 from ci.runner.scheduler import Job, Scheduler
 from ci.runner.slot import WorkerSlot
-from ci.runner.watchdog import KILL_S
 from ci.runner.work import RunOptions, Work
 from ci.runner.worker_process import WorkerProcess
 from test_selection.plan import Shard

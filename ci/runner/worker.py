@@ -20,14 +20,14 @@ from ci.core.machine import boot_id, host_name
 from ci.core.parent_death import adopt_orphans, die_with_parent
 from ci.record import events
 from ci.record.journal import EXIT_UNWRITABLE, UNWRITABLE, JournalWriter
-from ci.runner import crash, prepare, reexec
+from ci.runner import prepare, reexec
 from ci.runner.channel import Answer, Attempt, Lines, Order, Task, send
-from ci.runner.child import ChildProcess, Pipes, start
+from ci.runner.child import NEVER_ENDS, ChildProcess, Pipes, gone, start
 from ci.runner.environment_info import ran_in_here
 from ci.runner.orphans import VARIABLE, end_orphans
 from ci.runner.plugin import run_group
 from ci.runner.preflight import Finding, check, until_free
-from ci.runner.watchdog import NEVER_ENDS, ChildMonitor, Limits, Watchdog, gone
+from ci.runner.watchdog import ChildMonitor, Limits, Watchdog
 
 POLL_S = 0.02
 IDLE_POLL_S = 0.2
@@ -35,6 +35,7 @@ MAX_LOG_BYTES = 64 << 20
 # The kernel tells of a parent's death as its first thread ends; the last one closes its pipes.
 PARENT_GOES_S = 2.0
 TERMINATED = f"died by {signal.SIGTERM.name}"
+UNTOLD = "what became of it could not be written: there was no space left, or the disk failed"
 ALL_IN_VAIN = "the process that was to run it ended its session without a word of it"
 
 
@@ -274,11 +275,13 @@ class Worker:
         left = monitor.left(ids)
         self._forget()
         if held.pipes.refused:
-            return crash.unwritten(self._journal, monitor, left)
+            # Where this can write, space is back, and one test was lost.
+            self._journal.write(events.WorkerLost(id=monitor.running, message=UNTOLD))
+            return [name for name in left if name != monitor.running]
         if self._stopped or (not left and monitor.ready):
             return []
         if monitor.running is not None and not monitor.bystander:
-            if crash.crashed(self._journal, monitor, code, lambda: self._check("crash")):
+            if monitor.crashed(code, lambda: self._check("crash")):
                 self._sick = True
             left.remove(monitor.running)
             return left
@@ -289,18 +292,17 @@ class Worker:
     def _not_had(self, file: str, left: list[str], held: _Held, code: int) -> list[str]:
         """Account for a child that had run nothing when it ended; the ids to be tried once more."""
         monitor = held.monitor
-        if monitor.hardware or crash.card_failed(self._journal, file, monitor):
+        if monitor.hardware or monitor.card_failed(file):
             self._sick = True
             return []
         # No test was running and none had run: the file itself could not be had, or not in a forked process.
         if monitor.file_error is None and held.child.forked and file not in self._unforkable:
             self._unforkable.add(file)
-            crash.not_forked(self._journal, file, monitor, code)
+            monitor.not_forked(file, code)
             return left
-        if monitor.file_error is None:
-            crash.not_set_up(self._journal, file, monitor, code)
+        reason = monitor.not_set_up(file, code)
         if left:
-            self._journal.write(events.NotRun(ids=left, message=monitor.file_error or ""))
+            self._journal.write(events.NotRun(ids=left, message=reason))
         return []
 
     def _dismiss(self) -> None:

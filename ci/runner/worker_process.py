@@ -12,9 +12,9 @@ from pathlib import Path
 from ci.core.process import kill_group
 from ci.record.events import JournalEvent
 from ci.runner.channel import Answer, Attempt, Lines, Order, Sender, Task, read_answer
-from ci.runner.child import module_words
+from ci.runner.child import KILL_S, module_words
 from ci.runner.orphans import VARIABLE, end_orphans
-from ci.runner.watchdog import KILL_S, JournalTail, read_file
+from ci.runner.watchdog import JournalTail, read_file
 
 
 class WorkerProcess:
