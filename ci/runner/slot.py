@@ -11,12 +11,14 @@ from ci.record.result import SILENT, Try
 from ci.record.run_state import RunState
 from ci.record.verdict import Verdict
 from ci.runner.channel import Attempt, Order
-from ci.runner.child import NEVER_ENDS
+from ci.runner.child import KILL_S, NEVER_ENDS
 from ci.runner.inventory import Card, together
 from ci.runner.retries import Told
 from ci.runner.scheduler import Job
 from ci.runner.worker_process import WorkerProcess
 
+# When a card that failed its check has another.
+RECHECK_S = 1.0
 # A card that died without a word fails everything: after so many failures in a row it is checked.
 FAILURES_IN_A_ROW = 3
 
@@ -130,6 +132,38 @@ class WorkerSlot:
         self.heard = time.monotonic()
         self.ready = False  # until it says that it has begun
 
+    def begun(self, *, check: bool) -> bool:
+        """It is ready, or has checked its card, which it does first where asked to; whether that was well."""
+        for event in self.link.late_events():
+            self._take_late(event)
+        if self.fault is not None:
+            return False
+        if check and not self.checking and not self.checked:
+            self.check()
+            return False
+        found, self.ready, self.checking, self.checked = self.checking, True, False, True
+        return found
+
+    def forgive(self, *, check: bool) -> None:
+        """Go on with a card that had a fault, once it was checked, where it is."""
+        self.fault = None
+        if check:
+            self.ready, self.checking, self.check_at = False, True, time.monotonic() + RECHECK_S
+
+    def look(self, now: float, *, silence_s: float) -> bool:
+        """Kill one that has said nothing for too long, and check a card when it is time.
+
+        Returns:
+            Whether it was killed long ago and is there all the same.
+        """
+        if self.killed_at is not None:
+            return now - self.killed_at > KILL_S
+        if self.busy and now - self.heard > silence_s:
+            self.kill()  # stuck in a driver, or stopped: its child's time-outs need it
+        elif self.check_at is not None and now >= self.check_at:
+            self.check()
+        return False
+
     def leave(self) -> None:
         """Tell it that there is nothing more to do: it ends by itself."""
         self.leaving, self.ready, self.job = True, False, None
@@ -161,7 +195,7 @@ class WorkerSlot:
         retried = self.job.piece.ids if self.job is not None and self.job.why == "retry" else ()
         return Told(ended, {name: why for name, why in given_up.items() if name in retried})
 
-    def take_late(self, event: JournalEvent) -> None:
+    def _take_late(self, event: JournalEvent) -> None:
         """Note what it found out of its card when it ended the file of the shard before."""
         state = RunState(shard=0, attempt=1)
         state.take(event)

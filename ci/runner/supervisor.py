@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 
 from ci.core.errors import UsageError
@@ -22,7 +21,6 @@ from ci.record.verdict import NO_OUTCOME
 from ci.runner.allocator import CardAllocator
 from ci.runner.attempts import Attempts, explained
 from ci.runner.channel import Answer, wait_for
-from ci.runner.child import KILL_S
 from ci.runner.claims.joining import ClaimSettings
 from ci.runner.claims.peers import Peers
 from ci.runner.claims.session import ClaimSession
@@ -38,10 +36,6 @@ from test_selection.plan import Shard
 from test_selection.steal import Piece
 
 POLL_S = 0.05
-# When a card that failed its check has another.
-RECHECK_S = 1.0
-# So many cards are lost to the workers of one shard before it is the shard that is given up.
-CARDS_A_SHARD = 2
 Listener = Callable[[int, JournalEvent], None]
 
 
@@ -98,10 +92,8 @@ class _Supervisor:
             pool, work.shards, lease_timeout_s=options.lease_timeout_s, clock=time.monotonic
         )
         self._slots: list[WorkerSlot] = []
+        self._checks = bool(options.preflight_timeout_s)
         self._attempts = Attempts(options.run_dir, doubts=options.doubts, listen=listen, after=options.after)
-        # Why workers of a shard were lost, and to how many cards.
-        self._reasons: dict[int, str] = {}
-        self._losses: Counter[int] = Counter()
         self._began = time.monotonic()
         self._interrupts: list[int] = []
         self._retries = Retries(
@@ -258,35 +250,26 @@ class _Supervisor:
         self._account(slot, job)
         if job.setup and (reason := slot.broken.get(job.piece.file)) is not None:
             self._give_up(slot, self._scheduler.refuse(slot.shard, job.piece.file), reason)
-        if slot.suspect and self._options.preflight_timeout_s:
+        if slot.suspect and self._checks:
             slot.check()
 
     def _begun(self, slot: WorkerSlot) -> None:
         """A worker is ready, or its card was checked."""
         if slot.leaving:
             return
-        for event in slot.link.late_events():
-            slot.take_late(event)
+        checked = slot.begun(check=self._checks)
         if slot.fault is not None:
             self._fault(slot)
-            return
-        if not slot.checking and not slot.checked and self._options.preflight_timeout_s:
-            slot.check()
-            return
-        if slot.checking:
+        elif checked:
             self._pool.passed(slot.cards)
-        slot.ready, slot.checking, slot.checked = True, False, True
 
     def _fault(self, slot: WorkerSlot) -> None:
         """A card did not do what a card does: it is checked before it is used again, or not used again."""
         if self._struck_out(slot):
             self._card_is_out(slot)
             slot.leave()
-        elif self._options.preflight_timeout_s:
-            slot.ready, slot.checking, slot.fault = False, True, None
-            slot.check_at = time.monotonic() + RECHECK_S
         else:
-            slot.fault = None
+            slot.forgive(check=self._checks)
 
     def _struck_out(self, slot: WorkerSlot) -> bool:
         """Note a fault of the card, if it had one; whether a card that the slot holds is out for it."""
@@ -307,11 +290,8 @@ class _Supervisor:
     def _end_shard(self, slot: WorkerSlot) -> None:
         """What a slot leaves undone waits for a card again, with what it had taken over from others."""
         self._scheduler.end(slot.shard)
-        left = self._scheduler.left_over().keys() & set(self._work.indexes)
         served = {one.shard for one in self._slots if not one.sick and not one.leaving}
-        served |= {shard.index for shard in self._allocator.waiting}
-        served |= {shard for shard, cards in self._losses.items() if cards >= CARDS_A_SHARD}
-        self._allocator.put([self._work.shard(index) for index in sorted(left - served)])
+        self._allocator.wait_again(self._scheduler.left_over().keys() - served)
 
     def _account(self, slot: WorkerSlot, job: Job) -> None:
         """Tell other hosts of a piece that nothing is left of to run."""
@@ -332,16 +312,10 @@ class _Supervisor:
             self._follow(slot)
             self._has_ended(slot, code)
             return
-        now = time.monotonic()
-        if slot.killed_at is not None:
-            if now - slot.killed_at > KILL_S:
-                slot.link.abandon()  # what it holds, it holds
-                stuck = f"the worker on {slot.card.name} cannot be ended: it hangs in the kernel"
-                self._lost(slot, stuck, for_good=True)
-        elif slot.busy and now - slot.heard > self._options.silence_s:
-            slot.kill()  # stuck in a driver, or stopped: its child's time-outs need it
-        elif slot.check_at is not None and now >= slot.check_at:
-            slot.check()
+        if slot.look(time.monotonic(), silence_s=self._options.silence_s):
+            slot.link.abandon()  # what it holds, it holds
+            stuck = f"the worker on {slot.card.name} cannot be ended: it hangs in the kernel"
+            self._lost(slot, stuck, for_good=True)
 
     def _has_ended(self, slot: WorkerSlot, code: int) -> None:
         if code == EXIT_UNWRITABLE:
@@ -412,8 +386,7 @@ class _Supervisor:
     def _do_without(self, lost: WorkerSlot, reason: str) -> None:
         """A card is gone for this run; another has a try at what is left of its shard, once."""
         wide = len(lost.cards) > 1
-        self._reasons[lost.shard] = reason
-        self._losses[lost.shard] += CARDS_A_SHARD if wide else 1
+        self._allocator.lost(lost.shard, reason, wide=wide)
         self._retries.bar([card.name for card in lost.cards])
         if lost.killed_at is not None:
             self._allocator.abandon(lost.cards, reason)
@@ -429,11 +402,11 @@ class _Supervisor:
         for of, event in self._retries.give_up(self._pool.blockers()):
             # A test of another host's shard is told of in a journal of this one's.
             self._attempts.write(self._attempts.of(self._work.shard_for(of)), event)
-        lost = self._peers.trouble
+        unclaimed = f"not claimed: {self._peers.trouble}" if self._peers.trouble else ""
         for shard, ids in self._scheduler.left_over().items():
             if shard not in self._work.indexes:
                 continue  # another host's to tell of
-            reason = f"not claimed: {lost}" if lost else self._reasons.get(shard) or self._pool.why_none()
+            reason = unclaimed or self._allocator.reasons.get(shard) or self._pool.why_none()
             attempt = self._attempts.of(self._work.shard(shard))
             self._attempts.write(attempt, events.NotRun(ids=ids, message=reason))
             self._attempts.write(attempt, events.ShardEnd(status="done"))

@@ -1,8 +1,8 @@
 """What a worker knows of its child, and how one that takes too long is ended.
 
 It follows the journal the child writes, so nothing is told twice, and writes there why a child ended before
-its work was done. A child that is overdue tells its stacks first, is killed then, and is gone on without where
-even that does not end it.
+its work was done. A child that is overdue tells its stacks first, is killed then, and is gone on without
+where even that does not end it.
 
 How many processes the kernel has killed for want of memory is as control groups count it. A container sees
 its own group at the root of what is mounted; elsewhere `/proc/self/cgroup` says which group a process is in

@@ -292,7 +292,7 @@ def test_a_worker_that_no_signal_ends_costs_its_card_and_nothing_else(
     runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(work, "SILENCE_MARGIN_S", 0.0)
-    monkeypatch.setattr("ci.runner.supervisor.KILL_S", 0.0)
+    monkeypatch.setattr("ci.runner.slot.KILL_S", 0.0)
     # As a process in a driver is: killed, and there all the same.
     monkeypatch.setattr(WorkerSlot, "kill", lambda self: setattr(self, "killed_at", time.monotonic()))
     pids: list[int] = []
