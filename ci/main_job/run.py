@@ -18,8 +18,7 @@ from ci.record.identity import RunIdentity, write_identity
 from ci.record.result import Result
 from ci.report.live.events import Sink
 from ci.report.results import RESULTS_FILE, read_results
-from ci.runner.back_end import back_end_of
-from ci.runner.environment_info import installed_torch
+from ci.runner.environment_info import back_end_of, installed_torch
 from ci.runner.source import Source
 from ci.steps.collecting import collect_step, resolve_source
 from ci.steps.context import Context

@@ -16,8 +16,8 @@ from ci.report.live.events import Sink, run_start
 from ci.report.live.state import State
 from ci.report.live.view import Watcher, view_for, watching
 from ci.runner.attempts import guarded
-from ci.runner.back_end import back_end, refuse_silent_emulation, unallowed_ci
 from ci.runner.claims.joining import NAMES_FILE
+from ci.runner.environment_info import back_end, refuse_silent_emulation, unallowed_ci
 from ci.runner.health import HealthFiles, Rules
 from ci.runner.inventory import Card, inventory, present
 from ci.runner.leases import Leases, shared_folder
