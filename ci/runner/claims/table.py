@@ -167,21 +167,14 @@ class ClaimTable:
         host.gone = said.gone
         for shard, number, generation in said.claims:
             self._claimed((shard, number), generation, name)
-        for key in said.done:
-            if name in self.former and key in self.again:
+        for key in (*said.done, *said.given_up):
+            # Who resumes a run finishes what anybody gave up, and what it had done and has lost since.
+            if key in self.again and (name in self.former or key in said.given_up):
                 self._reopen(key, name)
             else:
-                self._ends(key, name)
-        for key in said.given_up:
-            if key in self.again:
-                self._reopen(key, name)
-            else:
-                self._ends(key, name)
-
-    def _ends(self, key: Key, name: str) -> None:
-        self.others.pop(key, None)
-        self.held.pop(key, None)
-        self.done.setdefault(key, name)
+                self.others.pop(key, None)
+                self.held.pop(key, None)
+                self.done.setdefault(key, name)
 
     def _reopen(self, key: Key, name: str) -> None:
         """A piece that was told of as ended is anybody's, unless it is this host's or somebody's already."""
