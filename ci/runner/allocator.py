@@ -112,7 +112,9 @@ class CardAllocator:
 
     def waits(self) -> bool:
         """Whether a run that has no card at all is to wait for one."""
-        return bool(self.waiting) and self._wait(self._lease_timeout_s, may=self._pool.hopeful)
+        return bool(self.waiting) and self._wait(
+            self._lease_timeout_s, may=self._pool.may_have(1, leasable=True)
+        )
 
     def for_retry(self, tests: Sequence[Retry]) -> tuple[Retry, list[Card]] | None:
         """A test to be run again, with cards for it that nobody holds; asked when all slots are gone."""

@@ -277,11 +277,6 @@ class CardPool:
         """How many cards the run may still come to have at once."""
         return min(self.size, sum(card.name not in self._out for card in self._cards))
 
-    @property
-    def hopeful(self) -> bool:
-        """Whether another card may come free: one that is neither held nor out, and can be leased."""
-        return self.may_have(1, leasable=True)
-
     def may_have(self, count: int, *, avoid: Collection[str] = (), leasable: bool = False) -> bool:
         """Whether so many cards may come free that are not called as those to `avoid`.
 

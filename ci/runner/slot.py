@@ -134,8 +134,6 @@ class WorkerSlot:
 
     def begun(self, *, check: bool) -> bool:
         """It is ready, or has checked its card, which it does first where asked to; whether that was well."""
-        for event in self.link.late_events():
-            self._take_late(event)
         if self.fault is not None:
             return False
         if check and not self.checking and not self.checked:
@@ -194,12 +192,6 @@ class WorkerSlot:
         state.file_errors.clear()
         retried = self.job.piece.ids if self.job is not None and self.job.why == "retry" else ()
         return Told(ended, {name: why for name, why in given_up.items() if name in retried})
-
-    def _take_late(self, event: JournalEvent) -> None:
-        """Note what it found out of its card when it ended the file of the shard before."""
-        state = RunState(shard=0, attempt=1)
-        state.take(event)
-        self._blame(state)
 
     def check(self) -> None:
         """Have the card checked before anything runs on it."""

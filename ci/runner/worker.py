@@ -190,6 +190,8 @@ class Worker:
                 self._end_shard("done")
                 self._journal.close()
                 self._begin_shard(order.shard)
+                if self._sick:  # the journal before is not listened to any more
+                    self._never_ends("the one of the shard before")
             case "check":
                 self._dismiss()
                 self._check("order")
@@ -329,13 +331,14 @@ class Worker:
             return
         held.child.kill()
         if not gone(held.child):
-            self._journal.write(
-                events.CardFault(message=f"{NEVER_ENDS}: the one that ran {held.file}", ras="")
-            )
+            self._never_ends(f"the one that ran {held.file}")
             self._sick = True
         held.pipes.close()
         end_orphans(os.environ.get(VARIABLE, ""), spare={os.getpid(), held.child.pid}, adopted=True)
         self._journal.restore()
+
+    def _never_ends(self, which: str) -> None:
+        self._journal.write(events.CardFault(message=f"{NEVER_ENDS}: {which}", ras=""))
 
     def _wait(self, held: _Held) -> int | None:
         """Wait until the child has done what it was told, or has ended; its exit code then."""

@@ -52,7 +52,7 @@ def test_two_runs_never_hold_the_same_card(host: Host) -> None:
     one, two = host.pool("one"), host.pool("two")
     assert names(one.take(2)) == ["emulated:0", "emulated:1"]
     assert names(two.take(3)) == ["emulated:2"]
-    assert two.hopeful
+    assert two.may_have(1, leasable=True)
     assert "emulated:0 is held by run one" in two.blockers()
     one.release(host.cards[1])
     assert names(two.take(3)) == ["emulated:1"]
@@ -219,7 +219,7 @@ def test_a_fault_that_may_be_the_softwares_is_kept_from_no_other_run(host: Host)
     for card in pool.take(3):
         assert not pool.strike(card, "AttributeError", certain=False)
         assert pool.strike(card, "AttributeError", certain=False)
-    assert not pool.hopeful
+    assert not pool.may_have(1, leasable=True)
     assert pool.left == 0
     assert "given up for this run after 2 faults: AttributeError" in pool.why_none()
     pool.close()
@@ -285,7 +285,7 @@ def test_who_waits_says_so_now_and_then(host: Host) -> None:
 def test_without_leases_all_cards_are_ones_own(host: Host) -> None:
     pool = CardPool(host.cards)
     assert len(pool.take(5)) == 3
-    assert not pool.hopeful
+    assert not pool.may_have(1, leasable=True)
     assert pool.descriptors(host.cards) == ()
     assert pool.blockers() == ""
 
@@ -333,7 +333,7 @@ def test_a_lease_that_cannot_be_taken_is_no_card_now_and_is_told_once(tmp_path: 
     assert "leases of cards cannot be kept here" in pool.blockers()
     # It may come to be had, yet nothing says that it is worth waiting for.
     assert pool.may_have(2)
-    assert not pool.hopeful
+    assert not pool.may_have(1, leasable=True)
     host.folder.unlink()
     pool.keep(0.0)
     assert pool.take(1) == []  # others lock theirs anew first
@@ -349,7 +349,7 @@ def test_a_run_that_can_lease_some_cards_takes_those(host: Host) -> None:
     pool = host.pool()
     assert names(pool.take(3)) == ["emulated:0", "emulated:2"]
     assert pool.trouble is not None
-    assert not pool.hopeful
+    assert not pool.may_have(1, leasable=True)
 
 
 def test_a_run_without_a_card_does_not_tell_of_trouble_it_ends_with(tmp_path: Path) -> None:
