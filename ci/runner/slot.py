@@ -78,17 +78,11 @@ class WorkerSlot:
     killed_at: float | None = None
     stuck: bool = False
     state: RunState = field(default_factory=lambda: RunState(shard=0, attempt=1))
-    _left_another: bool = False
-
-    @property
-    def current(self) -> str | None:
-        """The id that runs."""
-        return self.state.running
 
     @property
     def finished(self) -> bool:
         """Whether its journal says that its work for the shard is over, or it has not begun another yet."""
-        return bool(self.state.status) or (self._left_another and self.state.started_at is None)
+        return bool(self.state.status)
 
     @property
     def card(self) -> Card:
@@ -99,11 +93,6 @@ class WorkerSlot:
     def idle(self) -> bool:
         """Whether it waits for something to do."""
         return self.ready and self.job is None
-
-    @property
-    def busy(self) -> bool:
-        """Whether it is to say something."""
-        return self.job is not None or not self.ready
 
     @property
     def number(self) -> int:
@@ -127,12 +116,12 @@ class WorkerSlot:
         """Have it work for another shard; its journal so far was read."""
         self.link.go_on(attempt)
         self.shard = shard
-        self.state, self._left_another = RunState(shard=0, attempt=1), True
+        self.state = RunState(shard=0, attempt=1, status="done")  # until it has begun
         self.broken.clear()
         self.heard = time.monotonic()
         self.ready = False  # until it says that it has begun
 
-    def begun(self, *, check: bool) -> bool:
+    def became_ready(self, *, check: bool) -> bool:
         """It is ready, or has checked its card, which it does first where asked to; whether that was well."""
         if self.fault is not None:
             return False
@@ -156,7 +145,7 @@ class WorkerSlot:
         """
         if self.killed_at is not None:
             return now - self.killed_at > KILL_S
-        if self.busy and now - self.heard > silence_s:
+        if not self.idle and now - self.heard > silence_s:
             self.kill()  # stuck in a driver, or stopped: its child's time-outs need it
         elif self.check_at is not None and now >= self.check_at:
             self.check()

@@ -257,7 +257,7 @@ class _Supervisor:
         """A worker is ready, or its card was checked."""
         if slot.leaving:
             return
-        checked = slot.begun(check=self._checks)
+        checked = slot.became_ready(check=self._checks)
         if slot.fault is not None:
             self._fault(slot)
         elif checked:
@@ -358,7 +358,7 @@ class _Supervisor:
 
     def _lost(self, slot: WorkerSlot, said: str, *, for_good: bool = False) -> None:
         """Account for a worker that went without a word, and let another do what is left."""
-        running = slot.current
+        running = slot.state.running
         self._note(slot, events.WorkerLost(id=running, message=said))
         if running is not None:
             slot.ended.add(running)
