@@ -16,18 +16,17 @@ from pathlib import Path
 from ci.config import Settings
 from ci.core import operating_system
 from ci.core.errors import SpyreCiError
+from ci.core.process_identity import ProcessIdentity, has_open, identify_process
 from ci.core.start_method import start_method
 from ci.core.text import counted, one_line, shell_line
 from ci.core.withheld import without_job_secrets
 from ci.device.environment import device_environment
 from ci.doctor.finding import Finding, Level, fault, of_error, ok, warning
 from ci.doctor.world import World, ask_module
-from ci.runner.back_end import back_end, refuse_silent_emulation, unallowed_ci
-from ci.runner.cards import Card
+from ci.runner.environment_info import back_end, refuse_silent_emulation, unallowed_ci
 from ci.runner.health import HealthFiles, Rules
-from ci.runner.inventory import ADDRESS, inventory, is_real, present
+from ci.runner.inventory import ADDRESS, Card, inventory, is_real, present
 from ci.runner.leases import Holder, Leases, shared_folder
-from ci.runner.process_identity import ProcessIdentity, has_open, identify_process
 
 DEVICE, CARDS = "device", "cards"
 REAL, PSEUDO, EMULATED = "real", "pseudo", "emulated"
@@ -48,7 +47,7 @@ class DeviceFacts:
         name: of the device, as the settings have it.
         kind: of its cards: real, pseudo or emulated.
         cards: how many there are.
-        back_end: what makes the device, as `ci.runner.back_end` has it.
+        back_end: what makes the device, as `back_end` has it.
         registered: packages that register themselves with torch (entry points `torch.backends`).
     """
 

@@ -15,9 +15,8 @@ import typer
 from ci.core.errors import EXIT_INCOMPLETE, UsageError
 from ci.device.environment import device_environment
 from ci.record.identity import EMULATED
-from ci.runner.back_end import back_end
-from ci.runner.cards import EMULATED_DEVICE, Card
-from ci.runner.inventory import is_real, present
+from ci.runner.environment_info import back_end
+from ci.runner.inventory import EMULATED_DEVICE, Card, is_real, present
 from ci.runner.preflight import Finding, check, until_free
 from ci.steps import options
 from ci.steps.context import Context

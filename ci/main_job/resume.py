@@ -16,8 +16,7 @@ from ci.record.result import Result
 from ci.record.verdict import NO_OUTCOME
 from ci.report.live.events import Sink
 from ci.report.reconcile import Account, reconcile
-from ci.runner.back_end import back_end
-from ci.runner.environment_info import installed_torch
+from ci.runner.environment_info import back_end, installed_torch
 from ci.runner.resume import (
     apart_from_chains,
     doubts,

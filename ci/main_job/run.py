@@ -18,8 +18,7 @@ from ci.record.identity import RunIdentity, write_identity
 from ci.record.result import Result
 from ci.report.live.events import Sink
 from ci.report.results import RESULTS_FILE, read_results
-from ci.runner.back_end import back_end_of
-from ci.runner.environment_info import installed_torch
+from ci.runner.environment_info import back_end_of, installed_torch
 from ci.runner.source import Source
 from ci.steps.collecting import collect_step, resolve_source
 from ci.steps.context import Context
@@ -147,10 +146,7 @@ def _go(
     cards: int,
     events: Sink | None,
 ) -> Outcome:
-    first = _failed_before(context) if wanted.failed_first else ()
-    plan, selection = plan_run(
-        context, source, share, folder, shards=cards, relocking=wanted.relock, first=first
-    )
+    plan, selection = plan_run(context, source, share, folder, shards=cards, relocking=wanted.relock)
     if share.percent == 0:
         context.say(f"{share.label} is 0 %: no PyTorch tests run")
         return Outcome(exit_code=EXIT_OK)
@@ -170,6 +166,7 @@ def _go(
         expectations=selection.expectations,
         durations=planned_seconds(context, folder),
         folder=folder,
+        first=frozenset(_failed_before(context)) if wanted.failed_first else frozenset(),
     )
     interrupted = run_step(context, part, allow_collect_errors=wanted.allow_collect_errors, events=events)
     code = report_step(
@@ -249,7 +246,6 @@ def plan_run(
     *,
     shards: int | Callable[[float], int],
     relocking: bool = False,
-    first: Collection[str] = (),
 ) -> tuple[Plan, Selection]:
     """Collect, select and plan, each into its file of the run folder.
 
@@ -260,7 +256,6 @@ def plan_run(
         folder: the run's.
         shards: how many there are, or what makes that of the seconds that all takes.
         relocking: whether the lock is written anew first.
-        first: ids that run before the others of their shards.
 
     Raises:
         SpyreCiError: of the steps.
@@ -289,7 +284,6 @@ def plan_run(
         rules=scope_rules(context),
         seed=context.run_seed(),
         say=notes.append,
-        first=first,
     )
     # How the ladder comes to it stands in the report.
     for line in selected_lines(selection, ladder=False):

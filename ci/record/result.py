@@ -64,6 +64,7 @@ class Result:
         seconds: how long its last try with an outcome ran.
         card: the accelerator of the try the verdict speaks of.
         attempts: how often it was started.
+        interrupted: how many of these tries the end of the run cut short, before another had an outcome.
         message: one line for people; with several tries it tells of each.
         file: the test file.
         cause: of a crash: signal, hang, oom or exit.
@@ -83,6 +84,7 @@ class Result:
     seconds: float = 0.0
     card: str | None = None
     attempts: int = 0
+    interrupted: int = 0
     message: str = ""
     file: str = ""
     cause: str | None = None
@@ -212,6 +214,7 @@ def settle(name: str, tries: Sequence[Try], *, file: str, expectation: str = "")
         seconds=last.seconds,
         card=told.card,
         attempts=len(tries),
+        interrupted=sum(one.outcome is Verdict.NOT_RUN for one in tries) if own else 0,
         message=told.message if len(tries) == 1 else _history(tries),
         file=file,
         cause=told.cause,

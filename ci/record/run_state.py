@@ -9,7 +9,7 @@ counterpart was torn away. Whatever it holds, each test that was started gets it
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -19,7 +19,6 @@ from ci.record import events
 from ci.record.environment import RanIn, ran_in_of
 from ci.record.events import JournalEvent
 from ci.record.journal import OUTCOMES, run_attempt_of
-from ci.record.journal_line import event_of
 from ci.record.result import SILENT, Try
 from ci.record.verdict import Verdict
 from test_selection.ids import encode_file
@@ -32,7 +31,6 @@ _METHODS = {kind: f"_{name}" for name, kind in events.KINDS.items()} | {events.U
 # What tells nothing of a test.
 _OF_SHARD = (events.ShardStart, events.ShardEnd)
 _OUTCOME = (events.End, events.Crash)
-_OUTCOME_BYTES = (b'"e":"end"', b'"e":"crash"')
 INTERRUPTED = "interrupted"
 STOPPED = "stopped"
 NO_REASON = "no reason given"
@@ -501,13 +499,6 @@ def replay(
 def outcome_in(event: JournalEvent | None) -> str | None:
     """The test whose outcome an event tells; None where it tells none."""
     return event.id or None if isinstance(event, _OUTCOME) else None
-
-
-def outcomes_in(lines: Iterable[bytes]) -> Iterator[str]:
-    """The tests whose outcomes lines of a journal tell."""
-    for line in lines:
-        if any(tells in line for tells in _OUTCOME_BYTES) and (name := outcome_in(event_of(line))):
-            yield name
 
 
 def attempt_in(event: JournalEvent, otherwise: int) -> int | None:

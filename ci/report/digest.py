@@ -122,7 +122,7 @@ def _section_of(result: Result) -> str | None:
         return "upstream"
     if result.verdict in (*PROBLEMS, Verdict.FLAKY):
         return result.verdict.value
-    return "retried" if result.attempts > 1 else None
+    return "retried" if result.attempts - result.interrupted > 1 else None
 
 
 def problem_groups(results: Iterable[Result]) -> list[ProblemGroup]:

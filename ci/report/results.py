@@ -108,7 +108,7 @@ def _row(result: Result) -> dict[str, Any]:
         "file": result.file,
         "shard": result.shard,
     }
-    rare = ("cause", "detail", "started_at", "expectation", "leak")
+    rare = ("interrupted", "cause", "detail", "started_at", "expectation", "leak")
     row |= {name: value for name in rare if (value := getattr(result, name))}
     if result.seed is not None:
         row |= {"seed": result.seed, "tried": result.tried}

@@ -30,10 +30,8 @@ from ci.reproduce.evidence import Evidence
 from ci.reproduce.history import tries_of
 from ci.reproduce.lookup import Wanted
 from ci.reproduce.words import Again, Ran
-from ci.runner.back_end import back_end_of
-from ci.runner.cards import EMULATED_DEVICE
-from ci.runner.environment_info import installed_torch
-from ci.runner.inventory import is_real
+from ci.runner.environment_info import back_end_of, installed_torch
+from ci.runner.inventory import EMULATED_DEVICE, is_real
 from ci.runner.source import Source
 from ci.steps.collecting import resolve_source
 from ci.steps.context import Context

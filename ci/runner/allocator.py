@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterator, Sequence
 
-from ci.runner.cards import Card
+from ci.runner.inventory import Card
 from ci.runner.pool import CardPool
 from ci.runner.retries import Retry
 from test_selection.plan import Shard
@@ -14,6 +14,8 @@ from test_selection.plan import Shard
 CARDS_POLL_S = 1.0
 # A whole run is worth a longer wait than a second try of a test.
 RETRY_WAIT_S = 120.0
+# So many cards are lost to the workers of one shard before it is the shard that is given up.
+CARDS_A_SHARD = 2
 
 
 class CardAllocator:
@@ -21,6 +23,7 @@ class CardAllocator:
 
     Attributes:
         waiting: the shards, in the order of their turn.
+        reasons: why workers of a shard were lost.
     """
 
     def __init__(
@@ -40,6 +43,9 @@ class CardAllocator:
             clock: monotonic seconds.
         """
         self.waiting = deque(shards)
+        self.reasons: dict[int, str] = {}
+        self._shards = {shard.index: shard for shard in shards}
+        self._losses: Counter[int] = Counter()
         self._pool, self._clock, self._lease_timeout_s = pool, clock, lease_timeout_s
         self._free: list[Card] = []
         self._asked: float | None = None
@@ -63,10 +69,20 @@ class CardAllocator:
             return self.waiting.popleft()
         return None
 
-    def put(self, shards: Sequence[Shard]) -> None:
-        """Shards wait again, or for the first time."""
-        self.waiting += shards
+    def wait_again(self, left: Collection[int]) -> None:
+        """What is left of shards, which nobody works for, waits; but for those that cost too many cards."""
+        found = set(left) - {shard.index for shard in self.waiting}
+        self.waiting += [
+            self._shards[index]
+            for index in sorted(found)
+            if index in self._shards and self._losses[index] < CARDS_A_SHARD
+        ]
         self._asked = None
+
+    def lost(self, shard: int, reason: str, *, wide: bool) -> None:
+        """Workers of a shard were lost with a card; of a wide one nobody knows which it was."""
+        self.reasons[shard] = reason
+        self._losses[shard] += CARDS_A_SHARD if wide else 1
 
     def take_back(self, cards: Sequence[Card]) -> None:
         """A slot is through with its cards: they are for others, but for those that are out."""
@@ -96,7 +112,9 @@ class CardAllocator:
 
     def waits(self) -> bool:
         """Whether a run that has no card at all is to wait for one."""
-        return bool(self.waiting) and self._wait(self._lease_timeout_s, may=self._pool.hopeful)
+        return bool(self.waiting) and self._wait(
+            self._lease_timeout_s, may=self._pool.may_have(1, leasable=True)
+        )
 
     def for_retry(self, tests: Sequence[Retry]) -> tuple[Retry, list[Card]] | None:
         """A test to be run again, with cards for it that nobody holds; asked when all slots are gone."""

@@ -130,7 +130,7 @@ class Attempts:
         run_dir: Path,
         *,
         doubts: Doubts,
-        refused: Callable[[int, JournalEvent], None],
+        listen: Callable[[int, JournalEvent], None],
         after: int = 0,
     ) -> None:
         """Begin with none.
@@ -138,10 +138,10 @@ class Attempts:
         Args:
             run_dir: the run's folder.
             doubts: of a run that is resumed, by shard and by reason the ids that may have run before.
-            refused: hears, with the shard's index, what could not be written.
+            listen: hears, with the shard's index, what no worker's journal tells.
             after: the number after which they are counted.
         """
-        self._run_dir, self._doubts, self._refused = run_dir, dict(doubts), refused
+        self._run_dir, self._doubts, self._listen = run_dir, dict(doubts), listen
         self._after = after
         self._last: dict[int, Attempt] = {}
         self._guarded: dict[Path, int] = {}
@@ -168,9 +168,9 @@ class Attempts:
         return self._last.get(shard.index) or self.begin(shard)
 
     @property
-    def journals(self) -> list[Path]:
-        """The journal of the last attempt at each shard."""
-        return [attempt.journal for attempt in self._last.values()]
+    def begun(self) -> bool:
+        """Whether any was."""
+        return bool(self._last)
 
     def write(self, attempt: Attempt, event: JournalEvent) -> None:
         """Write what a worker that is gone can no longer write, or that nobody told it."""
@@ -181,7 +181,12 @@ class Attempts:
         except OSError as error:
             # A full disk, say: what no journal tells of is a hole in the account, and reddens the run.
             message = f"{attempt.journal}: {error}"
-            self._refused(attempt.shard, events.WorkerLost(message=message))
+            self._listen(attempt.shard, events.WorkerLost(message=message))
+
+    def tell(self, shard: Shard, event: JournalEvent) -> None:
+        """Write to a shard's last journal, and have it heard, what no worker's journal will say."""
+        self.write(self.of(shard), event)
+        self._listen(shard.index, event)
 
     def _where(self, path: Path) -> Path:
         """The journal, also where a test has deleted it; a new file of its name would be in its way."""
@@ -198,7 +203,7 @@ class Attempts:
             try:
                 put_back(path, descriptor)
             except OSError as error:
-                self._refused(-1, events.WorkerLost(message=f"{path}: {error}"))
+                self._listen(-1, events.WorkerLost(message=f"{path}: {error}"))
             finally:
                 os.close(descriptor)
         self._guarded.clear()

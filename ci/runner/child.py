@@ -35,6 +35,11 @@ EXIT_INTERNAL = 70
 # As a shell has it for a program that SIGTERM ended.
 EXIT_TERMINATED = 128 + signal.SIGTERM
 DUMP_SIGNAL = signal.SIGUSR1
+# A process in the kernel's uninterruptible sleep, such as in a driver, does not end by any signal until the
+# driver lets it. Longer than this nobody waits for it.
+KILL_S = 30.0
+NEVER_ENDS = "a process cannot be ended, so it hangs in the kernel, and most likely in the card's driver"
+_POLL_S = 0.02
 _MACHINERY = re.compile(r'Extension modules: |  File ".*/(_pytest|pluggy|importlib)/|  File "<frozen ')
 Body = Callable[[Mapping[str, Any]], int]
 
@@ -158,6 +163,21 @@ class ChildProcess:
     def last_lines(self, count: int | None = 50, *, start: int = 0) -> str:
         """The end of what it printed, from byte `start` on."""
         return last_lines(self.log, count, start=start)
+
+
+def gone(
+    child: ChildProcess,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], object] = time.sleep,
+) -> bool:
+    """Whether a child that was killed ends within `KILL_S` seconds."""
+    deadline = clock() + KILL_S
+    while child.poll() is None:
+        if clock() > deadline:
+            return False
+        sleep(_POLL_S)
+    return True
 
 
 def log_of(folder: Path, number: int) -> Path:

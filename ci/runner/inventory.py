@@ -10,12 +10,19 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ci.core import operating_system
 from ci.core.errors import DeviceError, UsageError
-from ci.runner.cards import CARDS_VARIABLE, EMULATE, EMULATED_DEVICE, EMULATED_VARIABLE, Card
 
+# Positions of cards in the list the host gives, as CUDA_VISIBLE_DEVICES has them.
+CARDS_VARIABLE = "SPYRE_DEVICES"
+# The emulated device's own; `ci.device.faults` reads it.
+EMULATED_VARIABLE = "SPYRE_CI_CARD"
+# The device that can be emulated, and what asks for that (`1`) or rules it out (`0`).
+EMULATED_DEVICE = "spyre"
+EMULATE = "SPYRE_CI_EMULATE"
 # The device plugin's list of PCI addresses; what it calls them has changed once.
 PCI_VARIABLES = ("PCIDEVICE_IBM_COM_SPYRE_PF", "PCIDEVICE_IBM_COM_AIU_PF")
 RANK_VARIABLE = "AIU_WORLD_RANK_"
@@ -24,6 +31,14 @@ POSITION = re.compile(r"[0-9]{1,4}")
 # Vendor and device numbers of the card's physical and its virtual function.
 SPYRE_IDS = {("0x1014", "0x06a7"), ("0x1014", "0x06a8")}
 _SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """One accelerator: its name in reports, and what tells a process to use it."""
+
+    name: str
+    environment: Mapping[str, str]
 
 
 def inventory(
@@ -71,6 +86,17 @@ def present(
         return [Card(name=f"cpu:{index}", environment={}) for index in range(number)]
     names = [f"emulated:{index}" for index in range(number)]
     return [Card(name=name, environment={EMULATED_VARIABLE: name}) for name in names]
+
+
+def together(cards: Sequence[Card]) -> Card:
+    """Several cards as one, for tests that need them at once."""
+    if len(cards) == 1:
+        return cards[0]
+    environment: dict[str, str] = {}
+    for card in cards:
+        for name, value in card.environment.items():
+            environment[name] = f"{environment[name]},{value}" if name in environment else value
+    return Card(name="+".join(one.name for one in cards), environment=environment)
 
 
 def is_real(cards: Sequence[Card]) -> bool:

@@ -24,11 +24,18 @@ from ci.record.journal import EXIT_UNWRITABLE, UNWRITABLE, XPASS_STRICT, Journal
 from ci.runner.channel import Answer, Order, send
 from ci.runner.child import last_lines
 from ci.runner.enforce import SKIPPED_ITSELF, enforced, mark, seed_all, seeding_of
-from ci.runner.narrow import leave_out, wanted_names
 from ci.runner.orphans import LeakedResources
 from ci.runner.prepare import garbage_kept
 from ci.runner.ras import RasEvent, hardware_event
-from ci.runner.session import could_not_read, identify, last_line, print_logs, run_pytest
+from ci.runner.session import (
+    could_not_read,
+    identify,
+    last_line,
+    leave_out,
+    print_logs,
+    run_pytest,
+    wanted_names,
+)
 
 # What tests print is kept while they run, for the case that they crash; this much of it at most.
 LOG_LIMIT_BYTES = 1 << 20

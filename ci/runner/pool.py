@@ -5,11 +5,12 @@ The supervisor takes cards here, gives them back, and tells of their faults; nob
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from ci.core.errors import BadFileError, FileSystemError, SpyreCiError
-from ci.runner.cards import Card
 from ci.runner.health import Health, HealthFiles, Rules, strike, struck
+from ci.runner.inventory import Card
 from ci.runner.leases import Leases
 from ci.runner.wait_queue import Ticket, WaitQueue
 
@@ -18,6 +19,7 @@ SAY_EVERY_S = 60.0
 # How often it is looked whether leases are still there, in seconds.
 KEEP_S = 1.0
 _SHOWN = 4
+NO_CARD_LEFT = "no card was left to run it"
 
 
 class CardPool:
@@ -232,6 +234,23 @@ class CardPool:
             self._say(f"card {card.name}: fault {self._strikes[card.name]} in this run: {reason}")
         return card.name in self._out
 
+    def fault(self, cards: Sequence[Card], reason: str, *, certain: bool, stuck: bool) -> bool:
+        """Cards that were used as one had a fault; answers whether one of them is out of the run now.
+
+        Where the reason does not name one, each is watched and none is benched beyond this run.
+
+        Args:
+            cards: all that were used.
+            reason: what they did.
+            certain: whether a card itself said so.
+            stuck: whether a process has them open for ever: another check might never end either.
+        """
+        named = at_fault(cards, reason)
+        out = [self.strike(card, reason, certain=certain, known=len(named) == 1) for card in named]
+        for card in cards if stuck else ():
+            self.leave_out(card, reason)
+        return stuck or any(out)
+
     def _keep(self, card: Card, reason: str) -> str | None:
         """Note a strike for all runs; what to say where it benches the card."""
         if self._health is None:
@@ -258,11 +277,6 @@ class CardPool:
         """How many cards the run may still come to have at once."""
         return min(self.size, sum(card.name not in self._out for card in self._cards))
 
-    @property
-    def hopeful(self) -> bool:
-        """Whether another card may come free: one that is neither held nor out, and can be leased."""
-        return self.may_have(1, leasable=True)
-
     def may_have(self, count: int, *, avoid: Collection[str] = (), leasable: bool = False) -> bool:
         """Whether so many cards may come free that are not called as those to `avoid`.
 
@@ -274,10 +288,11 @@ class CardPool:
         besides = {*avoid, *self._refused} if leasable else avoid
         return min(self.size, sum(self._wanted(card, besides) for card in self._cards)) >= count
 
-    @property
-    def lost(self) -> tuple[str, ...]:
-        """The cards that are out, with the reason."""
-        return tuple(f"{name} ({why})" for name, why in self._out.items())
+    def why_none(self) -> str:
+        """Why there is no card: which are out, and which are another run's."""
+        out = ", ".join(f"{name} ({why})" for name, why in self._out.items())
+        said = "; ".join(filter(None, [out, self.blockers()]))
+        return f"{NO_CARD_LEFT}: {said}" if said else NO_CARD_LEFT
 
     def blockers(self) -> str:
         """Which cards are another run's, for one that came first, or cannot be leased; empty where none is.
@@ -308,3 +323,11 @@ class CardPool:
         if due and (blockers := self.blockers()):  # else one came free just now, and is asked for next
             self._told_at = now
             self._say(f"waiting for a card: {blockers}")
+
+
+def at_fault(cards: Sequence[Card], reason: str) -> list[Card]:
+    """Those of several cards, used as one, that a reason names; all of them where it names none."""
+    named = [
+        card for card in cards if re.search(rf"(?<![\w.:-]){re.escape(card.name)}(?![\w:-]|\.\w)", reason)
+    ]
+    return named or list(cards)

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from ci.core.process import signal_name
-from ci.runner.child import ChildProcess, start
+from ci.runner.child import ChildProcess, gone, start
 from ci.runner.ras import hardware_event
-from ci.runner.watchdog import gone
 
 POLL_S = 0.02
 DUMP_S = 1.0

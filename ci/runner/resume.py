@@ -13,7 +13,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ci.core.errors import DiskFullError, PlanMismatchError, SpyreCiError
@@ -169,34 +169,32 @@ class _Tries:
     """What was tried of a test.
 
     Attributes:
-        failures: how often that failed.
-        lost: how often it was lost with its worker.
-        cards: where it failed.
-        last: the number of the last try that was begun.
+        past: where and how often that failed or was lost, and the number of the next try.
         of_last: that of the last one that ended, with when it did, whether it failed and whether it was lost.
         outcome: whether any had one.
         settled: whether it was said, or is clear, that it is not run again.
     """
 
-    failures: int = 0
-    lost: int = 0
-    cards: set[str] = field(default_factory=set)
-    last: int = 0
+    past: Pending
     of_last: tuple[int, float, bool, bool] = (0, 0.0, False, False)
     outcome: bool = False
     settled: bool = False
+
+    def begun(self, number: int) -> None:
+        """A try of this number was."""
+        self.past.attempt = max(self.past.attempt, number + 1)
 
     def ended(self, one: Try, *, card: str) -> None:
         """A try came to its end."""
         lost = one.outcome is Verdict.INFRASTRUCTURE
         bad = lost or one.outcome in FAILING
-        self.last = max(self.last, one.number)
+        self.begun(one.number)
         self.outcome = self.outcome or not lost
         if lost:
-            self.lost += 1
+            self.past.lost += 1
         elif bad:
-            self.failures += 1
-            self.cards.update(card.split("+") if card else ())
+            self.past.failed += 1
+            self.past.cards |= frozenset(card.split("+") if card else ())
         # What was cut off may have run twice by one number.
         ended_at = (one.started_at or 0.0) + one.seconds
         self.of_last = max(self.of_last, (one.number, ended_at, bad, lost), key=lambda told: told[:2])
@@ -204,7 +202,8 @@ class _Tries:
     def open(self, most: int) -> bool:
         """Whether it has a try left and no good end; one that never came to any end is left of the plan."""
         _, _, bad, lost = self.of_last
-        return self.outcome and bad and not self.settled and (self.lost if lost else self.failures) <= most
+        times = self.past.lost if lost else self.past.failed
+        return self.outcome and bad and not self.settled and times <= most
 
 
 def pending_retries(journals: Sequence[Journal], most: int, boot: str | None = None) -> list[Pending]:
@@ -223,30 +222,25 @@ def pending_retries(journals: Sequence[Journal], most: int, boot: str | None = N
     tries: dict[str, _Tries] = {}
     for journal in journals:
         _read(state_of(journal.shard, journal.attempt, journal.events), tries, boot)
-    return [
-        Pending(name, frozenset(one.cards), one.last + 1, one.failures, one.lost)
-        for name, one in tries.items()
-        if one.open(most)
-    ]
+    return [one.past for one in tries.values() if one.open(most)]
 
 
 def _read(state: RunState, tries: dict[str, _Tries], boot: str | None) -> None:
     elsewhere = boot is not None and not state.boots <= {"", boot}
     for name, reason in state.no_retry.items():
         if not (elsewhere and reason.startswith(NO_OTHER_CARD)):
-            tries.setdefault(name, _Tries()).settled = True
+            tries.setdefault(name, _Tries(Pending(name))).settled = True
     for name, ended in state.tries.items():
-        one = tries.setdefault(name, _Tries())
+        one = tries.setdefault(name, _Tries(Pending(name)))
         for found in ended:
             if found.message == SILENT or found.outcome is Verdict.NOT_RUN:
-                one.last = max(one.last, found.number)
+                one.begun(found.number)
                 continue
             # What was to fail and passed is told apart already: another card says no more of it.
             one.settled = one.settled or found.message.startswith(XPASS_STRICT)
             one.ended(found, card="" if elsewhere else found.card or "")
     for name, begun in state.open.items():
-        one = tries.setdefault(name, _Tries())
-        one.last = max(one.last, begun.number)
+        tries.setdefault(name, _Tries(Pending(name))).begun(begun.number)
 
 
 # A test that was lost so often with its pod is not run again: others could not, else.

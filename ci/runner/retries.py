@@ -1,6 +1,7 @@
 """Which tests run again: those that failed, alone, on cards they did not fail on, and not for ever. Pure.
 
-What was lost with its worker runs again as well; of what is not run again it is said why.
+What was lost with its worker runs again as well; of what is not run again it is said why. Where a run ends
+after so many failures (`--max-fail`), it is said here too that nothing more is to run.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
+from ci.core.text import counted
 from ci.record import events
 from ci.record.journal import XPASS_STRICT
 from ci.record.result import Try
-from ci.record.verdict import FAILING
+from ci.record.verdict import FAILING, Verdict
 
 NO_OTHER_CARD = "there is no other card than those it failed on"
 TOO_MANY = "as many tests as may be (run.retry_budget) were run again before it"
@@ -71,13 +73,14 @@ class Retry:
         return len(cards) >= self.cards and self.avoid.isdisjoint(cards)
 
 
-class Pending(NamedTuple):
-    """A try that an earlier part of the run did not come to.
+@dataclass(slots=True)
+class Pending:
+    """What was tried of a test that may be run again.
 
     Attributes:
         id: of the test.
         cards: the names of those it failed on.
-        attempt: which try it will be; above every one that was begun.
+        attempt: which try the next will be; above every one that was begun.
         failed: how often it failed.
         lost: how often it was lost with its worker.
     """
@@ -101,25 +104,25 @@ class Told(NamedTuple):
     in_vain: dict[str, str]
 
 
-@dataclass(slots=True)
-class _Past:
-    """What was tried of a test: how often it failed, how often it was lost, the last try, the cards."""
-
-    failed: int = 0
-    lost: int = 0
-    last: int = 0
-    cards: frozenset[str] = frozenset()
-
-
 class Retries:
     """The tests that failed, and those of them that wait for another try.
 
     Attributes:
         waiting: the tests that wait to be run again.
         refused: those that are not run again because too many failed.
+        enough: why nothing more is to be run; empty while the run goes on.
     """
 
-    def __init__(self, planned: Planned, *, most: int, budget: int, any_card: bool = False) -> None:
+    def __init__(
+        self,
+        planned: Planned,
+        *,
+        most: int,
+        budget: int,
+        any_card: bool = False,
+        max_fail: int = 0,
+        spared: Collection[str] = (),
+    ) -> None:
         """Begin with none.
 
         Args:
@@ -127,11 +130,15 @@ class Retries:
             most: how often a test is run again because it failed, and how often because its worker was lost.
             budget: how many tests are run again at most; where more fail, it is the build that is broken.
             any_card: whether a test may be tried again on the card it failed on, as where there are no cards.
+            max_fail: failed tests after which nothing more is to be run; 0: there is no such number.
+            spared: ids of quarantined tests, whose failures do not count for that.
         """
+        self.enough = ""
+        self._max_fail, self._spared, self._failures = max_fail, frozenset(spared), set[str]()
         self.waiting: list[Retry] = []
         self.refused: list[Retry] = []
         self._planned, self._most, self._budget, self._any_card = planned, most, budget, any_card
-        self._past: dict[str, _Past] = {}
+        self._past: dict[str, Pending] = {}
         self._retried: set[str] = set()
         self._given: dict[str, Retry] = {}
         # Tests that ended their process: what runs after them in a given order misses what they left.
@@ -147,6 +154,7 @@ class Retries:
         """
         for name, why in told.in_vain.items():  # else its failure would stand there as if nobody had tried
             yield events.NoRetry(ids=[name], message=why)
+        self._count(name for name, one in told.ended.items() if one.outcome is Verdict.FAILED)
         for name, one in told.ended.items():
             if one.cause is not None:
                 self._broke.add(name)
@@ -160,6 +168,11 @@ class Retries:
             else:
                 self.failed(name, card=card, attempt=attempt)
 
+    def _count(self, failed: Iterable[str]) -> None:
+        self._failures.update(name for name in failed if name not in self._spared)
+        if 0 < self._max_fail <= len(self._failures) and not self.enough:
+            self.enough = f"stopped after {counted(len(self._failures), 'failure')} (--max-fail)"
+
     def failed(self, name: str, *, card: str, attempt: int = 1) -> None:
         """A try of a test ended badly; where that was on several cards, each is one it failed on.
 
@@ -169,7 +182,7 @@ class Retries:
         past.cards |= frozenset(card.split("+"))
         past.failed += 1
         if past.failed <= self._most:
-            self._put(name, past)
+            self._put(past)
 
     def lost(self, name: str, *, attempt: int = 1) -> None:
         """A try of a test came to nothing, and not by its own or its card's doing.
@@ -180,7 +193,7 @@ class Retries:
         past = self._tried(name, attempt)
         past.lost += 1
         if past.lost <= self._most:
-            self._put(name, past)
+            self._put(past)
 
     def hung(self, name: str, *, card: str, attempt: int) -> None:
         """A test ran when its worker was ended for its silence, which may have been the card's doing."""
@@ -190,11 +203,11 @@ class Retries:
     def resume(self, pending: Iterable[Pending]) -> None:
         """Tests that an earlier part of the run did not come to run, or to run again."""
         for one in pending:
-            past = self._past[one.id] = _Past(one.failed, one.lost, one.attempt - 1, one.cards)
+            self._past[one.id] = one
             if one.attempt == 1:  # that is no retry, and costs none
-                self.waiting.append(self._retry(one.id, past))
+                self.waiting.append(self._retry(one))
             else:
-                self._put(one.id, past)
+                self._put(one)
 
     def bar(self, cards: Collection[str]) -> None:
         """Nothing that waits is to be tried on these cards: whatever they are, no worker lives with them."""
@@ -230,26 +243,24 @@ class Retries:
         for one in self.refused:
             yield one.of, events.NoRetry(ids=[one.id], message=TOO_MANY)
 
-    def _tried(self, name: str, attempt: int) -> _Past:
-        past = self._past.setdefault(name, _Past())
-        past.last = max(past.last + 1, attempt)
+    def _tried(self, name: str, attempt: int) -> Pending:
+        past = self._past.setdefault(name, Pending(name))
+        past.attempt = max(past.attempt, attempt) + 1
         return past
 
-    def _retry(self, name: str, past: _Past) -> Retry:
-        avoid = frozenset[str]() if self._any_card else past.cards
+    def _retry(self, past: Pending) -> Retry:
         return Retry(
-            id=name,
-            file=self._planned.file_of(name),
-            of=self._planned.shard_of(name),
-            attempt=past.last + 1,
-            avoid=avoid,
-            cards=self._planned.cards_of(name),
+            id=past.id,
+            file=self._planned.file_of(past.id),
+            of=self._planned.shard_of(past.id),
+            attempt=past.attempt,
+            avoid=frozenset() if self._any_card else past.cards,
+            cards=self._planned.cards_of(past.id),
         )
 
-    def _put(self, name: str, past: _Past) -> None:
-        one = self._retry(name, past)
-        if name not in self._retried and len(self._retried) >= self._budget:
-            self.refused.append(one)
+    def _put(self, past: Pending) -> None:
+        if past.id not in self._retried and len(self._retried) >= self._budget:
+            self.refused.append(self._retry(past))
             return
-        self._retried.add(name)
-        self.waiting.append(one)
+        self._retried.add(past.id)
+        self.waiting.append(self._retry(past))

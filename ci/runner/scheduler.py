@@ -8,8 +8,9 @@ runs failed tests of others again, or helps where `test_selection.work_stealing`
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from ci.runner.channel import Why
 from ci.runner.retries import Retries
@@ -44,10 +45,6 @@ class Job:
 Claim = Callable[[int, Piece], int]
 
 
-def _always(_shard: int, _piece: Piece) -> int:
-    return 1
-
-
 class Scheduler:
     """Hands out pieces.
 
@@ -64,8 +61,9 @@ class Scheduler:
         steals: bool,
         retries: Retries,
         private: Collection[int] = (),
+        first: Collection[str] = (),
         apart: Collection[str] = (),
-        claim: Claim = _always,
+        claim: Claim | None = None,
     ) -> None:
         """Look at the pieces of every shard.
 
@@ -76,17 +74,23 @@ class Scheduler:
             steals: whether a slot that has nothing left helps others.
             retries: the tests to be run again.
             private: shards whose pieces nobody else may take, such as those of several cards.
+            first: ids whose pieces come before all others of their shards, and are not taken over by helpers.
             apart: the first ids of pieces that want a process of their own.
             claim: takes a piece of a shard before all other hosts; which time it is begun, which is more
-                than 1 after a host that was lost, or 0 where another was faster.
+                than 1 after a host that was lost, or 0 where another was faster; None: nobody else is there.
         """
-        shared = [[] if shard in private else list(row) for shard, row in enumerate(pieces)]
+        self._private, self._first = frozenset(private), frozenset(first)
+        # What the slot of a shard runs before anything else, and nobody else does.
+        self._kept: dict[int, deque[Piece]] = {shard: deque() for shard in range(len(pieces))}
+        shared: list[list[Piece]] = [[] for _ in pieces]
+        for shard, row in enumerate(pieces):
+            for piece in row:
+                (self._kept if self._keeps(shard, piece) else shared)[shard].append(piece)
         self.sight = SchedulerView(shared, file_s=file_s, domain=max(1, len(pieces)), prior_s=tick_s)
         # Nobody works for a shard until a slot does; its pieces may be taken all the same.
         self.sight.known_dead = [True] * len(pieces)
-        self._private = {shard: deque(pieces[shard]) for shard in private}
         self._tail = StealingPolicy(self.sight)
-        self._tick_s, self._steals, self._claim = tick_s, steals, claim
+        self._tick_s, self._steals, self._claim = tick_s, steals, claim or (lambda _shard, _piece: 1)
         self._retries, self._apart = retries, frozenset(apart)
         self._next_tick, self._stuck = 0.0, False
         self._doing: dict[int, tuple[Job, float]] = {}
@@ -101,6 +105,8 @@ class Scheduler:
         """A slot works no longer for its shard: its card is lost, or at another shard."""
         self.sight.known_dead[slot] = True
         self.sight.holds[slot] = None
+        while slot not in self._private and self._kept[slot]:
+            self.sight.give_back(slot, self._kept[slot].popleft())
 
     def tick(self, now: float, *, stuck: bool = False) -> None:
         """Look at every shard anew, if it is time; `stuck` says that nobody is at work."""
@@ -128,7 +134,7 @@ class Scheduler:
             self._begin(slot, job, now)
         return job
 
-    def done(self, slot: int, now: float, *, held: str | None, whole: bool = True) -> float | None:
+    def done(self, slot: int, now: float, *, held: str | None, whole: bool = True) -> None:
         """A slot did what it was told to; what that took is known now.
 
         Args:
@@ -136,34 +142,21 @@ class Scheduler:
             now: the moment, in seconds since the run began.
             held: the file it has set up now.
             whole: whether it did that and nothing else, such as a set-up after a crash.
-
-        Returns:
-            Seconds it took, where that says something of the file.
         """
         job, began = self._doing.pop(slot)
         self.sight.holds[slot] = held
         if not whole or slot in self._private or job.why == "retry":
-            return None
-        took = now - began
-        self.learn(slot, job.piece.file, took_s=took, expected_s=self.expected_s(job), setup=job.setup)
-        return took
+            return
+        took, sight, file = now - began, self.sight, job.piece.file
+        if job.setup:
+            sight.learn_pace(slot, took_s=took, expected_s=sight.file_s.get(file, 0.0))
+            return
+        sight.learn(slot, file, took_s=took, expected_s=job.piece.expected_s)
+        sight.learn_pace(slot, took_s=took, expected_s=job.piece.expected_s * sight.scale(file))
 
     def hold(self, slot: int, file: str | None) -> None:
         """A slot has this file set up, or none."""
         self.sight.holds[slot] = file
-
-    def expected_s(self, job: Job) -> float:
-        """Seconds a job was expected to take before anything was learnt."""
-        return self.sight.file_s.get(job.piece.file, 0.0) if job.setup else job.piece.expected_s
-
-    def learn(self, slot: int, file: str, *, took_s: float, expected_s: float, setup: bool) -> None:
-        """What a piece of a file, or its set-up, took at a slot."""
-        sight = self.sight
-        if setup:
-            sight.learn_pace(slot, took_s=took_s, expected_s=expected_s)
-            return
-        sight.learn(slot, file, took_s=took_s, expected_s=expected_s)
-        sight.learn_pace(slot, took_s=took_s, expected_s=expected_s * sight.scale(file))
 
     def refuse(self, slot: int, file: str) -> list[Piece]:
         """A slot cannot set a file up: it leaves it to others, and its own tests of it to nobody.
@@ -173,7 +166,8 @@ class Scheduler:
         """
         self.sight.holds[slot] = None
         self._refused.setdefault(slot, set()).add(file)
-        given_up: list[Piece] = []
+        given_up = [one for one in self._kept[slot] if one.file == file and self._claim(slot, one)]
+        self._kept[slot] = deque(one for one in self._kept[slot] if one.file != file)
         while file in self.sight.queues[slot]:
             piece = self.sight.take(slot, file)
             if self._claim(slot, piece):
@@ -196,35 +190,35 @@ class Scheduler:
     def give_back(self, shard: int, piece: Piece) -> None:
         """A piece is unclaimed again."""
         if shard in self._private:
-            self._private[shard].appendleft(piece)
+            self._kept[shard].appendleft(piece)
         else:
             self.sight.give_back(shard, piece)
 
     def withdraw(self, shard: int, piece: Piece) -> None:
         """Another host has a piece: it is no longer to be had here."""
-        if shard not in self._private:
+        if piece in self._kept[shard]:
+            self._kept[shard].remove(piece)
+        else:
             self.sight.withdraw(shard, piece)
-        elif piece in self._private[shard]:
-            self._private[shard].remove(piece)
+
+    def queued(self) -> Iterator[tuple[int, Piece]]:
+        """The pieces nobody has claimed, each with its shard."""
+        for shard, queue in enumerate(self.sight.queues):
+            for piece in chain(*queue.values(), self._kept[shard]):
+                yield shard, piece
 
     def left_over(self) -> dict[int, list[str]]:
         """The ids nobody has claimed, by shard."""
         found: dict[int, list[str]] = {}
-        for shard, queue in enumerate(self.sight.queues):
-            ids = [name for group in queue.values() for piece in group for name in piece.ids]
-            ids += [name for piece in self._private.get(shard, ()) for name in piece.ids]
-            if ids:
-                found[shard] = ids
+        for shard, piece in self.queued():
+            found.setdefault(shard, []).extend(piece.ids)
         return found
 
     def _own(self, slot: int) -> Job | None:
-        if slot in self._private:
-            queue = self._private[slot]
-            while queue:
-                piece = queue.popleft()
-                if time := self._claim(slot, piece):
-                    return Job(piece=piece, of=slot, attempt=time)
-            return None
+        kept = self._kept[slot]
+        while kept:
+            if (job := self._job(slot, slot, kept[0], kept.popleft)) is not None:
+                return job
         if self._steals:
             return None  # the policy knows of its own pieces, too
         while (file := next(iter(self.sight.queues[slot]), None)) is not None:
@@ -267,16 +261,21 @@ class Scheduler:
         return held is not None and sight.shard_of(sight.home(slot), held) is not None
 
     def _piece(self, slot: int, shard: int, file: str) -> Job | None:
-        """Set a file up that the slot has not, else the next piece; None where another host took it."""
-        sight = self.sight
+        """The next piece of a shard's file; None where another host took it."""
+        piece = self.sight.queues[shard][file][0]
+        return self._job(slot, shard, piece, lambda: self.sight.take(shard, file))
+
+    def _job(self, slot: int, shard: int, piece: Piece, take: Callable[[], Piece]) -> Job | None:
+        """Set a file up that the slot has not, else its piece, taken out; None where another has it."""
         why: Why = "plan" if shard == slot else "stolen"
-        piece = sight.queues[shard][file][0]
-        apart = piece.ids[0] in self._apart
-        if sight.holds[slot] != file and not apart:
-            return Job(piece=Piece(file=file, ids=(), expected_s=0.0), of=shard, why=why)
-        taken = sight.take(shard, file)
-        time = self._claim(shard, taken)
-        return Job(piece=taken, of=shard, why=why, attempt=time) if time else None
+        if self.sight.holds[slot] != piece.file and piece.ids[0] not in self._apart:
+            return Job(piece=Piece(file=piece.file, ids=(), expected_s=0.0), of=shard, why=why)
+        take()
+        time = self._claim(shard, piece)
+        return Job(piece=piece, of=shard, why=why, attempt=time) if time else None
+
+    def _keeps(self, shard: int, piece: Piece) -> bool:
+        return shard in self._private or not self._first.isdisjoint(piece.ids)
 
     def _begin(self, slot: int, job: Job, now: float) -> None:
         self._doing[slot] = job, now

@@ -10,13 +10,15 @@ from ci.record.events import JournalEvent
 from ci.record.result import SILENT, Try
 from ci.record.run_state import RunState
 from ci.record.verdict import Verdict
-from ci.runner.cards import Card, together
 from ci.runner.channel import Attempt, Order
+from ci.runner.child import KILL_S, NEVER_ENDS
+from ci.runner.inventory import Card, together
 from ci.runner.retries import Told
 from ci.runner.scheduler import Job
-from ci.runner.watchdog import NEVER_ENDS
 from ci.runner.worker_process import WorkerProcess
 
+# When a card that failed its check has another.
+RECHECK_S = 1.0
 # A card that died without a word fails everything: after so many failures in a row it is checked.
 FAILURES_IN_A_ROW = 3
 
@@ -76,17 +78,11 @@ class WorkerSlot:
     killed_at: float | None = None
     stuck: bool = False
     state: RunState = field(default_factory=lambda: RunState(shard=0, attempt=1))
-    _left_another: bool = False
-
-    @property
-    def current(self) -> str | None:
-        """The id that runs."""
-        return self.state.running
 
     @property
     def finished(self) -> bool:
         """Whether its journal says that its work for the shard is over, or it has not begun another yet."""
-        return bool(self.state.status) or (self._left_another and self.state.started_at is None)
+        return bool(self.state.status)
 
     @property
     def card(self) -> Card:
@@ -97,11 +93,6 @@ class WorkerSlot:
     def idle(self) -> bool:
         """Whether it waits for something to do."""
         return self.ready and self.job is None
-
-    @property
-    def busy(self) -> bool:
-        """Whether it is to say something."""
-        return self.job is not None or not self.ready
 
     @property
     def number(self) -> int:
@@ -125,10 +116,40 @@ class WorkerSlot:
         """Have it work for another shard; its journal so far was read."""
         self.link.go_on(attempt)
         self.shard = shard
-        self.state, self._left_another = RunState(shard=0, attempt=1), True
+        self.state = RunState(shard=0, attempt=1, status="done")  # until it has begun
         self.broken.clear()
         self.heard = time.monotonic()
         self.ready = False  # until it says that it has begun
+
+    def became_ready(self, *, check: bool) -> bool:
+        """It is ready, or has checked its card, which it does first where asked to; whether that was well."""
+        if self.fault is not None:
+            return False
+        if check and not self.checking and not self.checked:
+            self.check()
+            return False
+        found, self.ready, self.checking, self.checked = self.checking, True, False, True
+        return found
+
+    def forgive(self, *, check: bool) -> None:
+        """Go on with a card that had a fault, once it was checked, where it is."""
+        self.fault = None
+        if check:
+            self.ready, self.checking, self.check_at = False, True, time.monotonic() + RECHECK_S
+
+    def look(self, now: float, *, silence_s: float) -> bool:
+        """Kill one that has said nothing for too long, and check a card when it is time.
+
+        Returns:
+            Whether it was killed long ago and is there all the same.
+        """
+        if self.killed_at is not None:
+            return now - self.killed_at > KILL_S
+        if not self.idle and now - self.heard > silence_s:
+            self.kill()  # stuck in a driver, or stopped: its child's time-outs need it
+        elif self.check_at is not None and now >= self.check_at:
+            self.check()
+        return False
 
     def leave(self) -> None:
         """Tell it that there is nothing more to do: it ends by itself."""
@@ -160,12 +181,6 @@ class WorkerSlot:
         state.file_errors.clear()
         retried = self.job.piece.ids if self.job is not None and self.job.why == "retry" else ()
         return Told(ended, {name: why for name, why in given_up.items() if name in retried})
-
-    def take_late(self, event: JournalEvent) -> None:
-        """Note what it found out of its card when it ended the file of the shard before."""
-        state = RunState(shard=0, attempt=1)
-        state.take(event)
-        self._blame(state)
 
     def check(self) -> None:
         """Have the card checked before anything runs on it."""

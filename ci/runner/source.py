@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import lzma
 import os
 import re
 import shutil
 import tarfile
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from ci.core.archives import MOST_BYTES, MOST_FILES, damage
 from ci.core.errors import BadFileError, CommandError, MissingInputError
 from ci.core.git import git
 from ci.runner.checkout import COMMIT_FILE, checkout
 from test_selection.files import read_bounded
 
 OP_SUITE = Path(__file__).parent.parent / "device" / "op_suite"
-MAX_ARCHIVE_BYTES = 4 * 2**30
-MAX_ARCHIVE_FILES = 200_000
-# What the unpackers raise for a damaged, encrypted or exotic archive.
-_BROKEN = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError)
-_EXOTIC = (ValueError, RuntimeError)
 # In a tree that stands for a project of its own: the conftest.py files of its tests count.
 PROJECT_FILE = ".spyre-ci-project"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -172,7 +166,7 @@ def _unpack(archive: Path, cache: Path) -> Path:
 
 
 def _extract(archive: Path, into: Path) -> None:
-    try:
+    with damage(archive, "cannot be unpacked", "name a whole .tar or .zip archive"):
         if zipfile.is_zipfile(archive):
             with zipfile.ZipFile(archive) as packed:
                 infos = packed.infolist()
@@ -188,10 +182,6 @@ def _extract(archive: Path, into: Path) -> None:
             tar.extractall(into, members=members, **guard)  # type: ignore[arg-type]  # noqa: S202  # checked above
             while tar.fileobj.read(1 << 20):
                 pass  # the checksum stands at the very end
-    except (*_BROKEN, *_EXOTIC) as error:
-        raise BadFileError(
-            f"cannot be unpacked: {error}", where=archive, remedy="name a whole .tar or .zip archive"
-        ) from error
 
 
 def _check_members(members: list[tuple[str, int]], archive: Path) -> None:
@@ -201,7 +191,7 @@ def _check_members(members: list[tuple[str, int]], archive: Path) -> None:
             raise BadFileError(
                 f"holds {name!r}, which reaches outside", where=archive, remedy="use another archive"
             )
-    if len(members) > MAX_ARCHIVE_FILES or sum(size for _, size in members) > MAX_ARCHIVE_BYTES:
+    if len(members) > MOST_FILES or sum(size for _, size in members) > MOST_BYTES:
         raise BadFileError(
             f"holds {len(members)} files, more or larger than a PyTorch tree",
             where=archive,

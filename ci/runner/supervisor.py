@@ -8,75 +8,55 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from ci.core.errors import UsageError
-from ci.core.interrupts import noted
+from ci.core.interrupts import INTERRUPTS, noted
 from ci.core.process import signal_name
 from ci.record import events
 from ci.record.events import JournalEvent
 from ci.record.journal import EXIT_UNWRITABLE
 from ci.record.run_state import STOPPED
+from ci.record.verdict import NO_OUTCOME
 from ci.runner.allocator import CardAllocator
 from ci.runner.attempts import Attempts, explained
-from ci.runner.cards import Card, at_fault, together
 from ci.runner.channel import Answer, wait_for
 from ci.runner.claims.joining import ClaimSettings
 from ci.runner.claims.peers import Peers
 from ci.runner.claims.session import ClaimSession
+from ci.runner.inventory import Card, together
 from ci.runner.pool import CardPool
 from ci.runner.resume import cannot_go_on
 from ci.runner.retries import Pending, Retries
-from ci.runner.run_options import RunOptions
 from ci.runner.scheduler import Job, Scheduler
 from ci.runner.slot import WorkerSlot
-from ci.runner.watchdog import KILL_S
-from ci.runner.work import Work
+from ci.runner.work import RunOptions, Work
 from ci.runner.worker_process import WorkerProcess
 from test_selection.pieces import Piece
-from test_selection.plan import Plan, Shard
-from test_selection.selection import Expectation
+from test_selection.plan import Shard
 
 POLL_S = 0.05
-# When a card that failed its check has another.
-RECHECK_S = 1.0
-# So many cards are lost to the workers of one shard before it is the shard that is given up.
-CARDS_A_SHARD = 2
-NO_CARD_LEFT = "no card was left to run it"
 Listener = Callable[[int, JournalEvent], None]
 
 
 def run_plan(
-    plan: Plan,
-    shards: Sequence[Shard],
+    work: Work,
     *,
     cards: Sequence[Card] | CardPool,
-    expectations: Mapping[str, Expectation],
     options: RunOptions,
     listen: Listener,
-    durations: Mapping[str, float] | None = None,
-    file_s: Mapping[str, float] | None = None,
-    timeouts: Mapping[str, float] | None = None,
     claims: ClaimSettings | None = None,
-    whole: Plan | None = None,
     pending: Sequence[Pending] = (),
 ) -> bool:
     """Run shards of a plan and return whether the run was interrupted (Ctrl-C or SIGTERM).
 
     Args:
-        plan: the whole plan.
-        shards: those to run here.
+        work: the shards.
         cards: one worker each, since a card serves one process at a time; of a pool, those that are free,
             as they come free.
-        expectations: declared outcomes by id.
         options: how.
         listen: called with the shard's index and each event of its journal.
-        durations: seconds expected of each test, by which shards are cut into pieces.
-        file_s: set-up seconds expected of each file.
-        timeouts: seconds after which a test counts as hung, where its own history says.
         claims: where this host shares the plan's pieces with others; None: it runs its shards by itself.
-        whole: what `plan` is the rest of, where a run is resumed.
         pending: tests that an earlier part of the run did not come to run again.
 
     Raises:
@@ -86,97 +66,81 @@ def run_plan(
         SpyreCiError: the share cannot be joined; see `ClaimSettings.join`.
     """
     pool = cards if isinstance(cards, CardPool) else CardPool(cards)
-    for shard in shards:
-        if shard.groups and shard.cards > pool.size:
+    for shard in work.shards:
+        if shard.cards > pool.size:
             raise UsageError(
                 f"shard {shard.index} needs {shard.cards} cards at once, and here are {pool.size}",
                 remedy="give the run more cards (--cards), or plan for as many as there are",
             )
-    work = Work(
-        plan,
-        shards,
-        durations=durations or {},
-        expectations=expectations,
-        timeouts=timeouts,
-        spawned=options.spawned,
-        shared=claims is not None,
-        whole=whole,
-    )
-    session = None if claims is None else claims.join(plan.fingerprint, work.rows, work.tick_s)
-    return _Supervisor(
-        plan.fingerprint,
-        work,
-        pool,
-        options,
-        file_s=file_s or {},
-        listen=listen,
-        session=session,
-        pending=pending,
-    ).run()
+    session = None if claims is None else claims.join(work.fingerprint, work.rows, work.tick_s)
+    return _Supervisor(work, pool, options, listen, session=session, pending=pending).run()
 
 
 class _Supervisor:
     def __init__(
         self,
-        fingerprint: str,
         work: Work,
         pool: CardPool,
         options: RunOptions,
-        *,
-        file_s: Mapping[str, float],
         listen: Listener,
-        session: ClaimSession | None = None,
-        pending: Sequence[Pending] = (),
+        *,
+        session: ClaimSession | None,
+        pending: Sequence[Pending],
     ) -> None:
-        self._fingerprint, self._work, self._options, self._listen = fingerprint, work, options, listen
-        self._pool = pool
+        self._work, self._pool, self._options, self._listen = work, pool, options, listen
         self._allocator = CardAllocator(
             pool, work.shards, lease_timeout_s=options.lease_timeout_s, clock=time.monotonic
         )
         self._slots: list[WorkerSlot] = []
-        self._attempts = Attempts(options.run_dir, doubts=options.doubts, refused=listen, after=options.after)
-        # Why workers of a shard were lost, and to how many cards.
-        self._reasons: dict[int, str] = {}
-        self._losses: Counter[int] = Counter()
+        self._checks = bool(options.preflight_timeout_s)
+        self._attempts = Attempts(options.run_dir, doubts=options.doubts, listen=listen, after=options.after)
         self._began = time.monotonic()
+        self._interrupts: list[int] = []
         self._retries = Retries(
-            work, most=options.retries, budget=options.retry_budget, any_card=options.device == "cpu"
+            work,
+            most=options.retries,
+            budget=options.retry_budget,
+            any_card=options.device == "cpu",
+            max_fail=options.max_fail,
+            spared=options.spared,
         )
         self._retries.resume(pending)
         self._scheduler = Scheduler(
             work.pieces,
-            file_s=file_s,
+            file_s=work.file_s,
             tick_s=work.tick_s,
             steals=not options.static,
-            private=work.wide,
-            apart=work.apart,
             retries=self._retries,
-            **({} if session is None else {"claim": session.claim}),
+            private=work.wide,
+            first=work.first,
+            apart=work.apart,
+            claim=None if session is None else session.claim,
         )
         self._peers = Peers(session, self._scheduler, work.table)
 
     def run(self) -> bool:
         try:
-            with noted() as interrupts:
-                while not (interrupts or self._options.stop()):
+            with noted() as self._interrupts:
+                while not (self._interrupts or self._retries.enough):
                     self._pool.keep(time.monotonic())
-                    self._exchange()
+                    self._peers.exchange()
                     self._fill()
                     self._dispatch()
                     if not self._slots and not self._allocator.waits() and not self._retry_elsewhere():
                         break
                     self._listen_to_all()
-                stopped = "" if interrupts else self._options.stop()
-                if interrupts or stopped:
+                stopped = "" if self._interrupts else self._retries.enough
+                if self._interrupts or stopped:
                     self._stop()
-                elif self._pool.trouble is not None and not self._attempts.journals:
+                elif self._pool.trouble is not None and not self._attempts.begun:
                     raise self._pool.trouble  # else what ran is reported, and the rest with this reason
                 self._leave_peers()
                 if stopped:
-                    self._ask_for_nothing_more(stopped)
-                elif not interrupts:
+                    for shard in self._work.shards:  # why what is left of it is not run
+                        self._attempts.tell(shard, events.ShardEnd(status=STOPPED, message=stopped))
+                elif not self._interrupts:
                     self._give_up_the_rest()
-                return bool(interrupts)
+                return bool(self._interrupts)
         finally:
             for slot in self._slots:  # after an error; else there is none
                 slot.link.end()
@@ -187,21 +151,15 @@ class _Supervisor:
     def _now(self) -> float:
         return time.monotonic() - self._began
 
-    def _exchange(self) -> None:
-        busy = bool(self._allocator.waiting) or any(not slot.idle for slot in self._slots)
-        self._peers.exchange([slot.shard for slot in self._slots], self._now, busy=busy)
-
     def _leave_peers(self) -> None:
         """What others have of this host's shards is noted in its journals."""
-        for shard, host, ids in self._peers.leave(self._work.indexes, self._attempts.journals, self._now):
-            attempt = self._attempts.of(self._work.shard(shard))
-            self._attempts.write(attempt, events.Elsewhere(host=host, ids=ids))
-            self._listen(shard, events.Elsewhere(host=host, ids=ids))
+        for shard, host, ids in self._peers.leave(self._work.indexes):
+            self._attempts.tell(self._work.shard(shard), events.Elsewhere(host=host, ids=ids))
 
     def _fill(self) -> None:
         """Start a worker for each shard that has its turn and finds its cards free."""
         for shard, cards in self._allocator.give_out():
-            self._begin(shard, cards)
+            self._slots.append(self._start(shard, cards))
         if not self._allocator.waiting or not self._slots:
             self._allocator.release_free()  # nothing here needs them, or they are too few
 
@@ -211,17 +169,14 @@ class _Supervisor:
         if found is None:
             return self._allocator.waits_to_retry(self._retries.waiting)
         one, cards = found
-        self._begin(self._work.shard_for(one.of), cards)
+        self._slots.append(self._start(self._work.shard_for(one.of), cards))
         return True
 
-    def _begin(self, shard: Shard, cards: Sequence[Card]) -> None:
+    def _start(self, shard: Shard, cards: Sequence[Card], restarts: int = 0) -> WorkerSlot:
         self._scheduler.begin(shard.index)
-        self._slots.append(self._slot(shard, cards))
-
-    def _slot(self, shard: Shard, cards: Sequence[Card], restarts: int = 0) -> WorkerSlot:
         attempt, card = self._attempts.begin(shard), together(cards)
         with explained(self._options.run_dir, f"the worker of shard {shard.index} cannot be started"):
-            task = self._options.task(self._fingerprint, card.name, attempt)
+            task = self._options.task(self._work.fingerprint, card.name, attempt)
             environ = {**self._options.environ, **card.environment}
             held = self._pool.descriptors(cards)
             link = WorkerProcess(task, environ, hand_on=held, read=self._attempts.read)
@@ -253,19 +208,16 @@ class _Supervisor:
             slot.begin(job, self._work.order(job))
             return True
         if (shard := self._allocator.next_shard(len(slot.cards))) is not None:
-            self._next_shard(slot, shard)
+            self._follow(slot)
+            self._scheduler.end(slot.shard)
+            self._scheduler.begin(shard.index)
+            slot.go_on(shard.index, self._attempts.begin(shard))
             return True
         # A shard of several cards waits for them, and several cards do not help where one is enough.
         if self._allocator.waiting or len(slot.cards) > 1:
             slot.leave()
             self._scheduler.end(slot.shard)
         return False
-
-    def _next_shard(self, slot: WorkerSlot, shard: Shard) -> None:
-        self._follow(slot)
-        self._scheduler.end(slot.shard)
-        self._scheduler.begin(shard.index)
-        slot.go_on(shard.index, self._attempts.begin(shard))
 
     def _listen_to_all(self) -> None:
         links = [slot.link.fileno() for slot in self._slots if not slot.link.silent]
@@ -292,58 +244,43 @@ class _Supervisor:
         if slot.fault is not None:
             self._account(slot, job)
             self._scheduler.lost(slot.shard, slot.ended)
-            self._fault(slot, slot.fault)
+            self._fault(slot)
             return
-        took_s = self._scheduler.done(slot.shard, self._now, held=answer.held, whole=not slot.crashed)
-        if took_s is not None:
-            self._peers.learn(slot.shard, job, took_s)
+        self._scheduler.done(slot.shard, self._now, held=answer.held, whole=not slot.crashed)
         self._account(slot, job)
         if job.setup and (reason := slot.broken.get(job.piece.file)) is not None:
             self._give_up(slot, self._scheduler.refuse(slot.shard, job.piece.file), reason)
-        if slot.suspect and self._options.preflight_timeout_s:
+        if slot.suspect and self._checks:
             slot.check()
 
     def _begun(self, slot: WorkerSlot) -> None:
         """A worker is ready, or its card was checked."""
         if slot.leaving:
             return
-        for event in slot.link.late_events():
-            slot.take_late(event)
+        checked = slot.became_ready(check=self._checks)
         if slot.fault is not None:
-            self._fault(slot, slot.fault)
-            return
-        if not slot.checking and not slot.checked and self._options.preflight_timeout_s:
-            slot.check()
-            return
-        if slot.checking:
+            self._fault(slot)
+        elif checked:
             self._pool.passed(slot.cards)
-        slot.ready, slot.checking, slot.checked = True, False, True
 
-    def _fault(self, slot: WorkerSlot, reason: str) -> None:
+    def _fault(self, slot: WorkerSlot) -> None:
         """A card did not do what a card does: it is checked before it is used again, or not used again."""
-        if self._strike(slot, reason):
-            self._drop(slot)
-        elif self._options.preflight_timeout_s:
-            slot.ready, slot.checking, slot.fault = False, True, None
-            slot.check_at = time.monotonic() + RECHECK_S
+        if self._struck_out(slot):
+            self._card_is_out(slot)
+            slot.leave()
         else:
-            slot.fault = None
+            slot.forgive(check=self._checks)
 
-    def _strike(self, slot: WorkerSlot, reason: str) -> bool:
-        """Note a fault with the card that had it; whether one that the slot holds is out."""
-        cards = at_fault(slot.cards, reason)
-        # Of several it is not known which it was: each is watched, and none is benched beyond this run.
-        out = [self._pool.strike(card, reason, certain=slot.certain, known=len(cards) == 1) for card in cards]
-        if slot.stuck:  # another check of a card that somebody has open for ever might never end either
-            for card in slot.cards:
-                self._pool.leave_out(card, reason)
-        return slot.stuck or any(out)
+    def _struck_out(self, slot: WorkerSlot) -> bool:
+        """Note a fault of the card, if it had one; whether a card that the slot holds is out for it."""
+        if slot.fault is None:
+            return False
+        return self._pool.fault(slot.cards, slot.fault, certain=slot.certain, stuck=slot.stuck)
 
-    def _drop(self, slot: WorkerSlot) -> None:
-        """Do without a card: its worker ends, and what is left of its shard is for others."""
+    def _card_is_out(self, slot: WorkerSlot) -> None:
+        """Do without a card: what is left of its shard is for others."""
         slot.sick = True
         self._tell_lost(slot)
-        slot.leave()
         self._end_shard(slot)
 
     def _tell_lost(self, slot: WorkerSlot) -> None:
@@ -353,15 +290,11 @@ class _Supervisor:
     def _end_shard(self, slot: WorkerSlot) -> None:
         """What a slot leaves undone waits for a card again, with what it had taken over from others."""
         self._scheduler.end(slot.shard)
-        left = set(self._scheduler.left_over()) & set(self._work.indexes)
         served = {one.shard for one in self._slots if not one.sick and not one.leaving}
-        served |= {shard.index for shard in self._allocator.waiting}
-        served |= {shard for shard, cards in self._losses.items() if cards >= CARDS_A_SHARD}
-        self._allocator.put([self._work.shard(index) for index in sorted(left - served)])
+        self._allocator.wait_again(self._scheduler.left_over().keys() - served)
 
     def _account(self, slot: WorkerSlot, job: Job) -> None:
         """Tell other hosts of a piece that nothing is left of to run."""
-        self._peers.wrote(slot.attempt.journal)
         if job.why != "retry" and not job.setup and slot.ended.issuperset(job.piece.ids):
             self._peers.accounted(job.of, job.piece)
 
@@ -379,20 +312,18 @@ class _Supervisor:
             self._follow(slot)
             self._has_ended(slot, code)
             return
-        now = time.monotonic()
-        if slot.killed_at is not None:
-            if now - slot.killed_at > KILL_S:
-                self._abandon(slot)
-        elif slot.busy and now - slot.heard > self._options.silence_s:
-            slot.kill()  # stuck in a driver, or stopped: its child's time-outs need it
-        elif slot.check_at is not None and now >= slot.check_at:
-            slot.check()
+        if slot.look(time.monotonic(), silence_s=self._options.silence_s):
+            slot.link.abandon()  # what it holds, it holds
+            stuck = f"the worker on {slot.card.name} cannot be ended: it hangs in the kernel"
+            self._lost(slot, stuck, for_good=True)
 
     def _has_ended(self, slot: WorkerSlot, code: int) -> None:
         if code == EXIT_UNWRITABLE:
             slot.link.answers()  # its last word, where that was not heard yet
             if slot.link.refused is not None:
                 raise cannot_go_on(self._options.run_dir, slot.link.refused)
+        if self._interrupts and -code in INTERRUPTS:
+            return  # it was ended with the whole run, which is over in a moment
         slot.link.end()
         if slot.sick or slot.leaving:
             self._slots.remove(slot)
@@ -403,7 +334,7 @@ class _Supervisor:
 
     def _part(self, slot: WorkerSlot) -> None:
         """A worker has ended: its cards are free, but for those that are out."""
-        if slot.fault is not None and not slot.sick and self._strike(slot, slot.fault):
+        if not slot.sick and self._struck_out(slot):
             self._tell_lost(slot)
         if not slot.finished:
             self._note(slot, events.ShardEnd(status="done"))
@@ -416,15 +347,18 @@ class _Supervisor:
         for event in slot.link.events():
             slot.heard = time.monotonic()
             finished = slot.finished
-            for told in self._retries.learn(slot.take(event), card=slot.card.name, attempt=slot.number):
-                self._attempts.write(slot.attempt, told)
+            told = slot.take(event)
+            had = (name for name, one in told.ended.items() if one.outcome not in NO_OUTCOME)
+            self._peers.ended(had, slot.attempt.journal)
+            for said in self._retries.learn(told, card=slot.card.name, attempt=slot.number):
+                self._attempts.write(slot.attempt, said)
             if slot.finished and not finished:
                 self._attempts.guard(slot.attempt.journal)
             self._listen(slot.attempt.shard, event)
 
     def _lost(self, slot: WorkerSlot, said: str, *, for_good: bool = False) -> None:
         """Account for a worker that went without a word, and let another do what is left."""
-        running = slot.current
+        running = slot.state.running
         self._note(slot, events.WorkerLost(id=running, message=said))
         if running is not None:
             slot.ended.add(running)
@@ -436,14 +370,12 @@ class _Supervisor:
             self._account(slot, slot.job)
         self._scheduler.lost(slot.shard, slot.ended)
         self._note(slot, events.ShardEnd(status="done"))
-        if slot.fault is not None and self._strike(slot, slot.fault):
+        if self._struck_out(slot):
             self._slots.remove(slot)
-            slot.sick = True
-            self._tell_lost(slot)
-            self._end_shard(slot)
+            self._card_is_out(slot)
             self._part(slot)
         elif not for_good and slot.restarts < self._options.worker_restarts:
-            fresh = self._slot(self._work.shard(slot.shard), slot.cards, slot.restarts + 1)
+            fresh = self._start(self._work.shard(slot.shard), slot.cards, slot.restarts + 1)
             self._slots[self._slots.index(slot)] = fresh
         else:
             self._slots.remove(slot)
@@ -451,18 +383,10 @@ class _Supervisor:
             reason = f"the shard's worker was lost {slot.restarts + 1} times; its log: {log}"
             self._do_without(slot, said if for_good else reason)
 
-    def _abandon(self, slot: WorkerSlot) -> None:
-        """Go on without a worker that no signal ends; what it holds, it holds."""
-        slot.link.abandon()
-        self._lost(
-            slot, f"the worker on {slot.card.name} cannot be ended: it hangs in the kernel", for_good=True
-        )
-
     def _do_without(self, lost: WorkerSlot, reason: str) -> None:
         """A card is gone for this run; another has a try at what is left of its shard, once."""
         wide = len(lost.cards) > 1
-        self._reasons[lost.shard] = reason
-        self._losses[lost.shard] += CARDS_A_SHARD if wide else 1
+        self._allocator.lost(lost.shard, reason, wide=wide)
         self._retries.bar([card.name for card in lost.cards])
         if lost.killed_at is not None:
             self._allocator.abandon(lost.cards, reason)
@@ -478,27 +402,14 @@ class _Supervisor:
         for of, event in self._retries.give_up(self._pool.blockers()):
             # A test of another host's shard is told of in a journal of this one's.
             self._attempts.write(self._attempts.of(self._work.shard_for(of)), event)
+        unclaimed = f"not claimed: {self._peers.trouble}" if self._peers.trouble else ""
         for shard, ids in self._scheduler.left_over().items():
             if shard not in self._work.indexes:
                 continue  # another host's to tell of
-            lost = self._peers.trouble
-            reason = f"not claimed: {lost}" if lost else self._reasons.get(shard) or self._no_card()
+            reason = unclaimed or self._allocator.reasons.get(shard) or self._pool.why_none()
             attempt = self._attempts.of(self._work.shard(shard))
             self._attempts.write(attempt, events.NotRun(ids=ids, message=reason))
             self._attempts.write(attempt, events.ShardEnd(status="done"))
-
-    def _ask_for_nothing_more(self, why: str) -> None:
-        """Say in the journals of this host's shards why what is left of them is not run."""
-        for shard in self._work.shards:
-            end = events.ShardEnd(status=STOPPED, message=why)
-            self._attempts.write(self._attempts.of(shard), end)
-            self._listen(shard.index, end)
-
-    def _no_card(self) -> str:
-        """Why there is no card."""
-        lost = ", ".join(self._pool.lost)
-        said = "; ".join(filter(None, [lost, self._pool.blockers()]))
-        return f"{NO_CARD_LEFT}: {said}" if said else NO_CARD_LEFT
 
     def _stop(self) -> None:
         """Let every worker write its account, then end what is left."""

@@ -1,7 +1,8 @@
 """What a worker knows of its child, and how one that takes too long is ended.
 
-It follows the journal the child writes, so nothing is told twice. A child that is overdue tells its stacks
-first, is killed then, and is gone on without where even that does not end it.
+It follows the journal the child writes, so nothing is told twice, and writes there why a child ended before
+its work was done. A child that is overdue tells its stacks first, is killed then, and is gone on without
+where even that does not end it.
 
 How many processes the kernel has killed for want of memory is as control groups count it. A container sees
 its own group at the root of what is mounted; elsewhere `/proc/self/cgroup` says which group a process is in
@@ -11,17 +12,19 @@ its own group at the root of what is mounted; elsewhere `/proc/self/cgroup` says
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from ci.core.process import signal_name
+from ci.record import events
 from ci.record.events import JournalEvent
 from ci.record.journal import JournalWriter
 from ci.record.journal_line import event_of
 from ci.record.run_state import RunState
-from ci.runner.child import DUMP_SIGNAL, ChildProcess
+from ci.runner.child import DUMP_SIGNAL, KILL_S, ChildProcess
+from ci.runner.preflight import Finding
+from ci.runner.ras import hardware_event
 
 SETUP = ""  # no test has this id
 
@@ -84,6 +87,7 @@ class ChildMonitor:
         self.log_start = 0
         self.file_error: str | None = None
         self.hardware = False  # whether the card failed, as the child itself found
+        self._journal = journal
         self._tail = JournalTail(journal.read, start=journal.size)
         self._clock = clock
         self._state = RunState(shard=0, attempt=1)
@@ -177,12 +181,59 @@ class ChildMonitor:
             return "signal", f"died by {signal_name(-code)}"
         return "exit", f"ended its process with exit code {code}"
 
+    def crashed(self, code: int, check: Callable[[], Finding]) -> bool:
+        """Tell of a test that ended with its process; whether that was the card's fault.
 
-# A process in the kernel's uninterruptible sleep, such as in a driver, does not end by any signal until the
-# driver lets it. Longer than this nobody waits for it.
-KILL_S = 30.0
-NEVER_ENDS = "a process cannot be ended, so it hangs in the kernel, and most likely in the card's driver"
-_POLL_S = 0.02
+        Args:
+            code: its exit code.
+            check: checks the card, before it runs anything else, where it did not say itself that it failed.
+        """
+        cause, message = self.why(code)
+        ras, blame = "", None if cause == "oom" else self._blame(check)
+        if blame is not None:
+            said, ras = blame
+            cause, message = "hardware", f"{message}; {said}"
+        self._journal.write(
+            events.Crash(
+                id=self.running or "",
+                cause=cause,
+                message=message,
+                detail=self.last_lines(),
+                seconds=round(self.running_s, 3),
+                ras=ras,
+            )
+        )
+        return blame is not None
+
+    def _blame(self, check: Callable[[], Finding]) -> tuple[str, str] | None:
+        """Why a crash is the card's, with the card's own word for it, if it is."""
+        if (event := hardware_event(self.printed())) is not None:
+            return f"the card said: {event}", str(event)
+        found = check()
+        return None if found.ok else (f"the card failed its check after it: {found.message}", found.ras)
+
+    def card_failed(self, file: str) -> bool:
+        """Tell of the card, where that ended a process in which no test ran; whether it did."""
+        event = hardware_event(self.printed())
+        if event is not None:
+            said = f"setting up {file}: the card said: {event}"
+            self._journal.write(events.CardFault(message=said, ras=str(event), detail=self.last_lines()))
+        return event is not None
+
+    def not_forked(self, file: str, code: int) -> None:
+        """A copied process could not set the file up: what was imported before may have killed the copy."""
+        _, message = self.why(code)
+        said = f"setting up {file} in a forked process: {message}; once more in a fresh one"
+        self._journal.write(events.Respawn(file=file, message=said, detail=self.last_lines()))
+
+    def not_set_up(self, file: str, code: int) -> str:
+        """The file itself could not be had; the reason."""
+        if self.file_error is None:
+            _, message = self.why(code)
+            self.file_error = f"setting up {file}: {message}"
+            error = events.FileError(file=file, message=self.file_error, detail=self.last_lines())
+            self._journal.write(error)
+        return self.file_error
 
 
 class Watchdog:
@@ -219,21 +270,6 @@ class Watchdog:
         """Note where a child ended for being asked for its stacks before it could tell them."""
         if self._dumped_at is not None and code == -DUMP_SIGNAL:
             self._watch.give_up()
-
-
-def gone(
-    child: ChildProcess,
-    *,
-    clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], object] = time.sleep,
-) -> bool:
-    """Whether a child that was killed ends within `KILL_S` seconds."""
-    deadline = clock() + KILL_S
-    while child.poll() is None:
-        if clock() > deadline:
-            return False
-        sleep(_POLL_S)
-    return True
 
 
 ROOT = Path("/sys/fs/cgroup")

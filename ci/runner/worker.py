@@ -20,20 +20,22 @@ from ci.core.machine import boot_id, host_name
 from ci.core.parent_death import adopt_orphans, die_with_parent
 from ci.record import events
 from ci.record.journal import EXIT_UNWRITABLE, UNWRITABLE, JournalWriter
-from ci.runner import crash, prepare, reexec
+from ci.runner import prepare, reexec
 from ci.runner.channel import Answer, Attempt, Lines, Order, Task, send
-from ci.runner.child import ChildProcess, Pipes, start
+from ci.runner.child import NEVER_ENDS, ChildProcess, Pipes, gone, start
 from ci.runner.environment_info import ran_in_here
 from ci.runner.orphans import VARIABLE, end_orphans
 from ci.runner.plugin import run_group
 from ci.runner.preflight import Finding, check, until_free
-from ci.runner.watchdog import NEVER_ENDS, ChildMonitor, Limits, Watchdog, gone
+from ci.runner.watchdog import ChildMonitor, Limits, Watchdog
 
 POLL_S = 0.02
 IDLE_POLL_S = 0.2
 MAX_LOG_BYTES = 64 << 20
 # The kernel tells of a parent's death as its first thread ends; the last one closes its pipes.
 PARENT_GOES_S = 2.0
+TERMINATED = f"died by {signal.SIGTERM.name}"
+UNTOLD = "what became of it could not be written: there was no space left, or the disk failed"
 ALL_IN_VAIN = "the process that was to run it ended its session without a word of it"
 
 
@@ -147,11 +149,14 @@ class Worker:
         It may come from a test, or from whoever shuts a host down: that costs what runs, as the loss of a
         worker does, and the supervisor has the rest run elsewhere.
         """
-        if self._orders.closed_within(PARENT_GOES_S):
-            self._stopped = True
-        else:
+        if not self._run_is_ended():
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGTERM)
+
+    def _run_is_ended(self) -> bool:
+        """Whether the supervisor lets go of this worker, now or in a moment."""
+        self._stopped = self._stopped or self._orders.closed_within(PARENT_GOES_S)
+        return self._stopped
 
     def run(self) -> None:
         """Do every order, then say so."""
@@ -185,6 +190,8 @@ class Worker:
                 self._end_shard("done")
                 self._journal.close()
                 self._begin_shard(order.shard)
+                if self._sick:  # the journal before is not listened to any more
+                    self._never_ends("the one of the shard before")
             case "check":
                 self._dismiss()
                 self._check("order")
@@ -270,11 +277,13 @@ class Worker:
         left = monitor.left(ids)
         self._forget()
         if held.pipes.refused:
-            return crash.unwritten(self._journal, monitor, left)
+            # Where this can write, space is back, and one test was lost.
+            self._journal.write(events.WorkerLost(id=monitor.running, message=UNTOLD))
+            return [name for name in left if name != monitor.running]
         if self._stopped or (not left and monitor.ready):
             return []
         if monitor.running is not None and not monitor.bystander:
-            if crash.crashed(self._journal, monitor, code, lambda: self._check("crash")):
+            if monitor.crashed(code, lambda: self._check("crash")):
                 self._sick = True
             left.remove(monitor.running)
             return left
@@ -285,18 +294,17 @@ class Worker:
     def _not_had(self, file: str, left: list[str], held: _Held, code: int) -> list[str]:
         """Account for a child that had run nothing when it ended; the ids to be tried once more."""
         monitor = held.monitor
-        if monitor.hardware or crash.card_failed(self._journal, file, monitor):
+        if monitor.hardware or monitor.card_failed(file):
             self._sick = True
             return []
         # No test was running and none had run: the file itself could not be had, or not in a forked process.
         if monitor.file_error is None and held.child.forked and file not in self._unforkable:
             self._unforkable.add(file)
-            crash.not_forked(self._journal, file, monitor, code)
+            monitor.not_forked(file, code)
             return left
-        if monitor.file_error is None:
-            crash.not_set_up(self._journal, file, monitor, code)
+        reason = monitor.not_set_up(file, code)
         if left:
-            self._journal.write(events.NotRun(ids=left, message=monitor.file_error or ""))
+            self._journal.write(events.NotRun(ids=left, message=reason))
         return []
 
     def _dismiss(self) -> None:
@@ -323,13 +331,14 @@ class Worker:
             return
         held.child.kill()
         if not gone(held.child):
-            self._journal.write(
-                events.CardFault(message=f"{NEVER_ENDS}: the one that ran {held.file}", ras="")
-            )
+            self._never_ends(f"the one that ran {held.file}")
             self._sick = True
         held.pipes.close()
         end_orphans(os.environ.get(VARIABLE, ""), spare={os.getpid(), held.child.pid}, adopted=True)
         self._journal.restore()
+
+    def _never_ends(self, which: str) -> None:
+        self._journal.write(events.CardFault(message=f"{NEVER_ENDS}: {which}", ras=""))
 
     def _wait(self, held: _Held) -> int | None:
         """Wait until the child has done what it was told, or has ended; its exit code then."""
@@ -353,6 +362,8 @@ class Worker:
         held.pipes.listen(0)
         child.kill()  # what the child started and left behind
         monitor.update()
+        if code == -signal.SIGTERM:
+            self._run_is_ended()  # whoever ends all processes of a run may come to the child first
         watchdog.ended(code)
         return code
 
@@ -371,7 +382,8 @@ class Worker:
             return check(spec, log=self._log, method=method, timeout_s=limit, stopped=stopped)
 
         found = until_free(once, grace_s=self._limits.grace_s, clock=time.monotonic, pause=time.sleep)
-        if stopped():  # it was ended early, which is not the card's fault
+        # One that was ended early is not the card's fault.
+        if stopped() or (found.message == TERMINATED and self._run_is_ended()):
             return Finding(ok=True, seconds=found.seconds)
         self._journal.write(events.CardCheck(why=why, **asdict(found)))
         return found

@@ -12,9 +12,9 @@ from pathlib import Path
 from ci.core.process import kill_group
 from ci.record.events import JournalEvent
 from ci.runner.channel import Answer, Attempt, Lines, Order, Sender, Task, read_answer
-from ci.runner.child import module_words
+from ci.runner.child import KILL_S, module_words
 from ci.runner.orphans import VARIABLE, end_orphans
-from ci.runner.watchdog import KILL_S, JournalTail, read_file
+from ci.runner.watchdog import JournalTail, read_file
 
 
 class WorkerProcess:
@@ -63,7 +63,6 @@ class WorkerProcess:
         self._answers = Lines(self.process.stdout.fileno())
         self._read = read
         self._tail = self._tail_of(attempt)
-        self._late: JournalTail | None = None
         # A worker that ended before it read its task is noticed as lost.
         self._orders.send(task.line())
 
@@ -83,13 +82,7 @@ class WorkerProcess:
     def go_on(self, attempt: Attempt) -> None:
         """Have it work for another shard, in whose journal it writes from now on; read `events` first."""
         self.order(Order(do="shard", shard=attempt))
-        self._late = self._tail
         self.attempt, self._tail = attempt, self._tail_of(attempt)
-
-    def late_events(self) -> Sequence[JournalEvent]:
-        """What it wrote to the journal of the shard before, as it ended that."""
-        late, self._late = self._late, None
-        return () if late is None else late.read()
 
     @property
     def unsent(self) -> int | None:

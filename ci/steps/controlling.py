@@ -15,9 +15,9 @@ from ci.report.control import choose, control_plan, controls, wants_control
 from ci.report.reconcile import reconcile
 from ci.runner.attempts import guarded
 from ci.runner.inventory import inventory
-from ci.runner.run_options import RunOptions
 from ci.runner.source import Source
 from ci.runner.supervisor import run_plan
+from ci.runner.work import RunOptions, Work
 from ci.steps.collecting import worker_environment
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
@@ -74,17 +74,21 @@ def _control(context: Context, part: Part, options: RunOptions) -> bool:
         return False
     failed = control_plan(plan, set(ids), {shard.index for shard in part.shards})
     with bar(context.console, context.monotonic, f"control on {device}", len(ids)) as shown:
-        return run_plan(
+        work = Work(
             failed,
             failed.shards,
-            cards=inventory(context.environ, device=device, wanted=0, cores=context.cores),
             expectations={
                 name: replace(one, mode="mandatory_success") for name, one in part.expectations.items()
             },
-            options=_options(context.on_device(device), options, part.source, part.folder, _busy(failed)),
-            listen=_count(shown.advance),
             durations=part.durations.tests,
             file_s=part.durations.files,
+            spawned=options.spawned,
+        )
+        return run_plan(
+            work,
+            cards=inventory(context.environ, device=device, wanted=0, cores=context.cores),
+            options=_options(context.on_device(device), options, part.source, part.folder, _busy(failed)),
+            listen=_count(shown.advance),
         )
 
 
@@ -118,6 +122,7 @@ def _options(
         environ={**worker_environment(context, source), _AUTOLOAD: "0"},
         threads=max(1, context.cores // max(1, min(context.cores, shards))),
         retries=0,
+        max_fail=0,
         doubts={},
         preflight_timeout_s=0,
     )

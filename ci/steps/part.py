@@ -23,6 +23,7 @@ class Part:
         expectations: declared outcomes by id.
         durations: the seconds the plan was made with.
         folder: takes the journals.
+        first: ids that run before all others.
         as_try: by id, the try whose seed a test has, where one is brought back.
     """
 
@@ -32,4 +33,5 @@ class Part:
     expectations: Mapping[str, Expectation]
     durations: Durations
     folder: RunFolder
+    first: frozenset[str] = frozenset()
     as_try: Mapping[str, int] | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from test_selection.estimates import Estimate, estimate, estimate_files, file_ti
 from test_selection.estimates import Source as EstimateSource
 from test_selection.limits import Limits, limits_of
 from test_selection.pack import make_plan
-from test_selection.plan import Group, Plan, fingerprint, write_plan
+from test_selection.plan import Plan, write_plan
 from test_selection.rules import Rules
 from test_selection.selection import Selection
 
@@ -50,7 +50,6 @@ def plan_step(
     rules: Rules | None = None,
     seed: int | None = None,
     say: Callable[[str], None] | None = None,
-    first: Collection[str] = (),
 ) -> Plan:
     """Split the selection over `shards`; write the plan, and the seconds it was made with where named.
 
@@ -64,7 +63,6 @@ def plan_step(
         settings: how time-outs follow from the estimates, the cards' speeds, files a shard; None: none.
         rules: what runs alone, in order and on several cards; None: nothing does.
         seed: of the run; None: what follows from the plan, the same for every run of it.
-        first: ids that run before the others of their shards.
         say: told in one line each where the estimates come from and what cannot be kept to.
 
     Raises:
@@ -89,8 +87,6 @@ def plan_step(
     if settings is not None:
         limits = _as_set(limits, settings, estimates)
     plan = replace(make_plan(tests, test_s=test_s, file_s=file_s, shards=shards, limits=limits), seed=seed)
-    if first:
-        plan = reordered(plan, frozenset(first))
     if durations_file is not None:
         # The runner ends a test by its own history, so only what was measured of it goes along.
         spread = {
@@ -103,25 +99,6 @@ def plan_step(
         told = ", ".join(f"{counts[source]:,} {source}" for source in EstimateSource if counts[source])
         say(f"estimates: {told}")
     return plan
-
-
-def reordered(plan: Plan, first: Collection[str]) -> Plan:
-    """The same plan with some tests before the others of their shards; what runs in order stays in order."""
-    shards = tuple(
-        replace(shard, groups=_sorted([_begun_with(group, first) for group in shard.groups], first))
-        for shard in plan.shards
-    )
-    return replace(plan, shards=shards, fingerprint=fingerprint(shards))
-
-
-def _sorted(groups: Sequence[Group], first: Collection[str]) -> tuple[Group, ...]:
-    return tuple(sorted(groups, key=lambda group: not any(name in first for name in group.ids)))
-
-
-def _begun_with(group: Group, first: Collection[str]) -> Group:
-    if group.chains:
-        return group
-    return replace(group, ids=tuple(sorted(group.ids, key=lambda name: name not in first)))
 
 
 def _as_set(limits: Limits, settings: SettingsModel, estimates: Mapping[str, Estimate]) -> Limits:

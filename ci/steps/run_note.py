@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from ci.config.run_model import Run
 from ci.core.errors import BadFileError
-from ci.runner.back_end import back_end
+from ci.runner.environment_info import back_end
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
 from test_selection.files import convert, read_json, write_json
@@ -31,7 +31,7 @@ class RunNote:
         shards: those to be run from this folder.
         allow_collect_errors: whether files in scope may fail to collect.
         run: the runner's settings, by name.
-        back_end: what made the device, as `ci.runner.back_end` says; empty where nobody noted it.
+        back_end: what made the device, as `back_end` says; empty where nobody noted it.
     """
 
     shards: frozenset[int]

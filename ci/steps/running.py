@@ -11,24 +11,21 @@ from ci.core import operating_system
 from ci.core.errors import PlanMismatchError, SpyreCiError, UsageError
 from ci.core.run_lock import run_lock
 from ci.core.start_method import AUTO, start_method
-from ci.record.events import JournalEvent
 from ci.record.journal import attempts_before
 from ci.report.live.events import Sink, run_start
 from ci.report.live.state import State
 from ci.report.live.view import Watcher, view_for, watching
 from ci.runner.attempts import guarded
-from ci.runner.back_end import back_end, refuse_silent_emulation, unallowed_ci
-from ci.runner.cards import Card
 from ci.runner.claims.joining import NAMES_FILE
-from ci.runner.failure_limit import FailureLimit
+from ci.runner.environment_info import back_end, refuse_silent_emulation, unallowed_ci
 from ci.runner.health import HealthFiles, Rules
-from ci.runner.inventory import inventory, present
+from ci.runner.inventory import Card, inventory, present
 from ci.runner.leases import Leases, shared_folder
 from ci.runner.pool import CardPool
 from ci.runner.prepare import starts_processes, wants_machinery
 from ci.runner.retries import Pending
-from ci.runner.run_options import RunOptions
-from ci.runner.supervisor import Listener, run_plan
+from ci.runner.supervisor import run_plan
+from ci.runner.work import RunOptions, Work
 from ci.steps.collecting import worker_environment
 from ci.steps.context import Context
 from ci.steps.controlling import control_step
@@ -203,13 +200,24 @@ def run_locked(
         *{one.id: file_of(one.id) for one in pending}.values()
     }
     most = context.settings.model.run.max_fail
-    limit = FailureLimit(most, spared=protected(context, part.plan.ids) if most else ())
     options = replace(
         _options(context, part, workers=min(len(cards), len(shards))),
         doubts=doubts or {},
         spawned=_spawned(part.source.tests, files),
         machinery=wants_machinery(part.source.tests, files),
-        stop=limit.why,
+        spared=frozenset(protected(context, part.plan.ids)) if most else frozenset(),
+    )
+    work = Work(
+        part.plan,
+        shards,
+        expectations=part.expectations,
+        durations=durations.tests,
+        file_s=durations.files,
+        timeouts=_timeouts(context, durations),
+        spawned=options.spawned,
+        shared=claims is not None,
+        whole=whole,
+        first=part.first,
     )
     with (
         guarded(part.folder.path, context.say),
@@ -225,17 +233,11 @@ def run_locked(
         ) as watcher,
     ):
         interrupted = run_plan(
-            part.plan,
-            shards,
+            work,
             cards=pool,
-            expectations=part.expectations,
             options=options,
-            listen=_both(watcher.take, limit.take),
-            durations=durations.tests,
-            file_s=durations.files,
-            timeouts=_timeouts(context, durations),
+            listen=watcher.take,
             claims=claims and replace(claims, say=context.say),
-            whole=whole,
             pending=pending,
         )
         watcher.finish(interrupted=interrupted)
@@ -259,6 +261,7 @@ def _options(context: Context, part: Part, *, workers: int) -> RunOptions:
         grace_s=settings.grace_s,
         worker_restarts=settings.worker_restarts,
         static=settings.static,
+        max_fail=settings.max_fail,
         # Where a failure ends the run there is none to wait for.
         retries=0 if settings.max_fail else settings.retries,
         retry_budget=settings.retry_budget,
@@ -268,14 +271,6 @@ def _options(context: Context, part: Part, *, workers: int) -> RunOptions:
         seed=part.plan.run_seed,
         as_try=part.as_try or {},
     )
-
-
-def _both(one: Listener, other: Listener) -> Listener:
-    def take(shard: int, event: JournalEvent) -> None:
-        one(shard, event)
-        other(shard, event)
-
-    return take
 
 
 def _timeouts(context: Context, durations: Durations) -> dict[str, float]:

@@ -210,12 +210,8 @@ def test_last_failed_and_slowest_tests_are_told_as_pytest_does(shop: Shop) -> No
     assert re.search(r"^FAIL \[.*s\] test_outcomes.py::TestOutcomes::test_fails ", out, re.MULTILINE)
     failed = shop.summary()["verdicts"]["failed"]
     code, out, _ = shop.pytorch(*words, "--ff", "-q")
-    order = [
-        name
-        for shard in json.loads((shop.runs[-1] / "plan.json").read_text(encoding="utf-8"))["shards"]
-        for group in shard["groups"]
-        for name in group["ids"]
-    ]
+    lines = (shop.runs[-1] / "journal" / "0-1.jsonl").read_text(encoding="utf-8").splitlines()
+    order = [row["id"] for row in map(json.loads, lines) if row["e"] == "start"]
     bad = {one.id for one in read_results(shop.runs[0] / "results.jsonl.gz") if one.verdict == "failed"}
     assert set(order[:failed]) == bad
     assert set(order) > bad

@@ -360,7 +360,7 @@ class State:
             for counted in (test.tally, self):
                 counted.told_s += test.expected_s
                 counted.ran_s += one.seconds
-        if one.outcome is Verdict.SKIPPED and test.tally.ended_at is None:
+        if one.outcome in {Verdict.SKIPPED, Verdict.NOT_RUN} and test.tally.ended_at is None:
             test.tally.reason(one.outcome, one_line(one.message))
         self._settle(test, verdict, now)
         yield Ended(

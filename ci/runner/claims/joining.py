@@ -1,13 +1,12 @@
 """Joining other hosts: which store an address means, and whether those there run the same plan.
 
-The names a run folder's hosts had are kept in a file, a JSON object a line, appended and synced before the
-name claims anything; who resumes the run knows which of the dead were itself. A cut line names nobody.
+The names a run folder's hosts had are kept in a file, one a line, appended and synced before the name claims
+anything; who resumes the run knows which of the dead were itself. A line that was cut names nobody.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import secrets
@@ -22,7 +21,7 @@ from ci.runner.claims.session import ClaimSession
 from ci.runner.claims.store import Store, StoreLostError
 from test_selection.pieces import Piece
 
-NAMES_FILE = "share-names.jsonl"
+NAMES_FILE = "share-names.txt"
 REDIS = ("redis://", "rediss://", "unix://")
 _STRANGE = re.compile(r"[^A-Za-z0-9_-]")
 
@@ -175,7 +174,7 @@ def note_name(path: Path, name: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab", buffering=0) as stream:
             # After whatever a cut left.
-            stream.write(b"\n" + json.dumps({"name": name}).encode() + b"\n")
+            stream.write(f"\n{name}\n".encode())
             os.fsync(stream.fileno())
     except OSError as error:
         raise FileSystemError(
@@ -188,16 +187,6 @@ def note_name(path: Path, name: str) -> None:
 def read_names(path: Path) -> frozenset[str]:
     """The names that were noted; none where there is no such file, or none that can be read."""
     try:
-        lines = path.read_bytes().splitlines()
+        return frozenset(path.read_text(encoding="utf-8", errors="replace").split())
     except OSError:
         return frozenset()
-    return frozenset(name for line in lines if (name := _name(line)) is not None)
-
-
-def _name(line: bytes) -> str | None:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    name = row.get("name") if isinstance(row, dict) else None
-    return name if isinstance(name, str) else None

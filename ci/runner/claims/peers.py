@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from ci.runner.claims.heartbeat import AtWork, Learnt
 from ci.runner.claims.session import ClaimSession
-from ci.runner.claims.table import Changes
-from ci.runner.scheduler import Job, Scheduler
+from ci.runner.scheduler import Scheduler
 from test_selection.pieces import Piece
-from test_selection.scheduler_view import SchedulerView
 
 
 class Peers:
-    """Tells the others what is done here, and keeps a scheduler current with what they do."""
+    """Tells the others what is done here, and takes from a scheduler what they have."""
 
     def __init__(
         self, session: ClaimSession | None, scheduler: Scheduler, pieces: Sequence[Sequence[Piece]]
@@ -27,42 +24,35 @@ class Peers:
             pieces: those of each shard, by number; without ids where nothing is to be run here.
         """
         self._session, self._scheduler, self._pieces = session, scheduler, pieces
-        self._theirs: set[int] = set()
 
     @property
     def trouble(self) -> str:
         """Why nothing can be claimed now; empty while it can."""
         return "" if self._session is None else self._session.trouble
 
-    def exchange(self, mine: Sequence[int], now: float, *, busy: bool) -> None:
-        """Let them know what is done here, and see what they do.
-
-        Args:
-            mine: the shards that workers of this host work for.
-            now: the moment, in seconds since the run began.
-            busy: whether anybody here has something to do.
-        """
-        if self._session is not None:
-            changes = self._session.exchange(at_work(self._scheduler.sight, mine, now), busy=busy)
-            if changes is not None:
-                self.apply(changes, mine, now)
+    def exchange(self) -> None:
+        """Let them know what is done here, and see what they have."""
+        if self._session is not None and self._session.exchange():
+            self._look()
 
     def wait(self) -> bool:
         """Whether this host stays though it has nothing to do."""
-        return self._session is not None and self._session.waits()
-
-    def learn(self, shard: int, job: Job, took_s: float) -> None:
-        """Tell what a job took."""
-        if self._session is not None and job.why != "retry":
-            expected_s, file = self._scheduler.expected_s(job), job.piece.file
-            self._session.learn(
-                Learnt(shard=shard, file=file, took_s=took_s, expected_s=expected_s, setup=job.setup)
+        if self._session is None:
+            return False
+        if self._session.trouble:
+            return self._session.waits() and any(
+                self._session.free((shard, piece.number))
+                for shard, row in enumerate(self._pieces)
+                for piece in row
+                if piece.ids
             )
+        # What has become free since the last look is this host's to run.
+        return self._session.waits() or self._look()
 
-    def wrote(self, journal: Path) -> None:
-        """A journal of this host may tell of more outcomes now."""
+    def ended(self, names: Iterable[str], journal: Path) -> None:
+        """Tests have an outcome in a journal of this host."""
         if self._session is not None:
-            self._session.wrote(journal)
+            self._session.ended(names, journal)
 
     def accounted(self, of: int, piece: Piece) -> None:
         """Nothing of a piece is left to run here."""
@@ -74,21 +64,12 @@ class Peers:
         if self._session is not None:
             self._session.give_up((of, piece.number))
 
-    def leave(
-        self, shards: Collection[int], journals: Iterable[Path], now: float
-    ) -> Iterator[tuple[int, str, list[str]]]:
-        """Claim nothing more; the shard, the host and the ids of what others have of this host's shards.
-
-        Args:
-            shards: this host's.
-            journals: this host's.
-            now: the moment, in seconds since the run began.
-        """
+    def leave(self, shards: Collection[int]) -> Iterator[tuple[int, str, list[str]]]:
+        """Claim nothing more; the shard, the host and the ids of what others have of this host's shards."""
         if self._session is None:
             return
-        for journal in journals:
-            self._session.wrote(journal)
-        self.apply(self._session.leave(), shards, now)
+        self._session.leave()
+        self._look()
         for shard in shards:
             row = self._pieces[shard]
             for host, numbers in self._session.away(shard, len(row)).items():
@@ -100,51 +81,18 @@ class Peers:
         if self._session is not None:
             self._session.leave()
 
-    def apply(self, changes: Changes, mine: Collection[int], now: float) -> None:
-        """Take in what has changed.
-
-        Args:
-            changes: what the others did.
-            mine: the shards that workers of this host work for; what others say of their numbers is not
-                heeded.
-            now: the moment, in seconds since the run began.
-        """
-        scheduler = self._scheduler
-        for moved, do in ((changes.taken, scheduler.withdraw), (changes.freed, scheduler.give_back)):
-            for shard, number in moved:
-                row = self._pieces[shard] if shard < len(self._pieces) else ()
-                if number < len(row) and row[number].ids:
-                    do(shard, row[number])
-        self._see([one for one in changes.slots if self._is_theirs(one.shard, mine)], mine, now)
-        for one in changes.learnt:
-            if self._is_theirs(one.shard, mine):
-                scheduler.learn(
-                    one.shard, one.file, took_s=one.took_s, expected_s=one.expected_s, setup=one.setup
-                )
-
-    def _is_theirs(self, shard: int, mine: Collection[int]) -> bool:
-        return shard < len(self._pieces) and shard not in mine
-
-    def _see(self, slots: Sequence[AtWork], mine: Collection[int], now: float) -> None:
-        sight = self._scheduler.sight
-        seen = {one.shard: one for one in slots}
-        for shard in self._theirs - seen.keys() - set(mine):
-            self._scheduler.end(shard)
-        self._theirs = set(seen)
-        for shard, one in seen.items():
-            self._scheduler.begin(shard)
-            sight.holds[shard], sight.fresh[shard] = one.file, one.fresh
-            sight.busy_until[shard] = now + one.left_s
-
-
-def at_work(sight: SchedulerView, shards: Collection[int], now: float) -> list[AtWork]:
-    """What workers are at, for other hosts to know."""
-    return [
-        AtWork(
-            shard=one,
-            file=sight.holds[one],
-            fresh=sight.fresh[one],
-            left_s=round(max(0.0, sight.busy_until[one] - now), 3),
-        )
-        for one in shards
-    ]
+    def _look(self) -> bool:
+        """Take from the scheduler what others have, and give it what is anybody's; whether there was any."""
+        session, scheduler = self._session, self._scheduler
+        assert session is not None  # noqa: S101  # asked by those who know
+        queued, found = {(shard, piece.number): piece for shard, piece in scheduler.queued()}, False
+        for shard, row in enumerate(self._pieces):
+            for piece in row:
+                key = shard, piece.number
+                if key in queued:
+                    if not (session.free(key) or session.holds(key)):
+                        scheduler.withdraw(shard, queued[key])
+                elif piece.ids and session.free(key):
+                    scheduler.give_back(shard, piece)
+                    found = True
+        return found

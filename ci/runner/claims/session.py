@@ -3,18 +3,21 @@
 A piece is run only once it is claimed. While the store does not answer, what was claimed goes on and nothing
 else is begun: another host might have it, and a test must not run twice without a mark. The store is given
 the time of a lease to come back; then what nobody could claim is reported as not run.
+
+A piece that is told done is never run again: so it is done when nothing short of a broken disk can lose the
+outcomes of its tests, and a test that went without one is not enough.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from ci.runner.claims.heartbeat import AtWork, Heartbeat, Key, Learnt, read_heartbeat
-from ci.runner.claims.outcomes import Outcomes
+from ci.record.journal import SYNC_S, bring_to_disk
 from ci.runner.claims.store import Store, StoreLostError
-from ci.runner.claims.table import Changes, ClaimTable
+from ci.runner.claims.table import ClaimTable, Heartbeat, Key, read_heartbeat
 from test_selection.pieces import Piece
 
 # A host is silent for a fraction of the lease at most, so that a missed line or two is no death.
@@ -22,6 +25,14 @@ BEATS_A_LEASE = 4
 # Hosts look so much more rarely the more they are, in seconds a host: they all read what all say.
 HOST_S = 0.05
 _SHOWN = 60
+
+
+@dataclass(slots=True)
+class _Outcomes:
+    """What of a piece has no outcome yet, and the journals that hold the others."""
+
+    missing: set[str]
+    journals: set[Path] = field(default_factory=set)
 
 
 class ClaimSession:
@@ -62,7 +73,11 @@ class ClaimSession:
         self._table = ClaimTable(
             me=me, lease_s=lease_s, now=clock(), former=frozenset(former), again=frozenset(again)
         )
-        self._outcomes = Outcomes(clock)
+        self._outcomes: dict[Key, _Outcomes] = {}
+        self._key: dict[str, Key] = {}
+        # Journals that were written to and may not be on the disk.
+        self._unsynced: set[Path] = set()
+        self._sync_at = 0.0
         self._accounted: dict[Key, float] = {}
         self._next, self._lost_at = 0.0, 0.0
         self._left = False
@@ -70,7 +85,6 @@ class ClaimSession:
         self._done: list[Key] = []
         self._given_up: list[Key] = []
         self._strange = False
-        self._learnt: list[Learnt] = []
 
     def claim(self, shard: int, piece: Piece) -> int:
         """Take a piece before all other hosts.
@@ -83,23 +97,25 @@ class ClaimSession:
         if (held := self._table.held.get(key)) is not None:
             return held
         if self.trouble:
-            self._table.let_go(key, unsure=True)
             return 0
         try:
             generation = self._claim(key)
         except StoreLostError as error:
             self._lose(error)
-            self._table.let_go(key, unsure=True)
             return 0
         if not generation:
-            self._table.let_go(key)
             return 0
-        self._outcomes.claimed(key, piece.ids)
+        self._outcomes[key] = _Outcomes(set(piece.ids))
+        self._key.update(dict.fromkeys(piece.ids, key))
         return generation
 
-    def wrote(self, journal: Path) -> None:
-        """A journal of this host may tell of more outcomes now; the others are told of what that ends."""
-        self._outcomes.wrote(journal)
+    def ended(self, names: Iterable[str], journal: Path) -> None:
+        """Tests have an outcome in a journal of this host; the others are told of a piece that it ends."""
+        for name in names:
+            if (key := self._key.pop(name, None)) is not None:
+                self._outcomes[key].missing.discard(name)
+                self._outcomes[key].journals.add(journal)
+                self._unsynced.add(journal)
 
     def accounted(self, key: Key) -> None:
         """Nothing of a piece is left to run here: what of it has no outcome then may get one by a retry."""
@@ -117,32 +133,31 @@ class ClaimSession:
         self._accounted.pop(key, None)
         self._given_up.append(key)
 
-    def learn(self, learnt: Learnt) -> None:
-        """A piece or a set-up took so long; the others are told."""
-        self._learnt.append(learnt)
-
-    def exchange(self, slots: Sequence[AtWork], *, busy: bool) -> Changes | None:
-        """Say what this host does and hear the others, if it is time; None where it is not.
-
-        Args:
-            slots: what this host's slots are at.
-            busy: whether any has something to do.
-        """
+    def exchange(self) -> bool:
+        """Say what this host does and hear the others, if it is time; whether they were heard."""
         if (now := self._clock()) < self._next:
-            return None
+            return False
         hosts = 1 + len(self._table.hosts)
         self._next = now + min(max(self._look_s, hosts * HOST_S), self._lease_s / BEATS_A_LEASE)
         self._settle()
         try:
-            self._tell(slots, busy=busy, gone=False)
+            self._tell()
             self._hear()
         except StoreLostError as error:
             self._lose(error)
-            return None
+            return False
         if self.trouble:
             self.trouble = ""
             self._say("the share is back: pieces are claimed again")
-        return self._table.changes()
+        return True
+
+    def free(self, key: Key) -> bool:
+        """Whether a piece is anybody's to claim, as far as is known."""
+        return self._table.free(key)
+
+    def holds(self, key: Key) -> bool:
+        """Whether a piece was claimed here, and is not done."""
+        return key in self._table.held
 
     def waits(self) -> bool:
         """Whether this host stays though it has nothing to do: for the store, or to take over."""
@@ -150,23 +165,22 @@ class ClaimSession:
         # Nobody here tries these again; two hosts that kept them would wait for each other.
         self._give_up_accounted(since=self._clock() - self._lease_s)
         if self.trouble:
-            return self._table.unsure and self._clock() - self._lost_at < self._lease_s
+            return self._clock() - self._lost_at < self._lease_s
         return self._table.must_wait()
 
-    def leave(self) -> Changes:
+    def leave(self) -> None:
         """Say that this host is gone, so that what it claimed and has not done is anybody's; a last look."""
         if self._left:
-            return Changes()
+            return
         self._left = True
         self._settle(now=True)
         self._give_up_accounted()
         try:
-            self._tell((), busy=False, gone=True)
+            self._tell(gone=True)
             self._hear()
         except StoreLostError as error:
             self._lose(error)
         self._store.close()
-        return self._table.changes()
 
     def away(self, shard: int, pieces: int) -> dict[str, list[int]]:
         """The pieces of a shard that others have or had and this host never began, by host.
@@ -183,18 +197,25 @@ class ClaimSession:
         return found
 
     def _settle(self, *, now: bool = False) -> None:
-        for key in self._outcomes.settled(now=now):
-            self.done(key)
+        """Note the pieces that are done; journals are brought to the disk once a second, or `now`."""
+        if not now and self._clock() < self._sync_at:
+            return
+        self._unsynced = {path for path in self._unsynced if not _on_disk(path)}
+        # From the end, so that a slow disk is not kept busy with nothing else.
+        self._sync_at = self._clock() + SYNC_S
+        for key, one in list(self._outcomes.items()):
+            if not one.missing and one.journals.isdisjoint(self._unsynced):
+                del self._outcomes[key]
+                self.done(key)
 
     def _give_up_accounted(self, since: float = -math.inf) -> None:
         """Give up what is accounted for without an outcome.
 
-        Where journals cannot be read it may have one and lose it, and be run by others; but for what was
+        While journals are not on the disk it may have one and lose it, and be run by others; but for what was
         accounted for before `since`.
         """
-        current = self._outcomes.current
         for key, told in list(self._accounted.items()):
-            if key in self._table.held and (current or told < since):
+            if key in self._table.held and (not self._unsynced or told < since):
                 self.give_up(key)
 
     def _claim(self, key: Key) -> int:
@@ -213,18 +234,15 @@ class ClaimSession:
             self._table.refused(key, generation, stands)
         return 0
 
-    def _tell(self, slots: Sequence[AtWork], *, busy: bool, gone: bool) -> None:
+    def _tell(self, *, gone: bool = False) -> None:
         heartbeat = Heartbeat(
             claims=tuple(self._claims),
             done=tuple(self._done),
             given_up=tuple(self._given_up),
-            slots=tuple(slots),
-            learnt=tuple(self._learnt),
-            busy=busy,
             gone=gone,
         )
         self._store.say(heartbeat.line())
-        self._claims, self._done, self._given_up, self._learnt = [], [], [], []
+        self._claims, self._done, self._given_up = [], [], []
 
     def _hear(self) -> None:
         told = [(name, read_heartbeat(line)) for name, line in self._store.hear() if line]
@@ -244,3 +262,13 @@ class ClaimSession:
             self._lost_at = self._clock()
             self._say(f"the share is lost, what was claimed goes on: {error}")
         self.trouble = str(error)
+
+
+def _on_disk(journal: Path) -> bool:
+    """Bring a journal to the disk; False where it is not there, as where a test deleted it, or that fails."""
+    try:
+        with journal.open("rb") as stream:
+            bring_to_disk(stream.fileno())
+    except OSError:
+        return False  # who writes it ends the run for that; until then nothing of it is told
+    return True

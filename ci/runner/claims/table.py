@@ -11,13 +11,48 @@ one of those names said that it was done (the journals were lost since) or anybo
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Annotated
 
-from ci.runner.claims.heartbeat import AtWork, Heartbeat, Key, Learnt
+import msgspec
 
+Whole = Annotated[int, msgspec.Meta(ge=0)]
+# A piece: the shard and its number there.
+Key = tuple[Whole, Whole]
 # Who is said to have a piece that is anybody's.
 NOBODY = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat:
+    """What a host says to the others, as a sign of life: a JSON object a line.
+
+    Attributes:
+        claims: pieces it claimed since its last line, as (shard, piece, generation).
+        done: pieces of which every test has an outcome in its journals, on the disk.
+        given_up: pieces it is through with though a test of theirs has none; nobody runs them again but who
+            resumes the run.
+        gone: whether it leaves; what it claimed and has not done is anybody's.
+    """
+
+    claims: tuple[tuple[Whole, Whole, Whole], ...] = ()
+    done: tuple[Key, ...] = ()
+    given_up: tuple[Key, ...] = ()
+    gone: bool = False
+
+    def line(self) -> str:
+        """The heartbeat as it is said."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+
+def read_heartbeat(line: str) -> Heartbeat | None:
+    """The heartbeat of a line; None for one that is torn or not of this form."""
+    try:
+        return msgspec.json.decode(line, type=Heartbeat)
+    except (ValueError, RecursionError):
+        return None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -26,32 +61,11 @@ class Host:
 
     Attributes:
         heard: when it last said something, in seconds of the reader's clock.
-        busy: whether it had something to do.
         gone: whether it has left.
-        slots: what its slots were at.
     """
 
     heard: float
-    busy: bool = False
     gone: bool = False
-    slots: tuple[AtWork, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
-    """What has changed since the last look.
-
-    Attributes:
-        taken: pieces that are others' now.
-        freed: pieces that are anybody's again.
-        slots: what the slots of all other hosts that live are at.
-        learnt: what they learnt since.
-    """
-
-    taken: tuple[Key, ...] = ()
-    freed: tuple[Key, ...] = ()
-    slots: tuple[AtWork, ...] = ()
-    learnt: tuple[Learnt, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -81,11 +95,6 @@ class ClaimTable:
     done: dict[Key, str] = field(default_factory=dict)
     former: frozenset[str] = frozenset()
     again: frozenset[Key] = frozenset()
-    # What this host's queues do not hold because it is, or was, somebody else's.
-    _away: set[Key] = field(default_factory=set)
-    _unsure: dict[Key, None] = field(default_factory=dict)
-    _ended: list[Key] = field(default_factory=list)
-    _learnt: list[Learnt] = field(default_factory=list)
 
     def hear(self, told: Iterable[tuple[str, Heartbeat | None]], now: float) -> None:
         """Take what the others said, up to now."""
@@ -123,15 +132,8 @@ class ClaimTable:
     def claimed(self, key: Key, generation: int) -> None:
         """A claim was made here."""
         self.others.pop(key, None)
-        self._away.discard(key)
         self.held[key] = generation
         self.ours.add(key)
-
-    def let_go(self, key: Key, *, unsure: bool = False) -> None:
-        """A piece left this host's queues and could not be claimed; `unsure`: nobody knows whose it is."""
-        self._away.add(key)
-        if unsure:
-            self._unsure[key] = None
 
     def finish(self, key: Key) -> None:
         """A piece is done here."""
@@ -139,29 +141,14 @@ class ClaimTable:
         self.others.pop(key, None)
         self.done[key] = self.me
 
-    def changes(self) -> Changes:
-        """What has changed since the last look."""
-        taken = [key for key in self.others if key not in self._away and self.lives(self.others[key][1])]
-        taken += [key for key in self._ended if key not in self._away]
-        self._ended.clear()
-        freed = self._freed()
-        freed += [key for key in self._unsure if key not in self.done and key not in self.others]
-        self._unsure.clear()
-        self._away.update(taken)
-        self._away.difference_update(freed)
-        slots = tuple(one for name, host in self.hosts.items() if self.lives(name) for one in host.slots)
-        learnt, self._learnt = tuple(self._learnt), []
-        return Changes(taken=tuple(taken), freed=tuple(freed), slots=slots, learnt=learnt)
+    def free(self, key: Key) -> bool:
+        """Whether a piece is anybody's: not done, not held here, and by nobody who lives."""
+        return key not in self.held and self.generation(key) is not None
 
     def holder(self, key: Key) -> str | None:
         """The other host that has, or has done, a piece; None where none has."""
         name = self.done.get(key) or self.others.get(key, (0, ""))[1]
         return name if name and name != self.me else None
-
-    @property
-    def unsure(self) -> bool:
-        """Whether there are pieces of which nobody knows whose they are."""
-        return bool(self._unsure)
 
     def must_wait(self) -> bool:
         """Whether this host, with nothing to do, stays to take over from one that dies.
@@ -171,37 +158,23 @@ class ClaimTable:
         alive = sorted(name for name in self.hosts if self.lives(name))
         if sum(name < self.me for name in alive) >= 2:  # noqa: PLR2004  # two guards, one may die
             return False
-        holders = {name for _, name in self.others.values()}
-        # What the next look frees is this host's to run.
-        return any(self.hosts[name].busy or name in holders for name in alive) or bool(self._freed())
+        return any(name in alive for _, name in self.others.values())
 
     def _host(self, name: str) -> Host:
         return self.hosts.setdefault(name, Host(heard=self.now))
 
-    def _freed(self) -> list[Key]:
-        return [key for key, (_, name) in self.others.items() if key in self._away and not self.lives(name)]
-
     def _take(self, name: str, host: Host, said: Heartbeat) -> None:
-        host.busy, host.gone, host.slots = said.busy, said.gone, () if said.gone else said.slots
-        self._learnt += said.learnt
+        host.gone = said.gone
         for shard, number, generation in said.claims:
             self._claimed((shard, number), generation, name)
-        for key in said.done:
-            if name in self.former and key in self.again:
+        for key in (*said.done, *said.given_up):
+            # Who resumes a run finishes what anybody gave up, and what it had done and has lost since.
+            if key in self.again and (name in self.former or key in said.given_up):
                 self._reopen(key, name)
             else:
-                self._ends(key, name)
-        for key in said.given_up:
-            if key in self.again:
-                self._reopen(key, name)
-            else:
-                self._ends(key, name)
-
-    def _ends(self, key: Key, name: str) -> None:
-        self.others.pop(key, None)
-        self.held.pop(key, None)
-        if self.done.setdefault(key, name) == name:
-            self._ended.append(key)
+                self.others.pop(key, None)
+                self.held.pop(key, None)
+                self.done.setdefault(key, name)
 
     def _reopen(self, key: Key, name: str) -> None:
         """A piece that was told of as ended is anybody's, unless it is this host's or somebody's already."""

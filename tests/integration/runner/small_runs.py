@@ -10,12 +10,12 @@ from typing import Any
 import ci
 from ci.device.environment import device_environment
 from ci.record.journal import read_journals
-from ci.runner.cards import Card
 from ci.runner.claims.joining import ClaimSettings
+from ci.runner.inventory import Card
 from ci.runner.pool import CardPool
 from ci.runner.prepare import wants_machinery
-from ci.runner.run_options import RunOptions
 from ci.runner.supervisor import run_plan
+from ci.runner.work import RunOptions, Work
 from test_selection.plan import Group, Plan, Shard, fingerprint
 from test_selection.selection import Expectation
 from tests.journal_rows import row_of, rows_of
@@ -93,15 +93,19 @@ class Runner:
             retry_budget=retry_budget,
             preflight_timeout_s=preflight_timeout_s, lease_timeout_s=lease_timeout_s,
         )  # fmt: skip
-        interrupted = run_plan(
+        work = Work(
             plan,
             plan.shards if shards is None else [plan.shards[index] for index in shards],
-            cards=pool or [Card(name=f"{device}:{index}", environment={}) for index in range(cards)],
             expectations=expectations or {},
-            options=options,
-            listen=lambda shard, event: listen(shard, row_of(event)),
             durations=durations,
             timeouts=timeouts,
+            shared=claims is not None,
+        )
+        interrupted = run_plan(
+            work,
+            cards=pool or [Card(name=f"{device}:{index}", environment={}) for index in range(cards)],
+            options=options,
+            listen=lambda shard, event: listen(shard, row_of(event)),
             claims=claims,
         )
         journals = read_journals(self.run_dir)

@@ -12,8 +12,8 @@ from ci.record.journal import read_journals
 from ci.record.result import judge
 from ci.record.verdict import Verdict
 from ci.report.reconcile import Account, reconcile
-from ci.runner.cards import EMULATED_VARIABLE, Card
 from ci.runner.health import HealthFiles, Rules
+from ci.runner.inventory import EMULATED_VARIABLE, Card
 from ci.runner.leases import Leases
 from ci.runner.pool import CardPool
 

@@ -195,6 +195,32 @@ def test_a_worker_that_hears_of_its_runs_end_before_the_pipe_is_closed_ends_in_o
     assert (ended["e"], ended["status"]) == ("shard_end", "interrupted")
 
 
+@pytest.mark.parametrize("first", ["child", "worker", "worker, with a supervisor that sleeps"])
+def test_a_run_all_of_whose_processes_are_told_to_end_interrupts_the_test_that_runs(
+    site: Site, first: str
+) -> None:
+    with site.waiting() as process:
+        worker = rows_of(read_journal(site.journal, 0, 1).events)[0]["pid"]
+        (child,) = Path(f"/proc/{worker}/task/{worker}/children").read_text(encoding="ascii").split()
+        inner = [int(child), worker] if first == "child" else [worker, int(child)]
+        if first.endswith("sleeps"):
+            process.send_signal(signal.SIGSTOP)
+        for pid in inner:
+            os.kill(pid, signal.SIGTERM)
+            time.sleep(0.3)
+        if first.endswith("sleeps"):
+            wait_for(lambda: Path(f"/proc/{worker}/stat").read_text(encoding="ascii").split()[2] == "Z")
+        process.send_signal(signal.SIGTERM)  # it hears of it last
+        process.send_signal(signal.SIGCONT)
+        process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 130
+    site.call("report", str(site.run_dir))
+    found = site.results[f"{WAITS}c_waits"]
+    assert (found.verdict, found.message) == (Verdict.NOT_RUN, "interrupted")
+    kinds = {row["e"] for row in rows_of(read_journal(site.journal, 0, 1).events)}
+    assert kinds.isdisjoint({"crash", "worker_lost"})
+
+
 def test_a_second_try_that_the_run_did_not_come_to_is_made_up_for(site: Site) -> None:
     site.environ["SPYRE_CI__RUN__RETRIES"] = "1"
     with site.waiting() as process:

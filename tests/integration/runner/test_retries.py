@@ -13,7 +13,7 @@ from ci.record.journal import read_journals
 from ci.record.result import Result
 from ci.record.verdict import Verdict
 from ci.report.reconcile import reconcile
-from ci.runner.cards import EMULATED_VARIABLE, Card
+from ci.runner.inventory import EMULATED_VARIABLE, Card
 from ci.runner.pool import CardPool
 from ci.runner.resume import pending_retries
 from test_selection.plan import Plan

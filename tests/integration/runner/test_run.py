@@ -14,7 +14,7 @@ import pytest
 
 from ci.core.errors import CommandError, UsageError
 from ci.record.journal import read_journals
-from ci.runner import run_options
+from ci.runner import work
 from ci.runner.orphans import find_orphans
 from ci.runner.slot import WorkerSlot
 from test_selection.plan import Plan, fingerprint
@@ -263,7 +263,7 @@ def test_a_worker_that_never_speaks_is_replaced_and_then_given_up(
 def test_a_worker_that_is_stuck_is_ended_and_replaced(
     runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_options, "SILENCE_MARGIN_S", 0.0)
+    monkeypatch.setattr(work, "SILENCE_MARGIN_S", 0.0)
     pids: dict[int, int] = {}
 
     def stop_the_first(_shard: int, event: Mapping[str, Any]) -> None:
@@ -291,8 +291,8 @@ def test_a_worker_that_is_stuck_is_ended_and_replaced(
 def test_a_worker_that_no_signal_ends_costs_its_card_and_nothing_else(
     runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_options, "SILENCE_MARGIN_S", 0.0)
-    monkeypatch.setattr("ci.runner.supervisor.KILL_S", 0.0)
+    monkeypatch.setattr(work, "SILENCE_MARGIN_S", 0.0)
+    monkeypatch.setattr("ci.runner.slot.KILL_S", 0.0)
     # As a process in a driver is: killed, and there all the same.
     monkeypatch.setattr(WorkerSlot, "kill", lambda self: setattr(self, "killed_at", time.monotonic()))
     pids: list[int] = []

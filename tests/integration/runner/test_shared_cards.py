@@ -19,7 +19,7 @@ import pytest
 from ci.core.errors import EXIT_INCOMPLETE, FileSystemError
 from ci.record.journal import read_journals
 from ci.report.reconcile import reconcile
-from ci.runner.cards import Card
+from ci.runner.inventory import Card
 from ci.runner.leases import Leases
 from ci.runner.pool import CardPool
 from test_selection.plan import Plan, write_plan

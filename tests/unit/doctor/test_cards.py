@@ -14,6 +14,7 @@ import pytest
 
 from ci.core import operating_system
 from ci.core.errors import CommandError
+from ci.core.process_identity import ProcessIdentity, identify_process
 from ci.doctor.cards import (
     CardFacts,
     DeviceFacts,
@@ -29,11 +30,9 @@ from ci.doctor.cards import (
     shut_node,
 )
 from ci.doctor.finding import Finding, Level
-from ci.runner.cards import Card
 from ci.runner.health import HealthFiles
-from ci.runner.inventory import present
+from ci.runner.inventory import Card, present
 from ci.runner.leases import Holder, Leases
-from ci.runner.process_identity import ProcessIdentity, identify_process
 
 from .conftest import NOW, MakeWorld
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ci.record.journal import OUTCOMES, Journal, attempts_before
 from ci.record.result import LOST, Result
 from ci.record.verdict import Verdict
+from ci.report.digest import sections
 from ci.report.reconcile import Account, reconcile
 from ci.runner.retries import IN_ORDER, NO_OTHER_CARD, TOO_MANY
 from test_selection.ids import canonical_id
@@ -117,6 +118,19 @@ def test_a_later_attempt_replaces_a_lost_one_and_says_so() -> None:
     one = results(reconcile(PLAN, [second, first]))[A]
     assert (one.verdict, one.attempts) == (Verdict.PASSED, 2)
     assert "pod evicted" in one.message
+
+
+def test_what_an_interrupt_cut_short_and_then_ran_was_tried_twice_and_lost_nothing() -> None:
+    first = journal(START, e("start", A), e("shard_end", status="interrupted"))
+    again = journal(START, *ran(A), *ran(B), DONE, attempt=2)
+    one = results(reconcile(PLAN, [first, again]))[A]
+    assert (one.verdict, one.attempts, one.interrupted) == (Verdict.PASSED, 2, 1)
+    assert one.message == "attempt 1: not run: interrupted; attempt 2: passed"
+    assert not sections([one])["retried"].results
+    lost = journal(START, e("start", A), e("worker_lost", A, message="pod evicted"), DONE, attempt=2)
+    one = results(reconcile(PLAN, [first, lost, replace(again, attempt=3)]))[A]
+    assert (one.attempts, one.interrupted) == (3, 1)
+    assert list(sections([one])["retried"].results) == [one]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from ci.runner.allocator import CardAllocator
-from ci.runner.cards import Card
+from ci.runner.inventory import Card
 from ci.runner.leases import Leases
 from ci.runner.pool import CardPool
 from ci.runner.retries import Retry
@@ -78,9 +78,27 @@ def test_a_card_that_is_out_is_let_go_and_the_others_are_used_again(tmp_path: Pa
     allocator = host.allocator(pool, 1, 1)
     ((_, first), (_, second)) = list(allocator.give_out())
     pool.leave_out(first[0], "sick")
-    allocator.put(shards(1))
+    allocator.wait_again({0, 7})  # the other is another host's
     allocator.take_back([*first, *second])
     assert given(allocator) == [(0, [second[0].name])]
+
+
+def test_a_shard_that_cost_two_cards_or_waits_already_does_not_wait_again(tmp_path: Path) -> None:
+    host = Host(tmp_path, 1)
+    allocator = host.allocator(host.pool(), 1, 1, 1)
+    ((shard, cards),) = list(allocator.give_out())
+    for waits in ([1, 2, 0], [1, 2]):
+        allocator.lost(shard.index, "its worker was lost", wide=False)
+        allocator.wait_again({0, 1})
+        assert [one.index for one in allocator.waiting] == waits
+        allocator.take_back(cards)
+        if 0 in waits:
+            allocator.waiting.remove(shard)
+    assert allocator.reasons == {0: "its worker was lost"}
+    allocator.lost(1, "its cards", wide=True)
+    allocator.waiting.clear()
+    allocator.wait_again({1, 2})
+    assert [one.index for one in allocator.waiting] == [2]
 
 
 def test_a_test_runs_again_on_a_card_it_has_not_failed_on(tmp_path: Path) -> None:

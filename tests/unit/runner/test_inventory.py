@@ -6,8 +6,18 @@ from pathlib import Path
 import pytest
 
 from ci.core.errors import DeviceError, UsageError
-from ci.runner.cards import CARDS_VARIABLE, EMULATE, EMULATED_VARIABLE
-from ci.runner.inventory import inventory, present
+from ci.device import environment
+from ci.device.environment import EMULATED_CARD
+from ci.runner.inventory import (
+    CARDS_VARIABLE,
+    EMULATE,
+    EMULATED_DEVICE,
+    EMULATED_VARIABLE,
+    Card,
+    inventory,
+    present,
+    together,
+)
 
 PLUGIN = "PCIDEVICE_IBM_COM_AIU_PF"
 TWO = "0182:60:00.0,0183:70:00.0"
@@ -154,3 +164,16 @@ def test_more_cards_than_there_are_is_an_error_with_both_numbers(root: Path) -> 
 def test_a_negative_number_is_refused(root: Path) -> None:
     with pytest.raises(UsageError, match="--cards is -1"):
         names({}, root, wanted=-1)
+
+
+def test_cards_together_are_named_and_given_together() -> None:
+    one, two = (Card(name=f"0000:0{n}:00.0", environment={CARDS_VARIABLE: str(n)}) for n in (1, 2))
+    both = together([one, two])
+    assert (both.name, both.environment) == ("0000:01:00.0+0000:02:00.0", {CARDS_VARIABLE: "1,2"})
+    assert together([one]) is one
+    assert together([Card(name=f"cpu:{n}", environment={}) for n in (0, 1)]).environment == {}
+
+
+def test_the_emulated_device_reads_the_variable_the_runner_sets() -> None:
+    assert EMULATED_CARD == EMULATED_VARIABLE
+    assert (environment.EMULATE, environment.DEVICE_TYPE) == (EMULATE, EMULATED_DEVICE)

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.core.errors import FileSystemError
-from ci.runner.cards import Card
 from ci.runner.health import HealthFiles, Rules
+from ci.runner.inventory import Card
 from ci.runner.leases import SETTLE_S, Leases
-from ci.runner.pool import KEEP_S, CardPool
+from ci.runner.pool import KEEP_S, CardPool, at_fault
 
 RULES = Rules(strikes=2, bench_s=100)
 
@@ -52,7 +52,7 @@ def test_two_runs_never_hold_the_same_card(host: Host) -> None:
     one, two = host.pool("one"), host.pool("two")
     assert names(one.take(2)) == ["emulated:0", "emulated:1"]
     assert names(two.take(3)) == ["emulated:2"]
-    assert two.hopeful
+    assert two.may_have(1, leasable=True)
     assert "emulated:0 is held by run one" in two.blockers()
     one.release(host.cards[1])
     assert names(two.take(3)) == ["emulated:1"]
@@ -199,8 +199,8 @@ def test_a_benched_card_is_left_out_by_this_run_and_the_next_until_its_bench_is_
     pool.close()
     later = host.pool("later")
     assert names(later.take(3)) == ["emulated:1", "emulated:2"]
-    assert "benched until" in later.lost[0]
-    assert "RAS::PCI::BusFence" in later.lost[0]
+    assert "benched until" in later.why_none()
+    assert "RAS::PCI::BusFence" in later.why_none()
     later.close()
     host.now += 101
     assert len(host.pool("even later").take(3)) == 3
@@ -219,9 +219,9 @@ def test_a_fault_that_may_be_the_softwares_is_kept_from_no_other_run(host: Host)
     for card in pool.take(3):
         assert not pool.strike(card, "AttributeError", certain=False)
         assert pool.strike(card, "AttributeError", certain=False)
-    assert not pool.hopeful
+    assert not pool.may_have(1, leasable=True)
     assert pool.left == 0
-    assert "given up for this run after 2 faults: AttributeError" in pool.lost[0]
+    assert "given up for this run after 2 faults: AttributeError" in pool.why_none()
     pool.close()
     assert len(host.pool("next").take(3)) == 3
 
@@ -285,7 +285,7 @@ def test_who_waits_says_so_now_and_then(host: Host) -> None:
 def test_without_leases_all_cards_are_ones_own(host: Host) -> None:
     pool = CardPool(host.cards)
     assert len(pool.take(5)) == 3
-    assert not pool.hopeful
+    assert not pool.may_have(1, leasable=True)
     assert pool.descriptors(host.cards) == ()
     assert pool.blockers() == ""
 
@@ -333,7 +333,7 @@ def test_a_lease_that_cannot_be_taken_is_no_card_now_and_is_told_once(tmp_path: 
     assert "leases of cards cannot be kept here" in pool.blockers()
     # It may come to be had, yet nothing says that it is worth waiting for.
     assert pool.may_have(2)
-    assert not pool.hopeful
+    assert not pool.may_have(1, leasable=True)
     host.folder.unlink()
     pool.keep(0.0)
     assert pool.take(1) == []  # others lock theirs anew first
@@ -349,7 +349,7 @@ def test_a_run_that_can_lease_some_cards_takes_those(host: Host) -> None:
     pool = host.pool()
     assert names(pool.take(3)) == ["emulated:0", "emulated:2"]
     assert pool.trouble is not None
-    assert not pool.hopeful
+    assert not pool.may_have(1, leasable=True)
 
 
 def test_a_run_without_a_card_does_not_tell_of_trouble_it_ends_with(tmp_path: Path) -> None:
@@ -375,3 +375,33 @@ def test_leases_are_looked_after_now_and_then(host: Host) -> None:
     two.close()
     one.keep(4 * KEEP_S)
     assert "emulated:0" not in names(two.take(3))
+
+
+@pytest.mark.parametrize(
+    ("said", "times", "stuck", "out"),
+    [
+        ("emulated:1 failed", 2, False, {"emulated:1"}),
+        ("something failed", 1, False, set()),
+        ("something failed", 1, True, {"emulated:0", "emulated:1"}),
+    ],
+)
+def test_of_several_cards_the_one_that_is_named_is_struck_and_those_that_are_stuck_are_out(
+    host: Host, said: str, times: int, stuck: bool, out: set[str]
+) -> None:
+    pool = CardPool(host.cards, rules=Rules(strikes=2))
+    cards = pool.take(2)
+    found = [pool.fault(cards, said, certain=True, stuck=stuck) for _ in range(times)]
+    assert found[-1] is bool(out)
+    assert {card.name for card in cards if pool.is_out(card)} == out
+
+
+def test_of_several_cards_the_one_that_is_named_is_at_fault() -> None:
+    cards = [Card(name=f"emulated:{number}", environment={}) for number in (1, 10, 11)]
+    assert at_fault(cards, 'RAS {"Device":"emulated:10","name":"RAS::X"}') == [cards[1]]
+    assert at_fault(cards, "the card said: x (card emulated:1)") == [cards[0]]
+    assert at_fault(cards, "emulated:1, and emulated:11.") == [cards[0], cards[2]]
+    assert at_fault(cards, "took longer than 5 s on emulated:111") == cards
+    assert at_fault(cards[:1], "whatever") == cards[:1]
+    address = [Card(name=f"0000:{one}:00.0", environment={}) for one in ("1a", "2e")]
+    assert at_fault(address, "Device 0000:2e:00.0 failed") == [address[1]]
+    assert at_fault(address, "Device 0000:2e:00.01 failed") == address

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +21,8 @@ from ci.runner.retries import (
     Told,
 )
 from tests.unit.runner.plans import OneFile
+
+FAILED = Verdict.FAILED
 
 
 def fail(retries: Retries, name: str, card: str) -> None:
@@ -193,3 +196,25 @@ def test_what_is_not_run_again_says_why() -> None:
 def test_without_retries_nothing_is_said_of_an_order() -> None:
     retries = Retries(OneFile(chains={"b": ("a",)}), most=0, budget=0)
     assert list(retries.learn(Told({"b": Try(outcome=Verdict.FAILED)}, {}), card="one", attempt=1)) == []
+
+
+@pytest.mark.parametrize(
+    ("most", "rows", "failures"),
+    [
+        (0, [("a", FAILED), ("b", FAILED)], 0),
+        (1, [("a", FAILED)], 1),
+        (2, [("a", FAILED)], 0),
+        (2, [("a", FAILED), ("a", FAILED)], 0),
+        (2, [("a", FAILED), ("b", FAILED), ("c", FAILED)], 2),
+        (1, [("a", Verdict.XFAILED), ("b", Verdict.HARDWARE), ("quarantined", FAILED)], 0),
+    ],
+)
+def test_after_so_many_failed_tests_nothing_more_is_run(
+    most: int, rows: list[tuple[str, Verdict]], failures: int
+) -> None:
+    retries = Retries(OneFile(), most=0, budget=0, max_fail=most, spared=["quarantined"])
+    for name, outcome in rows:
+        told = Told(ended={name: Try(outcome=outcome)}, in_vain={})
+        assert not list(retries.learn(told, card="one", attempt=1))
+    many = "failure" if failures == 1 else "failures"
+    assert retries.enough == (f"stopped after {failures} {many} (--max-fail)" if failures else "")

@@ -27,6 +27,7 @@ def scheduler(
     steals: bool = True,
     most: int = 1,
     private: Sequence[int] = (),
+    first: Sequence[str] = (),
     apart: Sequence[str] = (),
     retries: Retries | None = None,
 ) -> Scheduler:
@@ -37,6 +38,7 @@ def scheduler(
         steals=steals,
         retries=retries or Retries(OneFile(), most=most, budget=100),
         private=private,
+        first=first,
         apart=apart,
     )
 
@@ -68,6 +70,56 @@ def test_a_file_is_set_up_before_a_piece_of_it_is_claimed() -> None:
         made.done(0, now + 1, held=made.sight.holds[0])
     assert rest == [("1",), ("2",)]
     assert asked(made, 0, 5.0) is None
+
+
+@pytest.mark.parametrize("steals", [True, False])
+def test_what_comes_first_is_run_before_all_others_by_its_own_slot(steals: bool) -> None:
+    rows = [
+        [
+            piece("a.py", "1", seconds=9.0),
+            piece("a.py", "2"),
+            piece("b.py", "3", seconds=5.0),
+            piece("b.py", "4"),
+        ],
+        [],
+    ]
+    made = scheduler(rows, steals=steals, first=["4", "2"])
+    for slot in (0, 1):
+        made.begin(slot)
+    order: list[str] = []
+    now = 0.0
+    while (job := asked(made, 0, now)) is not None:
+        order += job.piece.ids
+        now += 1.0
+        made.done(0, now, held=made.sight.holds[0])
+    assert order[:2] == ["2", "4"]
+    assert sorted(order[2:]) == ["1", "3"]
+
+
+def test_what_comes_first_is_for_helpers_once_its_slot_has_ended() -> None:
+    made = scheduler([[piece("a.py", "1"), piece("a.py", "2")], []], first=["1"])
+    made.begin(0)
+    made.begin(1)
+    assert made.left_over() == {0: ["2", "1"]}
+    made.end(0)
+    made.tick(1.0, stuck=True)
+    ran: list[str] = []
+    while (job := made.ask(1, "card 1", 1.0)) is not None:
+        ran += job.piece.ids
+        made.done(1, 1.0, held=made.sight.holds[1])
+        made.tick(1.0, stuck=True)
+    assert sorted(ran) == ["1", "2"]
+
+
+def test_a_file_that_cannot_be_set_up_costs_what_comes_first_too() -> None:
+    made = scheduler([[piece("a.py", "1"), piece("a.py", "2"), piece("b.py", "3")]], first=["1"])
+    made.begin(0)
+    job = asked(made, 0)
+    assert job is not None
+    assert job.setup
+    made.done(0, 1.0, held=None)
+    assert [one.ids for one in made.refuse(0, "a.py")] == [("1",), ("2",)]
+    assert made.left_over() == {0: ["3"]}
 
 
 def test_what_went_with_its_host_runs_behind_all_others_and_one_at_a_time() -> None:
@@ -120,7 +172,13 @@ def test_several_cards_keep_their_shard_to_themselves() -> None:
         assert asked(made, 0, float(now)) is not None
         made.done(0, float(now), held=made.sight.holds[0])
     assert asked(made, 0, 9.0) is None
-    assert [job.piece.ids for _ in range(2) if (job := asked(made, 1, 9.0))] == [("2",), ("3",)]
+    ran = []
+    for _ in range(3):
+        job = asked(made, 1, 9.0)
+        assert job is not None
+        ran.append(job.piece.ids)
+        made.done(1, 9.0, held=made.sight.holds[1])
+    assert ran == [(), ("2",), ("3",)]
 
 
 def test_who_cannot_set_a_file_up_gives_up_its_own_tests_of_it_only() -> None:

@@ -8,8 +8,8 @@ from typing import cast
 import pytest
 
 from ci.record import events
-from ci.runner.cards import Card
 from ci.runner.channel import Why
+from ci.runner.inventory import Card
 from ci.runner.preflight import Finding
 from ci.runner.scheduler import Job
 from ci.runner.slot import WorkerSlot

@@ -112,7 +112,7 @@ def test_an_archive_that_reaches_outside_is_refused_whole(tmp_path: Path, name: 
 
 
 def test_an_archive_of_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "MAX_ARCHIVE_FILES", 1)
+    monkeypatch.setattr(source, "MOST_FILES", 1)
     archive = make_tar(tmp_path / "pt.tar.gz", {"test/a.py": b"", "test/b.py": b""})
     with pytest.raises(BadFileError, match="holds 2 files"):
         fetch(str(archive), tmp_path / "cache")

@@ -10,17 +10,15 @@ from ci.record import events
 from ci.record.journal import JournalWriter
 from ci.record.journal_line import line_of
 from ci.runner import watchdog
-from ci.runner.child import DUMP_SIGNAL, ChildProcess
+from ci.runner.child import DUMP_SIGNAL, KILL_S, ChildProcess, gone
 from ci.runner.preflight import check
 from ci.runner.watchdog import (
-    KILL_S,
     ChildMonitor,
     JournalTail,
     Limits,
     Watchdog,
     count_kills,
     event_files,
-    gone,
     oom_kills,
     read_file,
 )
@@ -222,7 +220,7 @@ def test_what_no_signal_ends_is_not_waited_for_for_ever(clock: Clock) -> None:
 
 
 def test_a_check_whose_process_never_ends_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watchdog, "KILL_S", 0.0)
+    monkeypatch.setattr("ci.runner.child.KILL_S", 0.0)
     monkeypatch.setattr("ci.runner.preflight.start", lambda *_, **__: Stuck())
     monkeypatch.setattr("ci.runner.preflight.DUMP_S", 0.0)
     found = check({}, log=tmp_path / "log", method="fork", timeout_s=0.0, stopped=lambda: False)

@@ -57,6 +57,22 @@ def test_what_is_left_of_a_plan_that_is_shared_has_the_pieces_the_others_know() 
     assert whole.rows[0][piece.number].ids == ("a::2",)
 
 
+def test_what_comes_first_has_pieces_of_its_own_and_a_chain_stays_whole() -> None:
+    groups = (
+        Group(file="a.py", ids=("a::1", "a::2", "a::3")),
+        Group(file="b.py", ids=("b::1", "b::2"), chains=((0, 2),)),
+    )
+    shards = (Shard(index=0, expected_s=5.0, groups=groups),)
+    plan = Plan(fingerprint=fingerprint(shards), bound_s=5, makespan_s=500, binds="balance", shards=shards)
+    found = Work(plan, shards, durations={}, expectations={}, first={"a::2", "b::2"})
+    assert sorted(sorted(piece.ids) for piece in found.pieces[0]) == [
+        ["a::1", "a::3"],
+        ["a::2"],
+        ["b::1", "b::2"],
+    ]
+    assert found.order(Job(piece=found.pieces[0][0], of=0)).do == "run"
+
+
 def test_a_test_has_its_own_limit_where_that_is_sooner_than_its_files() -> None:
     piece = Piece(file="a.py", ids=("a::1", "a::2"), expected_s=8.0)
     order = work(0).order(Job(piece=piece, of=0))

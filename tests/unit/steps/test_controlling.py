@@ -14,14 +14,16 @@ from rich.console import Console
 from ci.config import load_settings
 from ci.core.errors import CommandError
 from ci.record.journal import journal_path
-from ci.runner.run_options import RunOptions
+from ci.runner.scheduler import Job
 from ci.runner.source import Source
+from ci.runner.work import RunOptions, Work
 from ci.steps import controlling
 from ci.steps.context import Context
 from ci.steps.controlling import control_step
 from ci.steps.folder import RunFolder
 from ci.steps.part import Part
 from test_selection.durations import Durations
+from test_selection.pieces import Piece
 from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
 from test_selection.selection import Expectation
 
@@ -54,8 +56,9 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """What the supervisor is handed, in place of running it."""
     calls: list[dict[str, Any]] = []
 
-    def run_plan(plan: Plan, shards: object, **rest: Any) -> bool:
-        calls.append({"plan": plan, "shards": shards, **rest})
+    def run_plan(work: Work, **rest: Any) -> bool:
+        ids = sorted(name for row in work.pieces for piece in row for name in piece.ids)
+        calls.append({"ids": ids, "work": work, **rest})
         return False
 
     monkeypatch.setattr(controlling, "run_plan", run_plan)
@@ -82,7 +85,7 @@ def control(
     options = RunOptions(
         run="r", run_dir=folder.path, tests=folder.path, device=str(flags["device.name"]),
         environ=environ, threads=1, method="fork", test_timeout_s=9, setup_timeout_s=9, grace_s=1,
-        worker_restarts=1, retries=3, preflight_timeout_s=9, doubts={0: {"why": [A]}},
+        worker_restarts=1, retries=3, max_fail=1, preflight_timeout_s=9, doubts={0: {"why": [A]}},
     )  # fmt: skip
     part = Part(
         plan=plan, shards=shards, source=Source(where=None, tests=folder.path, sha="s", version="2"),
@@ -97,22 +100,24 @@ def test_what_failed_in_these_shards_runs_once_more_with_nothing_of_the_device(
 ) -> None:
     control(folder)
     (call,) = ran
-    assert call["plan"].ids == [A, B]
-    assert call["plan"].fingerprint == PLAN.fingerprint
+    assert call["ids"] == [A, B]
+    assert call["work"].fingerprint == PLAN.fingerprint
     options: RunOptions = call["options"]
     assert (options.device, options.run_dir, options.retries) == ("cpu", folder.path / "control", 0)
+    assert options.max_fail == 0  # else nothing would run where the run itself stopped at a failure
     assert (options.doubts, options.preflight_timeout_s) == ({}, 0)
     assert options.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] == "0"
     assert options.environ["PYTORCH_TESTING_DEVICE_ONLY_FOR"] == "cpu"
     assert "SPYRE_CI_SHARE_PASSWORD" not in options.environ
-    assert call["expectations"] == {A: Expectation(mode="mandatory_success", seed=7)}
+    order = call["work"].order(Job(piece=Piece(file="a.py", ids=(A,), expected_s=1.0), of=0))
+    assert order.expectations == {A: Expectation(mode="mandatory_success", seed=7).as_json()}
 
 
 def test_a_run_that_is_resumed_is_controlled_whole(folder: RunFolder, ran: list[dict[str, Any]]) -> None:
     write_plan(folder.plan, PLAN)
     left = replace(SHARDS[0], groups=(Group(file="a.py", ids=(B,)),))
     control(folder, replace(PLAN, shards=(left, SHARDS[1])), (left,))
-    assert ran[0]["plan"].ids == [A, B]
+    assert ran[0]["ids"] == [A, B]
 
 
 def test_what_ran_on_the_control_device_before_is_left_alone(
@@ -122,12 +127,12 @@ def test_what_ran_on_the_control_device_before_is_left_alone(
     path.parent.mkdir(parents=True)
     path.write_bytes(b"".join(journal_path(folder.path, 0, 1).read_bytes().splitlines(keepends=True)[:2]))
     control(folder)
-    assert ran[0]["plan"].ids == [B]
+    assert ran[0]["ids"] == [B]
 
 
 def test_a_limit_holds_and_is_told(folder: RunFolder, ran: list[dict[str, Any]]) -> None:
     said = control(folder, shards=SHARDS, flags={"run.control_limit": 2})
-    assert ran[0]["plan"].ids == [A, C]
+    assert ran[0]["ids"] == [A, C]
     assert "control: 1 failed test beyond run.control_limit" in said
     control(folder, flags={"run.control_limit": 0})
     assert len(ran) == 1

@@ -174,6 +174,27 @@ def test_at_the_end_every_planned_test_has_been_told_of(interrupted: bool, messa
     assert [one.tally.file for one in news if isinstance(one, FileEnded)] == ["a.py", "b.py"]
 
 
+@pytest.mark.parametrize("stopped", ["", "stopped after 1 failure (--max-fail)"])
+def test_what_was_running_when_the_run_ended_is_counted_among_what_was_not_run(stopped: str) -> None:
+    feed = Feed(small_state())
+    feed.begin(0, "a.py")
+    feed.event(0, "start", id=A)
+    if stopped:
+        feed.event(0, "shard_end", status="stopped", message=stopped)
+    news = feed.state.finish(9.0, interrupted=not stopped)
+    reasons = next(one.reasons for one in news if isinstance(one, FileEnded) and one.tally.file == "a.py")
+    running, other = (stopped, stopped) if stopped else ("interrupted", NOT_STARTED)
+    expected = (
+        {(Verdict.NOT_RUN, running, 2)}
+        if stopped
+        else {
+            (Verdict.NOT_RUN, running, 1),
+            (Verdict.NOT_RUN, other, 1),
+        }
+    )
+    assert set(reasons) == expected
+
+
 def test_the_rate_is_of_the_last_half_minute() -> None:
     names = [f"a.py::T::t{number}" for number in range(60)]
     state = small_state(shard(0, {"a.py": names}))

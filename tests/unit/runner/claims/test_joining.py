@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ci.core.errors import FileSystemError, PlanMismatchError, SettingsError
-from ci.runner.claims.joining import ClaimSettings, cut_digest
+from ci.runner.claims.joining import ClaimSettings, cut_digest, note_name, read_names
 from ci.runner.claims.session import ClaimSession
 from test_selection.pieces import Piece
 
@@ -112,3 +112,19 @@ def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(SettingsError, match="the package for it is not installed") as told:
         join("redis://host")
     assert "spyre-ci[redis]" in str(told.value.remedy)
+
+
+def test_names_are_kept_and_what_is_cut_or_strange_names_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "run" / "share-names.txt"
+    assert read_names(path) == frozenset()
+    note_name(path, "a")
+    path.write_bytes(path.read_bytes() + b"\xff\nhost-7-ab")
+    note_name(path, "b")
+    assert read_names(path) == {"a", "b", "\N{REPLACEMENT CHARACTER}", "host-7-ab"}
+
+
+def test_a_name_that_cannot_be_noted_is_told_of(tmp_path: Path) -> None:
+    (tmp_path / "names").mkdir()
+    with pytest.raises(FileSystemError, match="cannot be noted: Is a directory") as told:
+        note_name(tmp_path / "names", "a")
+    assert "space and the rights" in str(told.value.remedy)

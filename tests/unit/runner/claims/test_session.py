@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections import Counter
 from collections.abc import Collection
@@ -13,10 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.record import events
-from ci.record.journal import JournalWriter
-from ci.runner.claims.heartbeat import AtWork, Heartbeat, Key, Learnt, read_heartbeat
 from ci.runner.claims.session import ClaimSession
+from ci.runner.claims.table import Heartbeat, Key, read_heartbeat
 from test_selection.pieces import Piece
 
 from .stores import Memory, MemoryStore
@@ -63,21 +62,17 @@ def test_one_of_two_gets_a_piece_and_asks_no_store_for_it_twice() -> None:
     assert hall.memory.puts == asked
 
 
-def test_what_others_took_and_what_is_done_leaves_the_queues_once() -> None:
+def test_what_others_took_and_what_is_done_is_free_to_nobody() -> None:
     hall, clock = Hall(), Clock()
     (a, _), (b, _) = hall.join("a", clock), hall.join("b", clock)
     assert a.claim(0, piece(1))
     assert a.claim(0, piece(2))
     a.done((0, 2))
-    a.exchange([AtWork(shard=0, file="a.py", fresh=False, left_s=3.0)], busy=True)
-    look = b.exchange([], busy=False)
-    assert look is not None
-    assert set(look.taken) == {(0, 1), (0, 2)}
-    assert [one.file for one in look.slots] == ["a.py"]
-    clock.now += 2
-    again = b.exchange([], busy=False)
-    assert again is not None
-    assert (again.taken, again.freed) == ((), ())
+    a.exchange()
+    assert b.exchange()
+    assert not b.exchange()  # not before it is time again
+    assert [b.free((0, number)) for number in (1, 2, 3)] == [False, False, True]
+    assert [a.holds((0, number)) for number in (1, 2, 3)] == [True, False, False]
 
 
 def test_what_a_silent_host_had_is_free_after_a_lease_and_what_it_had_done_is_not() -> None:
@@ -86,15 +81,12 @@ def test_what_a_silent_host_had_is_free_after_a_lease_and_what_it_had_done_is_no
     for number in (1, 2):
         assert a.claim(0, piece(number))
     a.done((0, 2))
-    a.exchange([], busy=True)
-    freed: list[tuple[int, int]] = []
+    a.exchange()
     for _ in range(14):
-        look = b.exchange([], busy=False)
-        if look is not None:
-            freed += look.freed
-        assert bool(freed) == (clock.now > LEASE_S)
+        b.exchange()
+        assert b.free((0, 1)) == (clock.now > LEASE_S)
+        assert not b.free((0, 2))
         clock.now += 1
-    assert freed == [(0, 1)]
     assert b.claim(0, piece(1)) == 2
     assert b.claim(0, piece(2)) == 0
 
@@ -106,9 +98,8 @@ def test_who_leaves_is_followed_at_once() -> None:
     assert b.claim(0, piece(1)) == 0
     a.leave()
     assert store.closed
-    look = b.exchange([], busy=False)
-    assert look is not None
-    assert look.freed == ((0, 1),)
+    assert b.exchange()
+    assert b.free((0, 1))
     assert b.claim(0, piece(1)) == 2
 
 
@@ -116,26 +107,25 @@ def test_who_comes_late_gives_a_dead_host_a_lease_first() -> None:
     hall, clock = Hall(), Clock()
     a, _ = hall.join("a", clock)
     assert a.claim(0, piece(1))
-    a.exchange([], busy=True)
+    a.exchange()
     clock.now = 1000.0
     b, _ = hall.join("b", clock)
     assert b.claim(0, piece(1)) == 0
     for second in range(13):
         assert b.claim(0, piece(1)) == (2 if second > LEASE_S + 1 else 0)
         clock.now += 1
-        b.exchange([], busy=False)
+        b.exchange()
 
 
 def test_who_was_cut_off_holds_nobody_dead_for_it() -> None:
     hall, clock = Hall(), Clock()
     (a, _), (b, _) = hall.join("a", clock), hall.join("b", clock)
     assert a.claim(0, piece(1))
-    a.exchange([], busy=True)
-    b.exchange([], busy=False)
+    a.exchange()
+    b.exchange()
     clock.now += 5 * LEASE_S
-    look = b.exchange([], busy=False)
-    assert look is not None
-    assert look.freed == ()
+    assert b.exchange()
+    assert not b.free((0, 1))
     assert b.claim(0, piece(1)) == 0
 
 
@@ -152,9 +142,8 @@ def test_while_the_store_is_lost_nothing_is_claimed_and_what_was_claimed_goes_on
     assert "what was claimed goes on" in hall.said[0]
     store.lost = False
     clock.now += 3
-    look = a.exchange([], busy=False)
-    assert look is not None
-    assert look.freed == ((0, 2),)
+    assert a.exchange()
+    assert a.free((0, 2))
     assert not a.trouble
     assert a.claim(0, piece(2)) == 1
     assert "is back" in hall.said[1]
@@ -166,11 +155,12 @@ def test_a_store_that_stays_away_is_waited_for_as_long_as_a_lease() -> None:
     store.lost = True
     assert a.claim(0, piece(2)) == 0
     clock.now += LEASE_S - 0.1
-    assert a.exchange([], busy=False) is None
+    assert not a.exchange()
     assert a.waits()
     clock.now += 0.2
     assert not a.waits()
-    assert a.leave().freed == ((0, 2),)
+    a.leave()
+    assert a.free((0, 2))
 
 
 def test_a_claim_whose_answer_got_lost_is_found_to_be_ones_own() -> None:
@@ -180,9 +170,8 @@ def test_a_claim_whose_answer_got_lost_is_found_to_be_ones_own() -> None:
     assert a.claim(0, piece(1)) == 0
     store.mute = False
     clock.now += 3
-    look = a.exchange([], busy=False)
-    assert look is not None
-    assert look.freed == ((0, 1),)
+    assert a.exchange()
+    assert a.free((0, 1))
     assert a.claim(0, piece(1)) == 1
 
 
@@ -191,12 +180,10 @@ def test_a_claim_that_names_nobody_is_one_of_a_host_that_died_at_it() -> None:
     hall.memory.kept["0/1.1"] = ""
     a, _ = hall.join("a", clock)
     assert a.claim(0, piece(1)) == 0
-    freed: list[tuple[int, int]] = []
+    assert not a.free((0, 1))
     for _ in range(14):
         clock.now += 1
-        look = a.exchange([], busy=False)
-        freed += look.freed if look is not None else ()
-    assert freed == [(0, 1)]
+        a.exchange()
     assert a.claim(0, piece(1)) == 2
 
 
@@ -205,36 +192,16 @@ def test_two_stay_for_the_one_that_works_and_the_others_go() -> None:
     shares = {name: hall.join(name, clock)[0] for name in "abcde"}
     assert shares["e"].claim(0, piece(1))
     for _ in range(2):
-        for name, share in shares.items():
-            share.exchange([], busy=name == "e")
+        for share in shares.values():
+            share.exchange()
         clock.now += 3
     assert [name for name, share in shares.items() if share.waits()] == ["a", "b"]
     shares["e"].done((0, 1))
     for _ in range(2):
         for share in shares.values():
-            share.exchange([], busy=False)
+            share.exchange()
         clock.now += 3
     assert not any(share.waits() for share in shares.values())
-
-
-def test_nobody_goes_home_before_he_has_looked_at_what_is_free_again() -> None:
-    hall, clock = Hall(), Clock()
-    (a, _), (b, _) = hall.join("a", clock), hall.join("b", clock)
-    for number in (1, 2):
-        assert a.claim(0, piece(number))
-        assert b.claim(0, piece(number)) == 0
-    assert a.claim(0, piece(3))
-    assert b.claim(0, piece(3)) == 0
-    freed: list[tuple[int, int]] = []
-    for _ in range(40):
-        clock.now += 0.5
-        # Between two looks it hears the others, too, where it claims what a dead one had.
-        b._hear()
-        if not b.waits():
-            break
-        look = b.exchange([], busy=False)
-        freed += look.freed if look is not None else ()
-    assert set(freed) == {(0, 1), (0, 2), (0, 3)}
 
 
 def test_who_is_resumed_finishes_what_it_had_told_done_and_what_anybody_gave_up() -> None:
@@ -250,14 +217,14 @@ def test_who_is_resumed_finishes_what_it_had_told_done_and_what_anybody_gave_up(
     b.give_up((0, 5))
     b.done((0, 6))
     for share in (a, b):
-        share.exchange([], busy=True)
+        share.exchange()
     # Of the second and the fourth its journals hold every outcome.
     again = {(0, number) for number in (1, 3, 5, 6)}
     late, _ = hall.join("a2", clock, former={"a"}, again=again)
     assert [late.claim(0, piece(number)) for number in (1, 3, 5, 6, 2)] == [2, 2, 2, 0, 0]
     # To those who were there all the time, nothing is free that was done or given up.
     clock.now += 3
-    b.exchange([], busy=True)
+    b.exchange()
     assert [b.claim(0, piece(number)) for number in (1, 3, 5, 6)] == [0, 0, 0, 0]
 
 
@@ -265,42 +232,112 @@ def test_who_is_resumed_waits_for_none_of_its_own_that_died() -> None:
     hall, clock = Hall(), Clock()
     a, _ = hall.join("a", clock)
     assert a.claim(0, piece(1))
-    a.exchange([], busy=True)
+    a.exchange()
     late, _ = hall.join("a2", clock, former={"a"}, again={(0, 1)})
-    look = late.exchange([], busy=False)
-    assert look is not None
-    assert look.taken == ()
+    assert late.exchange()
+    assert late.free((0, 1))
     assert late.claim(0, piece(1)) == 2
     later, _ = hall.join("a3", clock, former={"a", "a2"}, again={(0, 1)})
     assert later.claim(0, piece(1)) == 3
     later.done((0, 1))
     last, _ = hall.join("a4", clock, former={"a", "a2"}, again={(0, 1)})
-    later.exchange([], busy=False)
+    later.exchange()
     assert last.claim(0, piece(1)) == 0
 
 
-def test_a_piece_is_told_done_by_its_journal_and_one_without_an_outcome_given_up_at_the_end(
+def told_by(hall: Hall) -> list[tuple[tuple[Key, ...], tuple[Key, ...]]]:
+    """What was said to be done, and given up, line by line."""
+    said = [read_heartbeat(line) for _, line in hall.memory.said]
+    return [(one.done, one.given_up) for one in said if one is not None]
+
+
+def test_a_piece_is_done_with_the_last_outcome_and_one_without_any_given_up_at_the_end(
     tmp_path: Path,
 ) -> None:
     hall, clock = Hall(), Clock()
     a, _ = hall.join("a", clock)
-    journal = JournalWriter(tmp_path / "0-1.jsonl", clock)
-    for number in (1, 2, 3):
+    first, second = tmp_path / "0-1.jsonl", tmp_path / "0-2.jsonl"
+    for path in (first, second):
+        path.touch()
+    assert a.claim(0, Piece(file="a.py", ids=("a", "b"), expected_s=1.0, number=1))
+    for number in (2, 3):
         assert a.claim(0, piece(number))
         a.accounted((0, number))
-    journal.write(events.End(id="1", outcome="passed"))
-    a.wrote(journal.path)
-    a.exchange([], busy=True)
+    a.ended(["a", "unknown"], first)
+    a.exchange()
     clock.now += 3
-    journal.write(events.End(id="3", outcome="passed"))  # run again after its worker was lost
-    journal.close()
-    a.wrote(journal.path)
-    a.exchange([], busy=True)
+    a.ended(["b", "b"], second)
+    a.ended(["3"], second)  # run again after its worker was lost
+    a.exchange()
     a.leave()
-    told = [read_heartbeat(line) for _, line in hall.memory.said]
-    assert [one and (one.done, one.given_up) for one in told] == [
-        (((0, 1),), ()), (((0, 3),), ()), ((), ((0, 2),)),
-    ]  # fmt: skip
+    assert told_by(hall) == [((), ()), (((0, 1), (0, 3)), ()), ((), ((0, 2),))]
+
+
+def test_journals_are_synced_once_a_second_at_most_and_before_anything_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr("ci.runner.claims.session.bring_to_disk", synced.append)
+    hall, clock = Hall(), Clock()
+    a, _ = hall.join("a", clock)
+    journal = tmp_path / "0-1.jsonl"
+    journal.touch()
+    for number in range(20):
+        clock.now = number / 10
+        assert a.claim(0, piece(number))
+        a.ended([str(number)], journal)
+        a.waits()
+    assert len(synced) == 2
+    a.exchange()
+    assert [len(done) for done, _ in told_by(hall)] == [11]
+
+
+@pytest.mark.parametrize("broken", ["gone", "refused"])
+def test_what_is_not_on_the_disk_is_not_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    hall, clock = Hall(), Clock()
+    a, _ = hall.join("a", clock)
+    whole, lost = tmp_path / "0-1.jsonl", tmp_path / "1-1.jsonl"
+    whole.touch()
+    for number, journal in ((1, whole), (2, lost)):
+        assert a.claim(0, piece(number))
+        a.ended([str(number)], journal)
+    with monkeypatch.context() as patch:
+        if broken == "refused":
+            lost.touch()
+
+            def refuse(descriptor: int) -> None:
+                if os.path.samestat(os.fstat(descriptor), lost.stat()):
+                    raise OSError(5, "Input/output error")
+
+            patch.setattr("ci.runner.claims.session.bring_to_disk", refuse)
+        a.exchange()
+    lost.touch()
+    clock.now += 3
+    a.exchange()
+    assert [done for done, _ in told_by(hall)] == [((0, 1),), ((0, 2),)]
+
+
+@given(st.permutations("abcdef"))
+def test_in_whatever_order_outcomes_come_a_piece_is_done_once_and_not_before(
+    tmp_path_factory: pytest.TempPathFactory, names: list[str]
+) -> None:
+    hall, clock = Hall(), Clock()
+    a, _ = hall.join("a", clock)
+    journal = tmp_path_factory.mktemp("journal") / "0-1.jsonl"
+    journal.touch()
+    pieces = {(0, 0): {"a", "b"}, (1, 0): {"c"}, (2, 7): {"d", "e", "f"}}
+    for (shard, number), ids in pieces.items():
+        assert a.claim(shard, Piece(file="a.py", ids=tuple(ids), expected_s=1.0, number=number))
+    seen: set[str] = set()
+    for name in names:
+        a.ended([name], journal)
+        seen.add(name)
+        clock.now += 3
+        a.exchange()
+        done = [key for keys, _ in told_by(hall) for key in keys]
+        assert sorted(done) == sorted(key for key, ids in pieces.items() if ids <= seen)
 
 
 def test_what_may_be_lost_with_the_disk_is_left_to_the_others(tmp_path: Path) -> None:
@@ -308,9 +345,9 @@ def test_what_may_be_lost_with_the_disk_is_left_to_the_others(tmp_path: Path) ->
     (a, _), (b, _) = hall.join("a", clock), hall.join("b", clock)
     assert a.claim(0, piece(1))
     a.accounted((0, 1))
-    a.wrote(tmp_path / "deleted.jsonl")
+    a.ended(["1"], tmp_path / "deleted.jsonl")
     a.leave()
-    b.exchange([], busy=False)
+    b.exchange()
     assert b.claim(0, piece(1)) == 2
 
 
@@ -323,20 +360,22 @@ def test_two_that_keep_pieces_without_an_outcome_do_not_wait_for_each_other(
     shares = [hall.join(name, clock)[0] for name in "ab"]
     for number, share in enumerate(shares):
         assert share.claim(0, piece(number))
+        assert share.claim(0, piece(number + 2))
         share.accounted((0, number))
         journal = tmp_path / f"{number}-1.jsonl"
         if not deleted:
             journal.touch()
-        share.wrote(journal)
+        share.ended([str(number + 2)], journal)
+        share.accounted((0, number + 2))
     for share in (*shares, *shares):
         clock.now += 3
-        share.exchange([], busy=True)
+        share.exchange()
     left: set[str] = set()
     for _ in range(100):
         clock.now += 0.5
         for share in shares:
             if share.me not in left:
-                share.exchange([], busy=False)
+                share.exchange()
                 if not share.waits():
                     share.leave()
                     left.add(share.me)
@@ -354,32 +393,15 @@ def test_strange_lines_of_others_are_passed_over() -> None:
     a, _ = hall.join("a", clock)
     lines = ["", "{", "[]", "null", '{"claims": [[0, -1, 1]]}', '{"claims": 7}', "\x00", '{"done": [["a"]]}']
     hall.memory.said += [("b", line) for line in lines]
-    look = a.exchange([], busy=False)
-    assert look is not None
-    assert look.taken == ()
+    assert a.exchange()
     assert a.claim(0, piece(0)) == 1
     hall.memory.said += [("\n::error::x", "{"), ("", "{")]
     clock.now += 3
-    a.exchange([], busy=False)
+    a.exchange()
     assert hall.said == [
         "the share holds lines that are not understood and are passed over, the first of 'b'"
     ]
     assert not a.waits()
-
-
-def test_what_was_learnt_is_told_once() -> None:
-    hall, clock = Hall(), Clock()
-    (a, _), (b, _) = hall.join("a", clock), hall.join("b", clock)
-    one = Learnt(shard=0, file="a.py", took_s=2.0, expected_s=1.0, setup=False)
-    a.learn(one)
-    told: list[Learnt] = []
-    for _ in range(3):
-        a.exchange([], busy=True)
-        look = b.exchange([], busy=True)
-        assert look is not None
-        told += look.learnt
-        clock.now += 3
-    assert told == [one]
 
 
 @dataclass(slots=True)
@@ -416,13 +438,21 @@ class Day:
         queue = dict.fromkeys((number % 3, number) for number in range(self.pieces))
         self.hosts.append(Host(share, store, clock, queue))
 
-    def turn(self, host: Host) -> None:
-        look = host.share.exchange([], busy=host.doing is not None)
-        if look is not None:
-            for key in look.taken:
-                host.queue.pop(key, None)
-            for key in look.freed:
+    def look(self, host: Host) -> bool:
+        """Take what is others' out of a host's queue and put in what is free; whether anything was."""
+        found = False
+        for number in range(self.pieces):
+            key = number % 3, number
+            if host.share.free(key) and key not in host.queue:
                 host.queue[key] = None
+                found = True
+            elif not host.share.free(key):
+                host.queue.pop(key, None)
+        return found
+
+    def turn(self, host: Host) -> None:
+        if host.share.exchange():
+            self.look(host)
         if host.doing is not None:
             if self.rng.random() < 0.5:
                 key, _ = host.doing
@@ -431,7 +461,7 @@ class Day:
                 host.doing = None
             return
         if not host.queue:
-            if self.goes_home and not host.share.waits():
+            if self.goes_home and not host.share.waits() and not self.look(host):
                 host.share.leave()
                 host.alive = False
             return

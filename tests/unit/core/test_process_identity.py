@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ci.core.operating_system import has_proc
-from ci.runner.process_identity import ProcessIdentity, has_open, identify_process, read_identity
+from ci.core.process_identity import ProcessIdentity, has_open, identify_process, read_identity
 
 
 def proc(folder: Path, stat: str) -> Path:

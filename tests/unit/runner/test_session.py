@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from ci.runner import instantiation
-from ci.runner.narrow import leave_out, wanted_names
+from ci.runner.session import leave_out, wanted_names
 
 
 def test_the_numbers_of_clashes_are_left_out_so_that_all_alike_stay() -> None:
