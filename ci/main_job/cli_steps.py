@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,7 @@ from ci.config import completing
 from ci.core.errors import UsageError
 from ci.main_job.report import end_run, report_shards, report_step
 from ci.main_job.resume import resume_step
-from ci.main_job.run import start_run
+from ci.main_job.run import removed_where_refused, start_run
 from ci.report.live.events import open_sink
 from ci.steps import options
 from ci.steps.collecting import collect_step, resolve_source
@@ -61,7 +62,8 @@ def collect(
     )
     found = resolve_source(context, source)
     folder = start_run(context, found, share, run_dir)
-    collection = collect_step(context, found, share, folder)
+    with contextlib.nullcontext() if run_dir is not None else removed_where_refused(folder):
+        collection = collect_step(context, found, share, folder)
     errors = collection.catalog.collect_errors
     for file, error in errors.items():
         context.say(f"cannot be collected: {file}: {error}")
@@ -178,7 +180,7 @@ def run(
     )
     with open_sink(events, context.clock, context.say) as sink:
         if resume is not None:
-            options.refuse_beside("--resume", resume, {"--run-dir": run_dir, "--plan": plan})
+            options.refuse_beside(f"--resume {resume}", {"--run-dir": run_dir, "--plan": plan})
             raise typer.Exit(resume_step(context, resume, shards=shard or (), source=source, events=sink))
         check_quarantine(context)
         folder = options.run_folder(context, run_dir, plan, holding=PLAN_FILE, writes=True)

@@ -10,7 +10,14 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
-from ci.core.errors import EXIT_OK, MissingInputError, NothingToRunError, SettingsError, UsageError
+from ci.core.errors import (
+    EXIT_OK,
+    BadFileError,
+    MissingInputError,
+    NothingToRunError,
+    SettingsError,
+    UsageError,
+)
 from ci.core.text import counted, one_line
 from ci.hud.outbox import FOLDER as OUTBOX
 from ci.main_job.report import end_run, report_step, told_hud
@@ -92,6 +99,7 @@ def run_main_job(context: Context, wanted: Wanted, events: Sink | None = None) -
     Raises:
         SpyreCiError: something the user can mend, before any test ran.
     """
+    wanted = _in_tree(context, wanted)
     named = wanted.ids
     if wanted.last_failed is not None:
         context, wanted, look = _again(context, wanted, wanted.last_failed)
@@ -122,16 +130,16 @@ def run_main_job(context: Context, wanted: Wanted, events: Sink | None = None) -
         context.say(told)
     folder = start_run(context, source, share)
     hud = contextlib.nullcontext() if wanted.dry_run else told_hud(context, folder)
-    with _removed_where_refused(folder), hud:
+    with removed_where_refused(folder), hud:
         return _go(context, wanted, source, share, folder, named=named, cards=len(cards), events=events)
 
 
 @contextlib.contextmanager
-def _removed_where_refused(folder: RunFolder) -> Iterator[None]:
+def removed_where_refused(folder: RunFolder) -> Iterator[None]:
     """Leave no folder of a run whose flags or settings were refused, unless HUD is to hear of it."""
     try:
         yield
-    except (UsageError, SettingsError, NothingToRunError):
+    except (UsageError, SettingsError, NothingToRunError, MissingInputError, BadFileError):
         if not (folder.path / JOURNALS).exists() and not (folder.path / OUTBOX).exists():
             shutil.rmtree(folder.path, ignore_errors=True)
         raise
@@ -335,6 +343,43 @@ def _again(context: Context, wanted: Wanted, named: str) -> tuple[Context, Wante
             context.say("none of the named tests is among them")
     files = ()
     return context, replace(wanted, source=source, files=files, ids=ids, whole_files=whole_files), look
+
+
+def _in_tree(context: Context, wanted: Wanted) -> Wanted:
+    """The same with paths from the root or from here as paths from the tests' folder.
+
+    Raises:
+        UsageError: one lies elsewhere.
+    """
+    if not any(map(_from_elsewhere, (*wanted.whole_files, *wanted.ids))):
+        return wanted
+    where = wanted.source
+    if where is None and wanted.last_failed is not None:
+        folder = find_run(context.runs, wanted.last_failed, holding=RESULTS_FILE)
+        where = read_source(folder)[0] if folder.source.is_file() else None
+    tests = resolve_source(context, where).tests.resolve()
+
+    def inside(name: str) -> str:
+        file, *below = name.split("::", 1)
+        path = Path(file).resolve()
+        if not _from_elsewhere(name):
+            return name
+        if not path.is_relative_to(tests):
+            raise UsageError(
+                f"{file!r} does not lie in the tests",
+                where=tests,
+                remedy="name it as it is called from that folder, or its tree with --pytorch-src",
+            )
+        return "::".join([path.relative_to(tests).as_posix(), *below])
+
+    return replace(
+        wanted, ids=tuple(map(inside, wanted.ids)), whole_files=tuple(map(inside, wanted.whole_files))
+    )
+
+
+def _from_elsewhere(name: str) -> bool:
+    path = Path(name.partition("::")[0])
+    return path.is_absolute() or ".." in path.parts
 
 
 def _is_below(name: str, wanted: Wanted) -> bool:

@@ -16,6 +16,8 @@ from test_selection.stage import file_pattern
 
 # What a second look is worth: everything that did not simply pass, skip or fail as declared.
 _LOOK_AGAIN = frozenset({*PROBLEMS, Verdict.FLAKY})
+# How `ci.runner.failure_limit` ends its reason.
+_STOPPED = "(--max-fail)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,19 +56,25 @@ def second_look(folder: RunFolder, named: str, patterns: Sequence[str]) -> Secon
 def choose(results: Iterable[Result], summary: Summary, named: str, patterns: Sequence[str]) -> SecondLook:
     """What of a run is run again; see `second_look`.
 
-    Files that the run was allowed not to collect did not redden it, and are left as they are.
+    Files that the run was allowed not to collect did not redden it, and are left as they are. Of a run that
+    stopped for its failures, what it did not come to has not failed: that is `--resume`'s.
     """
     globs = [file_pattern(text) for text in patterns]
 
     def wanted(file: str) -> bool:
         return not globs or any(glob.search(file) for glob in globs)
 
-    ids = tuple(one.id for one in results if one.verdict in _LOOK_AGAIN and wanted(one.file))
+    ids = tuple(one.id for one in results if _failed(one) and wanted(one.file))
     broken = tuple(one.file for one in summary.collect_errors if wanted(one.file))
     files = () if summary.allow_collect_errors else broken
     again = bool(ids or files)
     said = _again(ids, files) if again else _nothing(summary, named, patterns, allowed=len(broken))
     return SecondLook(ids=ids, files=files, said=said, exit_code=summary.exit_code)
+
+
+def _failed(one: Result) -> bool:
+    stopped = one.verdict is Verdict.NOT_RUN and one.message.endswith(_STOPPED)
+    return one.verdict in _LOOK_AGAIN and not stopped
 
 
 def _again(ids: Sequence[str], files: Sequence[str]) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,10 @@ from ci.record.result import Result
 from ci.record.verdict import Verdict
 from ci.report.results import write_results, write_summary
 from ci.report.totals import CollectError, Summary
+from ci.runner.failure_limit import FailureLimit
 from ci.steps.folder import RunFolder
 from ci.steps.last_failed import SecondLook, choose, second_look
+from tests.journal_rows import events_from
 
 GOOD = Result(id="test_a.py::T::good", verdict=Verdict.PASSED, file="test_a.py")
 BAD = Result(id="test_a.py::T::bad", verdict=Verdict.FAILED, file="test_a.py")
@@ -47,6 +50,15 @@ def test_tests_that_did_not_pass_and_files_that_were_not_collected_are_run_again
         said=("again: 2 tests, and all tests of 2 files that could not be collected (test_b.py …)",),
         exit_code=3,
     )
+
+
+def test_of_a_run_that_stopped_for_its_failures_only_what_failed_is_run_again() -> None:
+    limit = FailureLimit(1)
+    for event in events_from([{"e": "end", "id": BAD.id, "outcome": "failed"}]):
+        limit.take(0, event)
+    left = replace(LOST, message=limit.why())
+    assert choose([GOOD, BAD, left], summary(1), "latest", []).ids == (BAD.id,)
+    assert choose([GOOD, BAD, LOST], summary(1), "latest", []).ids == (BAD.id, LOST.id)
 
 
 def test_a_file_that_was_not_collected_is_run_again_though_every_test_passed() -> None:
