@@ -10,6 +10,7 @@ import typer
 
 from ci.config import completing
 from ci.core.errors import UsageError
+from ci.core.text import counted
 from ci.main_job.report import end_run, report_shards, report_step
 from ci.main_job.resume import resume_step
 from ci.main_job.run import removed_where_refused, start_run
@@ -124,10 +125,10 @@ def plan(
     )
     cards = sum(shard.cards for shard in made.shards)
     # A shard of several cards leaves fewer shards than were asked for.
-    held = f" ({cards:,} cards)" if cards != len(made.shards) else ""
+    held = f" ({counted(cards, 'card')})" if cards != len(made.shards) else ""
     context.say(
-        f"{len(made.ids):,} tests on {len(made.shards):,} shards{held}: about {made.makespan_s:.1f} s "
-        f"(bound {made.bound_s:.1f} s, bound by {made.binds})"
+        f"{counted(len(made.ids), 'test')} on {counted(len(made.shards), 'shard')}{held}: "
+        f"about {made.makespan_s:.1f} s (bound {made.bound_s:.1f} s, bound by {made.binds})"
     )
     if json_output:
         content = {

@@ -304,7 +304,7 @@ def plan_run(
     for line in selected_lines(selection, ladder=False):
         context.detail(line)
     planned = (
-        f"planned {share.label} on {len(plan.shards)} shards: about {plan.makespan_s:.0f} s "
+        f"planned {share.label} on {counted(len(plan.shards), 'shard')}: about {plan.makespan_s:.0f} s "
         f"(bound {plan.bound_s:.0f} s, bound by {plan.binds})"
     )
     context.detail("; ".join([planned, *notes]))
@@ -408,7 +408,9 @@ def _show_plan(context: Context, plan: Plan, selection: Selection, folder: RunFo
     for error in selection.collect_errors:
         context.say(f"cannot be collected: {error}: {selection.collect_errors[error]}")
     for shard in plan.shards:
-        context.say(f"shard {shard.index}: {len(shard.ids)} tests, {shard.expected_s:.1f} s expected")
+        context.say(
+            f"shard {shard.index}: {counted(len(shard.ids), 'test')}, {shard.expected_s:.1f} s expected"
+        )
         for group in shard.groups:
-            context.say(f"  {group.file}: {len(group.ids)} tests")
+            context.say(f"  {group.file}: {counted(len(group.ids), 'test')}")
     context.say(f"dry run: nothing was run; every id is in {folder.plan}")

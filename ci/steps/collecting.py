@@ -14,6 +14,7 @@ from ci.core.addresses import without_credentials
 from ci.core.errors import MissingInputError
 from ci.core.progress import bar
 from ci.core.start_method import AUTO, start_method
+from ci.core.text import counted
 from ci.core.withheld import without_job_secrets
 from ci.device.environment import TEST_BASE, device_environment
 from ci.runner import instantiation
@@ -148,14 +149,16 @@ def collect_step(context: Context, source: Source, share: Share, folder: RunFold
     tests, errors = len(found.catalog.tests), len(found.catalog.collect_errors)
     empty = len(set(files) - {test.file for test in found.catalog.tests}) - errors
     context.detail(
-        f"collected {tests:,} tests of {len(files)} files"
+        f"collected {counted(tests, 'test')} of {counted(len(files), 'file')}"
         + (f", {found.cached} of them from the cache" if found.cached else "")
         + (f"; {errors} could not be collected" if errors else "")
-        + (f"; {empty} hold no test for {settings.device.name}" if empty else "")
+        + (f"; {counted(empty, 'holds', 'hold')} no test for {settings.device.name}" if empty else "")
     )
     clashing = sum(len(names) for names in found.clashes.values())
     if clashing:
-        context.say(f"{clashing} ids name more than one test; the later ones got #2 and up")
+        context.say(
+            f"{counted(clashing, 'id names', 'ids name')} more than one test; the later ones got #2 and up"
+        )
     return found
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ci.config.model import SettingsModel
 from ci.core.errors import PlanMismatchError
+from ci.core.text import counted
 from test_selection.catalog import Catalog
 from test_selection.durations import (
     Durations,
@@ -132,5 +133,7 @@ def _within(limits: Limits, shards: int, say: Callable[[str], None]) -> Limits:
     if not wide:
         return limits
     most = max(wide.values())
-    say(f"{len(wide):,} tests need up to {most} cards, and here are {shards}: they are planned on one card")
+    who = counted(len(wide), "test needs", "tests need")
+    here = counted(shards, "card is here", "cards are here")
+    say(f"{who} up to {counted(most, 'card')}, and {here}: planned on one card")
     return replace(limits, cards={name: c for name, c in limits.cards.items() if name not in wide})

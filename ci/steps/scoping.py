@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ci.core.errors import UsageError
+from ci.core.text import counted
 from ci.runner.collect import find_files
 from ci.runner.source import fetch
 from ci.steps.context import Context
@@ -101,11 +102,11 @@ def hold_to_bucket(
     split = split_by_bucket(tests, seconds, rules.buckets, bucket_limits(context), bucket)
     for later, ids in split.moved.items():
         example, reason = next(iter(ids.items()))
-        moving = "1 test moves" if len(ids) == 1 else f"{len(ids):,} tests move"
+        moving = counted(len(ids), "test moves", "tests move")
         context.say(f"{moving} to the {later} bucket, such as {example} ({reason})")
     if split.beyond:
         example, reason = next(iter(split.beyond.items()))
-        are = "1 test is" if len(split.beyond) == 1 else f"{len(split.beyond):,} tests are"
+        are = counted(len(split.beyond), "test is", "tests are")
         context.say(f"{are} beyond every bucket, such as {example} ({reason})")
     moved = {name for ids in split.moved.values() for name in ids}
     return replace(

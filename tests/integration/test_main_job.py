@@ -269,7 +269,7 @@ def test_a_file_that_cannot_be_collected_is_said_first_and_ends_with_3(shop: Sho
     words = ("--percent", "100", "--files", "test_import_error.py,test_import_exit.py,sub/*")
     code, out, _ = shop.pytorch(*words)
     assert code == 3
-    assert "collected 1 tests of 3 files; 1 could not be collected; 1 hold no test for cpu" in out
+    assert "collected 1 test of 3 files; 1 could not be collected; 1 holds no test for cpu" in out
     table = out[out.index("1 file could not be collected") :]
     assert "ImportError: cannot import name 'no_such_name_in_torch'" in table.splitlines()[1]
     assert adds_up(shop.runs[0])["collect_errors"][0]["file"] == "test_import_error.py"

@@ -97,5 +97,5 @@ def test_a_test_that_needs_more_cards_than_there_are_is_planned_on_one_and_said(
         say=said.append,
     )
     assert [shard.cards for shard in plan.shards if shard.groups] == widths
-    told = ["1 tests need up to 2 cards, and here are 1: they are planned on one card"]
+    told = ["1 test needs up to 2 cards, and 1 card is here: planned on one card"]
     assert said[:-1] == (told if shards == 1 else [])
