@@ -16,8 +16,8 @@ from ci.report.history import DAY_S, export_durations, forget_imports, import_cl
 from ci.report.history import prune as prune_runs
 from ci.report.history_queries import DeviceHistory, overview
 from ci.report.history_runs import import_run
+from ci.report.released import kept_by_releases, read_releases
 from ci.steps import options
-from ci.steps.releases_kept import kept_by_releases, read_releases
 from test_selection.class_times import choose_class_times, parse_class_times
 from test_selection.durations import Durations, read_durations, write_durations
 from test_selection.files import document_text, load_json
@@ -113,7 +113,7 @@ def prune(
     context = options.make_context(ctx, {}, json_output=json_output)
     path = context.history
     days = keep_days if keep_days is not None else context.settings.model.history.keep_days
-    released = read_releases(context)
+    released = read_releases(context.settings)
     gone = prune_runs(path, days, context.clock(), dry_run=dry_run, keeps=kept_by_releases(released))
     verb = "would leave" if dry_run else "left"
     context.say(f"{counted(gone, 'run')} that began more than {days} x 24 h ago {verb} the history")

@@ -10,9 +10,15 @@ import typer
 from ci.cli.scope_text import bucket_lines, explained_document, explained_lines, table_document, table_lines
 from ci.config import completing
 from ci.core.errors import UsageError
+from ci.runner.collect import find_files
+from ci.runner.source import fetch
 from ci.steps import options
-from ci.steps.scoping import buckets_of, scope_catalog, scope_rules, tree_files
-from test_selection.catalog import Catalog, CatalogTest
+from ci.steps.context import Context
+from ci.steps.folder import CATALOG_FILE, RunFolder, find_run
+from ci.steps.plan import past_durations
+from ci.steps.select import bucket_limits, scope_rules
+from test_selection.buckets import Destination, destination
+from test_selection.catalog import Catalog, CatalogTest, read_catalog
 from test_selection.explain import Explanation, explain, explain_file, parse_test
 from test_selection.files import document_text
 from test_selection.rules import Rules
@@ -54,9 +60,9 @@ def scope(
     rules = scope_rules(context)
     if source is not None:
         name = context.settings.model.device.name
-        table = file_table(tree_files(context, source), name, rules)
+        table = file_table(_tree_files(context, source), name, rules)
     else:
-        found = _on_device(scope_catalog(context, run_dir, catalog), device)
+        found = _on_device(_catalog_of(context, run_dir, catalog), device)
         name, table = found.device, scope_table(found, rules)
     if json_output:
         typer.echo(document_text("scope", table_document(table, rules, name)))
@@ -87,10 +93,10 @@ def explain_command(
     rules = scope_rules(context)
     found = None
     if run_dir is not None or catalog is not None:
-        found = _on_device(scope_catalog(context, run_dir, catalog), device)
+        found = _on_device(_catalog_of(context, run_dir, catalog), device)
     on = context.settings.model.device.name if found is None else found.device
     told = _explained(name, found, on, rules)
-    buckets = {} if told.test.id == told.test.file else buckets_of(context, told, on, rules)
+    buckets = {} if told.test.id == told.test.file else _buckets_of(context, told, on, rules)
     if json_output:
         typer.echo(document_text("scope-explain", explained_document(told, rules, on, buckets)))
         return
@@ -122,3 +128,36 @@ def _find(name: str, catalog: Catalog | None) -> CatalogTest:
         if name in (test.id, test.node):
             return test
     return parse_test(name)
+
+
+def _buckets_of(context: Context, told: Explanation, device: str, rules: Rules) -> dict[str, Destination]:
+    """Where each bucket has an explained test run, by what earlier runs of it took."""
+    seconds = past_durations(context, device).tests.get(told.test.id, 0.0)
+    mask = sum(1 << index for index in told.buckets)
+    limits = bucket_limits(context)
+    return {name: destination(mask, seconds, rules.buckets, limits, name) for name in limits}
+
+
+def _catalog_of(context: Context, run_dir: Path | None, catalog: Path | None) -> Catalog:
+    """The catalog that is named, by itself or by its run; else the latest run's.
+
+    Raises:
+        MissingInputError: there is none.
+    """
+    if catalog is not None:
+        return read_catalog(catalog)
+    if run_dir is not None:
+        return read_catalog(RunFolder(path=run_dir.resolve()).catalog)
+    runs = context.runs
+    folder = find_run(runs, "latest", holding=CATALOG_FILE)
+    context.say(f"catalog: {folder.catalog}")
+    return read_catalog(folder.catalog)
+
+
+def _tree_files(context: Context, where: str) -> list[str]:
+    """Every test file of a PyTorch tree, relative to its tests' folder.
+
+    Raises:
+        SpyreCiError: the tree cannot be had.
+    """
+    return find_files(fetch(where, context.state("sources")).tests, ())

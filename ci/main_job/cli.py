@@ -7,14 +7,11 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from ci.config import completing
-from ci.core.errors import MissingInputError, UsageError
 from ci.main_job.resume import resumable, resume_step
-from ci.main_job.run import Outcome, Wanted, run_main_job
+from ci.main_job.run import Outcome, run_main_job
+from ci.main_job.wanted import Wanted, last_failed_of
 from ci.report.live.events import open_sink
-from ci.report.results import RESULTS_FILE
 from ci.steps import options
-from ci.steps.context import Context
-from ci.steps.folder import find_run
 from test_selection.files import json_text, read_json, schema_name
 
 
@@ -132,28 +129,6 @@ def pytorch(
     with open_sink(events, context.clock, context.say) as sink:
         outcome = run_main_job(context, wanted, sink)
     _finish(outcome, "plan" if dry_run else "summary", json_output=json_output)
-
-
-def last_failed_of(context: Context, named: str | None, *, lf: bool) -> str | None:
-    """The run whose failures are run again; None runs all, as `--lf` does where no run was before.
-
-    Raises:
-        UsageError: it is named by both flags, or the name is empty.
-    """
-    if lf and named is not None:
-        raise UsageError(f"--lf and --last-failed {named} are given", remedy="give one of them")
-    if named == "":
-        raise UsageError(
-            "--last-failed is empty", remedy="name a run's folder or id, or give `latest` for the last run"
-        )
-    if not lf:
-        return named
-    try:
-        find_run(context.runs, "latest", holding=RESULTS_FILE)
-    except MissingInputError:
-        context.say("no earlier run: all tests run")
-        return None
-    return "latest"
 
 
 def tree_path(name: str) -> str:

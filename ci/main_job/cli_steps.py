@@ -16,15 +16,12 @@ from ci.main_job.resume import resume_step
 from ci.main_job.run import removed_where_refused, start_run
 from ci.report.live.events import open_sink
 from ci.steps import options
-from ci.steps.collecting import collect_step, resolve_source
+from ci.steps.collect import collect_step, resolve_source
 from ci.steps.folder import JOURNALS, PLAN_FILE, SELECTION_FILE, RunFolder, find_run, read_source
-from ci.steps.marking import check_quarantine
-from ci.steps.part import Part
-from ci.steps.past_durations import past_durations
-from ci.steps.planning import plan_step
-from ci.steps.running import choose_shards, on_the_plans_device, planned_seconds, run_step
-from ci.steps.scoping import scope_rules
-from ci.steps.selecting import refuse_nothing
+from ci.steps.marks import check_quarantine
+from ci.steps.plan import ShardSubset, past_durations, plan_step
+from ci.steps.run import choose_shards, on_the_plans_device, planned_seconds, run_step
+from ci.steps.select import refuse_nothing, scope_rules
 from ci.steps.share import share_of
 from test_selection.catalog import read_catalog
 from test_selection.durations import read_durations
@@ -192,7 +189,7 @@ def run(
         where = source if source is not None or not beside.source.is_file() else read_source(beside)[0]
         found = resolve_source(context, where)
         expectations = read_selection(beside.selection).expectations if beside.selection.is_file() else {}
-        part = Part(
+        part = ShardSubset(
             plan=planned,
             shards=chosen,
             source=found,

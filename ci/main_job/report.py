@@ -23,14 +23,14 @@ from ci.report.history import prune, record
 from ci.report.junit import write_junit
 from ci.report.live.events import Sink, run_end
 from ci.report.reconcile import Account, plan_without_shards, reconcile, what_ran_here
+from ci.report.released import kept_by_releases, read_releases
 from ci.report.summary import outcome_line
 from ci.report.terminal import show_ending
 from ci.report.totals import Estimates, Summary, summarize
 from ci.report.write import JUNIT_FOLDER, MARKDOWN_FILE, append_once, write_report
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
-from ci.steps.marking import mark_step
-from ci.steps.releases_kept import kept_by_releases, read_releases
+from ci.steps.marks import mark_step
 from test_selection.durations import read_durations
 from test_selection.plan import Plan, Shard, read_plan
 from test_selection.selection import Selection, read_selection
@@ -251,7 +251,7 @@ def _remember(context: Context, account: Account, identity: RunIdentity) -> None
     path = context.history
     try:
         record(path, identity, account.results, account.setup_seconds())
-        keeps = kept_by_releases(read_releases(context))
+        keeps = kept_by_releases(read_releases(context.settings))
         prune(path, context.settings.model.history.keep_days, context.clock(), keeps=keeps)
     except (SpyreCiError, OSError) as error:
         context.say(f"history: not written: {error}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
@@ -21,68 +21,37 @@ from ci.core.errors import (
 from ci.core.text import counted, one_line
 from ci.hud.outbox import FOLDER as OUTBOX
 from ci.main_job.report import end_run, report_step, told_hud
+from ci.main_job.wanted import Wanted, failed_before, in_tree, run_again
 from ci.record.identity import RunIdentity, write_identity
 from ci.record.result import Result
 from ci.report.live.events import Sink
-from ci.report.results import RESULTS_FILE, read_results
+from ci.report.results import read_results
 from ci.runner.back_end import back_end_of
 from ci.runner.environment_info import installed_torch
 from ci.runner.source import Source
-from ci.steps.collecting import collect_step, resolve_source
+from ci.steps.collect import collect_step, resolve_source
 from ci.steps.context import Context
 from ci.steps.folder import (
     JOURNALS,
     RunFolder,
-    find_run,
     new_run_folder,
-    read_device,
-    read_source,
     write_source,
 )
-from ci.steps.last_failed import SecondLook, second_look
-from ci.steps.marking import check_quarantine
-from ci.steps.part import Part
-from ci.steps.past_durations import past_durations
-from ci.steps.planning import plan_step
-from ci.steps.running import cards_of, planned_seconds, run_step
-from ci.steps.scoping import scope_rules
-from ci.steps.selecting import (
-    parents,
+from ci.steps.marks import check_quarantine
+from ci.steps.plan import ShardSubset, past_durations, plan_step
+from ci.steps.run import cards_of, planned_seconds, run_step
+from ci.steps.select import (
     refuse_nothing,
     refuse_part,
     refuse_unmatched,
+    scope_rules,
     select_step,
     selected_lines,
 )
 from ci.steps.share import Share, share_of
 from test_selection.files import read_json
-from test_selection.ids import file_of
 from test_selection.plan import Plan
 from test_selection.selection import Selection
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What the user asked for on the command line; None where the settings decide.
-
-    `whole_files` are those that are named, and what a past run could not collect.
-    """
-
-    source: str | None = None
-    stage: int | None = None
-    percent: float | None = None
-    by: str | None = None
-    files: tuple[str, ...] = ()
-    keyword: str | None = None
-    ids: tuple[str, ...] = ()
-    whole_files: tuple[str, ...] = ()
-    bucket: str | None = None
-    last_failed: str | None = None
-    failed_first: bool = False
-    durations: int = 0
-    relock: bool = False
-    dry_run: bool = False
-    allow_collect_errors: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,10 +68,10 @@ def run_main_job(context: Context, wanted: Wanted, events: Sink | None = None) -
     Raises:
         SpyreCiError: something the user can mend, before any test ran.
     """
-    wanted = _in_tree(context, wanted)
+    wanted = in_tree(context, wanted)
     named = wanted.ids
     if wanted.last_failed is not None:
-        context, wanted, look = _again(context, wanted, wanted.last_failed)
+        context, wanted, look = run_again(context, wanted, wanted.last_failed)
         for line in look.said:
             context.say(line)
         if not wanted.ids and not wanted.whole_files:
@@ -156,7 +125,7 @@ def _go(
     cards: int,
     events: Sink | None,
 ) -> Outcome:
-    first = _failed_before(context) if wanted.failed_first else ()
+    first = failed_before(context) if wanted.failed_first else ()
     plan, selection = plan_run(
         context, source, share, folder, shards=cards, relocking=wanted.relock, first=first
     )
@@ -172,7 +141,7 @@ def _go(
     if wanted.dry_run:
         _show_plan(context, plan, selection, folder)
         return Outcome(exit_code=EXIT_OK, folder=folder)
-    part = Part(
+    part = ShardSubset(
         plan=plan,
         shards=plan.shards,
         source=source,
@@ -323,85 +292,10 @@ def _anywhere(where: str) -> str:
     return where if where.startswith("git+") else str(Path(where).expanduser().resolve())
 
 
-def _again(context: Context, wanted: Wanted, named: str) -> tuple[Context, Wanted, SecondLook]:
-    """What did not pass in a past run, on its device and from its source unless others are asked for."""
-    runs = context.runs
-    folder = find_run(runs, named, holding=RESULTS_FILE)
-    look = second_look(folder, named, wanted.files)
-    if context.settings.origins.get("device.name") != "flag" and (device := read_device(folder)):
-        context = context.on_device(device)
-    source = wanted.source
-    if source is None and folder.source.is_file():
-        source = read_source(folder)[0]
-    # What is named here as well narrows it down; a pattern none of it matches is no mistake.
-    ids, whole_files = look.ids, look.files
-    if wanted.ids or wanted.whole_files:
-        ids = tuple(one for one in ids if _is_below(one, wanted))
-        files_named = {*wanted.whole_files, *map(file_of, wanted.ids)}
-        whole_files = tuple(one for one in whole_files if one in files_named)
-        if not ids and not whole_files:
-            context.say("none of the named tests is among them")
-    files = ()
-    return context, replace(wanted, source=source, files=files, ids=ids, whole_files=whole_files), look
-
-
-def _in_tree(context: Context, wanted: Wanted) -> Wanted:
-    """The same with paths from the root or from here as paths from the tests' folder.
-
-    Raises:
-        UsageError: one lies elsewhere.
-    """
-    if not any(map(_from_elsewhere, (*wanted.whole_files, *wanted.ids))):
-        return wanted
-    where = wanted.source
-    if where is None and wanted.last_failed is not None:
-        folder = find_run(context.runs, wanted.last_failed, holding=RESULTS_FILE)
-        where = read_source(folder)[0] if folder.source.is_file() else None
-    tests = resolve_source(context, where).tests.resolve()
-
-    def inside(name: str) -> str:
-        file, *below = name.split("::", 1)
-        path = Path(file).resolve()
-        if not _from_elsewhere(name):
-            return name
-        if not path.is_relative_to(tests):
-            raise UsageError(
-                f"{file!r} does not lie in the tests",
-                where=tests,
-                remedy="name it as it is called from that folder, or its tree with --pytorch-src",
-            )
-        return "::".join([path.relative_to(tests).as_posix(), *below])
-
-    return replace(
-        wanted, ids=tuple(map(inside, wanted.ids)), whole_files=tuple(map(inside, wanted.whole_files))
-    )
-
-
-def _from_elsewhere(name: str) -> bool:
-    path = Path(name.partition("::")[0])
-    return path.is_absolute() or ".." in path.parts
-
-
-def _is_below(name: str, wanted: Wanted) -> bool:
-    """Whether a test is one of those that are named, or below one."""
-    return file_of(name) in wanted.whole_files or not set(wanted.ids).isdisjoint(parents(name))
-
-
 def slowest_lines(results: Sequence[Result], most: int) -> list[str]:
     """The tests that took longest, as pytest's `--durations` has them: seconds, then the test."""
     slowest = sorted(results, key=lambda one: one.seconds, reverse=True)[:most]
     return [f"slowest {most} durations", *(f"{one.seconds:.2f}s {one_line(one.id)}" for one in slowest)]
-
-
-def _failed_before(context: Context) -> tuple[str, ...]:
-    """What did not pass in the last run; nothing where there was none yet."""
-    try:
-        folder = find_run(context.runs, "latest", holding=RESULTS_FILE)
-    except MissingInputError:
-        return ()
-    look = second_look(folder, folder.run, ())
-    context.detail(f"first: {counted(len(look.ids), 'test')} that did not pass in {folder.run}")
-    return look.ids
 
 
 def _show_plan(context: Context, plan: Plan, selection: Selection, folder: RunFolder) -> None:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from ci.core.errors import UsageError
 from ci.steps.context import Context
-from ci.steps.scoping import DEFAULT_BUCKET, known_bucket
+from test_selection.buckets import BUCKETS
 from test_selection.places import By
+
+DEFAULT_BUCKET = "nightly"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +56,19 @@ class Share:
     def label(self) -> str:
         """What a run of it is called."""
         return f"stage{self.stage}" if self.stage is not None else f"{self.percent:g}pct"
+
+
+def known_bucket(name: str) -> str:
+    """A bucket's name, unchanged.
+
+    Raises:
+        UsageError: there is no such bucket.
+    """
+    if name not in BUCKETS:
+        raise UsageError(
+            f"there is no bucket {name!r}", where="--bucket", remedy=f"known: {', '.join(BUCKETS)}"
+        )
+    return name
 
 
 def share_of(

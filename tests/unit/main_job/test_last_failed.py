@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ci.core.errors import MissingInputError
+from ci.main_job.last_failed import SecondLook, choose, second_look
 from ci.record.identity import RunIdentity
 from ci.record.result import Result
 from ci.record.verdict import Verdict
@@ -15,7 +16,6 @@ from ci.report.results import write_results, write_summary
 from ci.report.totals import CollectError, Summary
 from ci.runner.failure_limit import FailureLimit
 from ci.steps.folder import RunFolder
-from ci.steps.last_failed import SecondLook, choose, second_look
 from tests.journal_rows import events_from
 
 GOOD = Result(id="test_a.py::T::good", verdict=Verdict.PASSED, file="test_a.py")

@@ -1,14 +1,18 @@
-"""Plan: from a selection to shards, without a card."""
+"""Plan: from a selection to shards, without a card; and the shards of a plan that are one host's."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ci.config.model import SettingsModel
 from ci.core.errors import PlanMismatchError
 from ci.core.text import counted
+from ci.report.history import export_durations
+from ci.runner.source import Source
+from ci.steps.context import Context
+from ci.steps.folder import RunFolder
 from test_selection.catalog import Catalog
 from test_selection.durations import (
     Durations,
@@ -16,16 +20,58 @@ from test_selection.durations import (
     estimate,
     estimate_files,
     how_estimated,
+    read_durations,
     write_durations,
 )
 from test_selection.durations import Source as EstimateSource
+from test_selection.errors import SpyreCiError
 from test_selection.limits import Limits
 from test_selection.ordering import limits_of
 from test_selection.pack import make_plan
-from test_selection.plan import Group, Plan, fingerprint, write_plan
+from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
 from test_selection.rules import Rules
-from test_selection.selection import Selection
+from test_selection.selection import Expectation, Selection
 from test_selection.timeouts import file_timeouts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardSubset:
+    """Shards of a plan that run on this host.
+
+    Attributes:
+        plan: the whole plan; of a run that is resumed, what is left of it.
+        shards: those that run here.
+        source: where the tests come from.
+        expectations: declared outcomes by id.
+        durations: the seconds the plan was made with.
+        folder: takes the journals.
+        as_try: by id, the try whose seed a test has, where one is brought back.
+    """
+
+    plan: Plan
+    shards: Sequence[Shard]
+    source: Source
+    expectations: Mapping[str, Expectation]
+    durations: Durations
+    folder: RunFolder
+    as_try: Mapping[str, int] | None = None
+
+
+def past_durations(context: Context, device: str) -> Durations:
+    """The seconds earlier runs on a device took, for the planner; empty where nothing usable tells them.
+
+    The history knows them, or, where there is none, the file that was exported of one elsewhere.
+    """
+    path = context.history
+    exported = context.settings.resolve(context.settings.model.plan.durations)
+    try:
+        if path.is_file():
+            return export_durations(path, device=device)
+        return read_durations(exported) if exported.is_file() else Durations()
+    except SpyreCiError as error:
+        what = "history" if path.is_file() else "durations"
+        context.say(f"{what}: not read, so seconds are guessed: {error}")
+        return Durations()
 
 
 def plan_step(

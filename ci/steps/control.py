@@ -1,4 +1,4 @@
-"""Running what failed on the device once more on the control device, after the run and on the same host."""
+"""Control: what failed on the device, run once more on the control device, after the run and on its host."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from ci.runner.inventory import inventory
 from ci.runner.run_options import RunOptions
 from ci.runner.source import Source
 from ci.runner.supervisor import run_plan
-from ci.steps.collecting import worker_environment
+from ci.steps.collect import worker_environment
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
-from ci.steps.part import Part
+from ci.steps.plan import ShardSubset
 from test_selection.plan import Plan, Shard, read_plan
 
 # PyTorch 2.5 and later import every installed back end along with torch unless this is 0, and a back end
@@ -29,14 +29,14 @@ from test_selection.plan import Plan, Shard, read_plan
 _AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 
 
-def control_step(context: Context, part: Part, options: RunOptions) -> bool:
+def control_step(context: Context, subset: ShardSubset, options: RunOptions) -> bool:
     """Run what failed in these shards on the control device; what came of it is in journals of its own.
 
     There every test has to pass, and journals and logs go to a folder below the run's.
 
     Args:
         context: the outside world.
-        part: what ran here.
+        subset: what ran here.
         options: how it was run.
 
     Returns:
@@ -49,8 +49,8 @@ def control_step(context: Context, part: Part, options: RunOptions) -> bool:
         context.say(f"control: left out, as {device} is the device under test itself")
         return False
     try:
-        with guarded(part.folder.path, context.say):
-            return _control(context, part, options)
+        with guarded(subset.folder.path, context.say):
+            return _control(context, subset, options)
     except SpyreCiError as error:
         # The run itself has ended, and its account is worth more than whose the failures are.
         context.say(f"control: ended early: {error}")
@@ -63,28 +63,28 @@ def control_is_owed(context: Context, plan: Plan, shards: Sequence[Shard], folde
     return device not in ("none", context.settings.model.device.name) and bool(_wanted(plan, shards, folder))
 
 
-def _control(context: Context, part: Part, options: RunOptions) -> bool:
+def _control(context: Context, subset: ShardSubset, options: RunOptions) -> bool:
     device = context.settings.model.run.control
-    plan = _whole(part.plan, part.folder)
-    wanted = _wanted(plan, part.shards, part.folder)
+    plan = _whole(subset.plan, subset.folder)
+    wanted = _wanted(plan, subset.shards, subset.folder)
     ids = choose(wanted, context.settings.model.run.control_limit)
     if len(ids) < len(wanted):
         context.say(f"control: {counted(len(wanted) - len(ids), 'failed test')} beyond run.control_limit")
-    if not ids or not part.shards:
+    if not ids or not subset.shards:
         return False
-    failed = control_plan(plan, set(ids), {shard.index for shard in part.shards})
+    failed = control_plan(plan, set(ids), {shard.index for shard in subset.shards})
     with bar(context.console, context.monotonic, f"control on {device}", len(ids)) as shown:
         return run_plan(
             failed,
             failed.shards,
             cards=inventory(context.environ, device=device, wanted=0, cores=context.cores),
             expectations={
-                name: replace(one, mode="mandatory_success") for name, one in part.expectations.items()
+                name: replace(one, mode="mandatory_success") for name, one in subset.expectations.items()
             },
-            options=_options(context.on_device(device), options, part.source, part.folder, _busy(failed)),
+            options=_options(context.on_device(device), options, subset.source, subset.folder, _busy(failed)),
             listen=_count(shown.advance),
-            durations=part.durations.tests,
-            file_s=part.durations.files,
+            durations=subset.durations.tests,
+            file_s=subset.durations.files,
         )
 
 
