@@ -14,7 +14,7 @@ from ci.runner.collect import find_files
 from ci.runner.source import fetch
 from ci.steps import options
 from ci.steps.context import Context
-from ci.steps.folder import CATALOG_FILE, RunFolder, find_run
+from ci.steps.folder import CATALOG_FILE
 from ci.steps.plan import past_durations
 from ci.steps.select import bucket_limits, scope_rules
 from test_selection.buckets import Destination, destination
@@ -60,7 +60,8 @@ def scope(
     rules = scope_rules(context)
     if source is not None:
         name = context.settings.model.device.name
-        table = file_table(_tree_files(context, source), name, rules)
+        files = find_files(fetch(source, context.state("sources")).tests, ())
+        table = file_table(files, name, rules)
     else:
         found = _on_device(_catalog_of(context, run_dir, catalog), device)
         name, table = found.device, scope_table(found, rules)
@@ -144,20 +145,4 @@ def _catalog_of(context: Context, run_dir: Path | None, catalog: Path | None) ->
     Raises:
         MissingInputError: there is none.
     """
-    if catalog is not None:
-        return read_catalog(catalog)
-    if run_dir is not None:
-        return read_catalog(RunFolder(path=run_dir.resolve()).catalog)
-    runs = context.runs
-    folder = find_run(runs, "latest", holding=CATALOG_FILE)
-    context.say(f"catalog: {folder.catalog}")
-    return read_catalog(folder.catalog)
-
-
-def _tree_files(context: Context, where: str) -> list[str]:
-    """Every test file of a PyTorch tree, relative to its tests' folder.
-
-    Raises:
-        SpyreCiError: the tree cannot be had.
-    """
-    return find_files(fetch(where, context.state("sources")).tests, ())
+    return read_catalog(catalog or options.run_folder(context, run_dir, holding=CATALOG_FILE).catalog)

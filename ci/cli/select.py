@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -116,24 +116,20 @@ def diff(
     named = catalog or (
         options.run_folder(context, run_dir, holding=CATALOG_FILE).catalog if wanted else None
     )
-    desk = Desk(context=context, catalog=named)
-    difference = compare(find_side(desk, a), find_side(desk, b))
+    difference = compare(find_side(context, a, named), find_side(context, b, named))
     for line in difference_lines(difference):
         context.say(line)
     if json_output:
         typer.echo(document_text("select-diff", difference_json(difference)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
-    """Where sides are looked for: the settings, and the catalog that stages are taken of, where named."""
-
-    context: Context
-    catalog: Path | None = None
-
-
-def find_side(desk: Desk, named: str) -> Side:
+def find_side(context: Context, named: str, catalog: Path | None = None) -> Side:
     """A side by its name: a file, a run folder, or the number of a stage of the roll-out.
+
+    Args:
+        context: the outside world.
+        named: what the user called it.
+        catalog: that stages are taken of.
 
     Raises:
         MissingInputError: there is no such file or folder.
@@ -142,7 +138,7 @@ def find_side(desk: Desk, named: str) -> Side:
     """
     path = Path(named)
     if named.isdecimal() and not path.exists():
-        return _stage(desk, int(named))
+        return _stage(context, int(named), catalog)
     if path.is_dir():
         folder = RunFolder(path=path)
         path = folder.selection if folder.selection.is_file() else folder.catalog
@@ -152,17 +148,17 @@ def find_side(desk: Desk, named: str) -> Side:
         )
     if _is(path, CATALOG):
         return Side(name=named, known=[test.id for test in read_catalog(path).tests])
-    return _lock(desk, named, path) if _is(path, LADDER) else _selection(named, path)
+    return _lock(context, named, path) if _is(path, LADDER) else _selection(named, path)
 
 
-def _lock(desk: Desk, named: str, path: Path) -> Side:
+def _lock(context: Context, named: str, path: Path) -> Side:
     lock = read_lock(path)
     tests = lock.ladder.tests
     selected = {
         f"stage {number} ({row.percent:g} % by {row.by})": [
             test.id for test in members(tests, lock, percent=row.percent, by=row.by)
         ]
-        for number, row in sorted(desk.context.settings.model.stages.items())
+        for number, row in sorted(context.settings.model.stages.items())
         if row.percent
     }
     return Side(name=named, known=[test.id for test in tests], selected=selected)
@@ -183,16 +179,16 @@ def _selection(named: str, path: Path) -> Side:
     return Side(name=named, known=known, selected={"": chosen.ids})
 
 
-def _stage(desk: Desk, number: int) -> Side:
-    if desk.catalog is None:
+def _stage(context: Context, number: int, catalog: Path | None) -> Side:
+    if catalog is None:
         raise UsageError(
             f"stage {number} is named without a catalog",
             remedy="give --run-dir or --catalog, or the name of a file",
         )
-    context, catalog = desk.context, read_catalog(desk.catalog)
-    source = noted_source(context, RunFolder(path=desk.catalog.parent))
+    collected = read_catalog(catalog)
+    source = noted_source(context, RunFolder(path=catalog.parent))
     share = share_of(context, stage=number, percent=None, files=(), keyword=None, ids=())
-    what = in_scope(context, catalog, source, past_durations(context, catalog.device))
+    what = in_scope(context, collected, source, past_durations(context, collected.device))
     places = find_lock(context, what)
     inside = choose(context, what, replace(share, percent=100), places=places)
     chosen = choose(context, what, share, places=places)

@@ -199,9 +199,7 @@ def run(
         )
         interrupted = run_step(context, part, beside=beside, events=sink)
         summary = report_shards(context, planned, chosen, folder, interrupted=interrupted)
-        code = end_run(
-            context, folder, summary.verdicts, summary.exit_code, interrupted=interrupted, events=sink
-        )
+        code = end_run(context, folder, summary, interrupted=interrupted, events=sink)
     raise typer.Exit(code)
 
 
@@ -228,7 +226,7 @@ def report(
     folder = (
         RunFolder(path=named.resolve()) if named else find_run(runs, run_dir or "latest", holding=JOURNALS)
     )
-    code = report_step(context, folder, allow_collect_errors=allow_collect_errors)
+    summary = report_step(context, folder, allow_collect_errors=allow_collect_errors)
     if json_output:
         typer.echo(json_text(read_json(folder.summary, "summary")))
-    raise typer.Exit(code)
+    raise typer.Exit(summary.exit_code)

@@ -37,7 +37,6 @@ from ci.steps.plan import ShardSubset
 from ci.steps.run import choose_shards, on_the_plans_device, planned_seconds, run_locked
 from ci.steps.run_settings import FILE as NOTE_FILE
 from ci.steps.run_settings import RunNote, as_noted, read_note
-from test_selection.files import read_json
 from test_selection.plan import Plan, Shard, read_plan
 from test_selection.ranges import parse_ranges
 from test_selection.selection import read_selection
@@ -116,14 +115,12 @@ def resume_step(
         if whole and folder.selection.is_file() and folder.identity.is_file():
             if allow_collect_errors is None:
                 allow_collect_errors = note is not None and note.allow_collect_errors
-            code = report_step(
+            summary = report_step(
                 context, folder, allow_collect_errors=allow_collect_errors, interrupted=interrupted
             )
-            verdicts = read_json(folder.summary, "summary")["verdicts"]
         else:
             summary = report_shards(context, plan, chosen, folder, interrupted=interrupted)
-            code, verdicts = summary.exit_code, summary.verdicts
-        return end_run(context, folder, verdicts, code, interrupted=interrupted, events=events)
+        return end_run(context, folder, summary, interrupted=interrupted, events=events)
 
 
 def _end_leftovers(context: Context, folder: RunFolder) -> None:

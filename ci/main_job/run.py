@@ -49,7 +49,6 @@ from ci.steps.select import (
     selected_lines,
 )
 from ci.steps.share import Share, share_of
-from test_selection.files import read_json
 from test_selection.plan import Plan
 from test_selection.selection import Selection
 
@@ -150,14 +149,13 @@ def _go(
         folder=folder,
     )
     interrupted = run_step(context, part, allow_collect_errors=wanted.allow_collect_errors, events=events)
-    code = report_step(
+    summary = report_step(
         context, folder, allow_collect_errors=wanted.allow_collect_errors, interrupted=interrupted
     )
-    verdicts = read_json(folder.summary, "summary")["verdicts"]
     if wanted.durations:
         for line in slowest_lines(read_results(folder.results), wanted.durations):
             context.say(line)
-    code = end_run(context, folder, verdicts, code, interrupted=interrupted, events=events)
+    code = end_run(context, folder, summary, interrupted=interrupted, events=events)
     return Outcome(exit_code=code, folder=folder)
 
 

@@ -16,7 +16,6 @@ from ci.report.reconcile import reconcile
 from ci.runner.attempts import guarded
 from ci.runner.inventory import inventory
 from ci.runner.run_options import RunOptions
-from ci.runner.source import Source
 from ci.runner.supervisor import run_plan
 from ci.steps.collect import worker_environment
 from ci.steps.context import Context
@@ -81,7 +80,7 @@ def _control(context: Context, subset: ShardSubset, options: RunOptions) -> bool
             expectations={
                 name: replace(one, mode="mandatory_success") for name, one in subset.expectations.items()
             },
-            options=_options(context.on_device(device), options, subset.source, subset.folder, _busy(failed)),
+            options=_options(context.on_device(device), options, subset, failed),
             listen=_count(shown.advance),
             durations=subset.durations.tests,
             file_s=subset.durations.files,
@@ -104,19 +103,14 @@ def _wanted(plan: Plan, shards: Sequence[Shard], folder: RunFolder) -> list[str]
     return wants_control(reconcile(plan, ran).results, done)
 
 
-def _busy(plan: Plan) -> int:
-    return sum(bool(shard.groups) for shard in plan.shards)
-
-
-def _options(
-    context: Context, options: RunOptions, source: Source, folder: RunFolder, shards: int
-) -> RunOptions:
+def _options(context: Context, options: RunOptions, subset: ShardSubset, plan: Plan) -> RunOptions:
+    busy = sum(bool(shard.groups) for shard in plan.shards)
     return replace(
         options,
-        run_dir=folder.control.path,
+        run_dir=subset.folder.control.path,
         device=context.settings.model.device.name,
-        environ={**worker_environment(context, source), _AUTOLOAD: "0"},
-        threads=max(1, context.cores // max(1, min(context.cores, shards))),
+        environ={**worker_environment(context, subset.source), _AUTOLOAD: "0"},
+        threads=max(1, context.cores // max(1, min(context.cores, busy))),
         retries=0,
         doubts={},
         preflight_timeout_s=0,

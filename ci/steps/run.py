@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -190,7 +190,7 @@ def run_locked(
         events: takes what happens, for other tools.
         alone: whether nobody else works in the folder, so that whoever did is dead.
     """
-    shards, durations = subset.shards, subset.durations
+    shards, durations, settings = subset.shards, subset.durations, context.settings.model.run
     cards = cards_of(context)
     claims = claims_of(context, (beside or subset.folder).path)
     if claims is not None:
@@ -202,8 +202,8 @@ def run_locked(
     files = {group.file for shard in within for group in shard.groups} | {
         *{one.id: file_of(one.id) for one in pending}.values()
     }
-    most = context.settings.model.run.max_fail
-    limit = FailureLimit(most, spared=protected(context, subset.plan.ids) if most else ())
+    spared = protected(context, subset.plan.ids) if settings.max_fail else ()
+    limit = FailureLimit(settings.max_fail, spared=spared)
     options = replace(
         _options(context, subset, workers=min(len(cards), len(shards))),
         doubts=doubts or {},
@@ -233,7 +233,12 @@ def run_locked(
             listen=_both(watcher.take, limit.take),
             durations=durations.tests,
             file_s=durations.files,
-            timeouts=_timeouts(context, durations),
+            timeouts=test_timeouts(
+                durations.spread,
+                factor=settings.timeout_factor,
+                floor_s=settings.timeout_floor_s,
+                ceiling_s=settings.test_timeout_s,
+            ),
             claims=claims and replace(claims, say=context.say),
             whole=whole,
             pending=pending,
@@ -278,16 +283,6 @@ def _both(one: Listener, other: Listener) -> Listener:
     return take
 
 
-def _timeouts(context: Context, durations: Durations) -> dict[str, float]:
-    settings = context.settings.model.run
-    return test_timeouts(
-        durations.spread,
-        factor=settings.timeout_factor,
-        floor_s=settings.timeout_floor_s,
-        ceiling_s=settings.test_timeout_s,
-    )
-
-
 @contextlib.contextmanager
 def _watched(
     context: Context,
@@ -313,16 +308,13 @@ def _watched(
     )
     if events is not None:
         row = run_start(state, run=subset.folder.run, fingerprint=subset.plan.fingerprint)
-        events.write(row | ({} if whole is None else {"whole": _planned(whole, here)}))
+        if whole is not None:
+            row["whole"] = sum(len(shard.ids) for shard in whole.shards if shard.index in here)
+        events.write(row)
     view = view_for(context.console, context.environ, verbosity=context.verbosity)
     watcher = Watcher(state, view, events, context.monotonic)
     with watching(watcher, view, context.monotonic):
         yield watcher
-
-
-def _planned(plan: Plan, shards: Collection[int]) -> int:
-    """How many tests are planned for shards."""
-    return sum(len(shard.ids) for shard in plan.shards if shard.index in shards)
 
 
 def _spawned(tests: Path, files: Iterable[str]) -> frozenset[str]:
