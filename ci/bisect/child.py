@@ -28,14 +28,12 @@ from ci.main_job.run import start_run
 from ci.record.journal import read_journals
 from ci.report.reconcile import reconcile
 from ci.runner.source import Source
-from ci.steps.collecting import collect_step, resolve_source
+from ci.steps.collect import collect_step, resolve_source
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
-from ci.steps.part import Part
-from ci.steps.planning import plan_step
-from ci.steps.running import run_step
-from ci.steps.scoping import scope_rules
-from ci.steps.selecting import select_step
+from ci.steps.plan import ShardSubset, plan_step
+from ci.steps.run import run_step
+from ci.steps.select import scope_rules, select_step
 from ci.steps.share import Share
 from test_selection.catalog import Catalog
 from test_selection.durations import Durations
@@ -138,7 +136,7 @@ def _try(
         settings=context.settings.model,
         rules=scope_rules(context),
     )
-    part = Part(
+    part = ShardSubset(
         plan=plan,
         shards=plan.shards,
         source=source,

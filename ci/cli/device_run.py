@@ -15,7 +15,8 @@ from ci.config.run_model import PyTorch
 from ci.core.errors import EXIT_OK, RunInUseError
 from ci.core.locks import alone
 from ci.core.resources import available_cores
-from ci.main_job.run import Outcome, Wanted, run_main_job
+from ci.main_job.run import Outcome, run_main_job
+from ci.main_job.wanted import Wanted
 from ci.package.device_tests import View, installed_version, view_of
 from ci.package.records import DEVICE, Record, forget_record, write_record
 from ci.package.wiring import Bench

@@ -16,7 +16,7 @@ from ci.config import completing
 from ci.core.errors import UsageError
 from ci.core.text import counted, span
 from ci.steps import options
-from ci.steps.collecting import noted_source
+from ci.steps.collect import noted_source
 from ci.steps.context import Context
 from ci.steps.folder import CATALOG_FILE, RunFolder, find_run
 from ci.steps.forecasting import (
@@ -30,8 +30,8 @@ from ci.steps.forecasting import (
     outlooks,
     plan_days,
 )
-from ci.steps.planning import past_durations
-from ci.steps.selecting import in_scope
+from ci.steps.plan import past_durations
+from ci.steps.select import in_scope
 from ci.steps.selection_lock import find_lock
 from test_selection.catalog import read_catalog
 from test_selection.durations import Durations, read_durations

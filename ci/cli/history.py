@@ -11,12 +11,13 @@ from rich.table import Table
 from rich.text import Text
 
 from ci.core.errors import UsageError
+from ci.core.text import counted
 from ci.report.history import DAY_S, export_durations, forget_imports, import_classes, import_durations
 from ci.report.history import prune as prune_runs
 from ci.report.history_queries import DeviceHistory, overview
 from ci.report.history_runs import import_run
+from ci.report.released import kept_by_releases, read_releases
 from ci.steps import options
-from ci.steps.releases_kept import kept_by_releases, read_releases
 from test_selection.durations import (
     Durations,
     choose_class_times,
@@ -117,10 +118,10 @@ def prune(
     context = options.make_context(ctx, {}, json_output=json_output)
     path = context.history
     days = keep_days if keep_days is not None else context.settings.model.history.keep_days
-    released = read_releases(context)
+    released = read_releases(context.settings)
     gone = prune_runs(path, days, context.clock(), dry_run=dry_run, keeps=kept_by_releases(released))
     verb = "would leave" if dry_run else "left"
-    context.say(f"{gone:,} runs that began more than {days} x 24 h ago {verb} the history")
+    context.say(f"{counted(gone, 'run')} that began more than {days} x 24 h ago {verb} the history")
     for broken, why in released.broken:
         context.say(f"no run left: {broken} is of a release and cannot be read ({why}), and may name any")
     names = forget_imports(path, dry_run=dry_run) if imported else 0
@@ -170,7 +171,7 @@ def _read(path: Path, configs: list[str] | tuple[str, ...]) -> Durations | dict[
 
 def _counts(found: Durations) -> str:
     classes = f", {len(found.classes):,} classes" if found.classes else ""
-    return f"{len(found.tests):,} tests, {len(found.files):,} files{classes}"
+    return f"{counted(len(found.tests), 'test')}, {counted(len(found.files), 'file')}{classes}"
 
 
 def _cells(row: DeviceHistory, now: float) -> list[Text]:

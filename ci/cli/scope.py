@@ -10,13 +10,19 @@ import typer
 from ci.cli.scope_text import bucket_lines, explained_document, explained_lines, table_document, table_lines
 from ci.config import completing
 from ci.core.errors import UsageError
+from ci.runner.collect import find_files
+from ci.runner.source import fetch
 from ci.steps import options
-from ci.steps.scoping import buckets_of, scope_catalog, scope_rules, tree_files
-from test_selection.catalog import Catalog, CatalogTest, parse_test
+from ci.steps.context import Context
+from ci.steps.folder import CATALOG_FILE
+from ci.steps.plan import past_durations
+from ci.steps.select import bucket_limits, scope_rules
+from test_selection.catalog import Catalog, CatalogTest, parse_test, read_catalog
 from test_selection.files import document_text
 from test_selection.rules import Rules
 from test_selection.scope import Explanation, explain, explain_file
 from test_selection.scope_table import file_table, scope_table
+from test_selection.tiers import Destination, destination
 
 app = typer.Typer(
     help="""What is in scope, what is not, and why.
@@ -54,9 +60,10 @@ def scope(
     rules = scope_rules(context)
     if source is not None:
         name = context.settings.model.device.name
-        table = file_table(tree_files(context, source), name, rules)
+        files = find_files(fetch(source, context.state("sources")).tests, ())
+        table = file_table(files, name, rules)
     else:
-        found = _on_device(scope_catalog(context, run_dir, catalog), device)
+        found = _on_device(_catalog_of(context, run_dir, catalog), device)
         name, table = found.device, scope_table(found, rules)
     if json_output:
         typer.echo(document_text("scope", table_document(table, rules, name)))
@@ -87,10 +94,10 @@ def explain_command(
     rules = scope_rules(context)
     found = None
     if run_dir is not None or catalog is not None:
-        found = _on_device(scope_catalog(context, run_dir, catalog), device)
+        found = _on_device(_catalog_of(context, run_dir, catalog), device)
     on = context.settings.model.device.name if found is None else found.device
     explained = _explained(name, found, on, rules)
-    buckets = {} if explained.test.id == explained.test.file else buckets_of(context, explained, on, rules)
+    buckets = {} if explained.test.id == explained.test.file else _buckets_of(context, explained, on, rules)
     if json_output:
         typer.echo(document_text("scope-explain", explained_document(explained, rules, on, buckets)))
         return
@@ -122,3 +129,22 @@ def _find(name: str, catalog: Catalog | None) -> CatalogTest:
         if name in (test.id, test.node):
             return test
     return parse_test(name, node=name)
+
+
+def _buckets_of(
+    context: Context, explained: Explanation, device: str, rules: Rules
+) -> dict[str, Destination]:
+    """Where each bucket has an explained test run, by what earlier runs of it took."""
+    seconds = past_durations(context, device).tests.get(explained.test.id, 0.0)
+    mask = sum(1 << index for index in explained.buckets)
+    limits = bucket_limits(context)
+    return {name: destination(mask, seconds, rules.buckets, limits, name) for name in limits}
+
+
+def _catalog_of(context: Context, run_dir: Path | None, catalog: Path | None) -> Catalog:
+    """The catalog that is named, by itself or by its run; else the latest run's.
+
+    Raises:
+        MissingInputError: there is none.
+    """
+    return read_catalog(catalog or options.run_folder(context, run_dir, holding=CATALOG_FILE).catalog)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from ci.core.text import counted
 from test_selection.files import schema_name
 from test_selection.rules import Rules, rules_version
 from test_selection.scope import Explanation, RuleMatch
@@ -26,8 +27,8 @@ def table_lines(table: ScopeTable, rules: Rules, device: str, *, tests: bool) ->
     """
     yield f"scope of {device} by {rules.path} (version {rules_version(rules)})"
     width = max(len(one.code) for one in table.reasons)
-    counted = f"{'tests':>11}  " if tests else ""
-    yield f"  {'code':<{width}}  {'':<3}  {counted}{'files':>6}  text"
+    column = f"{'tests':>11}  " if tests else ""
+    yield f"  {'code':<{width}}  {'':<3}  {column}{'files':>6}  text"
     for one in table.reasons:
         number = f"{one.tests:>11,}  " if tests else ""
         issue = f" ({one.issue})" if one.issue else ""
@@ -35,8 +36,9 @@ def table_lines(table: ScopeTable, rules: Rules, device: str, *, tests: bool) ->
         yield f"  {one.code:<{width}}  {verdict:<3}  {number}{one.files:>6,}  {one.text}{issue}"
     if tests:
         inside = sum(one.tests for one in table.reasons if one.in_scope)
-        yield f"in scope: {inside:,} of {sum(one.tests for one in table.reasons):,} tests"
-        yield f"must run: {table.must_run:,} tests by {len(rules.must_run)} entries"
+        yield f"in scope: {inside:,} of {counted(sum(one.tests for one in table.reasons), 'test')}"
+        entries = counted(len(rules.must_run), "entry", "entries")
+        yield f"must run: {counted(table.must_run, 'test')} by {entries}"
     yield f"files left to the last rule: {len(table.catch_all)}"
     yield from (f"  {name}" for name in table.catch_all[:_SHOWN_FILES])
     if len(table.catch_all) > _SHOWN_FILES:

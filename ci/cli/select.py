@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ci.core.errors import BadFileError, MissingInputError, SpyreCiError, UsageError
 from ci.core.text import counted
 from ci.steps import options
-from ci.steps.collecting import noted_source
-from ci.steps.comparing import find_side
-from ci.steps.folder import CATALOG_FILE
-from ci.steps.planning import past_durations
-from ci.steps.selecting import refuse_nothing, select_step, selected_lines
+from ci.steps.collect import noted_source
+from ci.steps.context import Context
+from ci.steps.folder import CATALOG_FILE, RunFolder
+from ci.steps.plan import past_durations
+from ci.steps.select import choose, in_scope, refuse_nothing, select_step, selected_lines
+from ci.steps.selection_lock import find_lock, stage_members
 from ci.steps.share import share_of
+from test_selection.catalog import KIND as CATALOG
 from test_selection.catalog import read_catalog
-from test_selection.difference import compare, difference_json, difference_lines
-from test_selection.files import document_text
+from test_selection.difference import Side, compare, difference_json, difference_lines
+from test_selection.files import document_text, read_lines
+from test_selection.lock import KIND as LADDER
+from test_selection.lock import read_lock
+from test_selection.selection import read_selection
 
 app = typer.Typer(invoke_without_command=True)
 In = Annotated[Path | None, typer.Option(help="File to read; default: the run folder's.")]
@@ -109,8 +116,82 @@ def diff(
     named = catalog or (
         options.run_folder(context, run_dir, holding=CATALOG_FILE).catalog if wanted else None
     )
-    difference = compare(find_side(context, named, a), find_side(context, named, b))
+    difference = compare(find_side(context, a, named), find_side(context, b, named))
     for line in difference_lines(difference):
         context.say(line)
     if json_output:
         typer.echo(document_text("select-diff", difference_json(difference)))
+
+
+def find_side(context: Context, named: str, catalog: Path | None = None) -> Side:
+    """A side by its name: a file, a run folder, or the number of a stage of the roll-out.
+
+    Args:
+        context: the outside world.
+        named: what the user called it.
+        catalog: that stages are taken of.
+
+    Raises:
+        MissingInputError: there is no such file or folder.
+        BadFileError: it is none of these, or broken.
+        UsageError: a stage is named without a catalog, or one the roll-out does not have.
+    """
+    path = Path(named)
+    if named.isdecimal() and not path.exists():
+        return _stage(context, int(named), catalog)
+    if path.is_dir():
+        folder = RunFolder(path=path)
+        path = folder.selection if folder.selection.is_file() else folder.catalog
+    if not path.is_file():
+        raise MissingInputError(
+            "there is no such file", where=named, remedy="name a catalog, lock, selection or run folder"
+        )
+    if _is(path, CATALOG):
+        return Side(name=named, known=[test.id for test in read_catalog(path).tests])
+    return _lock(context, named, path) if _is(path, LADDER) else _selection(named, path)
+
+
+def _lock(context: Context, named: str, path: Path) -> Side:
+    lock = read_lock(path)
+    tests = lock.order.tests
+    return Side(name=named, known=[test.id for test in tests], selected=stage_members(context, lock, tests))
+
+
+def _selection(named: str, path: Path) -> Side:
+    """What was selected, and what could have been where the catalog still lies beside it."""
+    try:
+        chosen = read_selection(path)
+    except BadFileError as error:
+        raise BadFileError(
+            f"is neither a catalog, a lock nor a selection: {error.what}",
+            where=error.where or path,
+            remedy="name one of them, such as catalog.jsonl.gz, ladder.lock.gz or selection.json of a run",
+        ) from error
+    beside = RunFolder(path=path.parent).catalog
+    known = [test.id for test in read_catalog(beside).tests] if beside.is_file() else None
+    return Side(name=named, known=known, selected={"": chosen.ids})
+
+
+def _stage(context: Context, number: int, catalog: Path | None) -> Side:
+    if catalog is None:
+        raise UsageError(
+            f"stage {number} is named without a catalog",
+            remedy="give --run-dir or --catalog, or the name of a file",
+        )
+    collected = read_catalog(catalog)
+    source = noted_source(context, RunFolder(path=catalog.parent))
+    share = share_of(context, stage=number, percent=None, files=(), keyword=None, ids=())
+    what = in_scope(context, collected, source, past_durations(context, collected.device))
+    used = find_lock(context, what)
+    inside = choose(context, what, replace(share, percent=100), used=used)
+    chosen = choose(context, what, share, used=used)
+    return Side(name=f"stage {number}", known=inside.ids, selected={"": chosen.ids})
+
+
+def _is(path: Path, kind: str) -> bool:
+    """Whether a file begins as one of this kind; what follows is for its reader to judge."""
+    try:
+        next(read_lines(path, kind))
+    except SpyreCiError:
+        return False
+    return True

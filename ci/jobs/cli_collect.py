@@ -145,7 +145,7 @@ def collect_job(
         image = "" if record is None or not BY_DIGEST.fullmatch(record.image) else record.image
         code = report_step(
             context, folder, allow_collect_errors=allow_collect_errors, goes_on=goes_on, image=image
-        )
+        ).exit_code
     if goes_on:
         _say(context, "the job goes on: HUD, MLflow, the history and the CI's page hear of it at its end")
         return code

@@ -7,9 +7,9 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from ci.config import completing
-from ci.core.errors import UsageError
 from ci.main_job.resume import resumable, resume_step
-from ci.main_job.run import Outcome, Wanted, run_main_job
+from ci.main_job.run import Outcome, run_main_job
+from ci.main_job.wanted import Wanted, last_failed_of
 from ci.report.live.events import open_sink
 from ci.steps import options
 from test_selection.files import json_text, read_json, schema_name
@@ -81,9 +81,6 @@ def pytorch(
         config=config,
         verbosity=verbose - quiet,
     )
-    if lf and last_failed is not None:
-        raise UsageError(f"--lf and --last-failed {last_failed} are given", remedy="give one of them")
-    last_failed = "latest" if lf else last_failed
     names = [*(tests or ()), *(ids or ())]
     if resume is not None:
         others = {
@@ -95,12 +92,13 @@ def pytorch(
             "names of tests": names,
             "--bucket": bucket,
             "--last-failed": last_failed,
+            "--lf": lf,
             "--ff": failed_first,
             "--relock": relock,
             "--seed": seed,
             "--dry-run": dry_run,
         }
-        options.refuse_beside("--resume", resume, others)
+        options.refuse_beside(f"--resume {resume}", others)
         folder = resumable(context, resume)
         with open_sink(events, context.clock, context.say) as sink:
             code = resume_step(
@@ -121,7 +119,7 @@ def pytorch(
         ids=tuple(name for name in map(tree_path, names) if "::" in name),
         whole_files=tuple(name for name in map(tree_path, names) if "::" not in name),
         bucket=bucket,
-        last_failed=last_failed,
+        last_failed=last_failed_of(context, last_failed, lf=lf),
         failed_first=failed_first,
         durations=durations,
         relock=relock,

@@ -11,6 +11,7 @@ import typer
 
 from ci.config import completing
 from ci.config.run_model import Matrix
+from ci.core.text import counted
 from ci.steps import options
 from ci.steps.folder import find_plan
 from test_selection.ci_jobs import (
@@ -69,7 +70,8 @@ def matrix(
     longest = max(leg.expected_s for leg in dealt)
     shards = sum(len(leg.shards) for leg in dealt)
     context.say(
-        f"{shards:,} shards on {len(dealt):,} legs, about {longest:.1f} s" + (f"; {why}" if why else "")
+        f"{counted(shards, 'shard')} on {counted(len(dealt), 'leg')}, about {longest:.1f} s"
+        + (f"; {why}" if why else "")
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Annotated
 
@@ -9,19 +10,18 @@ import typer
 
 from ci.config import completing
 from ci.core.errors import UsageError
+from ci.core.text import counted
 from ci.main_job.report import end_run, report_shards, report_step
 from ci.main_job.resume import resume_step
-from ci.main_job.run import start_run
+from ci.main_job.run import removed_where_refused, start_run
 from ci.report.live.events import open_sink
 from ci.steps import options
-from ci.steps.collecting import collect_step, resolve_source
+from ci.steps.collect import collect_step, resolve_source
 from ci.steps.folder import JOURNALS, PLAN_FILE, SELECTION_FILE, RunFolder, find_run, read_source
-from ci.steps.marking import check_quarantine
-from ci.steps.part import Part
-from ci.steps.planning import past_durations, plan_step
-from ci.steps.running import choose_shards, on_the_plans_device, planned_seconds, run_step
-from ci.steps.scoping import scope_rules
-from ci.steps.selecting import refuse_nothing
+from ci.steps.marks import check_quarantine
+from ci.steps.plan import ShardSubset, past_durations, plan_step
+from ci.steps.run import choose_shards, on_the_plans_device, planned_seconds, run_step
+from ci.steps.select import refuse_nothing, scope_rules
 from ci.steps.share import share_of
 from test_selection.catalog import read_catalog
 from test_selection.durations import read_durations
@@ -60,7 +60,8 @@ def collect(
     )
     found = resolve_source(context, source)
     folder = start_run(context, found, share, run_dir)
-    collection = collect_step(context, found, share, folder)
+    with contextlib.nullcontext() if run_dir is not None else removed_where_refused(folder):
+        collection = collect_step(context, found, share, folder)
     errors = collection.catalog.collect_errors
     for file, error in errors.items():
         context.say(f"cannot be collected: {file}: {error}")
@@ -121,10 +122,10 @@ def plan(
     )
     cards = sum(shard.cards for shard in made.shards)
     # A shard of several cards leaves fewer shards than were asked for.
-    held = f" ({cards:,} cards)" if cards != len(made.shards) else ""
+    held = f" ({counted(cards, 'card')})" if cards != len(made.shards) else ""
     context.say(
-        f"{len(made.ids):,} tests on {len(made.shards):,} shards{held}: about {made.makespan_s:.1f} s "
-        f"(bound {made.bound_s:.1f} s, bound by {made.binds})"
+        f"{counted(len(made.ids), 'test')} on {counted(len(made.shards), 'shard')}{held}: "
+        f"about {made.makespan_s:.1f} s (bound {made.bound_s:.1f} s, bound by {made.binds})"
     )
     if json_output:
         content = {
@@ -177,7 +178,7 @@ def run(
     )
     with open_sink(events, context.clock, context.say) as sink:
         if resume is not None:
-            options.refuse_beside("--resume", resume, {"--run-dir": run_dir, "--plan": plan})
+            options.refuse_beside(f"--resume {resume}", {"--run-dir": run_dir, "--plan": plan})
             raise typer.Exit(resume_step(context, resume, shards=shard or (), source=source, events=sink))
         check_quarantine(context)
         folder = options.run_folder(context, run_dir, plan, holding=PLAN_FILE, writes=True)
@@ -188,7 +189,7 @@ def run(
         where = source if source is not None or not beside.source.is_file() else read_source(beside)[0]
         found = resolve_source(context, where)
         expectations = read_selection(beside.selection).expectations if beside.selection.is_file() else {}
-        part = Part(
+        part = ShardSubset(
             plan=planned,
             shards=chosen,
             source=found,
@@ -198,9 +199,7 @@ def run(
         )
         interrupted = run_step(context, part, beside=beside, events=sink)
         summary = report_shards(context, planned, chosen, folder, interrupted=interrupted)
-        code = end_run(
-            context, folder, summary.verdicts, summary.exit_code, interrupted=interrupted, events=sink
-        )
+        code = end_run(context, folder, summary, interrupted=interrupted, events=sink)
     raise typer.Exit(code)
 
 
@@ -227,7 +226,7 @@ def report(
     folder = (
         RunFolder(path=named.resolve()) if named else find_run(runs, run_dir or "latest", holding=JOURNALS)
     )
-    code = report_step(context, folder, allow_collect_errors=allow_collect_errors)
+    summary = report_step(context, folder, allow_collect_errors=allow_collect_errors)
     if json_output:
         typer.echo(json_text(read_json(folder.summary, "summary")))
-    raise typer.Exit(code)
+    raise typer.Exit(summary.exit_code)

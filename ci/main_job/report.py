@@ -6,7 +6,7 @@ import contextlib
 import random
 import shlex
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,19 +18,18 @@ from ci.main_job.reuse import noted
 from ci.record.environment import as_it_ran, differences
 from ci.record.identity import RunIdentity, read_identity
 from ci.record.journal import gathered_journals
-from ci.record.verdict import Verdict
 from ci.report.history import prune, record
 from ci.report.junit import write_junit
 from ci.report.live.events import Sink, run_end
 from ci.report.reconcile import Account, plan_without_shards, reconcile, what_ran_here
+from ci.report.released import kept_by_releases, read_releases
 from ci.report.summary import outcome_line
 from ci.report.terminal import show_ending
 from ci.report.totals import Estimates, Summary, summarize
 from ci.report.write import JUNIT_FOLDER, MARKDOWN_FILE, append_once, write_report
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
-from ci.steps.marking import mark_step
-from ci.steps.releases_kept import kept_by_releases, read_releases
+from ci.steps.marks import mark_step
 from test_selection.durations import read_durations
 from test_selection.plan import Plan, Shard, read_plan
 from test_selection.selection import Selection, read_selection
@@ -44,8 +43,8 @@ def report_step(
     interrupted: bool = False,
     goes_on: bool = False,
     image: str = "",
-) -> int:
-    """Write every report of a run, tell HUD, and return the run's exit code.
+) -> Summary:
+    """Write every report of a run, tell HUD, and return the run's summary.
 
     Args:
         context: the outside world.
@@ -90,7 +89,7 @@ def report_step(
             _remember(context, account, identity)
         _show_ending(context, summary, account, folder.report)
     if goes_on:
-        return summary.exit_code
+        return summary
     deliver(
         folder.path,
         context.settings,
@@ -101,7 +100,7 @@ def report_step(
         echo=context.detail,
         budget_s=context.settings.model.report.budget_s,
     )
-    return summary.exit_code
+    return summary
 
 
 @contextlib.contextmanager
@@ -126,8 +125,7 @@ def told_hud(context: Context, folder: RunFolder) -> Iterator[None]:
 def end_run(
     context: Context,
     folder: RunFolder,
-    verdicts: Mapping[Verdict, int] | Mapping[str, int],
-    code: int,
+    summary: Summary,
     *,
     interrupted: bool,
     events: Sink | None,
@@ -137,17 +135,16 @@ def end_run(
     Args:
         context: the outside world.
         folder: of the run.
-        verdicts: how many planned tests came to each verdict.
-        code: what the report ends with.
+        summary: what its report came to.
         interrupted: whether the run was ended early.
         events: takes what happens, for other tools.
 
     Returns:
         The command's exit code.
     """
-    code = EXIT_INTERRUPTED if interrupted else code
+    code = EXIT_INTERRUPTED if interrupted else summary.exit_code
     if events is not None:
-        events.write(run_end(verdicts, code))
+        events.write(run_end(summary.verdicts, code))
     if interrupted:
         context.say(f"to go on from here: spyre-ci run --resume {shlex.quote(str(folder.path))}")
     return code
@@ -251,7 +248,7 @@ def _remember(context: Context, account: Account, identity: RunIdentity) -> None
     path = context.history
     try:
         record(path, identity, account.results, account.setup_seconds())
-        keeps = kept_by_releases(read_releases(context))
+        keeps = kept_by_releases(read_releases(context.settings))
         prune(path, context.settings.model.history.keep_days, context.clock(), keeps=keeps)
     except (SpyreCiError, OSError) as error:
         context.say(f"history: not written: {error}")

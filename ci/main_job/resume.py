@@ -28,15 +28,14 @@ from ci.runner.resume import (
 )
 from ci.runner.retries import Pending
 from ci.runner.source import Source
-from ci.steps.collecting import resolve_source
+from ci.steps.collect import resolve_source
 from ci.steps.context import Context
-from ci.steps.controlling import control_is_owed
+from ci.steps.control import control_is_owed
 from ci.steps.folder import RunFolder, find_run, read_source, read_source_files
-from ci.steps.part import Part
-from ci.steps.run_note import FILE as NOTE_FILE
-from ci.steps.run_note import RunNote, as_noted, read_note
-from ci.steps.running import choose_shards, on_the_plans_device, planned_seconds, run_locked
-from test_selection.files import read_json
+from ci.steps.plan import ShardSubset
+from ci.steps.run import choose_shards, on_the_plans_device, planned_seconds, run_locked
+from ci.steps.run_settings import FILE as NOTE_FILE
+from ci.steps.run_settings import RunNote, as_noted, read_note
 from test_selection.plan import Plan, Shard, read_plan
 from test_selection.selection import read_selection
 from test_selection.shard_subset import parse_ranges
@@ -115,14 +114,12 @@ def resume_step(
         if whole and folder.selection.is_file() and folder.identity.is_file():
             if allow_collect_errors is None:
                 allow_collect_errors = note is not None and note.allow_collect_errors
-            code = report_step(
+            summary = report_step(
                 context, folder, allow_collect_errors=allow_collect_errors, interrupted=interrupted
             )
-            verdicts = read_json(folder.summary, "summary")["verdicts"]
         else:
             summary = report_shards(context, plan, chosen, folder, interrupted=interrupted)
-            code, verdicts = summary.exit_code, summary.verdicts
-        return end_run(context, folder, verdicts, code, interrupted=interrupted, events=events)
+        return end_run(context, folder, summary, interrupted=interrupted, events=events)
 
 
 def _end_leftovers(context: Context, folder: RunFolder) -> None:
@@ -179,7 +176,7 @@ def _finish(
     indexes = {shard.index for shard in cut_off.shards}
     started = {one.id for one in cut_off.account.results if one.attempts}
     expectations = read_selection(folder.selection).expectations if folder.selection.is_file() else {}
-    part = Part(
+    part = ShardSubset(
         plan=left,
         shards=[shard for shard in left.shards if shard.index in indexes],
         source=_source(context, folder, source),

@@ -5,75 +5,51 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
-from ci.core.errors import EXIT_OK, MissingInputError, NothingToRunError, SettingsError, UsageError
+from ci.core.errors import (
+    EXIT_OK,
+    BadFileError,
+    MissingInputError,
+    NothingToRunError,
+    SettingsError,
+    UsageError,
+)
 from ci.core.text import counted, one_line
 from ci.hud.outbox import FOLDER as OUTBOX
 from ci.main_job.report import end_run, report_step, told_hud
+from ci.main_job.wanted import Wanted, failed_before, in_tree, run_again
 from ci.record.identity import RunIdentity, write_identity
 from ci.record.result import Result
 from ci.report.live.events import Sink
-from ci.report.results import RESULTS_FILE, read_results
+from ci.report.results import read_results
 from ci.runner.environment_info import back_end_of, installed_torch
 from ci.runner.source import Source
-from ci.steps.collecting import collect_step, resolve_source
+from ci.steps.collect import collect_step, resolve_source
 from ci.steps.context import Context
 from ci.steps.folder import (
     JOURNALS,
     RunFolder,
-    find_run,
     new_run_folder,
-    read_device,
-    read_source,
     write_source,
 )
-from ci.steps.last_failed import SecondLook, second_look
-from ci.steps.marking import check_quarantine
-from ci.steps.part import Part
-from ci.steps.planning import past_durations, plan_step
-from ci.steps.running import cards_of, planned_seconds, run_step
-from ci.steps.scoping import scope_rules
-from ci.steps.selecting import (
-    parents,
+from ci.steps.marks import check_quarantine
+from ci.steps.plan import ShardSubset, past_durations, plan_step
+from ci.steps.run import cards_of, planned_seconds, run_step
+from ci.steps.select import (
     refuse_nothing,
     refuse_part,
     refuse_unmatched,
+    scope_rules,
     select_step,
     selected_lines,
 )
 from ci.steps.share import Share, share_of
-from test_selection.files import read_json
-from test_selection.ids import file_of
 from test_selection.plan import Plan
 from test_selection.selection import Selection
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What the user asked for on the command line; None where the settings decide.
-
-    `whole_files` are those that are named, and what a past run could not collect.
-    """
-
-    source: str | None = None
-    stage: int | None = None
-    percent: float | None = None
-    by: str | None = None
-    files: tuple[str, ...] = ()
-    keyword: str | None = None
-    ids: tuple[str, ...] = ()
-    whole_files: tuple[str, ...] = ()
-    bucket: str | None = None
-    last_failed: str | None = None
-    failed_first: bool = False
-    durations: int = 0
-    relock: bool = False
-    dry_run: bool = False
-    allow_collect_errors: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,9 +66,10 @@ def run_main_job(context: Context, wanted: Wanted, events: Sink | None = None) -
     Raises:
         SpyreCiError: something the user can mend, before any test ran.
     """
+    wanted = in_tree(context, wanted)
     named = wanted.ids
     if wanted.last_failed is not None:
-        context, wanted, look = _again(context, wanted, wanted.last_failed)
+        context, wanted, look = run_again(context, wanted, wanted.last_failed)
         for line in look.said:
             context.say(line)
         if not wanted.ids and not wanted.whole_files:
@@ -120,16 +97,16 @@ def run_main_job(context: Context, wanted: Wanted, events: Sink | None = None) -
         context.say(told)
     folder = start_run(context, source, share)
     hud = contextlib.nullcontext() if wanted.dry_run else told_hud(context, folder)
-    with _removed_where_refused(folder), hud:
+    with removed_where_refused(folder), hud:
         return _go(context, wanted, source, share, folder, named=named, cards=len(cards), events=events)
 
 
 @contextlib.contextmanager
-def _removed_where_refused(folder: RunFolder) -> Iterator[None]:
+def removed_where_refused(folder: RunFolder) -> Iterator[None]:
     """Leave no folder of a run whose flags or settings were refused, unless HUD is to hear of it."""
     try:
         yield
-    except (UsageError, SettingsError, NothingToRunError):
+    except (UsageError, SettingsError, NothingToRunError, MissingInputError, BadFileError):
         if not (folder.path / JOURNALS).exists() and not (folder.path / OUTBOX).exists():
             shutil.rmtree(folder.path, ignore_errors=True)
         raise
@@ -159,24 +136,23 @@ def _go(
     if wanted.dry_run:
         _show_plan(context, plan, selection, folder)
         return Outcome(exit_code=EXIT_OK, folder=folder)
-    part = Part(
+    part = ShardSubset(
         plan=plan,
         shards=plan.shards,
         source=source,
         expectations=selection.expectations,
         durations=planned_seconds(context, folder),
         folder=folder,
-        first=frozenset(_failed_before(context)) if wanted.failed_first else frozenset(),
+        first=frozenset(failed_before(context)) if wanted.failed_first else frozenset(),
     )
     interrupted = run_step(context, part, allow_collect_errors=wanted.allow_collect_errors, events=events)
-    code = report_step(
+    summary = report_step(
         context, folder, allow_collect_errors=wanted.allow_collect_errors, interrupted=interrupted
     )
-    verdicts = read_json(folder.summary, "summary")["verdicts"]
     if wanted.durations:
         for line in slowest_lines(read_results(folder.results), wanted.durations):
             context.say(line)
-    code = end_run(context, folder, verdicts, code, interrupted=interrupted, events=events)
+    code = end_run(context, folder, summary, interrupted=interrupted, events=events)
     return Outcome(exit_code=code, folder=folder)
 
 
@@ -289,7 +265,7 @@ def plan_run(
     for line in selected_lines(selection, ladder=False):
         context.detail(line)
     planned = (
-        f"planned {share.label} on {len(plan.shards)} shards: about {plan.makespan_s:.0f} s "
+        f"planned {share.label} on {counted(len(plan.shards), 'shard')}: about {plan.makespan_s:.0f} s "
         f"(bound {plan.bound_s:.0f} s, bound by {plan.binds})"
     )
     context.detail("; ".join([planned, *notes]))
@@ -308,55 +284,19 @@ def _anywhere(where: str) -> str:
     return where if where.startswith("git+") else str(Path(where).expanduser().resolve())
 
 
-def _again(context: Context, wanted: Wanted, named: str) -> tuple[Context, Wanted, SecondLook]:
-    """What did not pass in a past run, on its device and from its source unless others are asked for."""
-    runs = context.runs
-    folder = find_run(runs, named, holding=RESULTS_FILE)
-    look = second_look(folder, named, wanted.files)
-    if context.settings.origins.get("device.name") != "flag" and (device := read_device(folder)):
-        context = context.on_device(device)
-    source = wanted.source
-    if source is None and folder.source.is_file():
-        source = read_source(folder)[0]
-    # What is named here as well narrows it down; a pattern none of it matches is no mistake.
-    ids, whole_files = look.ids, look.files
-    if wanted.ids or wanted.whole_files:
-        ids = tuple(one for one in ids if _is_below(one, wanted))
-        files_named = {*wanted.whole_files, *map(file_of, wanted.ids)}
-        whole_files = tuple(one for one in whole_files if one in files_named)
-        if not ids and not whole_files:
-            context.say("none of the named tests is among them")
-    files = ()
-    return context, replace(wanted, source=source, files=files, ids=ids, whole_files=whole_files), look
-
-
-def _is_below(name: str, wanted: Wanted) -> bool:
-    """Whether a test is one of those that are named, or below one."""
-    return file_of(name) in wanted.whole_files or not set(wanted.ids).isdisjoint(parents(name))
-
-
 def slowest_lines(results: Sequence[Result], most: int) -> list[str]:
     """The tests that took longest, as pytest's `--durations` has them: seconds, then the test."""
     slowest = sorted(results, key=lambda one: one.seconds, reverse=True)[:most]
     return [f"slowest {most} durations", *(f"{one.seconds:.2f}s {one_line(one.id)}" for one in slowest)]
 
 
-def _failed_before(context: Context) -> tuple[str, ...]:
-    """What did not pass in the last run; nothing where there was none yet."""
-    try:
-        folder = find_run(context.runs, "latest", holding=RESULTS_FILE)
-    except MissingInputError:
-        return ()
-    look = second_look(folder, folder.run, ())
-    context.detail(f"first: {counted(len(look.ids), 'test')} that did not pass in {folder.run}")
-    return look.ids
-
-
 def _show_plan(context: Context, plan: Plan, selection: Selection, folder: RunFolder) -> None:
     for error in selection.collect_errors:
         context.say(f"cannot be collected: {error}: {selection.collect_errors[error]}")
     for shard in plan.shards:
-        context.say(f"shard {shard.index}: {len(shard.ids)} tests, {shard.expected_s:.1f} s expected")
+        context.say(
+            f"shard {shard.index}: {counted(len(shard.ids), 'test')}, {shard.expected_s:.1f} s expected"
+        )
         for group in shard.groups:
-            context.say(f"  {group.file}: {len(group.ids)} tests")
+            context.say(f"  {group.file}: {counted(len(group.ids), 'test')}")
     context.say(f"dry run: nothing was run; every id is in {folder.plan}")

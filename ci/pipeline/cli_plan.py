@@ -17,9 +17,9 @@ from ci.pipeline.in_force import settings_in_force
 from ci.pipeline.plan import Planned, plan_for_jobs, unknown
 from ci.pipeline.telling import hand_on
 from ci.steps import options
-from ci.steps.collecting import resolve_source
+from ci.steps.collect import resolve_source
 from ci.steps.context import Context
-from ci.steps.marking import check_quarantine
+from ci.steps.marks import check_quarantine
 from ci.steps.share import share_of
 
 MAX_SHARDS = 4096

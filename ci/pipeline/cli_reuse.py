@@ -61,7 +61,7 @@ def reuse(
         hand_on(NOT_REUSED, os.environ, out=out, kind="pipeline-reuse")
         return
     context.say(taken.said())
-    code = report_step(context, folder, allow_collect_errors=False)
+    code = report_step(context, folder, allow_collect_errors=False).exit_code
     outputs = {"reused": code == 0, "reused_run": str(taken.run_id), "reused_url": taken.url}
     hand_on(outputs, os.environ, out=out, kind="pipeline-reuse")
 

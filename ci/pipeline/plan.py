@@ -25,7 +25,7 @@ from ci.runner.collect_cache import VARIABLE_PREFIXES, VARIABLES, installed_pack
 from ci.runner.source import Source
 from ci.steps.context import Context
 from ci.steps.folder import JOURNALS, RunFolder
-from ci.steps.selecting import refuse_nothing
+from ci.steps.select import refuse_nothing
 from ci.steps.share import Share
 from test_selection.files import write_json
 from test_selection.plan import Plan

@@ -24,6 +24,7 @@ from functools import cached_property
 from pathlib import Path
 
 from ci.core.errors import UsageError
+from ci.core.text import counted
 from ci.record.marks import Quarantined
 from test_selection.ids import parse_id
 from test_selection.matching import read_line
@@ -166,7 +167,7 @@ def _entry(row: Reader, today: date) -> Entry:
         latest = today + timedelta(days=MAX_DAYS)
         raise row.error(
             "expires",
-            f"expires is {expires.isoformat()}, {days:,} days from {today.isoformat()} on",
+            f"expires is {expires.isoformat()}, {counted(days, 'day')} from {today.isoformat()} on",
             f"give a day up to {latest.isoformat()}, {MAX_DAYS} days on; it can be given a later one then",
         )
     mark = Quarantined(
@@ -250,7 +251,11 @@ def _overdue(entry: Entry, today: date) -> Finding | None:
     days = (entry.expires - today).days
     if days >= SOON_DAYS:
         return None
-    said = f"of {entry.mark.owner} has expired" if days < 0 else f"of {entry.mark.owner} ends in {days} days"
+    said = (
+        f"of {entry.mark.owner} has expired"
+        if days < 0
+        else f"of {entry.mark.owner} ends in {counted(days, 'day')}"
+    )
     return Finding(
         severity="error" if days < 0 else "warning",
         where=entry.mark.where,

@@ -12,11 +12,12 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
 
+from ci.config import Settings
 from test_selection.errors import SpyreCiError
 from test_selection.files import load_json, schema_name
 
@@ -159,3 +160,23 @@ def _note(value: Any, found: Released, key: str = "") -> None:
             _note(one, found, key)
     elif isinstance(value, int) and not isinstance(value, bool) and key == "run_id":
         found.run_ids.add(value)
+
+
+def read_releases(settings: Settings) -> Released:
+    """What all releases name that the settings lead to."""
+    model = settings.model
+    places = [settings.resolve(model.package.dist), settings.resolve(model.package.records)]
+    return read_released(places, named=[settings.resolve(path) for path in model.retention.releases])
+
+
+def why_kept(released: Released, run: str, run_id: int) -> str:
+    """Why a run of the history stays, by what the history calls it and its number; empty: it may go."""
+    # A CI's runs have its workflow and lane before their readable id.
+    if released.names_run(run.rpartition("/")[2], run_id):
+        return "a release names it"
+    return "a release that cannot be read may name it" if released.broken else ""
+
+
+def kept_by_releases(released: Released) -> Callable[[str, int], bool]:
+    """Whether a run of the history stays, by what the history calls it and its number."""
+    return lambda run, run_id: bool(why_kept(released, run, run_id))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ci.core.errors import BadFileError
-from ci.core.text import iso_utc
+from ci.core.text import counted, iso_utc
 from ci.record.environment import ran_in_of, rows_of
 from ci.record.identity import epoch_in, identity_from_json
 from ci.record.marks import mark_to_json
@@ -42,7 +42,7 @@ def read_results(path: Path) -> list[Result]:
         results.append(convert(row, Result, where=f"{path}:{number}", remedy=_REMEDY))
     if len(results) != header.get("planned"):
         raise BadFileError(
-            f"holds {len(results)} results, not {header.get('planned')}",
+            f"holds {counted(len(results), 'result')}, not {header.get('planned')}",
             where=path,
             remedy=_REMEDY,
         )

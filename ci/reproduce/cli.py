@@ -80,9 +80,11 @@ def reproduce(
     _refuse("--run", given=again, others={"--tries": tries > 1, "--with-before": with_before})
     _refuse("--shell", given=shell, others={"--image": image, "--network": network})
     if shell:
-        options.refuse_beside("--shell", "", {"--run": again, "--pdb": pdb, "--json": json_output})
+        others = {"--run": again, "--pdb": pdb, "--json": json_output}
+        options.refuse_beside("--shell", others, why="--shell opens a shell and runs nothing")
     if pdb:
-        options.refuse_beside("--pdb", "", {"--run": again, "--json": json_output})
+        others = {"--run": again, "--json": json_output}
+        options.refuse_beside("--pdb", others, why="--pdb runs the test itself, at this terminal")
     flags = {"device.name": device, "run.seed": seed}
     context = options.make_context(ctx, flags, json_output=json_output)
     wanted = Wanted(

@@ -19,9 +19,9 @@ from ci.runner.child import module_words
 from ci.runner.enforce import seed_all
 from ci.runner.prepare import import_torch, wants_machinery
 from ci.runner.session import identify, run_pytest
-from ci.steps.collecting import worker_environment
+from ci.steps.collect import worker_environment
 from ci.steps.context import Context
-from ci.steps.running import card_pool, cards_of
+from ci.steps.run import card_pool, cards_of
 from test_selection.ids import file_of
 
 LABEL = "debugging"

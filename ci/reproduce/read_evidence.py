@@ -22,8 +22,8 @@ from ci.reproduce.history import Tried, chosen, tries_of
 from ci.reproduce.ref import CiRun, ci_run, find_test
 from ci.steps.context import Context
 from ci.steps.folder import CATALOG_FILE, JOURNALS, RunFolder, find_run
-from ci.steps.run_note import FILE as NOTE_FILE
-from ci.steps.run_note import read_note
+from ci.steps.run_settings import FILE as NOTE_FILE
+from ci.steps.run_settings import read_note
 from test_selection.catalog import read_catalog
 from test_selection.plan import Group, Plan, read_plan
 from test_selection.selection import Expectation, read_selection

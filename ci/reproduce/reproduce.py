@@ -33,11 +33,11 @@ from ci.reproduce.words import Again, Ran
 from ci.runner.environment_info import back_end_of, installed_torch
 from ci.runner.inventory import EMULATED_DEVICE, is_real
 from ci.runner.source import Source
-from ci.steps.collecting import resolve_source
+from ci.steps.collect import resolve_source
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder, new_run_folder, write_source
-from ci.steps.part import Part
-from ci.steps.running import cards_of, run_step
+from ci.steps.plan import ShardSubset
+from ci.steps.run import cards_of, run_step
 from ci.steps.share import share_of
 from test_selection.durations import Durations
 from test_selection.files import write_json
@@ -137,7 +137,7 @@ def run_again(context: Context, wanted: Wanted, found: Evidence) -> tuple[Ran, t
     folder = _new_folder(context, found, source)
     plan, expectations = _plan(context, found, source, folder, before)
     tried = dict(before) | {found.id: found.attempt}
-    part = Part(
+    part = ShardSubset(
         plan=plan,
         shards=plan.shards,
         source=source,
@@ -161,7 +161,7 @@ def exit_code_of(ends: Sequence[Again]) -> int:
     return EXIT_TEST_FAILED if Verdict.FAILED in verdicts else EXIT_OK
 
 
-def _tries(context: Context, part: Part, found: Evidence, most: int) -> tuple[list[Again], bool]:
+def _tries(context: Context, part: ShardSubset, found: Evidence, most: int) -> tuple[list[Again], bool]:
     """Run it until it fails as it did or cannot be run, at most so often; and whether somebody ended it."""
     ends: list[Again] = []
     seen = 0
@@ -304,7 +304,7 @@ def refuse_outside(tests: Path, file: str, where: str) -> None:
         )
 
 
-def _finish(context: Context, folder: RunFolder, part: Part, found: Evidence, ran: Ran) -> None:
+def _finish(context: Context, folder: RunFolder, part: ShardSubset, found: Evidence, ran: Ran) -> None:
     """The reports of it, for people, and what it was; HUD and the history hear of runs alone."""
     account = reconcile(
         part.plan, gathered_journals(folder.path), interrupted=ran.exit_code == EXIT_INTERRUPTED

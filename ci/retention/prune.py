@@ -14,7 +14,7 @@ from ci.core.errors import EXIT_INCOMPLETE, CommandError, SpyreCiError
 from ci.core.locks import alone
 from ci.core.progress import bar
 from ci.core.text import escaped
-from ci.report.released import Released
+from ci.report.released import Released, read_releases
 from ci.retention.account import Account, Failed, line
 from ci.retention.caches import BISECT, CACHES, WORKTREES, find_caches, find_worktrees, is_record
 from ci.retention.decide import decide, hold
@@ -26,7 +26,6 @@ from ci.retention.rules import HISTORY, HUD, KINDS, Wish, find_history, forget, 
 from ci.retention.things import DAY_S, Decision, Found, Rule, Thing
 from ci.retention.trash import NotRemovedError, empty, left_over
 from ci.steps.context import Context
-from ci.steps.releases_kept import read_releases
 
 FOLDERS = (REPRODUCTIONS, BISECTS, RUNS)
 LOCK = "prune.lock"
@@ -109,7 +108,7 @@ def prune_step(context: Context, wish: Wish, *, tell: Callable[[str], object]) -
         if not wish.dry_run:
             stack.enter_context(_alone(context.state(LOCK)))
             _finish_trash(context, account)
-        released = read_releases(context)
+        released = read_releases(context.settings)
         account.decisions = {kind: () for kind in KINDS[:-1] if wish.wants(kind)}
         account.broken = [(str(path), why) for path, why in released.broken]
         looking = stack.enter_context(_looking(context))

@@ -10,13 +10,12 @@ from dataclasses import asdict, dataclass
 from ci.config.model import SettingsModel
 from ci.hud.opening import STORE_FILE, open_kept
 from ci.report.history_store import StoredRun, forget_runs, stored_runs
-from ci.report.released import Released
+from ci.report.released import Released, why_kept
 from ci.retention.caches import CACHES, WORKTREES
 from ci.retention.folders import BISECTS, REPRODUCTIONS, RUNS
 from ci.retention.images import IMAGES
 from ci.retention.things import DAY_S, GIB, Found, Rule, Thing
 from ci.steps.context import Context
-from ci.steps.releases_kept import why_kept
 
 HISTORY, HUD = "history", "hud"
 KINDS = (RUNS, REPRODUCTIONS, BISECTS, CACHES, WORKTREES, IMAGES, HISTORY, HUD)

@@ -43,6 +43,10 @@ class Planned(Protocol):
         ...
 
 
+# How the reason ends why tests were not run after so many failures; `--lf` leaves those out.
+STOPPED_BY = "(--max-fail)"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
     """A test that is to be run once more, alone.
@@ -171,7 +175,7 @@ class Retries:
     def _count(self, failed: Iterable[str]) -> None:
         self._failures.update(name for name in failed if name not in self._spared)
         if 0 < self._max_fail <= len(self._failures) and not self.enough:
-            self.enough = f"stopped after {counted(len(self._failures), 'failure')} (--max-fail)"
+            self.enough = f"stopped after {counted(len(self._failures), 'failure')} {STOPPED_BY}"
 
     def failed(self, name: str, *, card: str, attempt: int = 1) -> None:
         """A try of a test ended badly; where that was on several cards, each is one it failed on.

@@ -13,7 +13,7 @@ from ci.core.errors import NothingToRunError, UsageError
 from ci.report.charts import Line, Stretch, as_page, line_chart, time_bars
 from ci.runner.environment_info import installed_torch
 from ci.runner.source import op_suite
-from ci.steps.collecting import collect_step
+from ci.steps.collect import collect_step
 from ci.steps.context import Context
 from ci.steps.folder import CATALOG_FILE, RunFolder
 from ci.steps.selection_lock import UsedLock

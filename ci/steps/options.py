@@ -231,13 +231,13 @@ def run_folder(
     return last
 
 
-def refuse_beside(option: str, value: str, others: Mapping[str, Any]) -> None:
+def refuse_beside(option: str, others: Mapping[str, Any], *, why: str = "that run has decided it") -> None:
     """Refuse options that cannot be given with another one.
 
     Args:
-        option: the one that was given.
-        value: what was given with it.
+        option: the one that was given, with its value.
         others: by option; None, False and empty lists for those that were not given.
+        why: they cannot.
 
     Raises:
         UsageError: with each of `others` that was given.
@@ -245,8 +245,7 @@ def refuse_beside(option: str, value: str, others: Mapping[str, Any]) -> None:
     given = [name for name, one in others.items() if one not in (None, False, [])]
     if given:
         raise UsageError(
-            f"{option} {value} and {', '.join(given)} are given",
-            remedy=f"leave {', '.join(given)} out: that run has decided it",
+            f"{option} and {', '.join(given)} are given", remedy=f"leave {', '.join(given)} out: {why}"
         )
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ci.core.errors import UsageError
 from ci.steps.context import Context
-from ci.steps.scoping import DEFAULT_BUCKET, known_bucket
 from test_selection.selection_order import By
+from test_selection.tiers import TIERS
+
+DEFAULT_BUCKET = "nightly"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +58,19 @@ class Share:
         return f"stage{self.stage}" if self.stage is not None else f"{self.percent:g}pct"
 
 
+def known_bucket(name: str) -> str:
+    """A bucket's name, unchanged.
+
+    Raises:
+        UsageError: there is no such bucket.
+    """
+    if name not in TIERS:
+        raise UsageError(
+            f"there is no bucket {name!r}", where="--bucket", remedy=f"known: {', '.join(TIERS)}"
+        )
+    return name
+
+
 def share_of(
     context: Context,
     *,
@@ -75,7 +90,7 @@ def share_of(
             of something else than count or seconds.
     """
     model = context.settings.model
-    asked = known_bucket(bucket) if bucket is not None else None
+    known = known_bucket(bucket) if bucket is not None else None
     if by not in {None, "count", "seconds"}:
         raise UsageError(f"--by is {by!r}", remedy="give count or seconds")
     if stage is not None and percent is not None:
@@ -87,39 +102,29 @@ def share_of(
     if ids or whole_files:
         if stage is not None or percent is not None:
             context.detail("tests that are named one by one all run, whatever --stage or --percent says")
-        return Share(
-            stage=None,
-            percent=100,
-            files=tuple(files),
-            keyword=keyword,
-            ids=tuple(ids),
-            whole_files=tuple(whole_files),
-        )
-    globs = tuple(files) or tuple(model.pytorch.files)
+        named = Share(stage=None, percent=100, files=tuple(files), keyword=keyword)
+        return replace(named, ids=tuple(ids), whole_files=tuple(whole_files))
+    of: By = "seconds" if by == "seconds" else "count"
+    wanted = Share(
+        stage=None,
+        percent=percent or 0,
+        by=of,
+        files=tuple(files) or tuple(model.pytorch.files),
+        keyword=keyword,
+        bucket=known or DEFAULT_BUCKET,
+    )
     if percent is not None:
-        return Share(
-            stage=None,
-            percent=percent,
-            by=_by(by),
-            files=globs,
-            keyword=keyword,
-            bucket=asked or DEFAULT_BUCKET,
-        )
+        return wanted
     number = model.stage if stage is None else stage
     if number not in model.stages:
-        known = ", ".join(f"{one} ({row.percent:g} %)" for one, row in sorted(model.stages.items()))
+        rows = ", ".join(f"{one} ({row.percent:g} %)" for one, row in sorted(model.stages.items()))
         where = "--stage" if stage is not None else "stage (settings)"
-        raise UsageError(f"there is no stage {number}", where=where, remedy=f"the stages are {known}")
+        raise UsageError(f"there is no stage {number}", where=where, remedy=f"the stages are {rows}")
     row = model.stages[number]
-    return Share(
+    return replace(
+        wanted,
         stage=number,
         percent=row.percent,
-        by=_by(by or row.by),
-        files=globs,
-        keyword=keyword,
-        bucket=asked or row.bucket,
+        by=of if by is not None else row.by,
+        bucket=known or row.bucket,
     )
-
-
-def _by(text: str | None) -> By:
-    return "seconds" if text == "seconds" else "count"

@@ -16,7 +16,7 @@ from ci.record.journal import XPASS_STRICT
 from ci.record.result import Result
 from ci.record.verdict import Verdict
 from ci.report.results import read_results
-from ci.steps.collecting import root_of, suite_files
+from ci.steps.collect import root_of, suite_files
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder, read_source
 from test_selection.catalog import Catalog, read_catalog

@@ -118,6 +118,9 @@ def test_a_refused_command_leaves_no_folder_and_the_latest_run_is_one_that_ran(s
     assert shop.pytorch(*words)[0] == 0
     assert shop.pytorch(*words, "-k", "nothing_is_called_so")[0] == 3
     assert shop.pytorch(*words, "--id", "sub/test_nested.py::Nobody::knows")[0] == 2
+    assert shop.pytorch("--ff", "--files", "nothing")[0] == 2
+    assert shop.pytorch("test_nowhere.py")[0] == 2
+    assert shop.call("collect", "--pytorch-src", str(shop.tree), "--files", "nothing")[0] == 2
     ran = shop.runs
     assert len(ran) == 1
     assert shop.pytorch(*words, "--dry-run")[0] == 0
@@ -203,9 +206,18 @@ def test_tests_are_named_as_pytest_takes_them(shop: Shop, names: list[str], plan
     assert (code, f"selected {planned} of {planned}" in out) == (0, True), out
 
 
+def test_tests_are_named_by_paths_from_the_root_and_from_here(shop: Shop) -> None:
+    path = shop.tree / "test" / "test_outcomes.py"
+    names = {f"{path}::test_function": 2, f"{os.path.relpath(path, shop.folder)}::test_function[1-2]": 1}
+    for name, planned in names.items():
+        code, out, err = shop.pytorch(name, "--dry-run")
+        assert (code, f"selected {planned} of {planned}" in out) == (0, True), err
+
+
 def test_last_failed_and_slowest_tests_are_told_as_pytest_does(shop: Shop) -> None:
     words = ("--percent", "100", "--files", "test_outcomes.py", "--cards", "1", "--retries", "0")
-    code, out, _ = shop.pytorch(*words, "--durations", "2", "-v")
+    code, out, _ = shop.pytorch(*words, "--durations", "2", "-v", "--lf")
+    assert "no earlier run: all tests run" in out
     assert (code, "slowest 2 durations" in out) == (1, True)
     assert re.search(r"^FAIL \[.*s\] test_outcomes.py::TestOutcomes::test_fails ", out, re.MULTILINE)
     failed = shop.summary()["verdicts"]["failed"]
@@ -253,7 +265,7 @@ def test_a_file_that_cannot_be_collected_is_said_first_and_ends_with_3(shop: Sho
     words = ("--percent", "100", "--files", "test_import_error.py,test_import_exit.py,sub/*")
     code, out, _ = shop.pytorch(*words)
     assert code == 3
-    assert "collected 1 tests of 3 files; 1 could not be collected; 1 hold no test for cpu" in out
+    assert "collected 1 test of 3 files; 1 could not be collected; 1 holds no test for cpu" in out
     table = out[out.index("1 file could not be collected") :]
     assert "ImportError: cannot import name 'no_such_name_in_torch'" in table.splitlines()[1]
     assert adds_up(shop.runs[0])["collect_errors"][0]["file"] == "test_import_error.py"
@@ -429,6 +441,10 @@ def test_a_run_whose_folder_a_test_deletes_is_reported_all_the_same(shop: Shop, 
         (["--files", "sub/*", "--device", "npu"], 2, ["npu"]),
         (["--frobnicate"], 2, ["--frobnicate"]),
         (["--last-failed", "nowhere"], 2, ["there is no run 'nowhere'"]),
+        (["--last-failed", ""], 2, ["--last-failed is empty", "give `latest` for the last run"]),
+        (["test_[*].py"], 2, ["there is no test file 'test_[*].py'", "--files 'test_[*].py'"]),
+        (["/nowhere/test_a.py"], 2, ["'/nowhere/test_a.py' does not lie in the tests", "--pytorch-src"]),
+        (["../test_a.py::T"], 2, ["'../test_a.py' does not lie in the tests"]),
     ],
 )
 def test_what_cannot_be_taken_is_told_in_one_message(

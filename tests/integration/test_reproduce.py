@@ -269,7 +269,7 @@ def test_a_test_is_debugged_at_the_failure_as_it_was_drawn(shop: Shop) -> None:
     assert (code, f"drew {drew[1]}" in out, "(Pdb)" in out, "1 failed" in out) == (1, True, True, True), out
     assert "test_crash" not in out
     code, out = shop.paste(line.replace("--pdb", "--pdb --run"))
-    assert (code, "--pdb" in out) == (2, True)
+    assert (code, "--pdb and --run are given" in out, "--pdb runs the test itself" in out) == (2, True, True)
 
 
 @pytest.mark.nightly

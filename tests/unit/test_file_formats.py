@@ -43,7 +43,7 @@ from ci.report.reused import Reused, read_reused, write_reused
 from ci.report.totals import CollectError, Summary
 from ci.runner.health import HealthFiles
 from ci.steps.folder import RunFolder, read_source, read_source_files, write_source
-from ci.steps.run_note import read_note
+from ci.steps.run_settings import read_note
 from ci.webhooks.model import read_webhooks
 from ci.webhooks.poll_state import StateFile
 from test_selection.catalog import Catalog, CatalogTest, FileRecord, read_catalog, write_catalog

@@ -11,7 +11,7 @@ from ci.core.text import counted
 from ci.record.verdict import Verdict
 from ci.report.compare.changes import KNOWN, Change, Changes, Kind, Test, compare
 from ci.report.compare.existing import Existence, Known, compare_catalogs
-from ci.report.compare.machines import Pair
+from ci.report.compare.machines import LEAST_TIMED_S, Pair
 from ci.report.compare.times import LEAST_S, Past, Times, compare_times, with_history
 
 # What `--check` stops at.
@@ -19,7 +19,6 @@ STOPPING = (Kind.NEW_FAILURES, Kind.NEW_TESTS_FAILING, Kind.NEWLY_FLAKY)
 # What it cannot answer for.
 UNANSWERED = (Kind.FAILING_UNKNOWN, Kind.FLAKY_UNKNOWN)
 # The clock of a journal has milliseconds.
-_LEAST_TIMED_S = 0.0005
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,8 +182,8 @@ def _pairs(now: Sequence[Test], base: Sequence[Test], moved: Mapping[str, str]) 
             yield Pair(
                 row.id,
                 row.id.partition("::")[0],
-                max(row.seconds, _LEAST_TIMED_S),
-                max(was.seconds, _LEAST_TIMED_S),
+                max(row.seconds, LEAST_TIMED_S),
+                max(was.seconds, LEAST_TIMED_S),
                 row.card or "",
                 was.card or "",
             )
@@ -192,7 +191,7 @@ def _pairs(now: Sequence[Test], base: Sequence[Test], moved: Mapping[str, str]) 
 
 def _setups(now: Side[Test], base: Side[Test]) -> list[Pair]:
     return [
-        Pair(file, file, max(seconds, _LEAST_TIMED_S), max(base.setups[file], _LEAST_TIMED_S))
+        Pair(file, file, max(seconds, LEAST_TIMED_S), max(base.setups[file], LEAST_TIMED_S))
         for file, seconds in now.setups.items()
         if base.setups.get(file, 0) > 0 and seconds > 0
     ]

@@ -35,6 +35,8 @@ FLOOR_S = 0.1
 LENGTHS = (0.0, 0.1, 1.0, 10.0, math.inf)
 _LEAST_OF_A_LENGTH = 30
 _LEAST_TESTS, _LEAST_FILES = 20, 3
+# No clock says less of a test.
+LEAST_TIMED_S = 0.0005
 # A test of less says nothing of a machine.
 _TELLING_S = 0.02
 
@@ -120,14 +122,9 @@ class Pair(NamedTuple):
     base_card: str = ""
 
     @property
-    def length_s(self) -> float:
-        """How long it is, both runs alike."""
-        return math.sqrt(self.now_s * self.base_s)
-
-    @property
     def length(self) -> int:
-        """Which of `LENGTHS` that is, from 0."""
-        return bisect_right(LENGTHS, self.length_s) - 1
+        """Which of `LENGTHS` it has, from 0, both runs alike."""
+        return bisect_right(LENGTHS, math.sqrt(self.now_s * self.base_s)) - 1
 
 
 class Length(NamedTuple):
@@ -157,20 +154,22 @@ class Machines:
     cards_now: Mapping[str, float] = field(default_factory=dict)
     cards_base: Mapping[str, float] = field(default_factory=dict)
 
-    def expected_s(self, pair: Pair) -> float:
-        """What a test would take here if only the machines had changed."""
-        length = next(
-            (one for one in self.lengths if one.least_s <= pair.length_s < one.below_s),
-            None,
-        )
-        ratio = self.ratio if length is None else length.ratio
-        cards = self.cards_now.get(pair.now_card, 1.0) / self.cards_base.get(pair.base_card, 1.0)
-        return pair.base_s * ratio * cards
+    def expected_s(self, pairs: Iterable[Pair]) -> list[float]:
+        """What tests would take here if only the machines had changed."""
+        known = {one.least_s: one.ratio for one in self.lengths}
+        ratios = [known.get(least, self.ratio) for least in LENGTHS]
+        now, base = self.cards_now, self.cards_base
+        if not now and not base:
+            return [pair.base_s * ratios[pair.length] for pair in pairs]
+        return [
+            pair.base_s * ratios[pair.length] * (now.get(pair.now_card, 1.0) / base.get(pair.base_card, 1.0))
+            for pair in pairs
+        ]
 
 
 def machines_of(pairs: Sequence[Pair]) -> Machines:
     """What the tests of two runs have in common."""
-    telling = [one for one in pairs if min(one.now_s, one.base_s) >= _TELLING_S]
+    telling = [one for one in pairs if one.now_s >= _TELLING_S and one.base_s >= _TELLING_S]
     if not telling:
         return Machines()
     ratio = math.exp(median(_log_ratio(one) for one in telling))
@@ -197,7 +196,10 @@ def _lengths(pairs: Iterable[Pair]) -> tuple[Length, ...]:
 
 def _cards(pairs: Sequence[Pair], plain: Machines) -> tuple[dict[str, float], dict[str, float]]:
     """By card, its share here and there; one after the other, so that neither is counted twice."""
-    logs = [math.log(one.now_s / plain.expected_s(one)) for one in pairs]
+    if not any(one.now_card or one.base_card for one in pairs):
+        return {}, {}
+    expected = plain.expected_s(pairs)
+    logs = [math.log(one.now_s / wanted) for one, wanted in zip(pairs, expected, strict=True)]
     now = _shares([one.now_card for one in pairs], pairs, logs)
     left = [log - now.get(one.now_card, 0.0) for one, log in zip(pairs, logs, strict=True)]
     base = _shares([one.base_card for one in pairs], pairs, left)

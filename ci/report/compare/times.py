@@ -141,10 +141,11 @@ def compare_times(
     """
     each = alarms / _KINDS
     machines = machines_of(pairs)
-    expected = [machines.expected_s(one) for one in pairs]
+    expected = machines.expected_s(pairs)
     files = _files(pairs, expected, least_s=least_s, alarms=each)
     shifts = {one.name: one.ratio for one in files}
-    expected = [one * shifts.get(pair.file, 1.0) for pair, one in zip(pairs, expected, strict=True)]
+    if shifts:
+        expected = [one * shifts.get(pair.file, 1.0) for pair, one in zip(pairs, expected, strict=True)]
     of_setups = machines_of(setups)
     return Times(
         pairs=tuple(pairs),
@@ -247,7 +248,8 @@ def _files(
     """Files whose tests are off by about the same: one cause, told once."""
     by_file: dict[str, list[int]] = defaultdict(list)
     for place, pair in enumerate(pairs):
-        by_file[pair.file].append(place)
+        if pair.file:
+            by_file[pair.file].append(place)
     told = {file: places for file, places in by_file.items() if len(places) >= _LEAST_OF_A_FILE}
     # A file of which one test is ten times as slow is not slow as a whole: its median says so.
     values = {

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from ci.core.text import one_line, tail
 from ci.record.events import JournalEvent
@@ -59,35 +60,66 @@ class Worker:
             self.since = now
 
 
+class Told(NamedTuple):
+    """What a try has to say to the verdict; a run has few that differ, so each is kept once."""
+
+    job: int
+    number: int
+    attempt: int
+    shard: int
+    outcome: Verdict
+    cause: str | None
+    again: bool
+    silent: bool
+
+    @classmethod
+    def of(cls, one: Try, *, attempt: int, shard: int) -> Told:
+        """What a try in the journal of a shard's attempt has to say."""
+        silent = one.message == SILENT
+        return cls(one.job, one.number, attempt, shard, one.outcome, one.cause, one.again, silent)
+
+    @property
+    def settles_as(self) -> Try:
+        """The try, as far as the verdict wants it."""
+        message = SILENT if self.silent else ""
+        return Try(outcome=self.outcome, number=self.number, again=self.again, job=self.job, message=message)
+
+
 @dataclass(slots=True)
 class PlannedTest:
-    """A planned test; its tries in the order of the report, without their texts."""
+    """A planned test, with its tries and when they began, in the order in which they were told.
+
+    The first try, which nearly always is the only one, costs no list.
+    """
 
     tally: Tally
     expected_s: float
     verdict: Verdict | None = None
-    tries: tuple[tuple[Try, int, int, int], ...] = ()
+    first: Told | None = None
+    first_at: float = 0.0
+    more: tuple[tuple[Told, float], ...] = ()
 
-    def add(self, one: Try, *, attempt: int, shard: int, order: int) -> Verdict:
-        """The verdict with one try more.
+    @property
+    def tries(self) -> list[tuple[Told, float]]:
+        """All of them."""
+        return [] if self.first is None else [(self.first, self.first_at), *self.more]
 
-        Args:
-            one: the try.
-            attempt: of the shard in whose journal it stands.
-            shard: that one's index.
-            order: which of all tries it is that ended.
-        """
-        kept = replace(one, message=SILENT if one.message == SILENT else "", detail="", leak="")
-        self.tries = (*self.tries, (kept, attempt, shard, order))
-        if len(self.tries) == 1 and not one.again:
-            return one.outcome
-        self.tries = tuple(sorted(self.tries, key=_place))
-        return settle("", [tried for tried, *_ in self.tries], file="").verdict
+    def add(self, told: Told, started_at: float) -> Verdict:
+        """The verdict with one try more."""
+        if self.first is None:
+            self.first, self.first_at = told, started_at
+            if not told.again:
+                return told.outcome
+        else:
+            self.more += ((told, started_at),)
+        ordered = sorted(self.tries, key=_place)
+        return settle("", [one.settles_as for one, _ in ordered], file="").verdict
 
 
-def _place(row: tuple[Try, int, int, int]) -> tuple[float, ...]:
-    tried, attempt, shard, order = row
-    return tried.job, tried.number, attempt, tried.started_at or 0.0, shard, order
+def _place(row: tuple[Told, float]) -> tuple[float, ...]:
+    """Where a try stands in the report, which sorts stably too."""
+    told, started_at = row
+    return told.job, told.number, told.attempt, started_at, told.shard
 
 
 class State:
@@ -137,7 +169,7 @@ class State:
         self._expected_s, self._setup_s, self._others = expected_s, setup_s, others or {}
         self._workers: dict[tuple[int, int], Worker] = {}
         self._current: dict[int, Worker] = {}
-        self._ended = 0
+        self._told: dict[Told, Told] = {}
         self._began_at = now
         self._recent: deque[tuple[int, int]] = deque()
         for shard in shards:
@@ -352,11 +384,12 @@ class State:
     def _end(self, name: str, test: PlannedTest, one: Try, worker: Worker, now: float) -> Iterator[News]:
         """A try came to its end."""
         state = worker.state
-        self._ended += 1
-        repeated = any((was.outcome, was.cause) == (one.outcome, one.cause) for was, *_ in test.tries)
-        verdict = test.add(one, attempt=state.attempt, shard=state.shard, order=self._ended)
+        tries = test.tries
+        told = Told.of(one, attempt=state.attempt, shard=state.shard)
+        repeated = any((was.outcome, was.cause) == (one.outcome, one.cause) for was, _ in tries)
+        verdict = test.add(self._told.setdefault(told, told), one.started_at or 0.0)
         # A crash after a second, or a hang, says nothing of how fast tests are.
-        if len(test.tries) == 1 and one.outcome not in BROKEN | {Verdict.SKIPPED}:
+        if not tries and one.outcome not in BROKEN | {Verdict.SKIPPED}:
             for counted in (test.tally, self):
                 counted.told_s += test.expected_s
                 counted.ran_s += one.seconds
@@ -371,7 +404,7 @@ class State:
             verdict=verdict,
             seconds=one.seconds,
             card=one.card or worker.card,
-            attempt=max(one.number, len(test.tries)),
+            attempt=max(one.number, len(tries) + 1),
             message=one_line(one.message) if one.message else "",
             detail=tail(one.detail, DETAIL_CHARS) if one.detail else "",
             cause=one.cause,

@@ -7,7 +7,7 @@ from functools import cache
 import typer
 
 from ci.cli.app import app
-from ci.cli.facts import Facts, walk
+from scripts.reference import Facts, walk
 
 
 @cache

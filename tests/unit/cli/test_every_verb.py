@@ -7,9 +7,9 @@ import re
 import pytest
 
 from ci.cli.app import run
-from ci.cli.facts import Facts
 from ci.cli.verbs import VERBS
 from ci.config.flags import renamed
+from scripts.reference import Facts
 
 from .every_verb import every_verb
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 
 import pytest
 
-from ci.cli.facts import Facts, Parameter
+from scripts.reference import Facts, Parameter
 
 from .every_verb import every_verb
 

@@ -31,9 +31,9 @@ def test_what_is_imported_is_exported_for_its_device(capsys: pytest.CaptureFixtu
         classes={"test_t.py::TestT": 5.0, "test_t.py::TestTCPU": 5.0},
     )
     assert capsys.readouterr().out.splitlines() == [
-        "d.json: 1 tests, 1 files on cpu",
+        "d.json: 1 test, 1 file on cpu",
         "times.json: 2 classes",
-        "1 tests, 1 files, 2 classes on cpu: out.json.gz",
+        "1 test, 1 file, 2 classes on cpu: out.json.gz",
     ]
 
 

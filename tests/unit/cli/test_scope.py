@@ -73,7 +73,7 @@ def test_the_table_counts_tests_and_files_and_names_what_is_idle(capsys: pytest.
     assert ["subject", "in", "1", "1", "ours"] in rows
     assert ["in-scope", "in", "1", "1", "the", "rest"] in rows
     assert "in scope: 2 of 4 tests" in out
-    assert "must run: 1 tests by 1 entries" in out
+    assert "must run: 1 test by 1 entry" in out
     assert "files left to the last rule: 1\n  test_b.py\n" in out
     assert "rules.yaml:5: rules: never: matches nothing" in out
     assert out.count("idle:") == 1

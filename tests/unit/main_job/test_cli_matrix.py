@@ -49,7 +49,7 @@ def test_a_run_is_dealt_to_a_github_matrix(capsys: pytest.CaptureFixture[str]) -
 def test_a_plan_is_dealt_to_jenkins_branches(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["matrix", "runs/mine/plan.json", "--for", "jenkins", "--legs", "1", "--out", "m.json"]) == 0
     assert json.loads(Path("m.json").read_text())["leg-000"]["shards"] == "0-2"
-    assert capsys.readouterr().out == "3 shards on 1 legs, about 30.0 s\n"
+    assert capsys.readouterr().out == "3 shards on 1 leg, about 30.0 s\n"
 
 
 def test_labels_and_runners_are_those_of_the_settings(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,8 +12,10 @@ from rich.console import Console
 
 from ci.config import load_settings
 from ci.main_job.report import end_run
+from ci.record.identity import RunIdentity
 from ci.record.verdict import Verdict
 from ci.report.live.events import Sink
+from ci.report.totals import Summary
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
 
@@ -33,8 +35,16 @@ def test_a_run_ends_with_a_code_an_event_and_what_to_type(
     file = tmp_path / "events"
     sink = Sink(os.open(file, os.O_WRONLY | os.O_CREAT), lambda: 0.0)
     folder = RunFolder(path=Path("/runs/my run"))
+    identity = RunIdentity(
+        run="r", run_id=1, run_attempt=1, device="cpu", pytorch_version="2.13.0", pytorch_sha="x", stage=None,
+        percent=100.0, started_at=1.0,
+    )  # fmt: skip
+    summary = Summary(
+        identity=identity, planned=2, verdicts={Verdict.FAILED: 2}, collect_errors=(), exit_code=1,
+        reasons=("2 tests failed",), completed_at=2.0,
+    )  # fmt: skip
     for events in (sink, None):
-        ended = end_run(context, folder, {Verdict.FAILED: 2}, 1, interrupted=interrupted, events=events)
+        ended = end_run(context, folder, summary, interrupted=interrupted, events=events)
         assert ended == code
     assert sink.close() == ""
     row = json.loads(file.read_text())

@@ -14,7 +14,7 @@ from ci.record.journal import attempts_before
 from ci.record.result import LOST, Failures, Try, fold, judge, settle
 from ci.record.verdict import NO_OUTCOME, Verdict
 from ci.report.live.news import Tally
-from ci.report.live.state import PlannedTest
+from ci.report.live.state import PlannedTest, Told
 
 PASSED, FAILED, FLAKY, SKIPPED, XFAILED, XPASSED, HARDWARE, INFRASTRUCTURE, NOT_RUN = Verdict
 OUTCOMES = [one for one in Verdict if one is not FLAKY]
@@ -135,10 +135,10 @@ def test_a_run_that_is_watched_comes_to_the_verdict_of_its_report(
     ordered = sorted(tries, key=lambda one: (one.job, one.number, one.started_at or 0.0))
     told = settle("a", ordered, file="a.py").verdict
     test = PlannedTest(tally=Tally(file="a.py"), expected_s=1.0)
-    shuffled = list(enumerate(tries))
+    shuffled = list(tries)
     chance.shuffle(shuffled)
-    for order, one in shuffled:
-        seen = test.add(one, attempt=attempts_before(one.job) + 1, shard=0, order=order)
+    for one in shuffled:
+        seen = test.add(Told.of(one, attempt=attempts_before(one.job) + 1, shard=0), one.started_at or 0.0)
     assert seen is told
 
 

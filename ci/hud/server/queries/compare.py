@@ -1,8 +1,11 @@
-"""Two runs side by side: what became of tests since, what is slower, came or went."""
+"""Two runs side by side: what became of tests since, what is slower, came or went.
+
+What is slower is said by the rule of `spyre-ci compare`, of tests alone: their files and cards stand in the
+wide rows, which are not read.
+"""
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,9 +13,11 @@ from typing import Literal, get_args
 
 from ci.hud.server.database import Database, Row, Value
 from ci.hud.server.queries.failures import job_values
-from ci.hud.server.queries.marks import LEAST_S, NOISE, OF_JOB, Key, Marks, marks_of, noise, rows_of_keys
+from ci.hud.server.queries.marks import OF_JOB, Key, Marks, marks_of, rows_of_keys
 from ci.record.verdict import Verdict
 from ci.report.compare.changes import kind_of
+from ci.report.compare.machines import LEAST_TIMED_S, Pair
+from ci.report.compare.times import compare_times
 
 # The words of `ci.report.compare.changes.Kind`; messages are not read, so what fails differently still fails.
 Kind = Literal[
@@ -69,8 +74,6 @@ class Comparison:
         both: tests of both.
         counts: by kind, how many tests.
         pace: how much longer the tests of the second run took, as the median of the ratios; 1 is the same.
-        limit: a ratio above it is more than noise: the pace times e to the four median absolute deviations of
-            the ratios' logarithms.
         changes: a page of the changes asked for.
     """
 
@@ -79,7 +82,6 @@ class Comparison:
     both: int
     counts: Mapping[str, int]
     pace: float
-    limit: float
     changes: Sequence[Change]
 
 
@@ -90,7 +92,6 @@ class _Found:
     kinds: Mapping[str, Collection[Key]]
     off: Mapping[Key, float]
     pace: float
-    spread: float
 
 
 def compare_runs(
@@ -125,7 +126,6 @@ def compare_runs(
         both=len(old.verdicts) - len(found.kinds["vanished"]),
         counts={name: len(found.kinds[name]) for name in KINDS},
         pace=found.pace,
-        limit=found.pace * math.exp(NOISE * found.spread),
         changes=[_change(kind, sides[0].get(key), sides[1].get(key)) for key in chosen],
     )
 
@@ -137,20 +137,18 @@ def _compare(before: Marks, after: Marks) -> _Found:
         "appeared": new.keys() - old.keys(),
         "vanished": old.keys() - new.keys(),
     }
-    times = [
-        (key, took, later)
-        for key, took in before.seconds.items()
-        if (later := after.seconds.get(key)) is not None
+    both = [key for key in before.seconds if key in after.seconds]
+    pairs = [
+        Pair(str(number), "", max(after.seconds[key], LEAST_TIMED_S), max(before.seconds[key], LEAST_TIMED_S))
+        for number, key in enumerate(both)
     ]
-    pace, spread = noise([(took, later) for _, took, later in times])
-    slower, faster = dict[Key, float](), dict[Key, float]()
-    for key, took, later in times:
-        if abs(later - took * pace) > LEAST_S:
-            off = math.log(later / took / pace)
-            if abs(off) > NOISE * spread:
-                (slower if off > 0 else faster)[key] = abs(later - took)
+    times = compare_times(pairs)
+    slower, faster = (
+        {both[int(one.name)]: abs(one.now_s - one.base_s) for one in some}
+        for some in (times.slower, times.faster)
+    )
     kinds |= {"slower": slower, "faster": faster}
-    return _Found(kinds=kinds, off=slower | faster, pace=pace, spread=spread)
+    return _Found(kinds=kinds, off=slower | faster, pace=times.machines.ratio)
 
 
 def _verdict_kinds(old: Mapping[Key, str], new: Mapping[Key, str]) -> dict[str, list[Key]]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from statistics import median
 from typing import Any
 
 from ci.hud.server.database import Row
 from ci.hud.server.queries.compare import KINDS, Change, Comparison, Side
-from ci.hud.server.queries.marks import LEAST_S, LEAST_SPREAD, MAD_SCALE, NOISE
-from ci.record.verdict import GOOD, Verdict
+from ci.record.verdict import Verdict
 from ci.report.compare.changes import kind_of
+from ci.report.compare.machines import LEAST_TIMED_S, Pair
+from ci.report.compare.times import compare_times
 
 # A test's key, and how many rows of it stand before this one.
 Key = tuple[int, int]
@@ -46,15 +45,22 @@ def compare(
         offset: changes left out before.
     """
     both = before.keys() & after.keys()
-    pace, spread = _noise(
-        [(before[key].seconds, after[key].seconds) for key in both if _timed(before[key], after[key])]
+    times = compare_times(
+        [
+            Pair(
+                str(key), "", max(after[key].seconds, LEAST_TIMED_S), max(before[key].seconds, LEAST_TIMED_S)
+            )
+            for key in both
+            if all(side[key].verdict == "passed" and side[key].seconds > 0 for side in (before, after))
+        ]
     )
+    off = {one.name: "slower" if one.more_s > 0 else "faster" for one in times.tests}
     found: dict[str, list[Change]] = {name: [] for name in KINDS}
     for key in sorted(before.keys() | after.keys()):
         old, new = before.get(key), after.get(key)
         one = new or old
         assert one is not None  # the key is of one of them
-        for name in _kinds(old, new, pace, spread):
+        for name in _kinds(old, new, off.get(str(key))):
             found[name].append(Change(kind=name, test_id=one.test_id, place=one.place, before=old, after=new))
     chosen = sorted(found[kind], key=_order)
     return Comparison(
@@ -62,37 +68,18 @@ def compare(
         after=len(after),
         both=len(both),
         counts={name: len(found[name]) for name in KINDS},
-        pace=pace,
-        limit=pace * math.exp(NOISE * spread),
+        pace=times.machines.ratio,
         changes=chosen[offset : offset + limit],
     )
 
 
-def _kinds(old: Side | None, new: Side | None, pace: float, spread: float) -> list[str]:
+def _kinds(old: Side | None, new: Side | None, off: str | None) -> list[str]:
     now, base = (None if one is None else Verdict(one.verdict) for one in (new, old))
     found = [kind_of(now, base, new=base is None).words]
     found = [name for name in found if name in KINDS]
     if old is None or new is None:
         return [*found, "appeared" if old is None else "vanished"]
-    if _timed(old, new):
-        off = math.log(new.seconds / old.seconds / pace)
-        if abs(off) > NOISE * spread and abs(new.seconds - old.seconds * pace) > LEAST_S:
-            found.append("slower" if off > 0 else "faster")
-    return found
-
-
-def _timed(old: Side, new: Side) -> bool:
-    return old.verdict in GOOD and new.verdict in GOOD and old.seconds >= LEAST_S and new.seconds >= LEAST_S
-
-
-def _noise(times: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """The pace of the second run, and the spread of the ratios around it, of their logarithms."""
-    logs = [math.log(new / old) for old, new in times]
-    if not logs:
-        return 1.0, LEAST_SPREAD
-    middle = median(logs)
-    spread = MAD_SCALE * median(abs(one - middle) for one in logs)
-    return math.exp(middle), max(spread, LEAST_SPREAD)
+    return found if off is None else [*found, off]
 
 
 def _order(change: Change) -> tuple[float, str, int]:

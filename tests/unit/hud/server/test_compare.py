@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import io
+import math
+import random
 import sqlite3
 from collections.abc import Mapping
-from statistics import median
 from typing import Any
 
 import pytest
@@ -15,7 +16,6 @@ from ci.hud.server.database import Row, Value
 from ci.hud.server.pages.render import VERDICTS
 from ci.hud.server.queries import compare as compare_module
 from ci.hud.server.queries.compare import KINDS, Comparison, compare_runs
-from ci.hud.server.queries.marks import middle_of
 from ci.hud.server.row_values import COLUMNS, StoredRow
 from ci.hud.server.schema import SETTLED, TESTS, TESTS_OF_JOB, UPLOADS
 from ci.record.verdict import Verdict
@@ -23,9 +23,11 @@ from ci.report.compare.as_json import as_json
 from ci.report.compare.changes import Kind
 from ci.report.compare.comparison import Side, check, compare_sides
 from ci.report.compare.lines import LISTED
+from ci.report.compare.machines import Pair
 from ci.report.compare.markdown import render_markdown
 from ci.report.compare.page import render_page
 from ci.report.compare.terminal import show
+from ci.report.compare.times import compare_times
 from tests.unit.hud.server.plain_compare import compare, sides_of
 from tests.unit.report.compare.making import rows
 
@@ -143,13 +145,6 @@ def test_runs_are_compared_as_test_by_test(
             assert found == compare(sides[0], sides[1], kind=kind, limit=limit, offset=offset)
 
 
-@given(st.integers(2000, 6000), st.integers(1, 5000), st.randoms(use_true_random=False))
-def test_the_middle_of_many_values_is_their_median(number: int, kinds: int, draw: Any) -> None:
-    values = [draw.randrange(kinds) * 0.37 for _ in range(number)]
-    assert middle_of(values) == median(values)
-    assert middle_of(sorted(values)) == median(values)
-
-
 def test_a_run_that_is_slower_as_a_whole_has_no_slower_tests() -> None:
     found = compared(
         {key: ("passed", key) for key in range(1, 50)}, {key: ("passed", 3 * key) for key in range(1, 50)}
@@ -162,11 +157,25 @@ def test_noise_is_what_most_tests_show() -> None:
     before = dict.fromkeys(range(40), ("passed", 1.0))
     after = {key: ("passed", 0.7 if key % 2 else 1.4) for key in range(40)}
     assert compared(before, after).counts["slower"] == 0
-    assert compared(before, after | {0: ("passed", 20.0)}).counts["slower"] == 1
+    assert compared(before, after | {0: ("passed", 400.0)}).counts["slower"] == 1
 
 
 def test_what_takes_no_time_is_never_slower() -> None:
     assert compared({1: ("passed", 0.001)}, {1: ("passed", 0.04)}).counts["slower"] == 0
+
+
+@given(st.integers(0, 99), st.integers(30, 300))
+def test_what_is_slower_is_what_the_command_calls_slower(seed: int, number: int) -> None:
+    rng = random.Random(seed)  # noqa: S311  # the same each time
+    before = {key: ("passed", math.exp(rng.gauss(0, 1))) for key in range(number)}
+    after = {
+        key: (verdict, took * math.exp(rng.gauss(0.2, 0.1)) * rng.choice([1] * 20 + [5]))
+        for key, (verdict, took) in before.items()
+    }
+    times = compare_times([Pair(f"t{key * 7 % 41}", "", after[key][1], before[key][1]) for key in before])
+    found = compared(before, after)
+    assert (found.counts["slower"], found.counts["faster"]) == (len(times.slower), len(times.faster))
+    assert found.pace == times.machines.ratio
 
 
 def test_a_skip_after_a_failure_is_no_fix() -> None:

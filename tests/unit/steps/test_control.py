@@ -17,11 +17,11 @@ from ci.record.journal import journal_path
 from ci.runner.scheduler import Job
 from ci.runner.source import Source
 from ci.runner.work import RunOptions, Work
-from ci.steps import controlling
+from ci.steps import control as control_module
 from ci.steps.context import Context
-from ci.steps.controlling import control_step
+from ci.steps.control import control_step
 from ci.steps.folder import RunFolder
-from ci.steps.part import Part
+from ci.steps.plan import ShardSubset
 from test_selection.durations import Durations
 from test_selection.pieces import Piece
 from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
@@ -61,7 +61,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         calls.append({"ids": ids, "work": work, **rest})
         return False
 
-    monkeypatch.setattr(controlling, "run_plan", run_plan)
+    monkeypatch.setattr(control_module, "run_plan", run_plan)
     return calls
 
 
@@ -87,7 +87,7 @@ def control(
         environ=environ, threads=1, method="fork", test_timeout_s=9, setup_timeout_s=9, grace_s=1,
         worker_restarts=1, retries=3, max_fail=1, preflight_timeout_s=9, doubts={0: {"why": [A]}},
     )  # fmt: skip
-    part = Part(
+    part = ShardSubset(
         plan=plan, shards=shards, source=Source(where=None, tests=folder.path, sha="s", version="2"),
         expectations={A: Expectation(mode="xfail", seed=7)}, durations=Durations(), folder=folder,
     )  # fmt: skip
@@ -150,5 +150,5 @@ def test_a_control_that_cannot_be_run_costs_its_marks_alone(
     def run_plan(*_: object, **__: object) -> bool:
         raise CommandError("the worker cannot be started", remedy="check the disk")
 
-    monkeypatch.setattr(controlling, "run_plan", run_plan)
+    monkeypatch.setattr(control_module, "run_plan", run_plan)
     assert "control: ended early: the worker cannot be started" in control(folder)

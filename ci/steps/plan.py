@@ -1,24 +1,52 @@
-"""Plan: from a selection and what earlier runs took to shards, without a card."""
+"""Plan: from a selection to shards, without a card; and the shards of a plan that are one host's."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ci.config.model import SettingsModel
 from ci.core.errors import PlanMismatchError, SpyreCiError
+from ci.core.text import counted
 from ci.report.history import export_durations
+from ci.runner.source import Source
 from ci.steps.context import Context
+from ci.steps.folder import RunFolder
 from test_selection.catalog import Catalog
 from test_selection.durations import Durations, read_durations, write_durations
 from test_selection.estimates import Estimate, estimate, estimate_files, file_timeouts, how_estimated
 from test_selection.estimates import Source as EstimateSource
 from test_selection.limits import Limits, limits_of
 from test_selection.pack import make_plan
-from test_selection.plan import Plan, write_plan
+from test_selection.plan import Plan, Shard, write_plan
 from test_selection.rules import Rules
-from test_selection.selection import Selection
+from test_selection.selection import Expectation, Selection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardSubset:
+    """Shards of a plan that run on this host.
+
+    Attributes:
+        plan: the whole plan; of a run that is resumed, what is left of it.
+        shards: those that run here.
+        source: where the tests come from.
+        expectations: declared outcomes by id.
+        durations: the seconds the plan was made with.
+        folder: takes the journals.
+        first: ids that run before all others.
+        as_try: by id, the try whose seed a test has, where one is brought back.
+    """
+
+    plan: Plan
+    shards: Sequence[Shard]
+    source: Source
+    expectations: Mapping[str, Expectation]
+    durations: Durations
+    folder: RunFolder
+    first: frozenset[str] = frozenset()
+    as_try: Mapping[str, int] | None = None
 
 
 def past_durations(context: Context, device: str) -> Durations:
@@ -120,5 +148,7 @@ def _within(limits: Limits, shards: int, say: Callable[[str], None]) -> Limits:
     if not wide:
         return limits
     most = max(wide.values())
-    say(f"{len(wide):,} tests need up to {most} cards, and here are {shards}: they are planned on one card")
+    who = counted(len(wide), "test needs", "tests need")
+    here = counted(shards, "card is here", "cards are here")
+    say(f"{who} up to {counted(most, 'card')}, and {here}: planned on one card")
     return replace(limits, cards={name: c for name, c in limits.cards.items() if name not in wide})

@@ -9,10 +9,9 @@ from rich.console import Console
 
 from ci.config import load_settings
 from ci.core.withheld import without_job_secrets
-from ci.runner.collect import find_files
 from ci.runner.source import op_suite
-from ci.steps import collecting
-from ci.steps.collecting import huge_pages, wanted_files, worker_environment
+from ci.steps import collect
+from ci.steps.collect import huge_pages, wanted_files, worker_environment
 from ci.steps.context import Context
 from ci.steps.share import Share
 from test_selection.ids import canonical_id
@@ -40,7 +39,7 @@ def test_tensors_gethuge_pages_where_the_kernel_has_them_for_who_asks(
 def test_workers_are_told_of_huge_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = tmp_path / "enabled"
     told.write_text("always [madvise] never\n", encoding="ascii")
-    monkeypatch.setattr(collecting, "HUGE_PAGES", told)
+    monkeypatch.setattr(collect, "HUGE_PAGES", told)
     settings = load_settings(path=None, environ={}, flags={}, cwd=tmp_path)
     context = Context(
         settings=settings, environ={}, clock=lambda: 1.0, monotonic=lambda: 2.0, console=Console(quiet=True),
@@ -84,6 +83,6 @@ def test_a_test_that_is_named_by_its_id_is_looked_for_in_its_own_file_alone(
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     ids = tuple(canonical_id(file, "T", name, {"k": "::x"}) for name in ("a", "b"))
-    assert find_files(tmp_path, wanted_files(Share(stage=None, percent=100, ids=ids))) == [file]
+    assert wanted_files(tmp_path, Share(stage=None, percent=100, ids=ids)) == [file]
     share = Share(stage=None, percent=100, ids=("test_b.py::T::a",), whole_files=(file,))
-    assert find_files(tmp_path, wanted_files(share)) == sorted([file, "test_b.py"])
+    assert wanted_files(tmp_path, share) == sorted([file, "test_b.py"])

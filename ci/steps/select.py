@@ -9,20 +9,39 @@ from pathlib import Path
 from ci.core.errors import NothingToRunError, UsageError
 from ci.core.text import counted
 from ci.runner.source import Source
-from ci.steps.collecting import load_suites
+from ci.steps.collect import load_suites
 from ci.steps.context import Context
-from ci.steps.scoping import hold_to_bucket, scope_rules
 from ci.steps.selection_lock import UsedLock, find_lock, lock_path, relock, tree_of
 from ci.steps.share import Share
+from test_selection.capabilities import declared
 from test_selection.catalog import Catalog
 from test_selection.durations import Durations
 from test_selection.lock import FILE as LADDER_FILE
 from test_selection.lock import OP_SUITE, write_lock
-from test_selection.rules import must_run_ids, rules_version
+from test_selection.rules import Rules, default_rules, load_rules, must_run_ids, rules_version
 from test_selection.selection import Selection, write_selection
 from test_selection.selection_note import note_lines, tier_note_lines
 from test_selection.stage import InScope, make_selection, require_tests
 from test_selection.suite_decide import Decider
+from test_selection.tiers import Tier, split_by_tier
+
+
+def scope_rules(context: Context) -> Rules:
+    """The rules of the settings, or the shipped ones, where the device declares what the settings say.
+
+    Raises:
+        SettingsError: the rules file cannot be taken.
+    """
+    settings = context.settings.model
+    named = settings.pytorch.rules
+    rules = load_rules(context.settings.resolve(named)) if named is not None else default_rules()
+    return rules.for_device(declared(settings.device.ops, settings.device.dtypes))
+
+
+def bucket_limits(context: Context) -> dict[str, Tier]:
+    """What each bucket allows, from the most frequent one to the most patient."""
+    buckets = context.settings.model.buckets
+    return {name: Tier(**getattr(buckets, name).model_dump()) for name in type(buckets).model_fields}
 
 
 def select_step(
@@ -217,3 +236,35 @@ def refuse_nothing(selection: Selection) -> None:
     """
     if not selection.collect_errors:
         require_tests(selection)
+
+
+def hold_to_bucket(
+    context: Context,
+    selection: Selection,
+    catalog: Catalog,
+    *,
+    bucket: str,
+    seconds: Mapping[str, float],
+    rules: Rules,
+) -> Selection:
+    """The selection without what the bucket does not allow, which is listed by where it runs, and said."""
+    chosen = set(selection.ids)
+    tests = [test for test in catalog.tests if test.id in chosen]
+    split = split_by_tier(tests, seconds, rules.buckets, bucket_limits(context), bucket)
+    for later, ids in split.moved.items():
+        example, reason = next(iter(ids.items()))
+        moving = counted(len(ids), "test moves", "tests move")
+        context.say(f"{moving} to the {later} bucket, such as {example} ({reason})")
+    if split.beyond:
+        example, reason = next(iter(split.beyond.items()))
+        are = counted(len(split.beyond), "test is", "tests are")
+        context.say(f"{are} beyond every bucket, such as {example} ({reason})")
+    moved = {name for ids in split.moved.values() for name in ids}
+    return replace(
+        selection,
+        bucket=bucket,
+        ids=[name for name in selection.ids if name not in moved],
+        moved=split.moved,
+        beyond=split.beyond,
+        expectations={name: one for name, one in selection.expectations.items() if name not in moved},
+    )

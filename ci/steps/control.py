@@ -1,4 +1,4 @@
-"""Running what failed on the device once more on the control device, after the run and on the same host."""
+"""Control: what failed on the device, run once more on the control device, after the run and on its host."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ from ci.report.control import choose, control_plan, controls, wants_control
 from ci.report.reconcile import reconcile
 from ci.runner.attempts import guarded
 from ci.runner.inventory import inventory
-from ci.runner.source import Source
 from ci.runner.supervisor import run_plan
 from ci.runner.work import RunOptions, Work
-from ci.steps.collecting import worker_environment
+from ci.steps.collect import worker_environment
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
-from ci.steps.part import Part
+from ci.steps.plan import ShardSubset
 from test_selection.plan import Plan, Shard, read_plan
 
 # PyTorch 2.5 and later import every installed back end along with torch unless this is 0, and a back end
@@ -29,14 +28,14 @@ from test_selection.plan import Plan, Shard, read_plan
 _AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 
 
-def control_step(context: Context, part: Part, options: RunOptions) -> bool:
+def control_step(context: Context, subset: ShardSubset, options: RunOptions) -> bool:
     """Run what failed in these shards on the control device; what came of it is in journals of its own.
 
     There every test has to pass, and journals and logs go to a folder below the run's.
 
     Args:
         context: the outside world.
-        part: what ran here.
+        subset: what ran here.
         options: how it was run.
 
     Returns:
@@ -49,8 +48,8 @@ def control_step(context: Context, part: Part, options: RunOptions) -> bool:
         context.say(f"control: left out, as {device} is the device under test itself")
         return False
     try:
-        with guarded(part.folder.path, context.say):
-            return _control(context, part, options)
+        with guarded(subset.folder.path, context.say):
+            return _control(context, subset, options)
     except SpyreCiError as error:
         # The run itself has ended, and its account is worth more than whose the failures are.
         context.say(f"control: ended early: {error}")
@@ -63,31 +62,31 @@ def control_is_owed(context: Context, plan: Plan, shards: Sequence[Shard], folde
     return device not in ("none", context.settings.model.device.name) and bool(_wanted(plan, shards, folder))
 
 
-def _control(context: Context, part: Part, options: RunOptions) -> bool:
+def _control(context: Context, subset: ShardSubset, options: RunOptions) -> bool:
     device = context.settings.model.run.control
-    plan = _whole(part.plan, part.folder)
-    wanted = _wanted(plan, part.shards, part.folder)
+    plan = _whole(subset.plan, subset.folder)
+    wanted = _wanted(plan, subset.shards, subset.folder)
     ids = choose(wanted, context.settings.model.run.control_limit)
     if len(ids) < len(wanted):
         context.say(f"control: {counted(len(wanted) - len(ids), 'failed test')} beyond run.control_limit")
-    if not ids or not part.shards:
+    if not ids or not subset.shards:
         return False
-    failed = control_plan(plan, set(ids), {shard.index for shard in part.shards})
+    failed = control_plan(plan, set(ids), {shard.index for shard in subset.shards})
     with bar(context.console, context.monotonic, f"control on {device}", len(ids)) as shown:
         work = Work(
             failed,
             failed.shards,
             expectations={
-                name: replace(one, mode="mandatory_success") for name, one in part.expectations.items()
+                name: replace(one, mode="mandatory_success") for name, one in subset.expectations.items()
             },
-            durations=part.durations.tests,
-            file_s=part.durations.files,
+            durations=subset.durations.tests,
+            file_s=subset.durations.files,
             spawned=options.spawned,
         )
         return run_plan(
             work,
             cards=inventory(context.environ, device=device, wanted=0, cores=context.cores),
-            options=_options(context.on_device(device), options, part.source, part.folder, _busy(failed)),
+            options=_options(context.on_device(device), options, subset, failed),
             listen=_count(shown.advance),
         )
 
@@ -108,19 +107,14 @@ def _wanted(plan: Plan, shards: Sequence[Shard], folder: RunFolder) -> list[str]
     return wants_control(reconcile(plan, ran).results, done)
 
 
-def _busy(plan: Plan) -> int:
-    return sum(bool(shard.groups) for shard in plan.shards)
-
-
-def _options(
-    context: Context, options: RunOptions, source: Source, folder: RunFolder, shards: int
-) -> RunOptions:
+def _options(context: Context, options: RunOptions, subset: ShardSubset, plan: Plan) -> RunOptions:
+    busy = sum(bool(shard.groups) for shard in plan.shards)
     return replace(
         options,
-        run_dir=folder.control.path,
+        run_dir=subset.folder.control.path,
         device=context.settings.model.device.name,
-        environ={**worker_environment(context, source), _AUTOLOAD: "0"},
-        threads=max(1, context.cores // max(1, min(context.cores, shards))),
+        environ={**worker_environment(context, subset.source), _AUTOLOAD: "0"},
+        threads=max(1, context.cores // max(1, min(context.cores, busy))),
         retries=0,
         max_fail=0,
         doubts={},

@@ -11,6 +11,7 @@ from ci.record.verdict import PROBLEMS, Verdict
 from ci.report.results import read_results, read_summary
 from ci.report.summary import outcome_line
 from ci.report.totals import Summary
+from ci.runner.retries import STOPPED_BY
 from ci.steps.folder import RunFolder
 from test_selection.stage import file_pattern
 
@@ -54,19 +55,25 @@ def second_look(folder: RunFolder, named: str, patterns: Sequence[str]) -> Secon
 def choose(results: Iterable[Result], summary: Summary, named: str, patterns: Sequence[str]) -> SecondLook:
     """What of a run is run again; see `second_look`.
 
-    Files that the run was allowed not to collect did not redden it, and are left as they are.
+    Files that the run was allowed not to collect did not redden it, and are left as they are. Of a run that
+    stopped for its failures, what it did not come to has not failed: that is `--resume`'s.
     """
     globs = [file_pattern(text) for text in patterns]
 
     def wanted(file: str) -> bool:
         return not globs or any(glob.search(file) for glob in globs)
 
-    ids = tuple(one.id for one in results if one.verdict in _LOOK_AGAIN and wanted(one.file))
+    ids = tuple(one.id for one in results if _failed(one) and wanted(one.file))
     broken = tuple(one.file for one in summary.collect_errors if wanted(one.file))
     files = () if summary.allow_collect_errors else broken
     again = bool(ids or files)
     said = _again(ids, files) if again else _nothing(summary, named, patterns, allowed=len(broken))
     return SecondLook(ids=ids, files=files, said=said, exit_code=summary.exit_code)
+
+
+def _failed(one: Result) -> bool:
+    stopped = one.verdict is Verdict.NOT_RUN and one.message.endswith(STOPPED_BY)
+    return one.verdict in _LOOK_AGAIN and not stopped
 
 
 def _again(ids: Sequence[str], files: Sequence[str]) -> tuple[str, ...]:

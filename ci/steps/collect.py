@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import glob
 import os
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
 import ci
 from ci.core import operating_system
 from ci.core.addresses import without_credentials
+from ci.core.errors import MissingInputError
 from ci.core.progress import bar
 from ci.core.start_method import AUTO, start_method
+from ci.core.text import counted
 from ci.core.withheld import without_job_secrets
 from ci.device.environment import TEST_BASE, device_environment
 from ci.runner import instantiation
@@ -88,16 +91,27 @@ def huge_pages(environ: Mapping[str, str], kernel: Path) -> dict[str, str]:
     return {"THP_MEM_ALLOC_ENABLE": "1"} if offered and "THP_MEM_ALLOC_ENABLE" not in environ else {}
 
 
-def wanted_files(share: Share) -> list[str]:
-    """Globs of the files that hold what is wanted: those of the ids where tests are named one by one.
+def wanted_files(tests: Path, share: Share) -> list[str]:
+    """The files that hold what is wanted: those of the ids where tests are named one by one.
 
     Raises:
         UsageError: an id is none.
+        MissingInputError: there is no such file.
     """
     if not share.one_by_one:
-        return list(share.files)
+        return find_files(tests, share.files)
     named = dict.fromkeys([*map(file_of, share.ids), *share.whole_files])
-    return [glob.escape(file) for file in named]
+    try:
+        return find_files(tests, [glob.escape(file) for file in named])
+    except MissingInputError:
+        pattern = next((one for one in named if glob.has_magic(one) and not (tests / one).exists()), None)
+        if pattern is None:
+            raise
+        raise MissingInputError(
+            f"there is no test file {pattern!r}",
+            where=tests,
+            remedy=f"give a pattern with its flag: --files {shlex.quote(pattern)}",
+        ) from None
 
 
 def collect_step(context: Context, source: Source, share: Share, folder: RunFolder) -> Collection:
@@ -111,7 +125,7 @@ def collect_step(context: Context, source: Source, share: Share, folder: RunFold
     """
     settings = context.settings.model
     method = start_method(settings.run.start_method, system=operating_system.name())
-    files = find_files(source.tests, wanted_files(share))
+    files = wanted_files(source.tests, share)
     environ = worker_environment(context, source)
     options = CollectOptions(
         device=settings.device.name,
@@ -135,14 +149,16 @@ def collect_step(context: Context, source: Source, share: Share, folder: RunFold
     tests, errors = len(found.catalog.tests), len(found.catalog.collect_errors)
     empty = len(set(files) - {test.file for test in found.catalog.tests}) - errors
     context.detail(
-        f"collected {tests:,} tests of {len(files)} files"
+        f"collected {counted(tests, 'test')} of {counted(len(files), 'file')}"
         + (f", {found.cached} of them from the cache" if found.cached else "")
         + (f"; {errors} could not be collected" if errors else "")
-        + (f"; {empty} hold no test for {settings.device.name}" if empty else "")
+        + (f"; {counted(empty, 'holds', 'hold')} no test for {settings.device.name}" if empty else "")
     )
     clashing = sum(len(names) for names in found.clashes.values())
     if clashing:
-        context.say(f"{clashing} ids name more than one test; the later ones got #2 and up")
+        context.say(
+            f"{counted(clashing, 'id names', 'ids name')} more than one test; the later ones got #2 and up"
+        )
     return found
 
 

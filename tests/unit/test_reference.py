@@ -12,12 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from ci.cli.facts import Facts, facts_of
-from ci.cli.reference import _man, man_pages, pages, synopsis
+from scripts.reference import Facts, _man, facts_of, man_pages, pages, synopsis
+from tests.unit.cli.every_verb import every_verb
 
-from .every_verb import every_verb
-
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "reference"
 SCHEMAS = sorted(path.name for path in (ROOT / "docs" / "schemas").glob("*.json"))
 

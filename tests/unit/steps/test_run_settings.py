@@ -11,7 +11,7 @@ from ci.config import load_settings
 from ci.core.errors import BadFileError
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
-from ci.steps.run_note import FILE, as_noted, read_note, write_note
+from ci.steps.run_settings import FILE, as_noted, read_note, write_note
 
 
 def context_of(folder: Path, **flags: object) -> Context:

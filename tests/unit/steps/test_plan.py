@@ -10,8 +10,8 @@ import pytest
 from ci.config.model import SettingsModel
 from ci.config.run_model import Plan as PlanSettings
 from ci.config.run_model import Run
-from ci.steps import planning
-from ci.steps.planning import plan_step
+from ci.steps import plan as plan_module
+from ci.steps.plan import plan_step
 from test_selection.catalog import Catalog, CatalogTest, FileRecord
 from test_selection.durations import Durations
 from test_selection.limits import Limits
@@ -54,7 +54,7 @@ def test_time_outs_from_history_are_handed_to_the_planner(
         handed.append(limits)
         return make_plan(tests, limits=limits, **rest)
 
-    monkeypatch.setattr(planning, "make_plan", noting)
+    monkeypatch.setattr(plan_module, "make_plan", noting)
     names = ["a.py::T::t", "a.py::T::u", "b.py::t"]
     tests = [CatalogTest(id=name, node="", file=name[:4]) for name in names]
     catalog = Catalog(
@@ -97,5 +97,5 @@ def test_a_test_that_needs_more_cards_than_there_are_is_planned_on_one_and_said(
         say=said.append,
     )
     assert [shard.cards for shard in plan.shards if shard.groups] == widths
-    told = ["1 tests need up to 2 cards, and here are 1: they are planned on one card"]
+    told = ["1 test needs up to 2 cards, and 1 card is here: planned on one card"]
     assert said[:-1] == (told if shards == 1 else [])

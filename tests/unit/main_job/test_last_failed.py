@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ci.core.errors import MissingInputError
+from ci.main_job.last_failed import SecondLook, choose, second_look
 from ci.record.identity import RunIdentity
 from ci.record.result import Result
 from ci.record.verdict import Verdict
 from ci.report.results import write_results, write_summary
 from ci.report.totals import CollectError, Summary
+from ci.runner.retries import STOPPED_BY
 from ci.steps.folder import RunFolder
-from ci.steps.last_failed import SecondLook, choose, second_look
 
 GOOD = Result(id="test_a.py::T::good", verdict=Verdict.PASSED, file="test_a.py")
 BAD = Result(id="test_a.py::T::bad", verdict=Verdict.FAILED, file="test_a.py")
@@ -47,6 +49,12 @@ def test_tests_that_did_not_pass_and_files_that_were_not_collected_are_run_again
         said=("again: 2 tests, and all tests of 2 files that could not be collected (test_b.py …)",),
         exit_code=3,
     )
+
+
+def test_of_a_run_that_stopped_for_its_failures_only_what_failed_is_run_again() -> None:
+    left = replace(LOST, message=f"stopped after 1 failure {STOPPED_BY}")
+    assert choose([GOOD, BAD, left], summary(1), "latest", []).ids == (BAD.id,)
+    assert choose([GOOD, BAD, LOST], summary(1), "latest", []).ids == (BAD.id, LOST.id)
 
 
 def test_a_file_that_was_not_collected_is_run_again_though_every_test_passed() -> None:

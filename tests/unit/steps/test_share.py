@@ -1,11 +1,11 @@
-"""The scope as the settings have it."""
+"""A share, as users name it."""
 
 from __future__ import annotations
 
 import pytest
 
 from ci.core.errors import UsageError
-from ci.steps.scoping import known_bucket
+from ci.steps.share import known_bucket
 
 
 def test_an_unknown_bucket_is_refused() -> None:

@@ -1,9 +1,9 @@
-"""Running shards of a plan on this host, with progress."""
+"""Run: shards of a plan on this host, with progress."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,14 +26,14 @@ from ci.runner.prepare import starts_processes, wants_machinery
 from ci.runner.retries import Pending
 from ci.runner.supervisor import run_plan
 from ci.runner.work import RunOptions, Work
-from ci.steps.collecting import worker_environment
+from ci.steps.claims import claims_of
+from ci.steps.collect import worker_environment
 from ci.steps.context import Context
-from ci.steps.controlling import control_step
+from ci.steps.control import control_step
 from ci.steps.folder import RunFolder, read_device
-from ci.steps.marking import protected
-from ci.steps.part import Part
-from ci.steps.run_note import write_note
-from ci.steps.sharing import claims_of
+from ci.steps.marks import protected
+from ci.steps.plan import ShardSubset
+from ci.steps.run_settings import write_note
 from test_selection.durations import Durations, read_durations
 from test_selection.estimates import test_timeouts
 from test_selection.files import read_bounded
@@ -143,7 +143,7 @@ def planned_seconds(context: Context, folder: RunFolder) -> Durations:
 
 def run_step(
     context: Context,
-    part: Part,
+    subset: ShardSubset,
     *,
     beside: RunFolder | None = None,
     allow_collect_errors: bool = False,
@@ -153,20 +153,20 @@ def run_step(
 
     Args:
         context: the outside world.
-        part: the shards, with what they are run by.
+        subset: the shards, with what they are run by.
         beside: holds the plan; None: the folder of the journals.
         allow_collect_errors: noted for the case that the run is resumed.
         events: takes what happens, for other tools.
     """
-    with run_lock(part.folder.path, alone=False):
-        indexes = [shard.index for shard in part.shards]
-        write_note(context, part.folder, indexes, allow_collect_errors=allow_collect_errors)
-        return run_locked(context, part, beside=beside, events=events)
+    with run_lock(subset.folder.path, alone=False):
+        indexes = [shard.index for shard in subset.shards]
+        write_note(context, subset.folder, indexes, allow_collect_errors=allow_collect_errors)
+        return run_locked(context, subset, beside=beside, events=events)
 
 
 def run_locked(
     context: Context,
-    part: Part,
+    subset: ShardSubset,
     *,
     beside: RunFolder | None = None,
     doubts: Doubts | None = None,
@@ -179,7 +179,7 @@ def run_locked(
 
     Args:
         context: the outside world.
-        part: the shards, with what they are run by.
+        subset: the shards, with what they are run by.
         beside: holds the plan; None: the folder of the journals.
         doubts: of a run that is resumed: what may have run before, by shard.
         whole: what the plan is the rest of, where the run is resumed: others know its pieces.
@@ -187,44 +187,44 @@ def run_locked(
         events: takes what happens, for other tools.
         alone: whether nobody else works in the folder, so that whoever did is dead.
     """
-    shards, durations = part.shards, part.durations
+    shards, durations = subset.shards, subset.durations
     cards = cards_of(context)
-    claims = claims_of(context, (beside or part.folder).path)
+    claims = claims_of(context, (beside or subset.folder).path)
     if claims is not None:
-        left = None if whole is None else frozenset(part.plan.ids)
-        names = part.folder.path / NAMES_FILE if alone else None
+        left = None if whole is None else frozenset(subset.plan.ids)
+        names = subset.folder.path / NAMES_FILE if alone else None
         claims = replace(claims, names=names, left=left)
     # Of whose pieces some may run here.
-    within = shards if claims is None else part.plan.shards
+    within = shards if claims is None else subset.plan.shards
     files = {group.file for shard in within for group in shard.groups} | {
         *{one.id: file_of(one.id) for one in pending}.values()
     }
     most = context.settings.model.run.max_fail
     options = replace(
-        _options(context, part, workers=min(len(cards), len(shards))),
+        _options(context, subset, workers=min(len(cards), len(shards))),
         doubts=doubts or {},
-        spawned=_spawned(part.source.tests, files),
-        machinery=wants_machinery(part.source.tests, files),
-        spared=frozenset(protected(context, part.plan.ids)) if most else frozenset(),
+        spawned=_spawned(subset.source.tests, files),
+        machinery=wants_machinery(subset.source.tests, files),
+        spared=frozenset(protected(context, subset.plan.ids)) if most else frozenset(),
     )
     work = Work(
-        part.plan,
+        subset.plan,
         shards,
-        expectations=part.expectations,
+        expectations=subset.expectations,
         durations=durations.tests,
         file_s=durations.files,
         timeouts=_timeouts(context, durations),
         spawned=options.spawned,
         shared=claims is not None,
         whole=whole,
-        first=part.first,
+        first=subset.first,
     )
     with (
-        guarded(part.folder.path, context.say),
-        contextlib.closing(card_pool(context, part.folder.run, cards, context.say)) as pool,
+        guarded(subset.folder.path, context.say),
+        contextlib.closing(card_pool(context, subset.folder.run, cards, context.say)) as pool,
         _watched(
             context,
-            part,
+            subset,
             cards=cards,
             events=events,
             shared=claims is not None,
@@ -241,18 +241,18 @@ def run_locked(
             pending=pending,
         )
         watcher.finish(interrupted=interrupted)
-    return interrupted or control_step(context, part, options)
+    return interrupted or control_step(context, subset, options)
 
 
-def _options(context: Context, part: Part, *, workers: int) -> RunOptions:
+def _options(context: Context, subset: ShardSubset, *, workers: int) -> RunOptions:
     settings = context.settings.model.run
     checks = settings.preflight and context.settings.model.device.name != "cpu"
     return RunOptions(
-        run=part.folder.run,
-        run_dir=part.folder.path,
-        tests=part.source.tests,
+        run=subset.folder.run,
+        run_dir=subset.folder.path,
+        tests=subset.source.tests,
         device=context.settings.model.device.name,
-        environ=worker_environment(context, part.source),
+        environ=worker_environment(context, subset.source),
         threads=max(1, context.cores // max(1, workers)),
         method=start_method(settings.start_method, system=operating_system.name()),
         may_change=settings.start_method == AUTO,
@@ -268,8 +268,8 @@ def _options(context: Context, part: Part, *, workers: int) -> RunOptions:
         preflight_timeout_s=settings.preflight_timeout_s if checks else 0,
         lease_timeout_s=settings.lease_timeout_s,
         after=attempts_before(context.provider.run_attempt),
-        seed=part.plan.run_seed,
-        as_try=part.as_try or {},
+        seed=subset.plan.run_seed,
+        as_try=subset.as_try or {},
     )
 
 
@@ -286,7 +286,7 @@ def _timeouts(context: Context, durations: Durations) -> dict[str, float]:
 @contextlib.contextmanager
 def _watched(
     context: Context,
-    part: Part,
+    subset: ShardSubset,
     *,
     cards: Sequence[Card],
     events: Sink | None,
@@ -295,29 +295,26 @@ def _watched(
     pending: Sequence[Pending] = (),
 ) -> Iterator[Watcher]:
     """Show the run while the block lasts."""
-    here = {shard.index for shard in part.shards}
-    theirs = [shard for shard in part.plan.shards if shared and shard.index not in here]
+    here = {shard.index for shard in subset.shards}
+    theirs = [shard for shard in subset.plan.shards if shared and shard.index not in here]
     others = {name: group.file for shard in theirs for group in shard.groups for name in group.ids}
     state = State(
-        part.shards,
+        subset.shards,
         cards=[card.name for card in cards],
-        expected_s=part.durations.tests,
-        setup_s=part.durations.files,
+        expected_s=subset.durations.tests,
+        setup_s=subset.durations.files,
         now=context.monotonic(),
         others=others | {one.id: file_of(one.id) for one in pending},
     )
     if events is not None:
-        row = run_start(state, run=part.folder.run, fingerprint=part.plan.fingerprint)
-        events.write(row | ({} if whole is None else {"whole": _planned(whole, here)}))
+        row = run_start(state, run=subset.folder.run, fingerprint=subset.plan.fingerprint)
+        if whole is not None:
+            row["whole"] = sum(len(shard.ids) for shard in whole.shards if shard.index in here)
+        events.write(row)
     view = view_for(context.console, context.environ, verbosity=context.verbosity)
     watcher = Watcher(state, view, events, context.monotonic)
     with watching(watcher, view, context.monotonic):
         yield watcher
-
-
-def _planned(plan: Plan, shards: Collection[int]) -> int:
-    """How many tests are planned for shards."""
-    return sum(len(shard.ids) for shard in plan.shards if shard.index in shards)
 
 
 def _spawned(tests: Path, files: Iterable[str]) -> frozenset[str]:

@@ -1,0 +1,1 @@
+"""Scripts of the repository, each also a module that its tests import."""
