@@ -20,6 +20,8 @@ NO_OTHER_CARD = "there is no other card than those it failed on"
 TOO_MANY = "as many tests as may be (run.retry_budget) were run again before it"
 NO_CARD = "no card was left to run it again"
 IN_ORDER = "it runs after other tests of its file (in_order), and not alone"
+# How the reason ends why tests were not run after so many failures; `--lf` leaves those out.
+STOPPED_BY = "(--max-fail)"
 BROKEN = "it ran in a new process, since {} before it had ended theirs, and may have missed what that left"
 
 
@@ -41,10 +43,6 @@ class Planned(Protocol):
     def before(self, name: str) -> Sequence[str]:
         """The tests it runs after in a given order, so that alone it would be another test."""
         ...
-
-
-# How the reason ends why tests were not run after so many failures; `--lf` leaves those out.
-STOPPED_BY = "(--max-fail)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
