@@ -92,7 +92,7 @@ class Rules:
     Attributes:
         path: where it was read from.
         rules: in order, the first that matches decides; the last one matches everything.
-        buckets: what needs a later bucket.
+        buckets: what needs a later tier.
         must_run: what releases depend on.
         order: what runs alone or in order.
         capabilities: what the device declares.
@@ -158,7 +158,7 @@ def rules_version(rules: Rules, capabilities: Capabilities | None = None) -> str
     """Twelve hex digits that change with what the rules decide, and with nothing else.
 
     In it are the rules in their order, the must-run list and what the device declares; comments, layout,
-    texts and links are not, nor are bucket rules, which move tests between buckets and not in or out.
+    texts and links are not, nor are tier rules, which move tests between tiers and not in or out.
 
     Args:
         rules: the rules.

@@ -93,7 +93,7 @@ class Explanation:
     Attributes:
         test: the test; of a file alone, only its file is set.
         matches: of each rule, up to and with the one that decided.
-        buckets: the indexes of the bucket rules whose patterns match it.
+        buckets: the indexes of the tier rules whose patterns match it.
         serves: what the must-run entries that name it serve.
         before: of a file alone, the rules that may decide single tests of it before its own rule does.
     """

@@ -32,8 +32,8 @@ class Selection:
         collect_errors: in-scope files that could not be collected, with their error.
         missing: ids that were asked for one by one and are not in the catalog.
         bucket: whose limits held, or None where none were asked.
-        moved: by bucket, the ids that run there instead, each with the reason.
-        beyond: ids that need more than any bucket allows, and what; they run in the last bucket.
+        moved: by tier, the ids that run there instead, each with the reason.
+        beyond: ids that need more than any tier allows, and what; they run in the last tier.
         ladder: how the share came about; None where no share was taken.
     """
 
@@ -54,7 +54,7 @@ class Selection:
 
     @property
     def selected(self) -> int:
-        """How many tests were selected: those that run here and those that move to a later bucket."""
+        """How many tests were selected: those that run here and those that move to a later tier."""
         return len(self.ids) + sum(len(ids) for ids in self.moved.values())
 
     @property

@@ -137,13 +137,13 @@ def _about(tests: Iterable[CatalogTest]) -> dict[str, set[object]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierNote:
-    """How a bucket split what was selected: `kept` and all of `moved` together are that.
+    """How a tier split what was selected: `kept` and all of `moved` together are that.
 
     Attributes:
         bucket: whose limits held.
         kept: how many tests it runs.
-        moved: by bucket, how many run there instead.
-        beyond: how many need more than any bucket allows.
+        moved: by tier, how many run there instead.
+        beyond: how many need more than any tier allows.
     """
 
     bucket: str
@@ -153,12 +153,12 @@ class TierNote:
 
     @property
     def away(self) -> int:
-        """How many of the selected tests run in another bucket."""
+        """How many of the selected tests run in another tier."""
         return sum(self.moved.values())
 
 
 def tier_note_lines(note: TierNote | None) -> list[str]:
-    """The note for people; nothing where the bucket runs all that was selected and could."""
+    """The note for people; nothing where the tier runs all that was selected and could."""
     if note is None or not (note.away or note.beyond):
         return []
     there = "".join(

@@ -1,6 +1,7 @@
 """Tiers: a test that needs more time, cards or memory than a tier allows moves to a later one.
 
-Nothing is dropped: what a tier keeps and what it moves are together what it was given.
+Nothing is dropped: what a tier keeps and what it moves are together what it was given. Settings, flags and
+files call a tier a bucket.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class TierRule(Reason):
 
     Attributes:
         seconds_above: it moves only tests expected to take longer than this.
-        bucket: the first bucket the tests may run in; empty where they are only said to need something.
+        bucket: the first tier the tests may run in; empty where they are only said to need something.
         needs: what they need, or None where that is not said.
     """
 
@@ -43,14 +44,14 @@ class TierRule(Reason):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tier:
-    """What a bucket allows one test: seconds, cards at once, GiB of memory; None is without limit."""
+    """What a tier allows one test: seconds, cards at once, GiB of memory; None is without limit."""
 
     test_s: float | None = None
     cards: int | None = None
     memory_gib: float | None = None
 
     def refusal(self, seconds: float, needs: Needs) -> str:
-        """What a test needs above what the bucket allows, in words; empty where it fits."""
+        """What a test needs above what the tier allows, in words; empty where it fits."""
         if self.test_s is not None and seconds > self.test_s:
             return f"takes {seconds:.1f} s, above {self.test_s:g} s"
         if self.cards is not None and needs.cards > self.cards:
@@ -62,12 +63,12 @@ class Tier:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierSplit:
-    """What a bucket runs of some tests, and where the rest runs.
+    """What a tier runs of some tests, and where the rest runs.
 
     Attributes:
-        kept: the tests of this bucket, in the order given.
-        moved: by bucket, the ids that run there and the reason why not here.
-        beyond: the ids that need more than any bucket allows, and what; they run in the last bucket.
+        kept: the tests of this tier, in the order given.
+        moved: by tier, the ids that run there and the reason why not here.
+        beyond: the ids that need more than any tier allows, and what; they run in the last tier.
     """
 
     kept: list[CatalogTest]
@@ -77,7 +78,7 @@ class TierSplit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Destination:
-    """The bucket a test runs in, why where that is not the one asked for, and what no bucket allows."""
+    """The tier a test runs in, why where that is not the one asked for, and what no tier allows."""
 
     bucket: str
     reason: str = ""
@@ -118,15 +119,15 @@ def split_by_tier(
     buckets: Mapping[str, Tier],
     bucket: str,
 ) -> TierSplit:
-    """Keep what a bucket allows, and move every other test to the first later bucket that allows it.
+    """Keep what a tier allows, and move every other test to the first later tier that allows it.
 
     Args:
         tests: what there is to run.
         seconds: what each is expected to take, by id; a test that is not in it counts as 0.
-        rules: bucket rules; of those that match a test, the first with a bucket and the first with needs
+        rules: tier rules; of those that match a test, the first with a tier and the first with needs
             count.
-        buckets: what each bucket allows, from the most frequent to the most patient.
-        bucket: the bucket asked for, one of `buckets`.
+        buckets: what each tier allows, from the most frequent to the most patient.
+        bucket: the tier asked for, one of `buckets`.
     """
     rows = list(tests)
     kept: list[CatalogTest] = []
@@ -161,9 +162,9 @@ def destination(
     Args:
         mask: bit i is set where the patterns of rule i match the test.
         seconds: what it is expected to take.
-        rules: bucket rules.
-        buckets: what each bucket allows, in order.
-        bucket: the bucket asked for, one of `buckets`.
+        rules: tier rules.
+        buckets: what each tier allows, in order.
+        bucket: the tier asked for, one of `buckets`.
     """
     matching = [rules[index] for index in bits(mask)]
     holds = [one for one in matching if one.seconds_above is None or seconds > one.seconds_above]
@@ -187,7 +188,7 @@ _MODEST = Needs()
 
 
 def _quiet_below(mask: int, rules: Sequence[TierRule], bucket: Tier) -> float:
-    """Up to how many seconds no rule of the mask holds and the bucket allows a test that needs nothing."""
+    """Up to how many seconds no rule of the mask holds and the tier allows a test that needs nothing."""
     if bucket.refusal(0.0, _MODEST):
         return -math.inf
     limits = [rules[index].seconds_above for index in bits(mask)]
