@@ -20,6 +20,7 @@ from ci.config import Settings, completing
 from ci.config.context import settings_from_context
 from ci.config.flags import Json, renamed
 from ci.core.errors import EXIT_INCOMPLETE, MissingInputError, UsageError
+from ci.core.text import counted
 from ci.hud.callback import MAX_ATTEMPT, MAX_WHOLE
 from ci.hud.deliver import FLUSH_BUDGET_S, Delivery, Reporter, begin, flush_run
 from ci.hud.flush import Effects
@@ -135,8 +136,9 @@ def prune_verb(
         typer.echo(document_text("hud-prune", content))
         return
     typer.echo(
-        f"HUD store: {'would prune' if dry_run else 'pruned'} {gone.jobs} jobs older than {days} days, "
-        f"with {gone.tests} tests in {gone.uploads} uploads, and {gone.states} states"
+        f"HUD store: {'would prune' if dry_run else 'pruned'} {counted(gone.jobs, 'job')} older than "
+        f"{days} days, with {counted(gone.tests, 'test')} in {counted(gone.uploads, 'upload')}, "
+        f"and {counted(gone.states, 'state')}"
     )
 
 
@@ -156,7 +158,7 @@ def backup_verb(
     if json_output:
         typer.echo(document_text("hud-backup", {"file": file, "jobs": jobs}))
         return
-    typer.echo(f"HUD store: {jobs} jobs in {file}, checked")
+    typer.echo(f"HUD store: {counted(jobs, 'job')} in {file}, checked")
 
 
 @app.command("restore")
@@ -178,7 +180,8 @@ def restore_verb(
     if json_output:
         typer.echo(document_text("hud-restore", {"store": store, "jobs": jobs, "before": kept}))
     else:
-        typer.echo(f"HUD store: {jobs} jobs in {store}" + (f"; the one before is {kept}" if kept else ""))
+        before = f"; the one before is {kept}" if kept else ""
+        typer.echo(f"HUD store: {counted(jobs, 'job')} in {store}{before}")
     if copied:
         # Opening it takes ClickHouse back; where that is away now, the next one who opens it does.
         with open_kept(settings, os.environ, warn=partial(typer.echo, err=json_output), waits=True):

@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from ci.core.errors import EXIT_OK, EXIT_TEST_FAILED, UsageError
-from ci.core.text import plain
+from ci.core.text import counted, plain
 from ci.init.proposal import Proposal, Wanted, carry_out, differences, document, lines, propose, remedies
 from ci.init.toolkit import installed
 from ci.steps import options
@@ -99,8 +99,8 @@ def _tell(context: Context, proposal: Proposal, *, write: bool) -> None:
     if not proposal.writes and not proposal.conflicts:
         _say(context, "nothing to do")
     elif proposal.writes:
-        count = len(proposal.writes)
-        _say(context, f"{count} files written" if write else f"{count} files to write: --write writes them")
+        files = counted(len(proposal.writes), "file")
+        _say(context, f"{files} written" if write else f"{files} to write: --write writes them")
     for line in remedies(proposal):
         _say(context, f"conflict: {line}")
 

@@ -22,7 +22,7 @@ from ci.core.errors import EXIT_OK, UsageError
 from ci.core.findings import PASSED, Finding
 from ci.core.object_store import Bucket
 from ci.core.provider import detect, in_log
-from ci.core.text import iso_utc
+from ci.core.text import counted, iso_utc
 from ci.core.workflow_commands import Defused
 from ci.jobs.access import configuration_of
 from ci.jobs.cluster import Cluster, open_cluster
@@ -90,10 +90,11 @@ def _tell(word: str, moved: Moved, *, json_output: bool) -> None:
     if json_output:
         typer.echo(document_text("job-transfer", asdict(moved)))
         return
+    files = counted(moved.files, "file")
     typer.echo(
-        f"{word} {moved.moved} of {moved.files} files ({amount(moved.size)}); the others were there already"
+        f"{word} {moved.moved} of {files} ({amount(moved.size)}); the others were there already"
         if moved.moved < moved.files
-        else f"{word} {moved.files} files ({amount(moved.size)})"
+        else f"{word} {files} ({amount(moved.size)})"
     )
 
 

@@ -24,6 +24,7 @@ from ci.main_job.report import end_run, report_step, told_hud
 from ci.main_job.wanted import Wanted, failed_before, in_tree, run_again
 from ci.record.identity import RunIdentity, write_identity
 from ci.record.result import Result
+from ci.report.digest import slowest_tests
 from ci.report.live.events import Sink
 from ci.report.results import read_results
 from ci.runner.environment_info import back_end_of, installed_torch
@@ -286,7 +287,7 @@ def _anywhere(where: str) -> str:
 
 def slowest_lines(results: Sequence[Result], most: int) -> list[str]:
     """The tests that took longest, as pytest's `--durations` has them: seconds, then the test."""
-    slowest = sorted(results, key=lambda one: one.seconds, reverse=True)[:most]
+    slowest = slowest_tests(results, most)
     return [f"slowest {most} durations", *(f"{one.seconds:.2f}s {one_line(one.id)}" for one in slowest)]
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from ci.core.text import counted
 from ci.pipeline.side import side_of
 from ci.pipeline.told import Row, Told, command_for
-from ci.record.verdict import Verdict
+from ci.record.verdict import Verdict, counts_in_words
 from ci.report.compare.comparison import compare_sides
 from ci.report.compare.markdown import sections
 from ci.report.summary import code, fence
@@ -55,7 +55,7 @@ def headline(part: Part) -> str:
         return f"**{code(part.title, 80)}**: no results{why}"
     told = part.told
     counts = told.counts
-    said = ", ".join(f"{counts[one]:,} {one.words}" for one in Verdict if counts[one]) or "no tests"
+    said = counts_in_words(counts) or "no tests"
     stage = "" if told.who.stage is None else f"stage {told.who.stage}, "
     pytorch = f"PyTorch {code(told.who.pytorch_version, 60)} {code(told.who.pytorch_sha[:12])}"
     lines = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 
@@ -41,3 +42,8 @@ RAN = GOOD_AT_LAST | {Verdict.FAILED}
 # What the test's own code did, whatever was declared of it.
 CODE_PASSED = frozenset({Verdict.PASSED, Verdict.XPASSED})
 CODE_FAILED = frozenset({Verdict.FAILED, Verdict.XFAILED})
+
+
+def counts_in_words(counts: Mapping[Verdict, int]) -> str:
+    """`812 passed, 2 failed, 3 skipped`; empty where nothing is counted."""
+    return ", ".join(f"{number:,} {one.words}" for one in Verdict if (number := counts.get(one, 0)))

@@ -11,7 +11,7 @@ from rich.text import Text
 from ci.core.text import clean, counted, one_line, span
 from ci.record.identity import command_of
 from ci.record.result import Result
-from ci.record.verdict import Verdict
+from ci.record.verdict import Verdict, counts_in_words
 from ci.report.digest import Section, problem_groups, sections
 from ci.report.failure_line import short_cause, status_word
 from ci.report.reconcile import Account
@@ -70,16 +70,14 @@ def _ending(summary: Summary, account: Account, report: Path | None) -> Iterator
 
 def counts_line(summary: Summary) -> str:
     """`302 planned: 301 passed, 1 xfailed; run 5.0 %, passed 5.0 % of 6,035 in scope`."""
-    found = [
-        f"{number:,} {verdict.words}" for verdict in Verdict if (number := summary.verdicts.get(verdict))
-    ]
+    found = counts_in_words(summary.verdicts)
     shares = [
         f"{name} {100 * share.of_count:.1f} %"
         for name, share in summary.shares.items()
         if name != "selected" and share.of_count is not None  # that was said when it was selected
     ]
     of = f"; {', '.join(shares)} of {summary.in_scope:,} in scope" if shares else ""
-    return f"{summary.planned:,} planned" + (f": {', '.join(found)}" if found else "") + of
+    return f"{summary.planned:,} planned" + (f": {found}" if found else "") + of
 
 
 def estimate_phrase(summary: Summary, account: Account) -> str:

@@ -161,7 +161,7 @@ def test_a_restore_while_clickhouse_is_away_is_made_up_for_later(
         context.setattr(Clickhouse, "_connect", away)
         done = CliRunner().invoke(app, ["restore", str(backup)], obj=settings)
         assert done.exit_code == 0, done.output
-        assert "HUD store: 1 jobs in" in done.output
+        assert "HUD store: 1 job in" in done.output
         assert "hud.clickhouse is not reached (ClickHouse: away)" in done.output
         with serving() as server:
             server.report(3, "while it is away")

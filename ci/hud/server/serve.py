@@ -21,6 +21,7 @@ from fastapi import FastAPI
 
 from ci.core.errors import PortInUseError, SpyreCiError
 from ci.core.progress import ticking
+from ci.core.text import counted
 from ci.hud.server.database import StoreUnavailableError
 from ci.hud.server.keep import DAY_S, give_back, prune, sweep
 from ci.hud.server.row_store import RowStore
@@ -194,14 +195,14 @@ class Chores:
     def _sweep(self, at: float) -> None:
         ended = sweep(self.store, at=at, strict=self.strict)
         if ended:
-            self.warn(f"HUD store: {ended} jobs were silent for 6 hours and count as timed out")
+            self.warn(f"HUD store: {counted(ended, 'job was', 'jobs were')} silent for 6 hours: timed out")
 
     def _prune(self, at: float) -> None:
         Uploads(self.store, self.rows).clean(at=at)
         gone = prune(self.store, self.rows, before=at - self.keep_days * DAY_S, at=at)
         if gone.jobs or gone.uploads:
             give_back(self.store)
-            self.warn(f"HUD store: {gone.jobs} jobs older than {self.keep_days} days were pruned")
+            self.warn(f"HUD store: {counted(gone.jobs, 'job')} older than {self.keep_days} days pruned")
 
 
 def doing(chores: Chores, *, clock: Callable[[], float]) -> AbstractContextManager[None]:

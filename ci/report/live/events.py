@@ -58,15 +58,14 @@ def run_start(state: State, *, run: str, fingerprint: str) -> Row:
     }
 
 
-def run_end(counts: Mapping[Verdict, int] | Mapping[str, int], exit_code: int) -> Row:
+def run_end(counts: Mapping[Verdict, int], exit_code: int) -> Row:
     """The last event.
 
     Args:
         counts: how many planned tests came to each verdict.
         exit_code: what the command ends with.
     """
-    given: dict[str, int] = {str(verdict): number for verdict, number in counts.items()}
-    every = {verdict.value: given.get(verdict, 0) for verdict in Verdict}
+    every = {verdict.value: counts.get(verdict, 0) for verdict in Verdict}
     return {"event": "run_end", "counts": every, "exit": exit_code}
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from ci.core.text import clean, counted, one_line, span
-from ci.record.verdict import BROKEN, Verdict
+from ci.record.verdict import BROKEN, Verdict, counts_in_words
 from ci.report.failure_line import short_cause, status_word
 from ci.report.live.news import CardLost, Ended, FileBroken, FileEnded, News, Tally, WorkerLost
 from ci.report.live.state import State, Worker
@@ -34,12 +34,6 @@ def about(seconds: float | None) -> str:
     return f"about {minutes // 60} h {minutes % 60:02d} min left"
 
 
-def tally_counts(tally: Tally) -> str:
-    """`812 passed, 2 failed, 3 skipped`."""
-    said = [f"{number:,} {verdict.words}" for verdict in Verdict if (number := tally.counts[verdict])]
-    return ", ".join(said) or "nothing to run"
-
-
 def overall(state: State, now: float) -> str:
     """`1,203 of 9,431, 2 failed, about 6 min left`."""
     parts = [f"{state.settled:,} of {state.planned:,}", *problems(state)]
@@ -58,7 +52,8 @@ def problems(state: State) -> list[str]:
 def file_line(tally: Tally, state: State, now: float) -> str:
     """What became of a file, in one line."""
     took = f" in {span(tally.seconds)}" if tally.began_at is not None else ""
-    return f"{one_line(tally.file)}: {tally_counts(tally)}{took}{_on_cards(tally)} ({overall(state, now)})"
+    counts = counts_in_words(tally.counts) or "nothing to run"
+    return f"{one_line(tally.file)}: {counts}{took}{_on_cards(tally)} ({overall(state, now)})"
 
 
 def news_line(news: News) -> str:

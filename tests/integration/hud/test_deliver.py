@@ -232,4 +232,4 @@ def test_the_embedded_store_is_pruned_after_a_report_and_keeps_what_came(
     assert world.deliver(run_dir, there).outcome == "delivered"
     with closing(Store(there.state_dir / "hud.sqlite")) as store:
         assert count_jobs(store.database) == 1
-    assert "HUD store: 1 jobs older than 180 days were pruned" in world.lines
+    assert "HUD store: 1 job older than 180 days pruned" in world.lines

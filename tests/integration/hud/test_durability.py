@@ -102,20 +102,20 @@ def jobs(settings: Settings) -> int:
 def test_prune_says_what_would_go_and_what_went(filled: Settings) -> None:
     told = invoke(filled, "prune", "--dry-run")
     assert told.output == (
-        "HUD store: would prune 1 jobs older than 180 days, with 0 tests in 0 uploads, and 0 states\n"
+        "HUD store: would prune 1 job older than 180 days, with 0 tests in 0 uploads, and 0 states\n"
     )
     assert jobs(filled) == 1
-    assert "pruned 1 jobs older than 90 days" in invoke(filled, "prune", "--keep-days", "90").output
+    assert "pruned 1 job older than 90 days" in invoke(filled, "prune", "--keep-days", "90").output
     assert jobs(filled) == 0
 
 
 def test_backup_and_restore_go_there_and_back(filled: Settings, tmp_path: Path) -> None:
     copy = tmp_path / "copy.sqlite"
-    assert invoke(filled, "backup", str(copy)).output == f"HUD store: 1 jobs in {copy}, checked\n"
+    assert invoke(filled, "backup", str(copy)).output == f"HUD store: 1 job in {copy}, checked\n"
     invoke(filled, "prune", "--keep-days", "1")
     told = invoke(filled, "restore", str(copy))
     assert told.exit_code == 0
-    assert re.search(r"1 jobs in \S+hud\.sqlite; the one before is \S+\.replaced-\d{8}T", told.output)
+    assert re.search(r"1 job in \S+hud\.sqlite; the one before is \S+\.replaced-\d{8}T", told.output)
     assert jobs(filled) == 1
 
 
@@ -125,7 +125,7 @@ def test_a_store_is_backed_up_and_not_replaced_while_a_server_runs(
     with serve_process(tmp_path) as (_, url):
         assert post_report(url, payload, own_token(tmp_path)).ok
         copy = tmp_path / "copy.sqlite"
-        assert "1 jobs in" in invoke(settings(), "backup", str(copy)).output
+        assert "1 job in" in invoke(settings(), "backup", str(copy)).output
         refused = invoke(settings(), "restore", str(copy))
         assert isinstance(refused.exception, RunInUseError)
         assert "end `spyre-ci hud serve`" in str(refused.exception)
@@ -142,6 +142,6 @@ def test_verbs_without_a_store_or_backup_say_so(settings: MakeSettings, verb: li
 def test_serve_prunes_what_is_older_than_it_keeps(filled: Settings, tmp_path: Path) -> None:
     with serve_process(tmp_path) as (process, url):
         assert process.stdout is not None
-        assert process.stdout.readline() == "HUD store: 1 jobs older than 180 days were pruned\n"
+        assert process.stdout.readline() == "HUD store: 1 job older than 180 days pruned\n"
         assert requests.get(f"{url}/healthz", timeout=20).json()["runs"] == 0
     assert jobs(filled) == 0

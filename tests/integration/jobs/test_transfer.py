@@ -323,7 +323,7 @@ def test_an_object_that_was_damaged_after_its_put_is_not_taken(tmp_path: Path, s
     assert isinstance(error, NotWholeError)
     assert error.where == "s3://box/m/a"
     # A put mends it.
-    assert call("put", tmp_path / "in", "s3://box/m").stdout.startswith("put 1 files")
+    assert call("put", tmp_path / "in", "s3://box/m").stdout.startswith("put 1 file ")
     assert call("fetch", "s3://box/m", tmp_path / "back").exit_code == 0
 
 

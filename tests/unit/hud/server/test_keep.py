@@ -233,9 +233,9 @@ def test_chores_are_done_at_the_start_and_when_they_are_due(store: Store, payloa
     work.tick(NOW + SILENT_S + 60)
     assert said == []
     work.tick(NOW + SILENT_S + 600)
-    assert said == ["HUD store: 1 jobs were silent for 6 hours and count as timed out"]
+    assert said == ["HUD store: 1 job was silent for 6 hours: timed out"]
     work.tick(NOW + 50 * DAY_S)
-    assert said[1:] == ["HUD store: 1 jobs older than 30 days were pruned"]
+    assert said[1:] == ["HUD store: 1 job older than 30 days pruned"]
 
 
 @pytest.mark.parametrize("error", [sqlite3.OperationalError, StoreUnavailableError])
@@ -253,7 +253,7 @@ def test_a_chore_that_fails_is_said_and_comes_again(
     assert said == ["HUD store: sweep failed and is tried again: database is locked"]
     monkeypatch.undo()
     work.tick(NOW + SILENT_S + 2)
-    assert said[1:] == ["HUD store: 1 jobs were silent for 6 hours and count as timed out"]
+    assert said[1:] == ["HUD store: 1 job was silent for 6 hours: timed out"]
 
 
 def test_a_store_nobody_serves_is_pruned_once_a_day(store: Store, payload: dict[str, Any]) -> None:
@@ -268,7 +268,7 @@ def test_a_store_nobody_serves_is_pruned_once_a_day(store: Store, payload: dict[
     assert prune_daily(NOW + 29.5 * DAY_S) == 1
     assert prune_daily(NOW + 30.4 * DAY_S) == 1
     assert prune_daily(NOW + 30.6 * DAY_S) == 0
-    assert said == ["HUD store: 1 jobs older than 30 days were pruned"]
+    assert said == ["HUD store: 1 job older than 30 days pruned"]
 
 
 def test_a_clock_that_was_ahead_does_not_keep_everything(store: Store, payload: dict[str, Any]) -> None:
