@@ -123,7 +123,7 @@ class _Supervisor:
             with noted() as self._interrupts:
                 while not (self._interrupts or self._retries.enough):
                     self._pool.keep(time.monotonic())
-                    self._peers.exchange()
+                    self._peers.exchange([slot.shard for slot in self._slots], self._now)
                     self._fill()
                     self._dispatch()
                     if not self._slots and not self._allocator.waits() and not self._retry_elsewhere():

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ci.runner.claims.session import ClaimSession
+from ci.runner.claims.table import AtWork
 from ci.runner.scheduler import Scheduler
 from test_selection.pieces import Piece
 
@@ -24,16 +25,36 @@ class Peers:
             pieces: those of each shard, by number; without ids where nothing is to be run here.
         """
         self._session, self._scheduler, self._pieces = session, scheduler, pieces
+        # The shards that slots of others work for.
+        self._theirs: set[int] = set()
 
     @property
     def trouble(self) -> str:
         """Why nothing can be claimed now; empty while it can."""
         return "" if self._session is None else self._session.trouble
 
-    def exchange(self) -> None:
-        """Let them know what is done here, and see what they have."""
-        if self._session is not None and self._session.exchange():
+    def exchange(self, mine: Collection[int], now: float) -> None:
+        """Let them know what is done here, and see what they have and are at, if it is time.
+
+        Args:
+            mine: the shards that slots of this host work for.
+            now: the moment, in seconds since the run began.
+        """
+        if self._session is None:
+            return
+        view = self._scheduler.sight
+        slots = [
+            AtWork(
+                shard=shard,
+                file=view.holds[shard],
+                fresh=view.fresh[shard],
+                left_s=round(max(0.0, view.busy_until[shard] - now), 3),
+            )
+            for shard in mine
+        ]
+        if self._session.exchange(slots):
             self._look()
+            self._see(mine, now)
 
     def wait(self) -> bool:
         """Whether this host stays though it has nothing to do."""
@@ -80,6 +101,24 @@ class Peers:
         """Leave, however the run ended."""
         if self._session is not None:
             self._session.leave()
+
+    def _see(self, mine: Collection[int], now: float) -> None:
+        """Give the scheduler the slots of the others."""
+        view = self._scheduler.sight
+        assert self._session is not None  # noqa: S101  # asked by those who know
+        # What others say of numbers that are this host's, or nobody's, is not heeded.
+        seen = {
+            one.shard: one
+            for one in self._session.at_work()
+            if one.shard < len(self._pieces) and one.shard not in mine
+        }
+        for shard in self._theirs - seen.keys() - set(mine):
+            self._scheduler.end(shard)
+        self._theirs = set(seen)
+        for shard, one in seen.items():
+            self._scheduler.begin(shard)
+            view.holds[shard], view.fresh[shard] = one.file, one.fresh
+            view.busy_until[shard] = now + one.left_s
 
     def _look(self) -> bool:
         """Take from the scheduler what others have, and give it what is anybody's; whether there was any."""

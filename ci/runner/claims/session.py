@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ci.record.journal import SYNC_S, bring_to_disk
 from ci.runner.claims.store import Store, StoreLostError
-from ci.runner.claims.table import ClaimTable, Heartbeat, Key, read_heartbeat
+from ci.runner.claims.table import AtWork, ClaimTable, Heartbeat, Key, read_heartbeat
 from test_selection.pieces import Piece
 
 # A host is silent for a fraction of the lease at most, so that a missed line or two is no death.
@@ -133,15 +133,15 @@ class ClaimSession:
         self._accounted.pop(key, None)
         self._given_up.append(key)
 
-    def exchange(self) -> bool:
-        """Say what this host does and hear the others, if it is time; whether they were heard."""
+    def exchange(self, slots: Iterable[AtWork] = ()) -> bool:
+        """Say what this host and its slots do and hear the others, if it is time; whether they were heard."""
         if (now := self._clock()) < self._next:
             return False
         hosts = 1 + len(self._table.hosts)
         self._next = now + min(max(self._look_s, hosts * HOST_S), self._lease_s / BEATS_A_LEASE)
         self._settle()
         try:
-            self._tell()
+            self._tell(slots)
             self._hear()
         except StoreLostError as error:
             self._lose(error)
@@ -150,6 +150,10 @@ class ClaimSession:
             self.trouble = ""
             self._say("the share is back: pieces are claimed again")
         return True
+
+    def at_work(self) -> list[AtWork]:
+        """What the slots of other hosts are at, as far as is known."""
+        return self._table.at_work()
 
     def free(self, key: Key) -> bool:
         """Whether a piece is anybody's to claim, as far as is known."""
@@ -234,11 +238,12 @@ class ClaimSession:
             self._table.refused(key, generation, stands)
         return 0
 
-    def _tell(self, *, gone: bool = False) -> None:
+    def _tell(self, slots: Iterable[AtWork] = (), *, gone: bool = False) -> None:
         heartbeat = Heartbeat(
             claims=tuple(self._claims),
             done=tuple(self._done),
             given_up=tuple(self._given_up),
+            slots=tuple(slots),
             gone=gone,
         )
         self._store.say(heartbeat.line())

@@ -19,10 +19,29 @@ from typing import Annotated
 import msgspec
 
 Whole = Annotated[int, msgspec.Meta(ge=0)]
+# No day is so long.
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 # A piece: the shard and its number there.
 Key = tuple[Whole, Whole]
 # Who is said to have a piece that is anybody's.
 NOBODY = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtWork:
+    """What a slot is at, so that hosts do not all set the same file up to help with it.
+
+    Attributes:
+        shard: the shard it works for, which is its number.
+        file: the file it has set up, or does so.
+        fresh: whether it has run nothing of it yet.
+        left_s: seconds it is expected to need for what it does.
+    """
+
+    shard: Whole
+    file: str | None
+    fresh: bool
+    left_s: Seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +53,14 @@ class Heartbeat:
         done: pieces of which every test has an outcome in its journals, on the disk.
         given_up: pieces it is through with though a test of theirs has none; nobody runs them again but who
             resumes the run.
+        slots: what its slots are at.
         gone: whether it leaves; what it claimed and has not done is anybody's.
     """
 
     claims: tuple[tuple[Whole, Whole, Whole], ...] = ()
     done: tuple[Key, ...] = ()
     given_up: tuple[Key, ...] = ()
+    slots: tuple[AtWork, ...] = ()
     gone: bool = False
 
     def line(self) -> str:
@@ -50,7 +71,8 @@ class Heartbeat:
 def read_heartbeat(line: str) -> Heartbeat | None:
     """The heartbeat of a line; None for one that is torn or not of this form."""
     try:
-        return msgspec.json.decode(line, type=Heartbeat)
+        # Python's own JSON reads names of files that are no UTF-8; NaN, which it reads too, is none of ours.
+        return msgspec.convert(json.loads(line, parse_constant=lambda _: None), Heartbeat)
     except (ValueError, RecursionError):
         return None
 
@@ -62,10 +84,12 @@ class Host:
     Attributes:
         heard: when it last said something, in seconds of the reader's clock.
         gone: whether it has left.
+        slots: what its slots were at then.
     """
 
     heard: float
     gone: bool = False
+    slots: tuple[AtWork, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -114,6 +138,10 @@ class ClaimTable:
             return False
         host = self._host(name)
         return not host.gone and self.now - host.heard <= self.lease_s
+
+    def at_work(self) -> list[AtWork]:
+        """What the slots of the hosts that live are at."""
+        return [one for name, host in self.hosts.items() if self.lives(name) for one in host.slots]
 
     def refused(self, key: Key, generation: int, name: str) -> None:
         """A claim stands that this host had wanted to make."""
@@ -164,7 +192,7 @@ class ClaimTable:
         return self.hosts.setdefault(name, Host(heard=self.now))
 
     def _take(self, name: str, host: Host, said: Heartbeat) -> None:
-        host.gone = said.gone
+        host.gone, host.slots = said.gone, said.slots
         for shard, number, generation in said.claims:
             self._claimed((shard, number), generation, name)
         for key in (*said.done, *said.given_up):

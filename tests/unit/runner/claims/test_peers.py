@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 
 from ci.runner.claims.peers import Peers
 from ci.runner.claims.session import ClaimSession
+from ci.runner.claims.table import AtWork
 from ci.runner.retries import Retries
 from ci.runner.scheduler import Claim, Scheduler
 from test_selection.pieces import Piece
@@ -58,13 +60,13 @@ def test_what_others_take_is_no_longer_to_be_had_and_comes_back_with_their_leave
         assert other.claim(shard, ROWS[shard][number])
     other.done((1, 0))
     other.exchange()
-    view.exchange()
+    view.exchange([0], 1.0)
     assert made.left_over() == {0: ["a0", "a2"]}
     assert made.sight.left == 2
     assert made.sight.rest[0]["a.py"] == 4.0
     other.leave()
     two.now += 3
-    view.exchange()
+    view.exchange([0], 1.0)
     assert made.left_over() == {0: ["a0", "a2", "a1"], 1: ["b1"], 2: ["c0"]}
 
 
@@ -77,7 +79,7 @@ def test_nobody_goes_home_before_he_has_looked_at_what_is_free_again() -> None:
         for piece in row:
             assert other.claim(shard, piece)
     other.exchange()
-    view.exchange()
+    view.exchange([0], 1.0)
     assert made.left_over() == {}
     assert view.wait()
     two.now += 1.5
@@ -100,12 +102,46 @@ def test_what_is_run_here_or_lost_with_its_worker_is_neither_taken_nor_given_twi
     made.done(2, 0.0, held="c.py")
     job = made.ask(2, "c", 0.0)
     assert job is not None
-    view.exchange()
+    view.exchange([0], 1.0)
     assert 2 not in made.left_over()
     made.lost(2, ())
     two.now += 3
-    view.exchange()
+    view.exchange([0], 1.0)
     assert made.left_over()[2] == ["c0"]
+
+
+def test_slots_of_others_are_seen_until_they_are_gone_and_ones_own_are_ones_own() -> None:
+    two = Two()
+    mine, other = two.session("a"), two.session("b")
+    made = scheduler(mine.claim)
+    made.begin(0)
+    peers = Peers(mine, made, ROWS)
+    theirs = AtWork(shard=1, file="b.py", fresh=True, left_s=7.0)
+    claimed = AtWork(shard=0, file="z.py", fresh=True, left_s=7.0)
+    strange = AtWork(shard=9, file=None, fresh=False, left_s=0.0)
+    other.exchange([theirs, claimed, strange])
+    peers.exchange([0], 3.0)
+    view = made.sight
+    seen = view.known_dead[1], view.holds[1], view.fresh[1], view.busy_until[1]
+    assert seen == (False, "b.py", True, 10.0)
+    assert view.holds[0] is None
+    other.leave()
+    two.now += 3
+    peers.exchange([0], 6.0)
+    assert view.known_dead[1]
+    assert not view.known_dead[0]
+
+
+def test_what_slots_are_at_is_said_as_it_is() -> None:
+    two = Two()
+    mine, other = two.session("a"), two.session("b")
+    made = scheduler(mine.claim)
+    made.begin(0)
+    name = os.fsdecode(b"a\xff.py")
+    made.sight.holds[0], made.sight.busy_until[0] = name, 4.5
+    Peers(mine, made, ROWS).exchange([0], 3.0)
+    other.exchange()
+    assert other.at_work() == [AtWork(shard=0, file=name, fresh=False, left_s=1.5)]
 
 
 def test_numbers_that_no_plan_has_are_passed_over() -> None:
@@ -115,7 +151,7 @@ def test_numbers_that_no_plan_has_are_passed_over() -> None:
     for shard, number in ((9, 0), (0, 99)):
         assert other.claim(shard, Piece(file="a.py", ids=("x",), expected_s=1.0, number=number))
     other.exchange()
-    Peers(mine, made, ROWS).exchange()
+    Peers(mine, made, ROWS).exchange([0], 1.0)
     assert made.sight.left == 5
 
 
