@@ -9,6 +9,7 @@ import gzip
 import io
 import json
 import os
+import re
 import stat
 import tempfile
 import zlib
@@ -27,6 +28,8 @@ GZIP_LEVEL = 1
 MAX_BYTES, MAX_LINE = 1 << 30, 16 << 20
 # Gzip makes a tenth or so of what we write; what unpacks to this much more, past so many bytes, is not ours.
 MAX_RATIO, SMALL_BYTES = 200, 64 << 20
+# What is longer is not told in words.
+MAX_SEEN_BITS = 96
 T = TypeVar("T")
 
 
@@ -209,8 +212,22 @@ def convert(content: Any, kind: type[T], *, where: Path | str, remedy: str) -> T
         return msgspec.convert(content, kind)
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
         raise BadFileError(
-            f"a key is missing or of the wrong kind: {error}", where=where, remedy=remedy
+            f"a key is missing or of the wrong kind: {error}{_seen(content, str(error))}",
+            where=where,
+            remedy=remedy,
         ) from error
+
+
+def _seen(content: Any, error: str) -> str:
+    """The value that an error of msgspec is about, where it is a number: its type alone says too little."""
+    _, _, path = error.partition("`$")
+    try:
+        for key, number in re.findall(r"\.(\w+)|\[(\d+)\]", path):
+            content = content[key or int(number)]
+    except (KeyError, IndexError, TypeError):
+        return ""
+    short = type(content) is float or (type(content) is int and content.bit_length() <= MAX_SEEN_BITS)
+    return f" (seen: {content})" if short else ""
 
 
 def write_lines(path: Path, kind: str, header: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> None:

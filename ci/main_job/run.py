@@ -144,7 +144,7 @@ def _go(
         expectations=selection.expectations,
         durations=planned_seconds(context, folder),
         folder=folder,
-        first=frozenset(failed_before(context)) if wanted.failed_first else frozenset(),
+        first=failed_before(context, plan.ids) if wanted.failed_first else frozenset(),
     )
     interrupted = run_step(context, part, allow_collect_errors=wanted.allow_collect_errors, events=events)
     summary = report_step(

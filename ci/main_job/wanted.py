@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ci.core.addresses import without_credentials
 from ci.core.errors import MissingInputError, UsageError
 from ci.core.text import counted
 from ci.main_job.last_failed import SecondLook, second_look
@@ -84,15 +86,25 @@ def run_again(context: Context, wanted: Wanted, named: str) -> tuple[Context, Wa
     return context, replace(wanted, source=source, files=files, ids=ids, whole_files=whole_files), look
 
 
-def failed_before(context: Context) -> tuple[str, ...]:
-    """What did not pass in the last run; nothing where there was none yet."""
+def failed_before(context: Context, planned: Collection[str]) -> frozenset[str]:
+    """Which planned tests did not pass in the last run; none where there was none yet.
+
+    Raises:
+        UsageError: the run is shared.
+    """
+    if share := context.settings.model.run.share:
+        raise UsageError(
+            "--ff is given, and hosts that share a run cut its plan alike "
+            f"(run.share: {without_credentials(share)})",
+            remedy="leave --ff out",
+        )
     try:
         folder = find_run(context.runs, "latest", holding=RESULTS_FILE)
     except MissingInputError:
-        return ()
-    look = second_look(folder, folder.run, ())
-    context.detail(f"first: {counted(len(look.ids), 'test')} that did not pass in {folder.run}")
-    return look.ids
+        return frozenset()
+    first = frozenset(second_look(folder, folder.run, ()).ids).intersection(planned)
+    context.detail(f"first: {counted(len(first), 'test')} that did not pass in {folder.run}")
+    return first
 
 
 def in_tree(context: Context, wanted: Wanted) -> Wanted:
@@ -101,7 +113,7 @@ def in_tree(context: Context, wanted: Wanted) -> Wanted:
     Raises:
         UsageError: one lies elsewhere.
     """
-    if not any(map(_from_elsewhere, (*wanted.whole_files, *wanted.ids))):
+    if not any(_from_elsewhere(name) or _path(name).is_file() for name in (*wanted.whole_files, *wanted.ids)):
         return wanted
     where = wanted.source
     if where is None and wanted.last_failed is not None:
@@ -110,13 +122,12 @@ def in_tree(context: Context, wanted: Wanted) -> Wanted:
     tests = resolve_source(context, where).tests.resolve()
 
     def inside(name: str) -> str:
-        file, *below = name.split("::", 1)
-        path = Path(file).resolve()
-        if not _from_elsewhere(name):
+        path, below = _path(name).resolve(), name.split("::", 1)[1:]
+        if not _from_elsewhere(name) and not (path.is_file() and path.is_relative_to(tests)):
             return name
         if not path.is_relative_to(tests):
             raise UsageError(
-                f"{file!r} does not lie in the tests",
+                f"{str(_path(name))!r} does not lie in the tests",
                 where=tests,
                 remedy="name it as it is called from that folder, or its tree with --pytorch-src",
             )
@@ -127,8 +138,12 @@ def in_tree(context: Context, wanted: Wanted) -> Wanted:
     )
 
 
+def _path(name: str) -> Path:
+    return Path(name.partition("::")[0])
+
+
 def _from_elsewhere(name: str) -> bool:
-    path = Path(name.partition("::")[0])
+    path = _path(name)
     return path.is_absolute() or ".." in path.parts
 
 

@@ -92,6 +92,7 @@ class ChildMonitor:
         self._clock = clock
         self._state = RunState(shard=0, attempt=1)
         self._since = clock()
+        self._ended_at: float | None = None
         self._given_up: str | None = None
         self._oom_kills = oom_kills()
 
@@ -137,8 +138,12 @@ class ChildMonitor:
 
     @property
     def running_s(self) -> float:
-        """Seconds since the last thing the child said."""
-        return self._clock() - self._since
+        """Seconds from the last thing the child said to its end, or until now."""
+        return (self._clock() if self._ended_at is None else self._ended_at) - self._since
+
+    def stop(self) -> None:
+        """The child has ended: what is looked at from now on costs its test no time."""
+        self._ended_at = self._clock()
 
     def overdue(self) -> bool:
         """Whether the running test, or the set-up, has had its time."""

@@ -362,6 +362,7 @@ class Worker:
         held.pipes.listen(0)
         child.kill()  # what the child started and left behind
         monitor.update()
+        monitor.stop()
         if code == -signal.SIGTERM:
             self._run_is_ended()  # whoever ends all processes of a run may come to the child first
         watchdog.ended(code)

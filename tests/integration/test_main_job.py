@@ -208,10 +208,21 @@ def test_tests_are_named_as_pytest_takes_them(shop: Shop, names: list[str], plan
 
 def test_tests_are_named_by_paths_from_the_root_and_from_here(shop: Shop) -> None:
     path = shop.tree / "test" / "test_outcomes.py"
-    names = {f"{path}::test_function": 2, f"{os.path.relpath(path, shop.folder)}::test_function[1-2]": 1}
+    (shop.folder / "below").symlink_to(shop.tree)
+    names = {
+        f"{path}::test_function": 2,
+        f"{os.path.relpath(path, shop.folder)}::test_function[1-2]": 1,
+        "below/test/test_outcomes.py::test_function": 2,
+    }
     for name, planned in names.items():
         code, out, err = shop.pytorch(name, "--dry-run")
         assert (code, f"selected {planned} of {planned}" in out) == (0, True), err
+
+
+def test_failed_first_is_refused_where_hosts_share_a_plan(shop: Shop) -> None:
+    share = str(shop.folder / "share")
+    code, _, err = shop.pytorch("--ff", "test_outcomes.py::test_function", SPYRE_CI__RUN__SHARE=share)
+    assert (code, f"(run.share: {share})" in err) == (2, True)
 
 
 def test_last_failed_and_slowest_tests_are_told_as_pytest_does(shop: Shop) -> None:

@@ -18,7 +18,6 @@ from ci.report.compare.times import LEAST_S, Past, Times, compare_times, with_hi
 STOPPING = (Kind.NEW_FAILURES, Kind.NEW_TESTS_FAILING, Kind.NEWLY_FLAKY)
 # What it cannot answer for.
 UNANSWERED = (Kind.FAILING_UNKNOWN, Kind.FLAKY_UNKNOWN)
-# The clock of a journal has milliseconds.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

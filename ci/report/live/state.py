@@ -393,8 +393,10 @@ class State:
             for counted in (test.tally, self):
                 counted.told_s += test.expected_s
                 counted.ran_s += one.seconds
-        if one.outcome in {Verdict.SKIPPED, Verdict.NOT_RUN} and test.tally.ended_at is None:
-            test.tally.reason(one.outcome, one_line(one.message))
+        # A retry that is cut short leaves its test what the first try made it.
+        same = verdict is one.outcome
+        if same and verdict in {Verdict.SKIPPED, Verdict.NOT_RUN} and test.tally.ended_at is None:
+            test.tally.reason(verdict, one_line(one.message))
         self._settle(test, verdict, now)
         yield Ended(
             id=name,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import signal
 from pathlib import Path
 from typing import cast
@@ -11,7 +12,7 @@ from ci.record.journal import JournalWriter
 from ci.record.journal_line import line_of
 from ci.runner import watchdog
 from ci.runner.child import DUMP_SIGNAL, KILL_S, ChildProcess, gone
-from ci.runner.preflight import check
+from ci.runner.preflight import Finding, check
 from ci.runner.watchdog import (
     ChildMonitor,
     JournalTail,
@@ -67,6 +68,20 @@ def test_what_was_written_before_it_is_not_its_own(journal: JournalWriter) -> No
     late = ChildMonitor(journal, LIMITS, Clock())
     late.update()
     assert late.running is None
+
+
+def test_what_is_looked_at_after_a_childs_end_costs_its_test_no_time(
+    watch: ChildMonitor, journal: JournalWriter, clock: Clock, tmp_path: Path
+) -> None:
+    journal.write(events.GroupReady(file="f", setup_s=1))
+    journal.write(events.Start(id="a"))
+    watch.update()
+    clock.now += 1.5
+    watch.stop()
+    clock.now += 2.0
+    assert not watch.crashed(-signal.SIGTERM, lambda: Finding(ok=True, seconds=0.1))
+    last = json.loads((tmp_path / "0-1.jsonl").read_text(encoding="utf-8").splitlines()[-1])
+    assert (last["e"], last["seconds"]) == ("crash", 1.5)
 
 
 def test_a_line_that_is_still_being_written_waits(tmp_path: Path) -> None:

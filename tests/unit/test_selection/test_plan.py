@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -170,6 +171,8 @@ def test_seconds_greater_than_any_measured_come_back(tmp_path: Path) -> None:
         ({"chains": [[-1, 2]]}, "chains of 'a' holds [-1, 2]"),
         ({"chains": [[0, 2], [1, 2]], "ids": ["x", "y", "z"]}, "chains of 'a' holds [1, 2]"),
         ({"chains": ["ab"]}, "got `str` - at `$.shards[0].groups[0].chains[0]`"),
+        ({"timeout_s": 0}, "Expected `float` > 0.0 - at `$.shards[0].groups[0].timeout_s` (seen: 0)"),
+        ({"timeout_s": math.nan}, "at `$.shards[0].groups[0].timeout_s` (seen: nan)"),
     ],
 )
 def test_a_group_of_the_wrong_kind_is_told_with_its_place(

@@ -277,3 +277,15 @@ def test_what_is_taken_from_another_host_counts_here_also_in_a_file_that_had_end
     assert [one.tally.file for one in feed.news if isinstance(one, FileEnded)] == ["a.py", "b.py"]
     assert state.files["a.py"].counts[Verdict.PASSED] == 2
     assert state.finish(9.0, interrupted=False) == []
+
+
+def test_a_retry_that_is_cut_short_is_no_reason_why_its_test_was_not_run() -> None:
+    feed = Feed(small_state())
+    feed.begin(1, "b.py")
+    feed.begin(0, "a.py")
+    feed.test(0, A, "failed", "x")
+    feed.event(1, "start", id=A, **{"try": 2})
+    feed.event(0, "start", id=B)
+    ended = [one for one in feed.state.finish(9.0, interrupted=True) if isinstance(one, FileEnded)]
+    told = sum(number for one in ended for verdict, _, number in one.reasons if verdict is Verdict.NOT_RUN)
+    assert told == sum(one.tally.counts[Verdict.NOT_RUN] for one in ended) > 0
