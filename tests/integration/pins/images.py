@@ -48,7 +48,8 @@ class Repository:
     ) -> str:
         """Build an image, push it, and leave it in the registry alone; its digest."""
         name = f"{self.address}:{tag}"
-        build_image(self.client, name, f"FROM {base or self.base}\n{lines}\n", files)
+        # A layer that others' images share goes from under this build where theirs are removed.
+        build_image(self.client, name, f"FROM {base or self.base}\nLABEL tests={self.name}\n{lines}\n", files)
         self.client.images.push(name)
         found = self.client.images.get(name).attrs["RepoDigests"][0].rpartition(":")[2]
         self.client.api.remove_image(name, force=True)
