@@ -43,7 +43,7 @@ class Peers:
         if self._session is None:
             return
         view = self._scheduler.sight
-        slots = [
+        slots = (  # asked at every poll, and said only when it is time
             AtWork(
                 shard=shard,
                 file=view.holds[shard],
@@ -51,7 +51,7 @@ class Peers:
                 left_s=round(max(0.0, view.busy_until[shard] - now), 3),
             )
             for shard in mine
-        ]
+        )
         if self._session.exchange(slots):
             self._look()
             self._see(mine, now)
