@@ -94,12 +94,12 @@ class CardFault:
 
     Attributes:
         message: what it did.
-        certain: whether the card itself said so.
+        ras: the card's own word; empty where it said none.
         held: whether a process that has the card open did not end.
     """
 
     message: str
-    certain: bool
+    ras: str
     held: bool
 
 
@@ -397,7 +397,7 @@ class RunState:
     def _blame(
         self, event: events.End | events.Crash | events.CardCheck | events.CardFault, *, held: bool = False
     ) -> None:
-        self.latest = Latest(fault=CardFault(message=event.message, certain=bool(event.ras), held=held))
+        self.latest = Latest(fault=CardFault(message=event.message, ras=event.ras, held=held))
 
     def _not_run(self, event: events.NotRun) -> None:
         reason = event.message or NO_REASON

@@ -199,5 +199,5 @@ class WorkerSlot:
 
     def _blame(self, state: RunState) -> None:
         if (fault := state.latest.fault) is not None:
-            self.fault, self.certain = fault.message, fault.certain
+            self.fault, self.certain = fault.message, bool(fault.ras)
             self.stuck = self.stuck or fault.held or fault.message.startswith(NEVER_ENDS)

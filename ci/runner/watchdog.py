@@ -21,7 +21,7 @@ from ci.record import events
 from ci.record.events import JournalEvent
 from ci.record.journal import JournalWriter
 from ci.record.journal_line import event_of
-from ci.record.run_state import RunState
+from ci.record.run_state import CardFault, RunState
 from ci.runner.child import DUMP_SIGNAL, KILL_S, ChildProcess
 from ci.runner.preflight import Finding
 from ci.runner.ras import hardware_event
@@ -86,7 +86,7 @@ class ChildMonitor:
         self.done: set[str] = set()
         self.log_start = 0
         self.file_error: str | None = None
-        self.hardware = False  # whether the card failed, as the child itself found
+        self.fault: CardFault | None = None  # the last of the card, as was found in the child or after it
         self._journal = journal
         self._tail = JournalTail(journal.read, start=journal.size)
         self._clock = clock
@@ -108,7 +108,7 @@ class ChildMonitor:
             self._since = self._clock()
         if state.latest.began is not None:
             self.log_start = state.log_start
-        self.hardware = self.hardware or state.latest.fault is not None
+        self.fault = state.latest.fault or self.fault
         self.done |= state.drain().keys() | state.not_run.keys()
         for error in state.file_errors.values():
             self.file_error = error.message

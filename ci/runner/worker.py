@@ -20,6 +20,7 @@ from ci.core.machine import boot_id, host_name
 from ci.core.parent_death import adopt_orphans, die_with_parent
 from ci.record import events
 from ci.record.journal import EXIT_UNWRITABLE, UNWRITABLE, JournalWriter
+from ci.record.run_state import CardFault
 from ci.runner import prepare, reexec
 from ci.runner.channel import Answer, Attempt, Lines, Order, Task, send
 from ci.runner.child import NEVER_ENDS, ChildProcess, Pipes, gone, start
@@ -186,12 +187,12 @@ class Worker:
             case "hold":
                 self._hold(order)
             case "shard" if order.shard is not None:
-                self._dismiss()
+                fault = self._dismiss()
                 self._end_shard("done")
                 self._journal.close()
                 self._begin_shard(order.shard)
-                if self._sick:  # the journal before is not listened to any more
-                    self._never_ends("the one of the shard before")
+                if fault is not None:  # the journal before is not listened to any more
+                    self._journal.write(events.CardFault(message=fault.message, ras=fault.ras))
             case "check":
                 self._dismiss()
                 self._check("order")
@@ -211,7 +212,7 @@ class Worker:
             if code is not None:
                 ids = self._left(order.file, ids, held, code)
                 continue
-            if held.monitor.hardware:
+            if held.monitor.fault is not None:
                 self._sick = True
                 self._forget()
                 return
@@ -294,7 +295,7 @@ class Worker:
     def _not_had(self, file: str, left: list[str], held: _Held, code: int) -> list[str]:
         """Account for a child that had run nothing when it ended; the ids to be tried once more."""
         monitor = held.monitor
-        if monitor.hardware or monitor.card_failed(file):
+        if monitor.fault is not None or monitor.card_failed(file):
             self._sick = True
             return []
         # No test was running and none had run: the file itself could not be had, or not in a forked process.
@@ -307,11 +308,17 @@ class Worker:
             self._journal.write(events.NotRun(ids=left, message=reason))
         return []
 
-    def _dismiss(self) -> None:
-        """Let the child end, if there is one; what it does after its last test has the time of a set-up."""
+    def _dismiss(self) -> CardFault | None:
+        """Let the child end, if there is one; what it does after its last test has the time of a set-up.
+
+        Returns:
+            What the card did wrong meanwhile.
+        """
         if self._held is None:
-            return
+            return None
         held = self._held
+        held.monitor.update()
+        known = held.monitor.fault
         held.pipes.dismiss()
         began = time.monotonic()
         limit = self._limits.setup_s
@@ -323,6 +330,8 @@ class Worker:
             time.sleep(self._limits.dump_s)
         self._journal.write(events.GroupEnd(file=held.file, seconds=round(time.monotonic() - began, 3)))
         self._forget()
+        held.monitor.update()
+        return None if held.monitor.fault is known else held.monitor.fault
 
     def _forget(self) -> None:
         """End what is left of the child, and of what it started."""
@@ -331,14 +340,12 @@ class Worker:
             return
         held.child.kill()
         if not gone(held.child):
-            self._never_ends(f"the one that ran {held.file}")
+            message = f"{NEVER_ENDS}: the one that ran {held.file}"
+            self._journal.write(events.CardFault(message=message, ras=""))
             self._sick = True
         held.pipes.close()
         end_orphans(os.environ.get(VARIABLE, ""), spare={os.getpid(), held.child.pid}, adopted=True)
         self._journal.restore()
-
-    def _never_ends(self, which: str) -> None:
-        self._journal.write(events.CardFault(message=f"{NEVER_ENDS}: {which}", ras=""))
 
     def _wait(self, held: _Held) -> int | None:
         """Wait until the child has done what it was told, or has ended; its exit code then."""
