@@ -94,7 +94,7 @@ class Pending:
     lost: int = 0
 
 
-class Told(NamedTuple):
+class Outcomes(NamedTuple):
     """What an event of a journal says.
 
     Attributes:
@@ -146,18 +146,21 @@ class Retries:
         # Tests that ended their process: what runs after them in a given order misses what they left.
         self._broke: set[str] = set()
 
-    def learn(self, told: Told, *, card: str, attempt: int) -> Iterator[events.NoRetry]:
+    def learn(self, outcomes: Outcomes, *, card: str, attempt: int) -> Iterator[events.NoRetry]:
         """Have tests run again that a journal says failed, and say why of those that are not.
 
         Args:
-            told: what it says.
+            outcomes: what it says.
             card: the name of the card they ran on, or those of several joined by `+`.
             attempt: which try of them it was.
         """
-        for name, why in told.in_vain.items():  # else its failure would stand there as if nobody had tried
+        for (
+            name,
+            why,
+        ) in outcomes.in_vain.items():  # else its failure would stand as if nobody had tried
             yield events.NoRetry(ids=[name], message=why)
-        self._count(name for name, one in told.ended.items() if one.outcome is Verdict.FAILED)
-        for name, one in told.ended.items():
+        self._count(name for name, one in outcomes.ended.items() if one.outcome is Verdict.FAILED)
+        for name, one in outcomes.ended.items():
             if one.cause is not None:
                 self._broke.add(name)
             # One that was to fail and passed has been told apart already: another card says no more of it.

@@ -49,7 +49,7 @@ class Scheduler:
     """Hands out pieces.
 
     Attributes:
-        sight: what is unclaimed, who is at what, what was learnt.
+        view: what is unclaimed, who is at what, what was learnt.
     """
 
     def __init__(
@@ -86,10 +86,10 @@ class Scheduler:
         for shard, row in enumerate(pieces):
             for piece in row:
                 (self._kept if self._keeps(shard, piece) else shared)[shard].append(piece)
-        self.sight = SchedulerView(shared, file_s=file_s, domain=max(1, len(pieces)), prior_s=tick_s)
+        self.view = SchedulerView(shared, file_s=file_s, domain=max(1, len(pieces)), prior_s=tick_s)
         # Nobody works for a shard until a slot does; its pieces may be taken all the same.
-        self.sight.known_dead = [True] * len(pieces)
-        self._tail = StealingPolicy(self.sight)
+        self.view.known_dead = [True] * len(pieces)
+        self._policy = StealingPolicy(self.view)
         self._tick_s, self._steals, self._claim = tick_s, steals, claim or (lambda _shard, _piece: 1)
         self._retries, self._apart = retries, frozenset(apart)
         self._next_tick, self._stuck = 0.0, False
@@ -98,22 +98,22 @@ class Scheduler:
 
     def begin(self, slot: int) -> None:
         """A slot works for its shard from now on."""
-        self.sight.known_dead[slot] = False
-        self.sight.started[slot] = True
+        self.view.known_dead[slot] = False
+        self.view.started[slot] = True
 
     def end(self, slot: int) -> None:
         """A slot works no longer for its shard: its card is lost, or at another shard."""
-        self.sight.known_dead[slot] = True
-        self.sight.holds[slot] = None
+        self.view.known_dead[slot] = True
+        self.view.holds[slot] = None
         while slot not in self._private and self._kept[slot]:
-            self.sight.give_back(slot, self._kept[slot].popleft())
+            self.view.give_back(slot, self._kept[slot].popleft())
 
     def tick(self, now: float, *, stuck: bool = False) -> None:
         """Look at every shard anew, if it is time; `stuck` says that nobody is at work."""
         self._stuck = stuck
         if self._steals and (stuck or now >= self._next_tick):
             self._next_tick = now + self._tick_s
-            self._tail.tick(now)
+            self._policy.tick(now)
 
     def ask(self, slot: int, card: str, now: float) -> Job | None:
         """What a slot does next; None where there is nothing for it, now.
@@ -125,11 +125,11 @@ class Scheduler:
         """
         if self._at_a_file(slot):
             # Running a test again takes a fresh process: it waits until the slot changes files.
-            job = self._own(slot) or self._shared(slot) or self._again(card)
+            job = self._own(slot) or self._shared(slot) or self._retry(card)
         else:
-            job = self._own(slot) or self._again(card) or self._shared(slot)
+            job = self._own(slot) or self._retry(card) or self._shared(slot)
         if job is None and not self._doing and (self._stuck or slot in self._private):
-            job = self._again(card, last=True)
+            job = self._retry(card, last=True)
         if job is not None:
             self._begin(slot, job, now)
         return job
@@ -144,19 +144,19 @@ class Scheduler:
             whole: whether it did that and nothing else, such as a set-up after a crash.
         """
         job, began = self._doing.pop(slot)
-        self.sight.holds[slot] = held
+        self.view.holds[slot] = held
         if not whole or slot in self._private or job.why == "retry":
             return
-        took, sight, file = now - began, self.sight, job.piece.file
+        took, view, file = now - began, self.view, job.piece.file
         if job.setup:
-            sight.learn_pace(slot, took_s=took, expected_s=sight.file_s.get(file, 0.0))
+            view.learn_pace(slot, took_s=took, expected_s=view.file_s.get(file, 0.0))
             return
-        sight.learn(slot, file, took_s=took, expected_s=job.piece.expected_s)
-        sight.learn_pace(slot, took_s=took, expected_s=job.piece.expected_s * sight.scale(file))
+        view.learn(slot, file, took_s=took, expected_s=job.piece.expected_s)
+        view.learn_pace(slot, took_s=took, expected_s=job.piece.expected_s * view.scale(file))
 
     def hold(self, slot: int, file: str | None) -> None:
         """A slot has this file set up, or none."""
-        self.sight.holds[slot] = file
+        self.view.holds[slot] = file
 
     def refuse(self, slot: int, file: str) -> list[Piece]:
         """A slot cannot set a file up: it leaves it to others, and its own tests of it to nobody.
@@ -164,12 +164,12 @@ class Scheduler:
         Returns:
             The pieces that are given up; those that another host has are not among them.
         """
-        self.sight.holds[slot] = None
+        self.view.holds[slot] = None
         self._refused.setdefault(slot, set()).add(file)
         given_up = [one for one in self._kept[slot] if one.file == file and self._claim(slot, one)]
         self._kept[slot] = deque(one for one in self._kept[slot] if one.file != file)
-        while file in self.sight.queues[slot]:
-            piece = self.sight.take(slot, file)
+        while file in self.view.queues[slot]:
+            piece = self.view.take(slot, file)
             if self._claim(slot, piece):
                 given_up.append(piece)
         return given_up
@@ -177,7 +177,7 @@ class Scheduler:
     def lost(self, slot: int, ended: Collection[str]) -> None:
         """The worker of a slot is gone: what it had claimed and not run is unclaimed again."""
         found = self._doing.pop(slot, None)
-        self.sight.holds[slot] = None
+        self.view.holds[slot] = None
         if found is None:
             return
         job = found[0]
@@ -192,18 +192,18 @@ class Scheduler:
         if shard in self._private:
             self._kept[shard].appendleft(piece)
         else:
-            self.sight.give_back(shard, piece)
+            self.view.give_back(shard, piece)
 
     def withdraw(self, shard: int, piece: Piece) -> None:
         """Another host has a piece: it is no longer to be had here."""
         if piece in self._kept[shard]:
             self._kept[shard].remove(piece)
         else:
-            self.sight.withdraw(shard, piece)
+            self.view.withdraw(shard, piece)
 
     def queued(self) -> Iterator[tuple[int, Piece]]:
         """The pieces nobody has claimed, each with its shard."""
-        for shard, queue in enumerate(self.sight.queues):
+        for shard, queue in enumerate(self.view.queues):
             for piece in chain(*queue.values(), self._kept[shard]):
                 yield shard, piece
 
@@ -221,12 +221,12 @@ class Scheduler:
                 return job
         if self._steals:
             return None  # the policy knows of its own pieces, too
-        while (file := next(iter(self.sight.queues[slot]), None)) is not None:
+        while (file := next(iter(self.view.queues[slot]), None)) is not None:
             if (job := self._piece(slot, slot, file)) is not None:
                 return job
         return None
 
-    def _again(self, card: str, *, last: bool = False) -> Job | None:
+    def _retry(self, card: str, *, last: bool = False) -> Job | None:
         """A test that failed elsewhere; alone, so that nothing but itself can be why it passes or fails.
 
         What went with its host may take this one as well: it is the last there is, one at a time.
@@ -240,35 +240,35 @@ class Scheduler:
         if not self._steals or slot in self._private:
             return None
         while (file := self._next_file(slot)) is not None:
-            shard = self._tail.shard_for(slot, file)
+            shard = self._policy.shard_for(slot, file)
             if (job := self._piece(slot, shard, file)) is not None:
                 return job
         return None
 
     def _next_file(self, slot: int) -> str | None:
         refused = self._refused.get(slot, set())
-        file = self._tail.next_file(slot)
+        file = self._policy.next_file(slot)
         if file in refused:
             # What it cannot have keeps it from nothing else.
-            file = next((one for one in self.sight.queues[slot] if one not in refused), None)
+            file = next((one for one in self.view.queues[slot] if one not in refused), None)
         if file is None and self._stuck:
-            return self.sight.any_file(slot, without=refused)
+            return self.view.any_file(slot, without=refused)
         return file
 
     def _at_a_file(self, slot: int) -> bool:
         """Whether there is more of what the slot has set up."""
-        sight, held = self.sight, self.sight.holds[slot]
-        return held is not None and sight.shard_of(sight.home(slot), held) is not None
+        view, held = self.view, self.view.holds[slot]
+        return held is not None and view.shard_of(view.home(slot), held) is not None
 
     def _piece(self, slot: int, shard: int, file: str) -> Job | None:
         """The next piece of a shard's file; None where another host took it."""
-        piece = self.sight.queues[shard][file][0]
-        return self._job(slot, shard, piece, lambda: self.sight.take(shard, file))
+        piece = self.view.queues[shard][file][0]
+        return self._job(slot, shard, piece, lambda: self.view.take(shard, file))
 
     def _job(self, slot: int, shard: int, piece: Piece, take: Callable[[], Piece]) -> Job | None:
         """Set a file up that the slot has not, else its piece, taken out; None where another has it."""
         why: Why = "plan" if shard == slot else "stolen"
-        if self.sight.holds[slot] != piece.file and piece.ids[0] not in self._apart:
+        if self.view.holds[slot] != piece.file and piece.ids[0] not in self._apart:
             return Job(piece=Piece(file=piece.file, ids=(), expected_s=0.0), of=shard, why=why)
         take()
         time = self._claim(shard, piece)
@@ -279,16 +279,16 @@ class Scheduler:
 
     def _begin(self, slot: int, job: Job, now: float) -> None:
         self._doing[slot] = job, now
-        sight, file = self.sight, job.piece.file
-        expected = job.piece.expected_s * sight.scale(file)
+        view, file = self.view, job.piece.file
+        expected = job.piece.expected_s * view.scale(file)
         if job.setup:
-            expected = sight.setup_for(slot, file)
-            sight.fresh[slot] = True
+            expected = view.setup_for(slot, file)
+            view.fresh[slot] = True
         else:
-            sight.fresh[slot] = False
+            view.fresh[slot] = False
         alone = job.why == "retry" or (not job.setup and job.piece.ids[0] in self._apart)
-        sight.holds[slot] = None if alone else file
-        sight.busy_until[slot] = now + expected * sight.pace(slot)
+        view.holds[slot] = None if alone else file
+        view.busy_until[slot] = now + expected * view.pace(slot)
 
 
 def without(pieces: Sequence[Piece], ids: Collection[str]) -> list[Piece]:

@@ -13,7 +13,7 @@ from ci.record.verdict import Verdict
 from ci.runner.channel import Attempt, Order
 from ci.runner.child import KILL_S, NEVER_ENDS
 from ci.runner.inventory import Card, together
-from ci.runner.retries import Told
+from ci.runner.retries import Outcomes
 from ci.runner.scheduler import Job
 from ci.runner.worker_process import WorkerProcess
 
@@ -162,7 +162,7 @@ class WorkerSlot:
         self.killed_at = time.monotonic()
         self.link.process.kill()
 
-    def take(self, event: JournalEvent) -> Told:
+    def take(self, event: JournalEvent) -> Outcomes:
         """Note what its journal says next."""
         state = self.state
         state.take(event)
@@ -180,7 +180,7 @@ class WorkerSlot:
         state.not_run.clear()
         state.file_errors.clear()
         retried = self.job.piece.ids if self.job is not None and self.job.why == "retry" else ()
-        return Told(ended, {name: why for name, why in given_up.items() if name in retried})
+        return Outcomes(ended, {name: why for name, why in given_up.items() if name in retried})
 
     def check(self) -> None:
         """Have the card checked before anything runs on it."""

@@ -347,10 +347,10 @@ class _Supervisor:
         for event in slot.link.events():
             slot.heard = time.monotonic()
             finished = slot.finished
-            told = slot.take(event)
-            had = (name for name, one in told.ended.items() if one.outcome not in NO_OUTCOME)
+            outcomes = slot.take(event)
+            had = (name for name, one in outcomes.ended.items() if one.outcome not in NO_OUTCOME)
             self._peers.ended(had, slot.attempt.journal)
-            for said in self._retries.learn(told, card=slot.card.name, attempt=slot.number):
+            for said in self._retries.learn(outcomes, card=slot.card.name, attempt=slot.number):
                 self._attempts.write(slot.attempt, said)
             if slot.finished and not finished:
                 self._attempts.guard(slot.attempt.journal)

@@ -42,7 +42,7 @@ class Peers:
         """
         if self._session is None:
             return
-        view = self._scheduler.sight
+        view = self._scheduler.view
         slots = (  # asked at every poll, and said only when it is time
             AtWork(
                 shard=shard,
@@ -104,7 +104,7 @@ class Peers:
 
     def _see(self, mine: Collection[int], now: float) -> None:
         """Give the scheduler the slots of the others."""
-        view = self._scheduler.sight
+        view = self._scheduler.view
         assert self._session is not None  # noqa: S101  # asked by those who know
         # What others say of numbers that are this host's, or nobody's, is not heeded.
         seen = {

@@ -15,10 +15,10 @@ from ci.runner.retries import (
     NO_CARD,
     NO_OTHER_CARD,
     TOO_MANY,
+    Outcomes,
     Pending,
     Retries,
     Retry,
-    Told,
 )
 from tests.unit.runner.plans import OneFile
 
@@ -179,7 +179,7 @@ def test_what_is_not_run_again_says_why() -> None:
     passed = Try(outcome=Verdict.FAILED, message=f"{XPASS_STRICT} known")
 
     def said(in_vain: dict[str, str] | None = None, **ended: Try) -> list[tuple[str, str]]:
-        told = retries.learn(Told(ended, in_vain or {}), card="one", attempt=1)
+        told = retries.learn(Outcomes(ended, in_vain or {}), card="one", attempt=1)
         return [(name, one.message) for one in told for name in one.ids]
 
     assert said({"z": "no such file"}, x=Try(outcome=Verdict.PASSED), y=passed) == [("z", "no such file")]
@@ -195,7 +195,7 @@ def test_what_is_not_run_again_says_why() -> None:
 
 def test_without_retries_nothing_is_said_of_an_order() -> None:
     retries = Retries(OneFile(chains={"b": ("a",)}), most=0, budget=0)
-    assert list(retries.learn(Told({"b": Try(outcome=Verdict.FAILED)}, {}), card="one", attempt=1)) == []
+    assert list(retries.learn(Outcomes({"b": Try(outcome=Verdict.FAILED)}, {}), card="one", attempt=1)) == []
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_after_so_many_failed_tests_nothing_more_is_run(
 ) -> None:
     retries = Retries(OneFile(), most=0, budget=0, max_fail=most, spared=["quarantined"])
     for name, outcome in rows:
-        told = Told(ended={name: Try(outcome=outcome)}, in_vain={})
+        told = Outcomes(ended={name: Try(outcome=outcome)}, in_vain={})
         assert not list(retries.learn(told, card="one", attempt=1))
     many = "failure" if failures == 1 else "failures"
     assert retries.enough == (f"stopped after {failures} {many} (--max-fail)" if failures else "")

@@ -61,13 +61,13 @@ def test_a_file_is_set_up_before_a_piece_of_it_is_claimed() -> None:
     first = asked(made, 0)
     assert first is not None
     assert first.setup
-    made.done(0, 2.0, held=made.sight.holds[0])
+    made.done(0, 2.0, held=made.view.holds[0])
     rest = []
     for now in (2.0, 3.0):
         job = asked(made, 0, now)
         assert job is not None
         rest.append(job.piece.ids)
-        made.done(0, now + 1, held=made.sight.holds[0])
+        made.done(0, now + 1, held=made.view.holds[0])
     assert rest == [("1",), ("2",)]
     assert asked(made, 0, 5.0) is None
 
@@ -91,7 +91,7 @@ def test_what_comes_first_is_run_before_all_others_by_its_own_slot(steals: bool)
     while (job := asked(made, 0, now)) is not None:
         order += job.piece.ids
         now += 1.0
-        made.done(0, now, held=made.sight.holds[0])
+        made.done(0, now, held=made.view.holds[0])
     assert order[:2] == ["2", "4"]
     assert sorted(order[2:]) == ["1", "3"]
 
@@ -106,7 +106,7 @@ def test_what_comes_first_is_for_helpers_once_its_slot_has_ended() -> None:
     ran: list[str] = []
     while (job := made.ask(1, "card 1", 1.0)) is not None:
         ran += job.piece.ids
-        made.done(1, 1.0, held=made.sight.holds[1])
+        made.done(1, 1.0, held=made.view.holds[1])
         made.tick(1.0, stuck=True)
     assert sorted(ran) == ["1", "2"]
 
@@ -160,7 +160,7 @@ def test_a_piece_that_runs_alone_is_not_set_up_first() -> None:
         job = asked(made, 0, float(now))
         assert job is not None
         jobs.append((job.setup, job.piece.ids))
-        made.done(0, float(now), held=made.sight.holds[0])
+        made.done(0, float(now), held=made.view.holds[0])
     assert jobs == [(False, ("1",)), (True, ()), (False, ("2",))]
 
 
@@ -170,14 +170,14 @@ def test_several_cards_keep_their_shard_to_themselves() -> None:
     made.begin(1)
     for now in range(2):
         assert asked(made, 0, float(now)) is not None
-        made.done(0, float(now), held=made.sight.holds[0])
+        made.done(0, float(now), held=made.view.holds[0])
     assert asked(made, 0, 9.0) is None
     ran = []
     for _ in range(3):
         job = asked(made, 1, 9.0)
         assert job is not None
         ran.append(job.piece.ids)
-        made.done(1, 9.0, held=made.sight.holds[1])
+        made.done(1, 9.0, held=made.view.holds[1])
     assert ran == [(), ("2",), ("3",)]
 
 
@@ -186,7 +186,7 @@ def test_who_cannot_set_a_file_up_gives_up_its_own_tests_of_it_only() -> None:
     made.begin(0)
     job = asked(made, 0)
     assert job is not None
-    made.done(0, 1.0, held=made.sight.holds[0])
+    made.done(0, 1.0, held=made.view.holds[0])
     file = job.piece.file
     given_up = made.refuse(0, file)
     assert [one.ids for one in given_up] == ([("1",)] if file == "a.py" else [("2",)])
@@ -235,7 +235,7 @@ class Day:
             self.made.lost(slot, ended)
             return
         self._count(job, ids)
-        self.made.done(slot, now, held=self.made.sight.holds[slot])
+        self.made.done(slot, now, held=self.made.view.holds[slot])
         for name in ids:
             if self.rnd.random() < 0.1:
                 self.failed[name] += 1
@@ -293,7 +293,7 @@ def test_a_file_that_cannot_be_had_keeps_a_post_from_nothing_else() -> None:
         job = made.ask(0, "card 0", float(now))
         if job is not None:
             ran += job.piece.ids
-            made.done(0, now + 0.5, held=made.sight.holds[0])
+            made.done(0, now + 0.5, held=made.view.holds[0])
     assert sorted(ran) == ["2", "4"]
     assert made.left_over() == {1: ["3"]}
 
@@ -309,7 +309,7 @@ def test_a_failed_test_waits_until_a_post_changes_files() -> None:
         job = asked(made, 0, float(now))
         assert job is not None
         order.append((job.why, job.piece.ids))
-        made.done(0, now + 0.5, held=made.sight.holds[0])
+        made.done(0, now + 0.5, held=made.view.holds[0])
         if now == 0:
             retries.failed("9", card="another")
     assert order == [("plan", ()), ("plan", ("1",)), ("plan", ("2",)), ("retry", ("9",))]

@@ -62,8 +62,8 @@ def test_what_others_take_is_no_longer_to_be_had_and_comes_back_with_their_leave
     other.exchange()
     view.exchange([0], 1.0)
     assert made.left_over() == {0: ["a0", "a2"]}
-    assert made.sight.left == 2
-    assert made.sight.rest[0]["a.py"] == 4.0
+    assert made.view.left == 2
+    assert made.view.rest[0]["a.py"] == 4.0
     other.leave()
     two.now += 3
     view.exchange([0], 1.0)
@@ -121,7 +121,7 @@ def test_slots_of_others_are_seen_until_they_are_gone_and_ones_own_are_ones_own(
     strange = AtWork(shard=9, file=None, fresh=False, left_s=0.0)
     other.exchange([theirs, claimed, strange])
     peers.exchange([0], 3.0)
-    view = made.sight
+    view = made.view
     seen = view.known_dead[1], view.holds[1], view.fresh[1], view.busy_until[1]
     assert seen == (False, "b.py", True, 10.0)
     assert view.holds[0] is None
@@ -138,7 +138,7 @@ def test_what_slots_are_at_is_said_as_it_is() -> None:
     made = scheduler(mine.claim)
     made.begin(0)
     name = os.fsdecode(b"a\xff.py")
-    made.sight.holds[0], made.sight.busy_until[0] = name, 4.5
+    made.view.holds[0], made.view.busy_until[0] = name, 4.5
     Peers(mine, made, ROWS).exchange([0], 3.0)
     other.exchange()
     assert other.at_work() == [AtWork(shard=0, file=name, fresh=False, left_s=1.5)]
@@ -152,7 +152,7 @@ def test_numbers_that_no_plan_has_are_passed_over() -> None:
         assert other.claim(shard, Piece(file="a.py", ids=("x",), expected_s=1.0, number=number))
     other.exchange()
     Peers(mine, made, ROWS).exchange([0], 1.0)
-    assert made.sight.left == 5
+    assert made.view.left == 5
 
 
 def test_a_piece_is_run_by_the_time_it_is_claimed_and_one_that_another_has_is_passed_over() -> None:
@@ -161,7 +161,7 @@ def test_a_piece_is_run_by_the_time_it_is_claimed_and_one_that_another_has_is_pa
     made.begin(0)
     found = []
     while (job := made.ask(0, "c:0", 0.0)) is not None:
-        made.done(0, 0.0, held=made.sight.holds[0])
+        made.done(0, 0.0, held=made.view.holds[0])
         found.append((job.piece.ids, job.attempt))
     assert [one for one in found if one[0]] == [(("a1",), 2), (("a2",), 1)]
     made.begin(2)
