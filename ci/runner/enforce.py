@@ -16,7 +16,6 @@ import random
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import Any
 
 import pytest
@@ -64,16 +63,34 @@ def seed_all(seed: int, modules: Mapping[str, Any] | None = None) -> str:
     """
     there = sys.modules if modules is None else modules
     said = []
-    seeded = (("random", "seed", random), ("numpy", "random.seed", None), ("torch", "manual_seed", None))
-    for name, path, ours in seeded:
-        if (module := ours or there.get(name)) is None:
+    seeded: tuple[tuple[str, Any, Callable[[Any, int], object]], ...] = (
+        ("random", random, lambda module, number: module.seed(number)),
+        ("numpy", there.get("numpy"), lambda module, number: module.random.seed(number)),
+        ("torch", there.get("torch"), _seed_torch),
+    )
+    for name, module, seeds in seeded:
+        if module is None:
             continue
         try:
-            seeds: Callable[[int], object] = attrgetter(path)(module)
-            seeds(seed)
+            seeds(module, seed)
         except Exception as error:  # noqa: BLE001  # a test may have put anything there
             said.append(f"{name}: {type(error).__name__}: {error}")
     return " ".join("; ".join(said).split())[:SAID]
+
+
+def _seed_torch(torch: Any, seed: int) -> None:
+    """Seed as `torch.manual_seed`, which for each kind of device that is not in use notes the whole stack.
+
+    That costs more than a small test. Where torch was built for no device, or the one there is registered
+    itself (PrivateUse1), there is nothing of the other kinds to seed.
+    """
+    found = getattr(torch, "accelerator", None)
+    used = found and found.current_accelerator()
+    if found is None or (used is not None and used.type in {"cuda", "mps", "mtia", "xpu"}):
+        torch.manual_seed(seed)
+    else:
+        torch.default_generator.manual_seed(seed)
+        torch.random._seed_custom_device(seed)  # noqa: SLF001  # what `manual_seed` does for it
 
 
 # What a test that has to pass and skipped itself says first. It stays skipped: torch-spyre's own runner

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 import torch
 
+from ci.runner.enforce import seed_all
+
 
 def draw(generator: torch.Generator | None = None) -> list[float]:
     values: list[float] = torch.randn(5, device="spyre", generator=generator).tolist()
@@ -103,3 +105,11 @@ def test_dropout_repeats_itself_from_a_seed() -> None:
     torch.manual_seed(2)
     assert torch.equal(torch.nn.functional.dropout(ones), first)
     assert not torch.equal(first, second)
+
+
+def test_a_test_s_seed_is_that_of_torch_on_the_cpu_and_on_the_device() -> None:
+    torch.manual_seed(5)
+    wanted = draw(), torch.randn(5).tolist()
+    torch.manual_seed(6)
+    assert seed_all(5) == ""
+    assert (draw(), torch.randn(5).tolist()) == wanted

@@ -44,6 +44,25 @@ def test_every_generator_that_is_imported_is_seeded() -> None:
     assert seen == {"numpy": 5, "torch": 5}
 
 
+@pytest.mark.parametrize(
+    ("used", "seeded"),
+    [(None, {"cpu": 5, "own": 5}), ("spyre", {"cpu": 5, "own": 5}), ("cuda", {"all": 5})],
+    ids=["no device", "one that registered itself", "one of torch's own"],
+)
+def test_devices_that_torch_was_not_built_for_are_not_asked_before_each_test(
+    used: str | None, seeded: dict[str, int]
+) -> None:
+    seen: dict[str, int] = {}
+    device = None if used is None else SimpleNamespace(type=used)
+    torch = SimpleNamespace(
+        accelerator=SimpleNamespace(current_accelerator=lambda: device),
+        manual_seed=lambda seed: seen.update(all=seed),
+        default_generator=SimpleNamespace(manual_seed=lambda seed: seen.update(cpu=seed)),
+        random=SimpleNamespace(_seed_custom_device=lambda seed: seen.update(own=seed)),
+    )
+    assert (seed_all(5, {"torch": torch}), seen) == ("", seeded)
+
+
 def test_what_cannot_be_seeded_is_said_and_costs_no_test_anything() -> None:
     modules: dict[str, Any] = {"numpy": object(), "torch": SimpleNamespace(manual_seed=broken)}
     said = seed_all(5, modules)
