@@ -17,12 +17,12 @@ from ci.main_job.run import removed_where_refused, start_run
 from ci.report.live.events import open_sink
 from ci.steps import options
 from ci.steps.collect import collect_step, resolve_source
-from ci.steps.folder import JOURNALS, PLAN_FILE, SELECTION_FILE, RunFolder, find_run, read_source
+from ci.steps.folder import JOURNALS, PLAN_FILE, SELECTION_FILE, RunFolder, find_run, noted_where
 from ci.steps.marks import check_quarantine
-from ci.steps.plan import ShardSubset, past_durations, plan_step
-from ci.steps.run import choose_shards, on_the_plans_device, planned_seconds, run_step
+from ci.steps.plan import past_durations, plan_step, shard_subset
+from ci.steps.run import on_the_plans_device, run_step
 from ci.steps.select import refuse_nothing, scope_rules
-from ci.steps.share import share_of
+from ci.steps.share import ShareRequest, share_of
 from test_selection.catalog import read_catalog
 from test_selection.durations import read_durations
 from test_selection.files import document_text, json_text, read_json
@@ -50,14 +50,8 @@ def collect(
     Example: spyre-ci collect --pytorch-src ~/pytorch --files 'test_view_ops.py'
     """
     context = options.make_context(ctx, {"device.name": device}, json_output=json_output)
-    share = share_of(
-        context,
-        stage=stage,
-        percent=percent,
-        files=options.split_files(files),
-        keyword=None,
-        ids=(),
-    )
+    request = ShareRequest(stage=stage, percent=percent, files=options.split_files(files))
+    share = share_of(context, request)
     found = resolve_source(context, source)
     folder = start_run(context, found, share, run_dir)
     with contextlib.nullcontext() if run_dir is not None else removed_where_refused(folder):
@@ -185,19 +179,11 @@ def run(
         planned = read_plan(plan or folder.plan)
         beside = RunFolder(path=(plan or folder.plan).resolve().parent)
         context = on_the_plans_device(context, beside)
-        chosen = choose_shards(planned, parse_ranges(shard or (), len(planned.shards)))
-        where = source if source is not None or not beside.source.is_file() else read_source(beside)[0]
-        found = resolve_source(context, where)
-        expectations = read_selection(beside.selection).expectations if beside.selection.is_file() else {}
-        part = ShardSubset(
-            plan=planned,
-            shards=chosen,
-            source=found,
-            expectations=expectations,
-            durations=planned_seconds(context, beside),
-            folder=folder,
-        )
-        interrupted = run_step(context, part, beside=beside, events=sink)
+        indexes = parse_ranges(shard or (), len(planned.shards))
+        chosen = [planned.shards[index] for index in indexes] or list(planned.shards)
+        found = resolve_source(context, source if source is not None else noted_where(beside))
+        subset = shard_subset(context, beside, planned, found, shards=chosen, folder=folder)
+        interrupted = run_step(context, subset, beside=beside, events=sink)
         summary = report_shards(context, planned, chosen, folder, interrupted=interrupted)
         code = end_run(context, folder, summary, interrupted=interrupted, events=sink)
     raise typer.Exit(code)

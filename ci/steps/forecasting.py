@@ -17,7 +17,7 @@ from ci.steps.collect import collect_step
 from ci.steps.context import Context
 from ci.steps.folder import CATALOG_FILE, RunFolder
 from ci.steps.selection_lock import UsedLock
-from ci.steps.share import share_of
+from ci.steps.share import ShareRequest, share_of
 from test_selection.catalog import CatalogTest
 from test_selection.durations import Durations
 from test_selection.estimates import Source, estimate, estimate_files, quantile
@@ -118,7 +118,7 @@ def op_suite_catalog(context: Context, folder: Path) -> RunFolder:
     """
     torch = installed_torch()
     source = op_suite(torch.git_sha or torch.version)
-    share = share_of(context, stage=None, percent=100, files=["test_op_suite.py"], keyword=None, ids=())
+    share = share_of(context, ShareRequest(percent=100, files=("test_op_suite.py",)))
     found = RunFolder(path=folder)
     collect_step(context, source, share, found)
     return found

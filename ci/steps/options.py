@@ -166,13 +166,13 @@ def make_console(environ: Mapping[str, str], *, stderr: bool) -> Console:
     return Console(file=cast("TextIO", stream), force_terminal=terminal)
 
 
-def split_files(files: list[str] | None) -> list[str]:
-    """`--files a,b --files c` as one list.
+def split_files(files: list[str] | None) -> tuple[str, ...]:
+    """The globs of `--files a,b --files c`.
 
     Raises:
         UsageError: the flag is given and names nothing, as an empty variable does; that is not every file.
     """
-    found = [one.strip() for text in files or [] for one in text.split(",") if one.strip()]
+    found = tuple(one.strip() for text in files or [] for one in text.split(",") if one.strip())
     if files and not found:
         raise UsageError("--files is empty", remedy="name globs such as 'test_*.py', or leave --files out")
     return found

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ci.config.model import SettingsModel
-from ci.core.errors import PlanMismatchError, SpyreCiError
+from ci.core.errors import PlanMismatchError
 from ci.core.text import counted
 from ci.report.history import export_durations
+from ci.runner.retries import Pending
 from ci.runner.source import Source
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
@@ -21,7 +22,7 @@ from test_selection.limits import Limits, limits_of
 from test_selection.pack import make_plan
 from test_selection.plan import Plan, Shard, write_plan
 from test_selection.rules import Rules
-from test_selection.selection import Expectation, Selection
+from test_selection.selection import Expectation, Selection, read_selection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,9 @@ class ShardSubset:
         folder: takes the journals.
         first: ids that run before all others.
         as_try: by id, the try whose seed a test has, where one is brought back.
+        whole: what `plan` is the rest of, where the run is resumed: others know its pieces.
+        doubts: of a run that is resumed: what may have run before, by shard and reason.
+        pending: of a run that is resumed: the retries it had still to make.
     """
 
     plan: Plan
@@ -46,7 +50,44 @@ class ShardSubset:
     durations: Durations
     folder: RunFolder
     first: frozenset[str] = frozenset()
-    as_try: Mapping[str, int] | None = None
+    as_try: Mapping[str, int] = field(default_factory=dict)
+    whole: Plan | None = None
+    doubts: Mapping[int, Mapping[str, Sequence[str]]] = field(default_factory=dict)
+    pending: Sequence[Pending] = ()
+
+
+def shard_subset(
+    context: Context,
+    beside: RunFolder,
+    plan: Plan,
+    source: Source,
+    *,
+    shards: Sequence[Shard] | None = None,
+    folder: RunFolder | None = None,
+) -> ShardSubset:
+    """Shards of a plan, with the expectations and the seconds that lie beside it.
+
+    Args:
+        context: the outside world.
+        beside: the folder of the plan; a bare one that was handed on has neither.
+        plan: the whole plan, or what is left of it.
+        source: where the tests come from.
+        shards: those that run here; None: all.
+        folder: takes the journals; None: that of the plan.
+    """
+    durations = None
+    if beside.durations.is_file():
+        # They say how shards are cut into pieces: a broken file costs some balance and nothing else.
+        unread = "shards are cut without the plan's seconds"
+        durations = context.attempt(unread, lambda: read_durations(beside.durations))
+    return ShardSubset(
+        plan=plan,
+        shards=plan.shards if shards is None else shards,
+        source=source,
+        expectations=read_selection(beside.selection).expectations if beside.selection.is_file() else {},
+        durations=durations or Durations(),
+        folder=folder or beside,
+    )
 
 
 def past_durations(context: Context, device: str) -> Durations:
@@ -56,14 +97,13 @@ def past_durations(context: Context, device: str) -> Durations:
     """
     path = context.history
     exported = context.settings.resolve(context.settings.model.plan.durations)
-    try:
-        if path.is_file():
-            return export_durations(path, device=device)
-        return read_durations(exported) if exported.is_file() else Durations()
-    except SpyreCiError as error:
-        what = "history" if path.is_file() else "durations"
-        context.say(f"{what}: not read, so seconds are guessed: {error}")
-        return Durations()
+    found = None
+    guessed = "not read, so seconds are guessed"
+    if path.is_file():
+        found = context.attempt(f"history: {guessed}", lambda: export_durations(path, device=device))
+    elif exported.is_file():
+        found = context.attempt(f"durations: {guessed}", lambda: read_durations(exported))
+    return found or Durations()
 
 
 def plan_step(

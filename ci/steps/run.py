@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ci.core import operating_system
-from ci.core.errors import PlanMismatchError, SpyreCiError, UsageError
+from ci.core.errors import PlanMismatchError
 from ci.core.run_lock import run_lock
 from ci.core.start_method import AUTO, start_method
 from ci.record.journal import attempts_before
@@ -23,7 +23,6 @@ from ci.runner.inventory import Card, inventory, present
 from ci.runner.leases import Leases, shared_folder
 from ci.runner.pool import CardPool
 from ci.runner.prepare import starts_processes, wants_machinery
-from ci.runner.retries import Pending
 from ci.runner.supervisor import run_plan
 from ci.runner.work import RunOptions, Work
 from ci.steps.claims import claims_of
@@ -34,13 +33,10 @@ from ci.steps.folder import RunFolder, read_device
 from ci.steps.marks import protected
 from ci.steps.plan import ShardSubset
 from ci.steps.run_settings import write_note
-from test_selection.durations import Durations, read_durations
 from test_selection.estimates import test_timeouts
 from test_selection.files import read_bounded
 from test_selection.ids import file_of
-from test_selection.plan import Plan, Shard
-
-Doubts = Mapping[int, Mapping[str, Sequence[str]]]
+from test_selection.plan import Shard
 
 
 def cards_of(context: Context) -> list[Card]:
@@ -94,20 +90,6 @@ def card_pool(context: Context, run: str, wanted: Sequence[Card], say: Callable[
     )
 
 
-def choose_shards(plan: Plan, wanted: Sequence[int]) -> list[Shard]:
-    """The shards to run here: those asked for, or all.
-
-    Raises:
-        UsageError: the plan has no such shard.
-    """
-    for index in wanted:
-        if not 0 <= index < len(plan.shards):
-            raise UsageError(
-                f"there is no shard {index}", remedy=f"the plan's shards are 0 to {len(plan.shards) - 1}"
-            )
-    return [plan.shards[index] for index in dict.fromkeys(wanted)] if wanted else list(plan.shards)
-
-
 def on_the_plans_device(context: Context, beside: RunFolder) -> Context:
     """The context with the device the plan was made for, so that its results are said of no other.
 
@@ -125,20 +107,6 @@ def on_the_plans_device(context: Context, beside: RunFolder) -> Context:
             remedy="leave --device out, or collect and plan for the other device",
         )
     return context.on_device(device)
-
-
-def planned_seconds(context: Context, folder: RunFolder) -> Durations:
-    """The seconds a plan was made with; none where only a bare plan was handed on.
-
-    They say how shards are cut into pieces, so a broken file costs the run some balance and nothing else.
-    """
-    if not folder.durations.is_file():
-        return Durations()
-    try:
-        return read_durations(folder.durations)
-    except SpyreCiError as error:
-        context.say(f"shards are cut without the plan's seconds: {error}")
-        return Durations()
 
 
 def run_step(
@@ -169,9 +137,6 @@ def run_locked(
     subset: ShardSubset,
     *,
     beside: RunFolder | None = None,
-    doubts: Doubts | None = None,
-    whole: Plan | None = None,
-    pending: Sequence[Pending] = (),
     events: Sink | None = None,
     alone: bool = True,
 ) -> bool:
@@ -181,105 +146,87 @@ def run_locked(
         context: the outside world.
         subset: the shards, with what they are run by.
         beside: holds the plan; None: the folder of the journals.
-        doubts: of a run that is resumed: what may have run before, by shard.
-        whole: what the plan is the rest of, where the run is resumed: others know its pieces.
-        pending: of a run that is resumed: the retries it had still to make.
         events: takes what happens, for other tools.
         alone: whether nobody else works in the folder, so that whoever did is dead.
     """
-    shards, durations = subset.shards, subset.durations
+    folder, durations = subset.folder, subset.durations
     cards = cards_of(context)
-    claims = claims_of(context, (beside or subset.folder).path)
+    claims = claims_of(context, (beside or folder).path)
     if claims is not None:
-        left = None if whole is None else frozenset(subset.plan.ids)
-        names = subset.folder.path / NAMES_FILE if alone else None
+        left = None if subset.whole is None else frozenset(subset.plan.ids)
+        names = folder.path / NAMES_FILE if alone else None
         claims = replace(claims, names=names, left=left)
     # Of whose pieces some may run here.
-    within = shards if claims is None else subset.plan.shards
-    files = {group.file for shard in within for group in shard.groups} | {
-        *{one.id: file_of(one.id) for one in pending}.values()
-    }
-    most = context.settings.model.run.max_fail
-    options = replace(
-        _options(context, subset, workers=min(len(cards), len(shards))),
-        doubts=doubts or {},
-        spawned=_spawned(subset.source.tests, files),
-        machinery=wants_machinery(subset.source.tests, files),
-        spared=frozenset(protected(context, subset.plan.ids)) if most else frozenset(),
-    )
+    within = subset.shards if claims is None else subset.plan.shards
+    options = _options(context, subset, within, workers=min(len(cards), len(subset.shards)))
+    run = context.settings.model.run
     work = Work(
         subset.plan,
-        shards,
+        subset.shards,
         expectations=subset.expectations,
         durations=durations.tests,
         file_s=durations.files,
-        timeouts=_timeouts(context, durations),
+        timeouts=test_timeouts(
+            durations.spread,
+            factor=run.timeout_factor,
+            floor_s=run.timeout_floor_s,
+            ceiling_s=run.test_timeout_s,
+        ),
         spawned=options.spawned,
         shared=claims is not None,
-        whole=whole,
+        whole=subset.whole,
         first=subset.first,
     )
     with (
-        guarded(subset.folder.path, context.say),
-        contextlib.closing(card_pool(context, subset.folder.run, cards, context.say)) as pool,
-        _watched(
-            context,
-            subset,
-            cards=cards,
-            events=events,
-            shared=claims is not None,
-            whole=whole,
-            pending=pending,
-        ) as watcher,
+        guarded(folder.path, context.say),
+        contextlib.closing(card_pool(context, folder.run, cards, context.say)) as pool,
+        _watched(context, subset, within, cards=cards, events=events) as watcher,
     ):
         interrupted = run_plan(
             work,
             cards=pool,
             options=options,
             listen=watcher.take,
-            claims=claims and replace(claims, say=context.say),
-            pending=pending,
+            claims=claims,
+            pending=subset.pending,
         )
         watcher.finish(interrupted=interrupted)
     return interrupted or control_step(context, subset, options)
 
 
-def _options(context: Context, subset: ShardSubset, *, workers: int) -> RunOptions:
-    settings = context.settings.model.run
-    checks = settings.preflight and context.settings.model.device.name != "cpu"
+def _options(context: Context, subset: ShardSubset, within: Sequence[Shard], *, workers: int) -> RunOptions:
+    model, settings, tests = context.settings.model, context.settings.model.run, subset.source.tests
+    files = {group.file for shard in within for group in shard.groups}
+    files |= {file_of(one.id) for one in subset.pending}
     return RunOptions(
         run=subset.folder.run,
         run_dir=subset.folder.path,
-        tests=subset.source.tests,
-        device=context.settings.model.device.name,
+        tests=tests,
+        device=model.device.name,
         environ=worker_environment(context, subset.source),
         threads=max(1, context.cores // max(1, workers)),
         method=start_method(settings.start_method, system=operating_system.name()),
         may_change=settings.start_method == AUTO,
+        machinery=wants_machinery(tests, files),
+        spawned=_spawned(tests, files),
         test_timeout_s=settings.test_timeout_s,
         setup_timeout_s=settings.setup_timeout_s,
         grace_s=settings.grace_s,
         worker_restarts=settings.worker_restarts,
         static=settings.static,
         max_fail=settings.max_fail,
+        spared=frozenset(protected(context, subset.plan.ids)) if settings.max_fail else frozenset(),
         # Where a failure ends the run there is none to wait for.
         retries=0 if settings.max_fail else settings.retries,
         retry_budget=settings.retry_budget,
-        preflight_timeout_s=settings.preflight_timeout_s if checks else 0,
+        preflight_timeout_s=(
+            settings.preflight_timeout_s if settings.preflight and model.device.name != "cpu" else 0
+        ),
         lease_timeout_s=settings.lease_timeout_s,
         after=attempts_before(context.provider.run_attempt),
         seed=subset.plan.run_seed,
-        as_try=subset.as_try or {},
-    )
-
-
-def _timeouts(context: Context, durations: Durations) -> dict[str, float]:
-    settings = context.settings.model.run
-    return test_timeouts(
-        durations.spread,
-        factor=settings.timeout_factor,
-        floor_s=settings.timeout_floor_s,
-        ceiling_s=settings.test_timeout_s,
+        as_try=subset.as_try,
+        doubts=subset.doubts,
     )
 
 
@@ -287,16 +234,14 @@ def _timeouts(context: Context, durations: Durations) -> dict[str, float]:
 def _watched(
     context: Context,
     subset: ShardSubset,
+    within: Sequence[Shard],
     *,
     cards: Sequence[Card],
     events: Sink | None,
-    shared: bool,
-    whole: Plan | None = None,
-    pending: Sequence[Pending] = (),
 ) -> Iterator[Watcher]:
     """Show the run while the block lasts."""
     here = {shard.index for shard in subset.shards}
-    theirs = [shard for shard in subset.plan.shards if shared and shard.index not in here]
+    theirs = [shard for shard in within if shard.index not in here]
     others = {name: group.file for shard in theirs for group in shard.groups for name in group.ids}
     state = State(
         subset.shards,
@@ -304,12 +249,12 @@ def _watched(
         expected_s=subset.durations.tests,
         setup_s=subset.durations.files,
         now=context.monotonic(),
-        others=others | {one.id: file_of(one.id) for one in pending},
+        others=others | {one.id: file_of(one.id) for one in subset.pending},
     )
     if events is not None:
         row = run_start(state, run=subset.folder.run, fingerprint=subset.plan.fingerprint)
-        if whole is not None:
-            row["whole"] = sum(len(shard.ids) for shard in whole.shards if shard.index in here)
+        if subset.whole is not None:
+            row["whole"] = sum(len(shard.ids) for shard in subset.whole.shards if shard.index in here)
         events.write(row)
     view = view_for(context.console, context.environ, verbosity=context.verbosity)
     watcher = Watcher(state, view, events, context.monotonic)

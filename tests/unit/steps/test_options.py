@@ -10,8 +10,8 @@ from ci.steps.options import make_console, split_files, to_stdout
 
 
 def test_files_are_split_at_commas_and_may_be_given_again() -> None:
-    assert split_files(["a.py, b.py", "c.py"]) == ["a.py", "b.py", "c.py"]
-    assert split_files(None) == []
+    assert split_files(["a.py, b.py", "c.py"]) == ("a.py", "b.py", "c.py")
+    assert split_files(None) == ()
 
 
 @pytest.mark.parametrize("text", ["", " , "])
