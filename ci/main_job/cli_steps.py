@@ -21,7 +21,7 @@ from ci.steps.folder import JOURNALS, PLAN_FILE, SELECTION_FILE, RunFolder, find
 from ci.steps.marks import check_quarantine
 from ci.steps.plan import past_durations, plan_step, shard_subset
 from ci.steps.run import on_the_plans_device, run_step
-from ci.steps.select import refuse_nothing, scope_rules
+from ci.steps.select import refuse_nothing
 from ci.steps.share import ShareRequest, share_of
 from test_selection.catalog import read_catalog
 from test_selection.durations import read_durations
@@ -102,6 +102,7 @@ def plan(
     refuse_nothing(chosen)
     collected = read_catalog(catalog or folder.catalog)
     made = plan_step(
+        context,
         collected,
         chosen,
         read_durations(durations) if durations else past_durations(context, collected.device),
@@ -109,10 +110,7 @@ def plan(
         plan_file=out or folder.plan,
         # A plan with a name of its own comes alone: what lies beside it is not ours to write.
         durations_file=None if out else folder.durations,
-        settings=context.settings.model,
-        rules=scope_rules(context),
         seed=context.run_seed(),
-        say=context.say,
     )
     cards = sum(shard.cards for shard in made.shards)
     # A shard of several cards leaves fewer shards than were asked for.

@@ -216,7 +216,7 @@ def _estimates(context: Context, selection: Selection, folder: RunFolder) -> Est
     if selection.in_scope_s is None or not folder.durations.is_file():
         return None
     found = context.attempt("shares by seconds are left out", lambda: read_durations(folder.durations))
-    return found and Estimates(in_scope_s=selection.in_scope_s, tests=found.tests)
+    return None if found is None else Estimates(in_scope_s=selection.in_scope_s, tests=found.tests)
 
 
 def identity_here(context: Context, folder: RunFolder) -> RunIdentity:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ci.core.errors import PlanMismatchError
 from ci.core.machine import boot_id
 from ci.core.run_lock import run_lock
-from ci.core.text import counted
+from ci.core.text import counted, listed
 from ci.main_job.report import end_run, report_shards, report_step
 from ci.record.identity import read_identity
 from ci.record.journal import Journal, gathered_journals
@@ -37,9 +37,6 @@ from ci.steps.run_settings import FILE as NOTE_FILE
 from ci.steps.run_settings import RunNote, as_noted, read_note
 from test_selection.plan import Plan, Shard, read_plan
 from test_selection.shard_subset import parse_ranges
-
-# Process ids that are named.
-SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,11 +125,9 @@ def _end_leftovers(context: Context, folder: RunFolder) -> None:
     if killed.count:
         context.say(f"ended {counted(killed.count, 'process', 'processes')} that the run had left")
     if killed.left:
-        named = ", ".join(map(str, killed.left[:SHOWN])) + (", …" if killed.left[SHOWN:] else "")
-        context.say(
-            f"{counted(len(killed.left), 'process', 'processes')} of the run cannot be ended, and may hold a "
-            f"card: {named}"
-        )
+        processes = counted(len(killed.left), "process", "processes")
+        named = listed([str(one) for one in killed.left])
+        context.say(f"{processes} of the run cannot be ended, and may hold a card: {named}")
 
 
 def _shards(plan: Plan, wanted: Sequence[str], note: RunNote | None) -> list[Shard]:

@@ -44,7 +44,6 @@ from ci.steps.select import (
     refuse_nothing,
     refuse_part,
     refuse_unmatched,
-    scope_rules,
     select_step,
     selected_lines,
 )
@@ -225,14 +224,13 @@ def plan_run(
     refuse_unmatched(share, selection, len(catalog.tests))
     notes: list[str] = []
     plan = plan_step(
+        context,
         catalog,
         selection,
         durations,
         shards=shards,
         plan_file=folder.plan,
         durations_file=folder.durations,
-        settings=context.settings.model,
-        rules=scope_rules(context),
         seed=context.run_seed(),
         say=notes.append,
     )

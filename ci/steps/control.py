@@ -21,7 +21,7 @@ from ci.steps.collect import worker_environment
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
 from ci.steps.plan import ShardSubset
-from test_selection.plan import Plan, Shard, read_plan
+from test_selection.plan import Plan, Shard
 
 # PyTorch 2.5 and later import every installed back end along with torch unless this is 0, and a back end
 # that is broken must not break the control.
@@ -64,7 +64,7 @@ def control_is_owed(context: Context, plan: Plan, shards: Sequence[Shard], folde
 
 def _control(context: Context, subset: ShardSubset, options: RunOptions) -> bool:
     device = context.settings.model.run.control
-    plan = _whole(subset.plan, subset.folder)
+    plan = subset.whole or subset.plan
     wanted = _wanted(plan, subset.shards, subset.folder)
     ids = choose(wanted, context.settings.model.run.control_limit)
     if len(ids) < len(wanted):
@@ -89,13 +89,6 @@ def _control(context: Context, subset: ShardSubset, options: RunOptions) -> bool
             options=_options(context.on_device(device), options, subset, failed),
             listen=_count(shown.advance),
         )
-
-
-def _whole(plan: Plan, folder: RunFolder) -> Plan:
-    """The run's own plan, with what failed before the run was cut off."""
-    if folder.plan.is_file() and (found := read_plan(folder.plan)).fingerprint == plan.fingerprint:
-        return found
-    return plan
 
 
 def _wanted(plan: Plan, shards: Sequence[Shard], folder: RunFolder) -> list[str]:
