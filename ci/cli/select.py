@@ -27,16 +27,14 @@ from test_selection.lock import read_lock
 from test_selection.selection import read_selection
 
 app = typer.Typer(invoke_without_command=True)
-In = Annotated[Path | None, typer.Option(help="File to read; default: the run folder's.")]
-Out = Annotated[Path | None, typer.Option("--out", help="File to write; default: the run folder's.")]
 
 
 @app.callback()
 def select(
     ctx: typer.Context,
     run_dir: options.RunDir = None,
-    catalog: In = None,
-    out: Out = None,
+    catalog: options.In = None,
+    out: options.Out = None,
     stage: options.Stage = None,
     percent: options.Percent = None,
     by: options.By = None,
@@ -103,7 +101,7 @@ def diff(
     a: Annotated[str, typer.Argument(metavar="A", help="A catalog, lock or selection; or a stage's number.")],
     b: Annotated[str, typer.Argument(metavar="B", help="The same, after the change.")],
     run_dir: options.RunDir = None,
-    catalog: In = None,
+    catalog: options.In = None,
     json_output: options.Json = False,
 ) -> None:
     """Show which tests came, went, moved in and moved out from A to B, by file.

@@ -14,6 +14,12 @@ from ci.report.live.events import open_sink
 from ci.steps import options
 from test_selection.files import json_text, read_json, schema_name
 
+# What a run that is resumed has decided.
+_WHAT = (
+    "tests", "ids", "stage", "percent", "by", "files", "keyword", "bucket", "last_failed", "lf",
+    "failed_first", "relock", "seed", "dry_run",
+)  # fmt: skip
+
 
 def pytorch(
     ctx: typer.Context,
@@ -83,22 +89,7 @@ def pytorch(
     )
     names = [tree_path(name) for name in (*(tests or ()), *(ids or ()))]
     if resume is not None:
-        others = {
-            "--stage": stage,
-            "--percent": percent,
-            "--by": by,
-            "--files": files,
-            "-k": keyword,
-            "names of tests": names,
-            "--bucket": bucket,
-            "--last-failed": last_failed,
-            "--lf": lf,
-            "--ff": failed_first,
-            "--relock": relock,
-            "--seed": seed,
-            "--dry-run": dry_run,
-        }
-        options.refuse_beside(f"--resume {resume}", others)
+        options.refuse_beside(f"--resume {resume}", options.typed(ctx, *_WHAT))
         folder = resumable(context, resume)
         with open_sink(events, context.clock, context.say) as sink:
             code = resume_step(

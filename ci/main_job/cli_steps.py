@@ -30,9 +30,7 @@ from test_selection.plan import read_plan
 from test_selection.selection import read_selection
 from test_selection.shard_subset import parse_ranges
 
-In = Annotated[Path | None, typer.Option(help="File to read; default: the run folder's.")]
 MAX_SHARDS = 4096
-Out = Annotated[Path | None, typer.Option("--out", help="File to write; default: the run folder's.")]
 
 
 def collect(
@@ -73,8 +71,8 @@ def collect(
 def plan(
     ctx: typer.Context,
     run_dir: options.RunDir = None,
-    catalog: In = None,
-    selection: In = None,
+    catalog: options.In = None,
+    selection: options.In = None,
     durations: Annotated[
         Path | None, typer.Option(help="File to read; default: what earlier runs took.")
     ] = None,
@@ -82,7 +80,7 @@ def plan(
         int | None, typer.Option(help="Shards, 1 to 4,096; default: the cards of the stage.")
     ] = None,
     seed: options.Seed = None,
-    out: Out = None,
+    out: options.Out = None,
     json_output: options.Json = False,
 ) -> None:
     """Split a selection over shards into `plan.json`.
@@ -136,7 +134,7 @@ def plan(
 def run(
     ctx: typer.Context,
     run_dir: options.RunDir = None,
-    plan: In = None,
+    plan: options.In = None,
     shard: Annotated[
         list[str] | None, typer.Option("--shard", help="Only these shards, such as 0-7,12; may be repeated.")
     ] = None,

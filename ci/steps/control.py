@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ci.core.errors import SpyreCiError
@@ -73,6 +73,11 @@ def _control(context: Context, subset: ShardSubset, options: RunOptions) -> bool
         return False
     failed = control_plan(plan, set(ids), {shard.index for shard in subset.shards})
     with bar(context.console, context.monotonic, f"control on {device}", len(ids)) as shown:
+
+        def ended(_shard: int, event: JournalEvent) -> None:
+            if outcome_in(event) is not None:
+                shown.advance("")
+
         work = Work(
             failed,
             failed.shards,
@@ -87,7 +92,7 @@ def _control(context: Context, subset: ShardSubset, options: RunOptions) -> bool
             work,
             cards=inventory(context.environ, device=device, wanted=0, cores=context.cores),
             options=_options(context.on_device(device), options, subset, failed),
-            listen=_count(shown.advance),
+            listen=ended,
         )
 
 
@@ -113,13 +118,3 @@ def _options(context: Context, options: RunOptions, subset: ShardSubset, plan: P
         doubts={},
         preflight_timeout_s=0,
     )
-
-
-def _count(advance: Callable[[str, int], None]) -> Callable[[int, JournalEvent], None]:
-    """A listener that counts tests as they end."""
-
-    def take(_shard: int, event: JournalEvent) -> None:
-        if outcome_in(event) is not None:
-            advance("", 1)
-
-    return take

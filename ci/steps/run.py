@@ -8,15 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from ci.core import operating_system
-from ci.core.errors import PlanMismatchError
+from ci.core.addresses import says_password, shown
+from ci.core.errors import MissingInputError, PlanMismatchError, SettingsError
 from ci.core.run_lock import run_lock
+from ci.core.secrets import read_secret
 from ci.core.start_method import AUTO, start_method
+from ci.record.identity import FILE, read_identity
 from ci.record.journal import attempts_before
 from ci.report.live.events import Sink, run_start
 from ci.report.live.state import State
 from ci.report.live.view import Watcher, view_for, watching
 from ci.runner.attempts import guarded
-from ci.runner.claims.joining import NAMES_FILE
+from ci.runner.claims.joining import NAMES_FILE, REDIS, ClaimSettings
 from ci.runner.environment_info import back_end, refuse_silent_emulation, unallowed_ci
 from ci.runner.health import HealthFiles, Rules
 from ci.runner.inventory import Card, inventory, present
@@ -25,7 +28,6 @@ from ci.runner.pool import CardPool
 from ci.runner.prepare import starts_processes, wants_machinery
 from ci.runner.supervisor import run_plan
 from ci.runner.work import RunOptions, Work
-from ci.steps.claims import claims_of
 from ci.steps.collect import worker_environment
 from ci.steps.context import Context
 from ci.steps.control import control_step
@@ -37,6 +39,9 @@ from test_selection.estimates import test_timeouts
 from test_selection.files import read_bounded
 from test_selection.ids import file_of
 from test_selection.plan import Shard
+
+PASSWORD_VARIABLE = "SPYRE_CI_SHARE_PASSWORD"  # noqa: S105  # the variable's name, not a secret
+SHARE_VARIABLE = "SPYRE_CI__RUN__SHARE"
 
 
 def cards_of(context: Context) -> list[Card]:
@@ -107,6 +112,75 @@ def on_the_plans_device(context: Context, beside: RunFolder) -> Context:
             remedy="leave --device out, or collect and plan for the other device",
         )
     return context.on_device(device)
+
+
+def claims_of(context: Context, beside: Path) -> ClaimSettings | None:
+    """Where this host meets the others of its run; None where every host runs its shards by itself.
+
+    Nobody shares with --static, nor where a CI runs one job of a run once more: the others have ended, and
+    what they did is not to be done again.
+
+    Args:
+        context: the outside world.
+        beside: the folder of the plan, which says what run it is of.
+
+    Raises:
+        MissingInputError: the run's identity is not beside the plan, or there is no such password file.
+        SettingsError: a password stands where others can read it, would go to an address that a pull request
+            can change, or the password file holds none.
+    """
+    settings = context.settings.model.run
+    if settings.share is None or settings.static:
+        return None
+    if says_password(settings.share) and context.settings.origins.get("run.share") != "environment":
+        raise SettingsError(
+            "the address holds a password, and settings files are committed",
+            where="run.share",
+            remedy=f"leave it out there, and set {PASSWORD_VARIABLE} or name a `run.share_password_file`",
+        )
+    if not (beside / FILE).is_file():
+        raise MissingInputError(
+            "nothing says which run this plan is of, so its pieces cannot be shared",
+            where=beside / FILE,
+            remedy=f"hand on {FILE} with plan.json, or run the shards by themselves with --static",
+        )
+    identity = read_identity(beside)
+    attempt = context.provider.run_attempt
+    if attempt > identity.run_attempt:
+        context.say(f"attempt {attempt} of a job of {identity.run}: its shards are run by themselves")
+        return None
+    redis = settings.share.startswith(REDIS)
+    where = settings.share if "://" in settings.share else str(context.settings.resolve(Path(settings.share)))
+    password = _password(context) if redis else None
+    if password is not None and context.settings.origins.get("run.share") == "file":
+        # Whoever may change a committed file would be told the password, or what any other file holds.
+        raise SettingsError(
+            f"the password is not sent to {shown(where)}: the address is that of the settings file, which a "
+            "pull request can change",
+            where="run.share",
+            remedy=f"give the address by the environment as well, with {SHARE_VARIABLE}",
+        )
+    return ClaimSettings(
+        where=where,
+        run=f"{identity.run}-{identity.run_attempt}",
+        lease_s=settings.share_lease_s,
+        clock=context.monotonic,
+        say=context.say,
+        password=password,
+    )
+
+
+def _password(context: Context) -> str | None:
+    if given := context.environ.get(PASSWORD_VARIABLE, "").strip():
+        return given
+    named = context.settings.model.run.share_password_file
+    if named is None:
+        return None
+    path = context.settings.resolve(named)
+    found = read_secret(path, "password").strip()
+    if not found:
+        raise SettingsError("the password file is empty", where=path, remedy="put the bare password there")
+    return found
 
 
 def run_step(
