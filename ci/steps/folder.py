@@ -14,7 +14,6 @@ from ci.record.identity import read_identity
 from ci.record.reproduction import FILE as BROUGHT_BACK
 from ci.report.results import RESULTS_FILE, SUMMARY_FILE
 from test_selection.files import convert, read_json, write_json
-from test_selection.lock import FILE as LADDER_FILE
 
 SOURCE_KIND = "source"
 CATALOG_FILE = "catalog.jsonl.gz"
@@ -44,7 +43,6 @@ class RunFolder:
         path: of the folder.
         catalog: every collected test.
         selection: the tests of the stage.
-        ladder: the lock that was made for this run, where none is kept.
         plan: the shards.
         durations: the seconds the plan was made with.
         source: where the tests came from.
@@ -57,7 +55,6 @@ class RunFolder:
     path: Path
     catalog = _File(CATALOG_FILE)
     selection = _File(SELECTION_FILE)
-    ladder = _File(LADDER_FILE)
     plan = _File(PLAN_FILE)
     durations = _File(DURATIONS_FILE)
     source = _File("source.json")

@@ -45,6 +45,19 @@ def test_standard_output_is_for_one_machine_at_most() -> None:
         to_stdout("-", json_output=True)
 
 
+def test_what_a_run_that_is_resumed_has_decided_is_refused_by_what_was_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["--resume", "x", "--cards", "1", "-k", "a", "--ff", "--files", "b", "test_c.py"]
+    assert run(["pytorch", *words]) == 2
+    told = capsys.readouterr().err
+    assert "--resume x and " in told
+    assert set(told.partition(" and ")[2].partition(" are given")[0].split(", ")) == {
+        "tests", "-k", "--files", "--ff",
+    }  # fmt: skip
+
+
 def test_a_settings_file_that_is_named_makes_that_of_the_folder_nobodys_business(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
