@@ -91,7 +91,7 @@ def huge_pages(environ: Mapping[str, str], kernel: Path) -> dict[str, str]:
     return {"THP_MEM_ALLOC_ENABLE": "1"} if offered and "THP_MEM_ALLOC_ENABLE" not in environ else {}
 
 
-def wanted_files(tests: Path, share: Share) -> list[str]:
+def requested_files(tests: Path, share: Share) -> list[str]:
     """The files that hold what is wanted: those of the ids where tests are named one by one.
 
     Raises:
@@ -125,7 +125,7 @@ def collect_step(context: Context, source: Source, share: Share, folder: RunFold
     """
     settings = context.settings.model
     method = start_method(settings.run.start_method, system=operating_system.name())
-    files = wanted_files(source.tests, share)
+    files = requested_files(source.tests, share)
     environ = worker_environment(context, source)
     options = CollectOptions(
         device=settings.device.name,

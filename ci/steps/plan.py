@@ -35,6 +35,7 @@ class ShardSubset:
         expectations: declared outcomes by id.
         durations: the seconds the plan was made with.
         folder: takes the journals.
+        plan_folder: holds the plan; None: `folder` does.
         first: ids that run before all others.
         as_try: by id, the try whose seed a test has, where one is brought back.
         whole: what `plan` is the rest of, where the run is resumed: others know its pieces.
@@ -48,6 +49,7 @@ class ShardSubset:
     expectations: Mapping[str, Expectation]
     durations: Durations
     folder: RunFolder
+    plan_folder: RunFolder | None = None
     first: frozenset[str] = frozenset()
     as_try: Mapping[str, int] = field(default_factory=dict)
     whole: Plan | None = None
@@ -57,7 +59,7 @@ class ShardSubset:
 
 def shard_subset(
     context: Context,
-    beside: RunFolder,
+    plan_folder: RunFolder,
     plan: Plan,
     source: Source,
     *,
@@ -68,24 +70,25 @@ def shard_subset(
 
     Args:
         context: the outside world.
-        beside: the folder of the plan; a bare one that was handed on has neither.
+        plan_folder: the folder of the plan; a bare one that was handed on has neither.
         plan: the whole plan, or what is left of it.
         source: where the tests come from.
         shards: those that run here; None: all.
         folder: takes the journals; None: that of the plan.
     """
-    durations = None
-    if beside.durations.is_file():
+    durations, selection = None, plan_folder.selection
+    if plan_folder.durations.is_file():
         # They say how shards are cut into pieces: a broken file costs some balance and nothing else.
         unread = "shards are cut without the plan's seconds"
-        durations = context.attempt(unread, lambda: read_durations(beside.durations))
+        durations = context.attempt(unread, lambda: read_durations(plan_folder.durations))
     return ShardSubset(
         plan=plan,
         shards=plan.shards if shards is None else shards,
         source=source,
-        expectations=read_selection(beside.selection).expectations if beside.selection.is_file() else {},
+        expectations=read_selection(selection).expectations if selection.is_file() else {},
         durations=durations or Durations(),
-        folder=folder or beside,
+        folder=folder or plan_folder,
+        plan_folder=plan_folder,
     )
 
 

@@ -95,26 +95,26 @@ def card_pool(context: Context, run: str, wanted: Sequence[Card], say: Callable[
     )
 
 
-def on_the_plans_device(context: Context, beside: RunFolder) -> Context:
+def on_the_plans_device(context: Context, plan_folder: RunFolder) -> Context:
     """The context with the device the plan was made for, so that its results are said of no other.
 
     Raises:
         PlanMismatchError: a flag asks for another one.
     """
-    device = read_device(beside)
+    device = read_device(plan_folder)
     asked = context.settings.model.device.name
     if device is None or device == asked:
         return context
     if context.settings.origins.get("device.name") == "flag":
         raise PlanMismatchError(
             f"--device is {asked!r}, but the run was begun on {device!r}",
-            where=beside.identity,
+            where=plan_folder.identity,
             remedy="leave --device out, or collect and plan for the other device",
         )
     return context.on_device(device)
 
 
-def claims_of(context: Context, beside: Path) -> ClaimSettings | None:
+def claims_of(context: Context, plan_dir: Path) -> ClaimSettings | None:
     """Where this host meets the others of its run; None where every host runs its shards by itself.
 
     Nobody shares with --static, nor where a CI runs one job of a run once more: the others have ended, and
@@ -122,7 +122,7 @@ def claims_of(context: Context, beside: Path) -> ClaimSettings | None:
 
     Args:
         context: the outside world.
-        beside: the folder of the plan, which says what run it is of.
+        plan_dir: the folder of the plan, which says what run it is of.
 
     Raises:
         MissingInputError: the run's identity is not beside the plan, or there is no such password file.
@@ -138,13 +138,13 @@ def claims_of(context: Context, beside: Path) -> ClaimSettings | None:
             where="run.share",
             remedy=f"leave it out there, and set {PASSWORD_VARIABLE} or name a `run.share_password_file`",
         )
-    if not (beside / FILE).is_file():
+    if not (plan_dir / FILE).is_file():
         raise MissingInputError(
             "nothing says which run this plan is of, so its pieces cannot be shared",
-            where=beside / FILE,
+            where=plan_dir / FILE,
             remedy=f"hand on {FILE} with plan.json, or run the shards by themselves with --static",
         )
-    identity = read_identity(beside)
+    identity = read_identity(plan_dir)
     attempt = context.provider.run_attempt
     if attempt > identity.run_attempt:
         context.say(f"attempt {attempt} of a job of {identity.run}: its shards are run by themselves")
@@ -187,7 +187,6 @@ def run_step(
     context: Context,
     subset: ShardSubset,
     *,
-    beside: RunFolder | None = None,
     allow_collect_errors: bool = False,
     events: Sink | None = None,
 ) -> bool:
@@ -196,21 +195,19 @@ def run_step(
     Args:
         context: the outside world.
         subset: the shards, with what they are run by.
-        beside: holds the plan; None: the folder of the journals.
         allow_collect_errors: noted for the case that the run is resumed.
         events: takes what happens, for other tools.
     """
     with run_lock(subset.folder.path, alone=False):
         indexes = [shard.index for shard in subset.shards]
         write_note(context, subset.folder, indexes, allow_collect_errors=allow_collect_errors)
-        return run_locked(context, subset, beside=beside, events=events)
+        return run_locked(context, subset, events=events)
 
 
 def run_locked(
     context: Context,
     subset: ShardSubset,
     *,
-    beside: RunFolder | None = None,
     events: Sink | None = None,
     alone: bool = True,
 ) -> bool:
@@ -219,13 +216,12 @@ def run_locked(
     Args:
         context: the outside world.
         subset: the shards, with what they are run by.
-        beside: holds the plan; None: the folder of the journals.
         events: takes what happens, for other tools.
         alone: whether nobody else works in the folder, so that whoever did is dead.
     """
     folder, durations = subset.folder, subset.durations
     cards = cards_of(context)
-    claims = claims_of(context, (beside or folder).path)
+    claims = claims_of(context, (subset.plan_folder or folder).path)
     if claims is not None:
         left = None if subset.whole is None else frozenset(subset.plan.ids)
         names = folder.path / NAMES_FILE if alone else None

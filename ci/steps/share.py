@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from ci.core.errors import UsageError
 from ci.steps.context import Context
+from test_selection.errors import did_you_mean
 from test_selection.selection_order import By
 from test_selection.tiers import TIERS
 
@@ -82,7 +83,9 @@ def known_bucket(name: str) -> str:
     """
     if name not in TIERS:
         raise UsageError(
-            f"there is no bucket {name!r}", where="--bucket", remedy=f"known: {', '.join(TIERS)}"
+            f"there is no bucket {name!r}",
+            where="--bucket",
+            remedy=did_you_mean(name, TIERS, f"known: {', '.join(TIERS)}"),
         )
     return name
 
