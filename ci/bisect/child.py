@@ -33,7 +33,7 @@ from ci.steps.context import Context
 from ci.steps.folder import RunFolder
 from ci.steps.plan import ShardSubset, plan_step
 from ci.steps.run import run_step
-from ci.steps.select import scope_rules, select_step
+from ci.steps.select import select_step
 from ci.steps.share import Share
 from test_selection.catalog import Catalog
 from test_selection.durations import Durations
@@ -128,13 +128,13 @@ def _try(
     if not selection.ids:
         return Answer(said=Said.SKIPPED, message="the scope's rules leave the test out")
     plan = plan_step(
+        context,
         catalog,
         selection,
         Durations(),
         shards=1,
         plan_file=folder.plan,
-        settings=context.settings.model,
-        rules=scope_rules(context),
+        say=lambda _: None,
     )
     part = ShardSubset(
         plan=plan,

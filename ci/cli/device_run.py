@@ -15,8 +15,8 @@ from ci.config.run_model import PyTorch
 from ci.core.errors import EXIT_OK, RunInUseError
 from ci.core.locks import alone
 from ci.core.resources import available_cores
+from ci.main_job.request import RunRequest
 from ci.main_job.run import Outcome, run_main_job
-from ci.main_job.wanted import Wanted
 from ci.package.device_tests import View, installed_version, view_of
 from ci.package.records import DEVICE, Record, forget_record, write_record
 from ci.package.wiring import Bench
@@ -67,14 +67,14 @@ def run_device(bench: Bench, asked: Asked) -> dict[str, Any]:
         view = view_of(bench.project, bench.package.tests, work)
         context = _context(settings_for(bench.settings, view, work, asked), asked)
         context.say(f"tests of {bench.project.name}, of which {version} is installed here")
-        wanted = Wanted(
+        request = RunRequest(
             source=str(view.tree),
             percent=_ALL,
             files=asked.files or view.files,
             keyword=asked.keyword,
             bucket=_BUCKET,
         )
-        told = _told(run_main_job(context, wanted), version)
+        told = _told(run_main_job(context, request), version)
     if whole:
         _record(bench, told)
     else:

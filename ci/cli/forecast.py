@@ -19,7 +19,7 @@ from ci.steps import options
 from ci.steps.collect import noted_source
 from ci.steps.context import Context
 from ci.steps.folder import CATALOG_FILE, RunFolder, find_run
-from ci.steps.forecasting import (
+from ci.steps.forecast import (
     Days,
     Outlook,
     Request,
@@ -44,7 +44,6 @@ from test_selection.selection import read_selection
 MOST_RUNS = 1000
 # Three to four a day is what the later stages want.
 RUNS = (3.0, 4.0)
-In = Annotated[Path | None, typer.Option(help="File to read; default: the run folder's.")]
 
 
 def forecast(
@@ -55,9 +54,9 @@ def forecast(
             metavar="[RUN]", help="A run; default: the newest with a catalog.", autocompletion=completing.runs
         ),
     ] = None,
-    catalog: In = None,
-    selection: In = None,
-    durations: In = None,
+    catalog: options.In = None,
+    selection: options.In = None,
+    durations: options.In = None,
     startup: Annotated[float, typer.Option(help="Mean seconds until a pod has started.")] = 60,
     queue_wait: Annotated[float, typer.Option(help="Seconds a job waits until it is let in.")] = 0,
     report: Annotated[float, typer.Option(help="Seconds from the last test to the report.")] = 60,

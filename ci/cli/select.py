@@ -17,7 +17,7 @@ from ci.steps.folder import CATALOG_FILE, RunFolder
 from ci.steps.plan import past_durations
 from ci.steps.select import choose, in_scope, refuse_nothing, select_step, selected_lines
 from ci.steps.selection_lock import find_lock, stage_members
-from ci.steps.share import share_of
+from ci.steps.share import ShareRequest, share_of
 from test_selection.catalog import KIND as CATALOG
 from test_selection.catalog import read_catalog
 from test_selection.difference import Side, compare, difference_json, difference_lines
@@ -27,16 +27,14 @@ from test_selection.lock import read_lock
 from test_selection.selection import read_selection
 
 app = typer.Typer(invoke_without_command=True)
-In = Annotated[Path | None, typer.Option(help="File to read; default: the run folder's.")]
-Out = Annotated[Path | None, typer.Option("--out", help="File to write; default: the run folder's.")]
 
 
 @app.callback()
 def select(
     ctx: typer.Context,
     run_dir: options.RunDir = None,
-    catalog: In = None,
-    out: Out = None,
+    catalog: options.In = None,
+    out: options.Out = None,
     stage: options.Stage = None,
     percent: options.Percent = None,
     by: options.By = None,
@@ -56,16 +54,16 @@ def select(
         return
     context = options.make_context(ctx, {}, json_output=json_output)
     folder = options.run_folder(context, run_dir, out, catalog, holding=CATALOG_FILE, writes=True)
-    share = share_of(
-        context,
+    request = ShareRequest(
         stage=stage,
         percent=percent,
         files=options.split_files(files),
         keyword=keyword,
-        ids=ids or (),
+        ids=tuple(ids or ()),
         bucket=bucket,
         by=by,
     )
+    share = share_of(context, request)
     noted = noted_source(context, folder)
     collected = read_catalog(catalog or folder.catalog)
     selection = select_step(
@@ -103,7 +101,7 @@ def diff(
     a: Annotated[str, typer.Argument(metavar="A", help="A catalog, lock or selection; or a stage's number.")],
     b: Annotated[str, typer.Argument(metavar="B", help="The same, after the change.")],
     run_dir: options.RunDir = None,
-    catalog: In = None,
+    catalog: options.In = None,
     json_output: options.Json = False,
 ) -> None:
     """Show which tests came, went, moved in and moved out from A to B, by file.
@@ -180,7 +178,7 @@ def _stage(context: Context, number: int, catalog: Path | None) -> Side:
         )
     collected = read_catalog(catalog)
     source = noted_source(context, RunFolder(path=catalog.parent))
-    share = share_of(context, stage=number, percent=None, files=(), keyword=None, ids=())
+    share = share_of(context, ShareRequest(stage=number))
     what = in_scope(context, collected, source, past_durations(context, collected.device))
     used = find_lock(context, what)
     inside = choose(context, what, replace(share, percent=100), used=used)

@@ -7,12 +7,18 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from ci.config import completing
+from ci.main_job.request import RunRequest, last_failed_of
 from ci.main_job.resume import resumable, resume_step
 from ci.main_job.run import Outcome, run_main_job
-from ci.main_job.wanted import Wanted, last_failed_of
 from ci.report.live.events import open_sink
 from ci.steps import options
 from test_selection.files import json_text, read_json, schema_name
+
+# What a run that is resumed has decided.
+_WHAT = (
+    "tests", "ids", "stage", "percent", "by", "files", "keyword", "bucket", "last_failed", "lf",
+    "failed_first", "relock", "seed", "dry_run",
+)  # fmt: skip
 
 
 def pytorch(
@@ -81,24 +87,9 @@ def pytorch(
         config=config,
         verbosity=verbose - quiet,
     )
-    names = [*(tests or ()), *(ids or ())]
+    names = [tree_path(name) for name in (*(tests or ()), *(ids or ()))]
     if resume is not None:
-        others = {
-            "--stage": stage,
-            "--percent": percent,
-            "--by": by,
-            "--files": files,
-            "-k": keyword,
-            "names of tests": names,
-            "--bucket": bucket,
-            "--last-failed": last_failed,
-            "--lf": lf,
-            "--ff": failed_first,
-            "--relock": relock,
-            "--seed": seed,
-            "--dry-run": dry_run,
-        }
-        options.refuse_beside(f"--resume {resume}", others)
+        options.refuse_beside(f"--resume {resume}", options.typed(ctx, *_WHAT))
         folder = resumable(context, resume)
         with open_sink(events, context.clock, context.say) as sink:
             code = resume_step(
@@ -109,15 +100,15 @@ def pytorch(
                 events=sink,
             )
         _finish(Outcome(exit_code=code, folder=folder), "summary", json_output=json_output)
-    wanted = Wanted(
+    request = RunRequest(
         source=source,
         stage=stage,
         percent=percent,
         by=by,
-        files=tuple(options.split_files(files)),
+        files=options.split_files(files),
         keyword=keyword,
-        ids=tuple(name for name in map(tree_path, names) if "::" in name),
-        whole_files=tuple(name for name in map(tree_path, names) if "::" not in name),
+        ids=tuple(name for name in names if "::" in name),
+        whole_files=tuple(name for name in names if "::" not in name),
         bucket=bucket,
         last_failed=last_failed_of(context, last_failed, lf=lf),
         failed_first=failed_first,
@@ -127,7 +118,7 @@ def pytorch(
         allow_collect_errors=allow_collect_errors,
     )
     with open_sink(events, context.clock, context.say) as sink:
-        outcome = run_main_job(context, wanted, sink)
+        outcome = run_main_job(context, request, sink)
     _finish(outcome, "plan" if dry_run else "summary", json_output=json_output)
 
 

@@ -17,12 +17,12 @@ from ci.main_job.run import removed_where_refused, start_run
 from ci.report.live.events import open_sink
 from ci.steps import options
 from ci.steps.collect import collect_step, resolve_source
-from ci.steps.folder import JOURNALS, PLAN_FILE, SELECTION_FILE, RunFolder, find_run, read_source
+from ci.steps.folder import JOURNALS, PLAN_FILE, SELECTION_FILE, RunFolder, find_run, noted_where
 from ci.steps.marks import check_quarantine
-from ci.steps.plan import ShardSubset, past_durations, plan_step
-from ci.steps.run import choose_shards, on_the_plans_device, planned_seconds, run_step
-from ci.steps.select import refuse_nothing, scope_rules
-from ci.steps.share import share_of
+from ci.steps.plan import past_durations, plan_step, shard_subset
+from ci.steps.run import on_the_plans_device, run_step
+from ci.steps.select import refuse_nothing
+from ci.steps.share import ShareRequest, share_of
 from test_selection.catalog import read_catalog
 from test_selection.durations import read_durations
 from test_selection.files import document_text, json_text, read_json
@@ -30,9 +30,7 @@ from test_selection.plan import read_plan
 from test_selection.selection import read_selection
 from test_selection.shard_subset import parse_ranges
 
-In = Annotated[Path | None, typer.Option(help="File to read; default: the run folder's.")]
 MAX_SHARDS = 4096
-Out = Annotated[Path | None, typer.Option("--out", help="File to write; default: the run folder's.")]
 
 
 def collect(
@@ -50,14 +48,8 @@ def collect(
     Example: spyre-ci collect --pytorch-src ~/pytorch --files 'test_view_ops.py'
     """
     context = options.make_context(ctx, {"device.name": device}, json_output=json_output)
-    share = share_of(
-        context,
-        stage=stage,
-        percent=percent,
-        files=options.split_files(files),
-        keyword=None,
-        ids=(),
-    )
+    request = ShareRequest(stage=stage, percent=percent, files=options.split_files(files))
+    share = share_of(context, request)
     found = resolve_source(context, source)
     folder = start_run(context, found, share, run_dir)
     with contextlib.nullcontext() if run_dir is not None else removed_where_refused(folder):
@@ -79,8 +71,8 @@ def collect(
 def plan(
     ctx: typer.Context,
     run_dir: options.RunDir = None,
-    catalog: In = None,
-    selection: In = None,
+    catalog: options.In = None,
+    selection: options.In = None,
     durations: Annotated[
         Path | None, typer.Option(help="File to read; default: what earlier runs took.")
     ] = None,
@@ -88,7 +80,7 @@ def plan(
         int | None, typer.Option(help="Shards, 1 to 4,096; default: the cards of the stage.")
     ] = None,
     seed: options.Seed = None,
-    out: Out = None,
+    out: options.Out = None,
     json_output: options.Json = False,
 ) -> None:
     """Split a selection over shards into `plan.json`.
@@ -108,6 +100,7 @@ def plan(
     refuse_nothing(chosen)
     collected = read_catalog(catalog or folder.catalog)
     made = plan_step(
+        context,
         collected,
         chosen,
         read_durations(durations) if durations else past_durations(context, collected.device),
@@ -115,10 +108,7 @@ def plan(
         plan_file=out or folder.plan,
         # A plan with a name of its own comes alone: what lies beside it is not ours to write.
         durations_file=None if out else folder.durations,
-        settings=context.settings.model,
-        rules=scope_rules(context),
         seed=context.run_seed(),
-        say=context.say,
     )
     cards = sum(shard.cards for shard in made.shards)
     # A shard of several cards leaves fewer shards than were asked for.
@@ -144,7 +134,7 @@ def plan(
 def run(
     ctx: typer.Context,
     run_dir: options.RunDir = None,
-    plan: In = None,
+    plan: options.In = None,
     shard: Annotated[
         list[str] | None, typer.Option("--shard", help="Only these shards, such as 0-7,12; may be repeated.")
     ] = None,
@@ -183,21 +173,13 @@ def run(
         check_quarantine(context)
         folder = options.run_folder(context, run_dir, plan, holding=PLAN_FILE, writes=True)
         planned = read_plan(plan or folder.plan)
-        beside = RunFolder(path=(plan or folder.plan).resolve().parent)
-        context = on_the_plans_device(context, beside)
-        chosen = choose_shards(planned, parse_ranges(shard or (), len(planned.shards)))
-        where = source if source is not None or not beside.source.is_file() else read_source(beside)[0]
-        found = resolve_source(context, where)
-        expectations = read_selection(beside.selection).expectations if beside.selection.is_file() else {}
-        part = ShardSubset(
-            plan=planned,
-            shards=chosen,
-            source=found,
-            expectations=expectations,
-            durations=planned_seconds(context, beside),
-            folder=folder,
-        )
-        interrupted = run_step(context, part, beside=beside, events=sink)
+        plan_folder = RunFolder(path=(plan or folder.plan).resolve().parent)
+        context = on_the_plans_device(context, plan_folder)
+        indexes = parse_ranges(shard or (), len(planned.shards))
+        chosen = [planned.shards[index] for index in indexes] or list(planned.shards)
+        found = resolve_source(context, source if source is not None else noted_where(plan_folder))
+        subset = shard_subset(context, plan_folder, planned, found, shards=chosen, folder=folder)
+        interrupted = run_step(context, subset, events=sink)
         summary = report_shards(context, planned, chosen, folder, interrupted=interrupted)
         code = end_run(context, folder, summary, interrupted=interrupted, events=sink)
     raise typer.Exit(code)

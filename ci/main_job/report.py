@@ -14,7 +14,6 @@ from ci.core import interrupts
 from ci.core.errors import EXIT_INTERRUPTED, BadFileError, SpyreCiError
 from ci.hud.deliver import Reporter, begin, deliver, give_up
 from ci.hud.flush import Effects
-from ci.main_job.reuse import noted
 from ci.record.environment import as_it_ran, differences
 from ci.record.identity import RunIdentity, read_identity
 from ci.record.journal import gathered_journals
@@ -23,10 +22,12 @@ from ci.report.junit import write_junit
 from ci.report.live.events import Sink, run_end
 from ci.report.reconcile import Account, plan_without_shards, reconcile, what_ran_here
 from ci.report.released import kept_by_releases, read_releases
+from ci.report.reused import read_reused
 from ci.report.summary import outcome_line
 from ci.report.terminal import show_ending
 from ci.report.totals import Estimates, Summary, summarize
 from ci.report.write import JUNIT_FOLDER, MARKDOWN_FILE, append_once, write_report
+from ci.runner.environment_info import back_end_of
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
 from ci.steps.marks import mark_step
@@ -61,17 +62,26 @@ def report_step(
     # A second Ctrl-C, or the CI's SIGTERM after its first, waits for the account of the interrupted run.
     with interrupts.noted() if interrupted else contextlib.nullcontext():
         plan, selection, unreadable = _what_was_to_run(folder)
-        identity = _identity_of(folder, plan, selection, image)
+        # What was said only after collecting began the run.
+        identity = replace(
+            read_identity(folder.path), stage=selection.stage, percent=selection.percent, seed=plan.run_seed
+        )
+        if image:
+            identity = replace(identity, image=image)
         expectations = {name: one.reason for name, one in selection.expectations.items()}
         # Where no journal is, every shard is missing. Events are many, and nobody needs them afterwards.
         account = reconcile(
             plan, gathered_journals(folder.path), expectations=expectations, interrupted=interrupted
         )
         account = mark_step(context, account, plan, folder, began_at=identity.started_at)
-        account, reused = noted(account, folder)
+        reused = read_reused(folder.path)
         account = replace(
             account,
-            notes=(*account.notes, *differences(identity, account.ran_in)),
+            notes=(
+                *(() if reused is None else (reused.said(),)),
+                *account.notes,
+                *differences(identity, account.ran_in),
+            ),
             unreadable=(*unreadable, *account.unreadable),
         )
         identity = as_it_ran(identity, account.ran_in)
@@ -165,7 +175,8 @@ def report_shards(
     percent = 100 if part.ids or not any(shard.ids for shard in shards) else 0
     selection = Selection(stage=None, percent=percent, ids=part.ids)
     account = reconcile(part, journals, interrupted=interrupted, known=plan.ids)
-    identity = replace(_identity_here(context, folder), seed=plan.run_seed)
+    noted = read_identity(folder.path) if folder.identity.is_file() else identity_here(context, folder)
+    identity = replace(noted, seed=plan.run_seed)
     account = mark_step(context, account, part, folder, began_at=identity.started_at)
     write_junit(folder.path / JUNIT_FOLDER, account, identity)
     summary = summarize(account, identity, selection)
@@ -204,42 +215,31 @@ def _estimates(context: Context, selection: Selection, folder: RunFolder) -> Est
     """
     if selection.in_scope_s is None or not folder.durations.is_file():
         return None
-    try:
-        tests = read_durations(folder.durations).tests
-    except SpyreCiError as error:
-        context.say(f"shares by seconds are left out: {error}")
-        return None
-    return Estimates(in_scope_s=selection.in_scope_s, tests=tests)
+    found = context.attempt("shares by seconds are left out", lambda: read_durations(folder.durations))
+    return None if found is None else Estimates(in_scope_s=selection.in_scope_s, tests=found.tests)
 
 
-def _identity_of(folder: RunFolder, plan: Plan, selection: Selection, image: str) -> RunIdentity:
-    """The run's identity, with what was said only after collecting began the run."""
-    identity = read_identity(folder.path)
-    return replace(
-        identity,
-        stage=selection.stage,
-        percent=selection.percent,
-        seed=plan.run_seed,
-        image=image or identity.image,
-    )
-
-
-def _identity_here(context: Context, folder: RunFolder) -> RunIdentity:
-    """The run's identity; of a bare plan that came without one, this process's own."""
-    if folder.identity.is_file():
-        return read_identity(folder.path)
-    provider = context.provider
+def identity_here(context: Context, folder: RunFolder) -> RunIdentity:
+    """Who a run is that is this process's own, of no tests yet."""
+    provider, device = context.provider, context.settings.model.device.name
     return RunIdentity(
         run=folder.run,
         run_id=provider.run_id,
         run_attempt=provider.run_attempt,
-        device=context.settings.model.device.name,
+        device=device,
         pytorch_version="",
         pytorch_sha="",
         stage=None,
         percent=100,
         started_at=context.clock(),
         lane=provider.lane,
+        job_name=provider.job_name,
+        workflow=provider.workflow,
+        url=provider.url,
+        provider=provider.name,
+        commit=provider.commit,
+        back_end=back_end_of(device, context.environ),
+        image=provider.image,
     )
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from ci.core.errors import PlanMismatchError
 from ci.core.machine import boot_id
 from ci.core.run_lock import run_lock
-from ci.core.text import counted
+from ci.core.text import counted, listed
 from ci.main_job.report import end_run, report_shards, report_step
 from ci.record.identity import read_identity
 from ci.record.journal import Journal, gathered_journals
-from ci.record.result import Result
 from ci.record.verdict import NO_OUTCOME
 from ci.report.live.events import Sink
 from ci.report.reconcile import Account, reconcile
@@ -31,17 +30,13 @@ from ci.runner.source import Source
 from ci.steps.collect import resolve_source
 from ci.steps.context import Context
 from ci.steps.control import control_is_owed
-from ci.steps.folder import RunFolder, find_run, read_source, read_source_files
-from ci.steps.plan import ShardSubset
-from ci.steps.run import choose_shards, on_the_plans_device, planned_seconds, run_locked
+from ci.steps.folder import NotedSource, RunFolder, find_run, read_source
+from ci.steps.plan import shard_subset
+from ci.steps.run import on_the_plans_device, run_locked
 from ci.steps.run_settings import FILE as NOTE_FILE
 from ci.steps.run_settings import RunNote, as_noted, read_note
 from test_selection.plan import Plan, Shard, read_plan
-from test_selection.selection import read_selection
 from test_selection.shard_subset import parse_ranges
-
-# Process ids that are named.
-SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,15 +49,15 @@ class _CutOff:
     account: Account
 
     @property
-    def here(self) -> list[Result]:
-        """What became of the tests that are to be run here."""
-        here = {name for shard in self.shards for name in shard.ids}
-        return [one for one in self.account.results if one.id in here]
+    def indexes(self) -> set[int]:
+        """The shards that are to be run here."""
+        return {shard.index for shard in self.shards}
 
     @property
     def settled(self) -> set[str]:
         """The ids that have a verdict, or that are not to be run here."""
-        return {one.id for one in self.account.results} - {one.id for one in self.here if _open(one)}
+        here = {name for shard in self.shards for name in shard.ids}
+        return {one.id for one in self.account.results if one.id not in here or one.verdict not in NO_OUTCOME}
 
 
 def resumable(context: Context, named: str) -> RunFolder:
@@ -108,7 +103,10 @@ def resume_step(
         chosen = _shards(plan, shards, note)
         if alone:  # else these may be somebody's who is at work
             _end_leftovers(context, folder)
-        cut_off = _read(folder, plan, chosen)
+        journals = gathered_journals(folder.path)
+        refuse_other_plans(plan, journals)
+        account = reconcile(plan, journals)
+        cut_off = _CutOff(plan=plan, shards=chosen, journals=journals, account=account)
         interrupted = _finish(context, folder, cut_off, note, source=source, events=events, alone=alone)
         whole = len(chosen) == len(plan.shards)
         if whole and folder.selection.is_file() and folder.identity.is_file():
@@ -127,28 +125,16 @@ def _end_leftovers(context: Context, folder: RunFolder) -> None:
     if killed.count:
         context.say(f"ended {counted(killed.count, 'process', 'processes')} that the run had left")
     if killed.left:
-        named = ", ".join(map(str, killed.left[:SHOWN])) + (", …" if killed.left[SHOWN:] else "")
-        context.say(
-            f"{counted(len(killed.left), 'process', 'processes')} of the run cannot be ended, and may hold a "
-            f"card: {named}"
-        )
+        processes = counted(len(killed.left), "process", "processes")
+        named = listed([str(one) for one in killed.left])
+        context.say(f"{processes} of the run cannot be ended, and may hold a card: {named}")
 
 
 def _shards(plan: Plan, wanted: Sequence[str], note: RunNote | None) -> list[Shard]:
-    indexes: Collection[int] = parse_ranges(wanted, len(plan.shards))
+    indexes = parse_ranges(wanted, len(plan.shards))
     if not indexes and note is not None:
-        indexes = sorted(index for index in note.shards if index < len(plan.shards))
-    return choose_shards(plan, list(indexes))
-
-
-def _read(folder: RunFolder, plan: Plan, shards: Sequence[Shard]) -> _CutOff:
-    journals = gathered_journals(folder.path)
-    refuse_other_plans(plan, journals)
-    return _CutOff(plan=plan, shards=shards, journals=journals, account=reconcile(plan, journals))
-
-
-def _open(result: Result) -> bool:
-    return result.verdict in NO_OUTCOME
+        indexes = sorted(index for index in note.shards if 0 <= index < len(plan.shards))
+    return [plan.shards[index] for index in indexes] or list(plan.shards)
 
 
 def _finish(
@@ -173,32 +159,20 @@ def _finish(
     if not (left.ids or pending or control_is_owed(context, cut_off.plan, cut_off.shards, folder)):
         return False
     _refuse_another_checkout(context, folder, note)
-    indexes = {shard.index for shard in cut_off.shards}
     started = {one.id for one in cut_off.account.results if one.attempts}
-    expectations = read_selection(folder.selection).expectations if folder.selection.is_file() else {}
-    part = ShardSubset(
-        plan=left,
-        shards=[shard for shard in left.shards if shard.index in indexes],
-        source=_source(context, folder, source),
-        expectations=expectations,
-        durations=planned_seconds(context, folder),
-        folder=folder,
-    )
-    return run_locked(
-        context,
-        part,
-        doubts=doubts(left, cut_off.journals, started=started, boot=boot_id()),
+    shards = [shard for shard in left.shards if shard.index in cut_off.indexes]
+    subset = replace(
+        shard_subset(context, folder, left, _source(context, folder, source), shards=shards),
         whole=cut_off.plan,
+        doubts=doubts(left, cut_off.journals, started=started, boot=boot_id()),
         pending=pending,
-        events=events,
-        alone=alone,
     )
+    return run_locked(context, subset, events=events, alone=alone)
 
 
 def _pending(context: Context, cut_off: _CutOff) -> list[Pending]:
     """The second tries that the run did not come to, of tests that failed here, whosever they are."""
-    here = {shard.index for shard in cut_off.shards}
-    journals = [journal for journal in cut_off.journals if journal.shard in here]
+    journals = [journal for journal in cut_off.journals if journal.shard in cut_off.indexes]
     found = pending_retries(journals, context.settings.model.run.retries, boot_id())
     planned = set(cut_off.plan.ids)
     return [one for one in found if one.id in planned]
@@ -209,8 +183,7 @@ def _last(context: Context, cut_off: _CutOff, left: Plan) -> list[Pending]:
     if context.settings.model.run.share is not None:
         return []  # whose pieces are whose is known by the whole
     lost = lost_with_host(cut_off.journals)
-    indexes = {shard.index for shard in cut_off.shards}
-    found = apart_from_chains([shard for shard in left.shards if shard.index in indexes], lost)
+    found = apart_from_chains([shard for shard in left.shards if shard.index in cut_off.indexes], lost)
     return [Pending(name) for name in sorted(found, key=lambda name: lost[name])]
 
 
@@ -260,12 +233,12 @@ def _source(context: Context, folder: RunFolder, named: str | None) -> Source:
     Raises:
         PlanMismatchError: the tree or torch is another one.
     """
-    where, sha = read_source(folder) if folder.source.is_file() else (None, "")
-    found = resolve_source(context, named if named is not None else where)
+    noted = read_source(folder) or NotedSource()
+    found = resolve_source(context, named if named is not None else noted.where)
     remedy = "bring back what the run had, or begin a new run"
-    if sha and not found.is_still(sha, read_source_files(folder)):
+    if noted.sha and not found.is_still(noted.sha, noted.files):
         raise PlanMismatchError(
-            f"the tests are {found.sha} now, and the run's were {sha}", where=found.tests, remedy=remedy
+            f"the tests are {found.sha} now, and the run's were {noted.sha}", where=found.tests, remedy=remedy
         )
     if folder.identity.is_file():
         before, now = read_identity(folder.path).pytorch_version, installed_torch().version

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 from ci.core.errors import SpyreCiError, UsageError
 from ci.record.environment import all_in
 from ci.record.identity import read_identity
 from ci.record.journal import read_journals
-from ci.report.reconcile import Account, reconcile
-from ci.report.reused import Reused, read_reused, write_reused
+from ci.report.reconcile import reconcile
+from ci.report.reused import Reused, write_reused
 from ci.report.totals import summarize
 from ci.steps.context import Context
 from ci.steps.folder import JOURNALS, RunFolder
@@ -67,20 +66,3 @@ def take_results(folder: RunFolder, other: Path, reused: Reused) -> None:
     shutil.copytree(other / JOURNALS, coming)
     write_plan(folder.plan, read_plan(RunFolder(path=other).plan))
     coming.rename(journals)
-
-
-def noted(account: Account, folder: RunFolder) -> tuple[Account, Reused | None]:
-    """The account with a note of whose results they are, where they are another run's.
-
-    Raises:
-        BadFileError: the note is broken.
-    """
-    reused = read_reused(folder.path)
-    return (
-        (account, None)
-        if reused is None
-        else (
-            replace(account, notes=(reused.said(), *account.notes)),
-            reused,
-        )
-    )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
@@ -20,14 +20,14 @@ from ci.core.errors import (
 )
 from ci.core.text import counted, one_line
 from ci.hud.outbox import FOLDER as OUTBOX
-from ci.main_job.report import end_run, report_step, told_hud
-from ci.main_job.wanted import Wanted, failed_before, in_tree, run_again
-from ci.record.identity import RunIdentity, write_identity
+from ci.main_job.report import end_run, identity_here, report_step, told_hud
+from ci.main_job.request import RunRequest, failed_before, in_tree, run_again
+from ci.record.identity import write_identity
 from ci.record.result import Result
 from ci.report.digest import slowest_tests
 from ci.report.live.events import Sink
 from ci.report.results import read_results
-from ci.runner.environment_info import back_end_of, installed_torch
+from ci.runner.environment_info import installed_torch
 from ci.runner.source import Source
 from ci.steps.collect import collect_step, resolve_source
 from ci.steps.context import Context
@@ -38,13 +38,12 @@ from ci.steps.folder import (
     write_source,
 )
 from ci.steps.marks import check_quarantine
-from ci.steps.plan import ShardSubset, past_durations, plan_step
-from ci.steps.run import cards_of, planned_seconds, run_step
+from ci.steps.plan import past_durations, plan_step, shard_subset
+from ci.steps.run import cards_of, run_step
 from ci.steps.select import (
     refuse_nothing,
     refuse_part,
     refuse_unmatched,
-    scope_rules,
     select_step,
     selected_lines,
 )
@@ -61,45 +60,54 @@ class Outcome:
     folder: RunFolder | None = None
 
 
-def run_main_job(context: Context, wanted: Wanted, events: Sink | None = None) -> Outcome:
+def run_main_job(context: Context, request: RunRequest, events: Sink | None = None) -> Outcome:
     """Collect, select, plan, run, report; `events` takes what happens, for other tools.
 
     Raises:
         SpyreCiError: something the user can mend, before any test ran.
     """
-    wanted = in_tree(context, wanted)
-    named = wanted.ids
-    if wanted.last_failed is not None:
-        context, wanted, look = run_again(context, wanted, wanted.last_failed)
-        for line in look.said:
-            context.say(line)
-        if not wanted.ids and not wanted.whole_files:
-            return Outcome(exit_code=look.exit_code)
-    share = share_of(
-        context,
-        stage=wanted.stage,
-        percent=wanted.percent,
-        files=wanted.files,
-        keyword=wanted.keyword,
-        ids=wanted.ids,
-        whole_files=wanted.whole_files,
-        bucket=wanted.bucket,
-        by=wanted.by,
-    )
-    if wanted.relock:
+    request = in_tree(context, request)
+    named = request.ids
+    if request.last_failed is not None:
+        context, request, failures = run_again(context, request, request.last_failed)
+        if failures.said:
+            context.say(failures.said)
+        if not request.ids and not request.whole_files:
+            return Outcome(exit_code=failures.exit_code)
+    share = share_of(context, request)
+    if request.relock:
         refuse_part(share, context.settings.model.pytorch.files)
-    if share.percent == 0 and not wanted.relock:
-        context.say(f"{share.label} is 0 %: no PyTorch tests run")
-        return Outcome(exit_code=EXIT_OK)
+    elif share.percent == 0:
+        return _nothing(context, share)
     check_quarantine(context)
     cards = cards_of(context)
-    source = resolve_source(context, wanted.source)
+    source = resolve_source(context, request.source)
     if told := other_torch(source, installed_torch().version):
         context.say(told)
     folder = start_run(context, source, share)
-    hud = contextlib.nullcontext() if wanted.dry_run else told_hud(context, folder)
+    hud = contextlib.nullcontext() if request.dry_run else told_hud(context, folder)
     with removed_where_refused(folder), hud:
-        return _go(context, wanted, source, share, folder, named=named, cards=len(cards), events=events)
+        plan, selection = plan_run(
+            context, source, share, folder, shards=len(cards), relocking=request.relock
+        )
+        if share.percent == 0:
+            return _nothing(context, share)
+        refuse_nothing(selection)
+        if strange := [name for name in selection.missing if name in named]:
+            raise UsageError(
+                f"there is no test {one_line(strange[0])!r}" + (" …" if strange[1:] else ""),
+                remedy="see the names with `spyre-ci pytorch --dry-run`",
+            )
+        if request.dry_run:
+            _show_plan(context, plan, selection, folder)
+            return Outcome(exit_code=EXIT_OK, folder=folder)
+        code = _run(context, request, source, plan, folder, events=events)
+        return Outcome(exit_code=code, folder=folder)
+
+
+def _nothing(context: Context, share: Share) -> Outcome:
+    context.say(f"{share.label} is 0 %: no PyTorch tests run")
+    return Outcome(exit_code=EXIT_OK)
 
 
 @contextlib.contextmanager
@@ -113,63 +121,38 @@ def removed_where_refused(folder: RunFolder) -> Iterator[None]:
         raise
 
 
-def _go(
+def _run(
     context: Context,
-    wanted: Wanted,
+    request: RunRequest,
     source: Source,
-    share: Share,
+    plan: Plan,
     folder: RunFolder,
     *,
-    named: Collection[str],
-    cards: int,
     events: Sink | None,
-) -> Outcome:
-    plan, selection = plan_run(context, source, share, folder, shards=cards, relocking=wanted.relock)
-    if share.percent == 0:
-        context.say(f"{share.label} is 0 %: no PyTorch tests run")
-        return Outcome(exit_code=EXIT_OK)
-    refuse_nothing(selection)
-    if strange := [name for name in selection.missing if name in named]:
-        raise UsageError(
-            f"there is no test {one_line(strange[0])!r}" + (" …" if strange[1:] else ""),
-            remedy="see the names with `spyre-ci pytorch --dry-run`",
-        )
-    if wanted.dry_run:
-        _show_plan(context, plan, selection, folder)
-        return Outcome(exit_code=EXIT_OK, folder=folder)
-    part = ShardSubset(
-        plan=plan,
-        shards=plan.shards,
-        source=source,
-        expectations=selection.expectations,
-        durations=planned_seconds(context, folder),
-        folder=folder,
-        first=failed_before(context, plan.ids) if wanted.failed_first else frozenset(),
-    )
-    interrupted = run_step(context, part, allow_collect_errors=wanted.allow_collect_errors, events=events)
-    summary = report_step(
-        context, folder, allow_collect_errors=wanted.allow_collect_errors, interrupted=interrupted
-    )
-    if wanted.durations:
-        for line in slowest_lines(read_results(folder.results), wanted.durations):
+) -> int:
+    """Run and report what was planned, and return the exit code."""
+    subset = shard_subset(context, folder, plan, source)
+    if request.failed_first:
+        subset = replace(subset, first=failed_before(context, plan.ids))
+    allowed = request.allow_collect_errors
+    interrupted = run_step(context, subset, allow_collect_errors=allowed, events=events)
+    summary = report_step(context, folder, allow_collect_errors=allowed, interrupted=interrupted)
+    if request.durations:
+        for line in slowest_lines(read_results(folder.results), request.durations):
             context.say(line)
-    code = end_run(context, folder, summary, interrupted=interrupted, events=events)
-    return Outcome(exit_code=code, folder=folder)
+    return end_run(context, folder, summary, interrupted=interrupted, events=events)
 
 
 def other_torch(source: Source, installed: str) -> str:
     """What there is to say of a tree that is of another release than the torch that runs it; else empty."""
     try:
         release = Version(installed).release
-        same = source.where is None or not source.version or Version(source.version).release == release
+        if source.where is None or not source.version or Version(source.version).release == release:
+            return ""
     except InvalidVersion:
-        same = False
-    return (
-        ""
-        if same
-        else f"the tests are of PyTorch {one_line(source.version)}, and the torch here is {installed}: "
-        "tests may fail for that alone"
-    )
+        pass
+    differ = f"the tests are of PyTorch {one_line(source.version)}, and the torch here is {installed}"
+    return f"{differ}: tests may fail for that alone"
 
 
 def start_run(context: Context, source: Source, share: Share, run_dir: Path | None = None) -> RunFolder:
@@ -181,34 +164,24 @@ def start_run(context: Context, source: Source, share: Share, run_dir: Path | No
         share: what part of them is wanted.
         run_dir: the folder to use; None makes a new one in the folder of runs.
     """
-    model = context.settings.model
-    now = context.clock()
+    device = context.settings.model.device.name
     if run_dir is None:
-        runs = context.runs
-        folder = new_run_folder(runs, device=model.device.name, label=share.label, epoch_s=now)
+        folder = new_run_folder(context.runs, device=device, label=share.label, epoch_s=context.clock())
     else:
         folder = RunFolder(path=run_dir.resolve())
-    provider = context.provider
-    identity = RunIdentity(
-        run=folder.run,
-        run_id=provider.run_id,
-        run_attempt=provider.run_attempt,
-        device=model.device.name,
+    words = ["spyre-ci", "pytorch"]
+    if source.where is not None:
+        # As it is found from whichever folder somebody pastes the line in.
+        git = source.where.startswith("git+")
+        words += ["--pytorch-src", source.where if git else str(Path(source.where).expanduser().resolve())]
+    identity = replace(
+        identity_here(context, folder),
         pytorch_version=installed_torch().version,
         pytorch_sha=source.sha,
         stage=share.stage,
         percent=share.percent,
-        started_at=now,
-        lane=provider.lane,
-        job_name=provider.job_name,
-        workflow=provider.workflow,
-        url=provider.url,
-        provider=provider.name,
-        commit=provider.commit,
-        back_end=back_end_of(model.device.name, context.environ),
-        image=provider.image,
         restricted=share.restricted,
-        reproduce=_reproduce(source, model.device.name),
+        reproduce=(*words, "--device", device),
     )
     write_identity(folder.path, identity)
     write_source(folder, where=source.where, sha=source.sha, files=source.files)
@@ -251,14 +224,13 @@ def plan_run(
     refuse_unmatched(share, selection, len(catalog.tests))
     notes: list[str] = []
     plan = plan_step(
+        context,
         catalog,
         selection,
         durations,
         shards=shards,
         plan_file=folder.plan,
         durations_file=folder.durations,
-        settings=context.settings.model,
-        rules=scope_rules(context),
         seed=context.run_seed(),
         say=notes.append,
     )
@@ -273,18 +245,6 @@ def plan_run(
     return plan, selection
 
 
-def _reproduce(source: Source, device: str) -> tuple[str, ...]:
-    words = ["spyre-ci", "pytorch"]
-    if source.where is not None:
-        words += ["--pytorch-src", _anywhere(source.where)]
-    return (*words, "--device", device)
-
-
-def _anywhere(where: str) -> str:
-    """A source as it is found from whichever folder somebody pastes the line in."""
-    return where if where.startswith("git+") else str(Path(where).expanduser().resolve())
-
-
 def slowest_lines(results: Sequence[Result], most: int) -> list[str]:
     """The tests that took longest, as pytest's `--durations` has them: seconds, then the test."""
     slowest = slowest_tests(results, most)
@@ -292,8 +252,8 @@ def slowest_lines(results: Sequence[Result], most: int) -> list[str]:
 
 
 def _show_plan(context: Context, plan: Plan, selection: Selection, folder: RunFolder) -> None:
-    for error in selection.collect_errors:
-        context.say(f"cannot be collected: {error}: {selection.collect_errors[error]}")
+    for file, error in selection.collect_errors.items():
+        context.say(f"cannot be collected: {file}: {error}")
     for shard in plan.shards:
         context.say(
             f"shard {shard.index}: {counted(len(shard.ids), 'test')}, {shard.expected_s:.1f} s expected"

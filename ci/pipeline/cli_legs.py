@@ -16,7 +16,7 @@ from ci.pipeline.plan import Planned
 from ci.pipeline.telling import hand_on, say
 from ci.steps import options
 from ci.steps.folder import RunFolder
-from ci.steps.share import share_of
+from ci.steps.share import ShareRequest, share_of
 from test_selection.ci_jobs import CiJob, busy_shards
 from test_selection.plan import Plan, read_plan
 
@@ -48,7 +48,7 @@ def legs(
     """
     context = context_in_force(ctx, {})
     model = context.settings.model
-    share = share_of(context, stage=stage, percent=percent, files=(), keyword=None, ids=())
+    share = share_of(context, ShareRequest(stage=stage, percent=percent))
     if share.percent == 0:
         say(f"{share.label} is 0 %: no PyTorch tests run")
         # Jenkins takes every key for a branch.

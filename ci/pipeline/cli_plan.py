@@ -20,7 +20,7 @@ from ci.steps import options
 from ci.steps.collect import resolve_source
 from ci.steps.context import Context
 from ci.steps.marks import check_quarantine
-from ci.steps.share import share_of
+from ci.steps.share import ShareRequest, share_of
 
 MAX_SHARDS = 4096
 KIND = "pipeline-plan"
@@ -49,10 +49,9 @@ def plan(
     """
     context = context_in_force(ctx, {"device.name": device})
     model = context.settings.model
-    share = share_of(
-        context, stage=stage, percent=percent, files=options.split_files(files), keyword=keyword, ids=(),
-        bucket=bucket,
-    )  # fmt: skip
+    globs = options.split_files(files)
+    request = ShareRequest(stage=stage, percent=percent, files=globs, keyword=keyword, bucket=bucket)
+    share = share_of(context, request)
     if share.percent == 0:
         context.say(f"{share.label} is 0 %: no PyTorch tests run")
         hand_on(outputs_of(model), os.environ, out=out, kind=KIND)

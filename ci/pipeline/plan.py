@@ -21,7 +21,7 @@ from ci.core.errors import CommandError, UsageError
 from ci.core.git import git
 from ci.main_job.run import plan_run, start_run
 from ci.record.identity import read_identity
-from ci.runner.collect_cache import VARIABLE_PREFIXES, VARIABLES, installed_packages
+from ci.runner.collect import VARIABLE_PREFIXES, VARIABLES, installed_packages
 from ci.runner.source import Source
 from ci.steps.context import Context
 from ci.steps.folder import JOURNALS, RunFolder

@@ -38,7 +38,7 @@ from ci.steps.context import Context
 from ci.steps.folder import RunFolder, new_run_folder, write_source
 from ci.steps.plan import ShardSubset
 from ci.steps.run import cards_of, run_step
-from ci.steps.share import share_of
+from ci.steps.share import ShareRequest, share_of
 from test_selection.durations import Durations
 from test_selection.files import write_json
 from test_selection.ids import file_of
@@ -262,7 +262,7 @@ def _plan(
     file = file_of(found.id)
     refuse_outside(source.tests, file, found.at)
     if found.group is None and not before:
-        share = share_of(context, stage=None, percent=100, files=(), keyword=None, ids=[found.id])
+        share = share_of(context, ShareRequest(percent=100, ids=(found.id,)))
         planned, selection = plan_run(context, source, share, folder, shards=1)
         if found.id not in planned.ids:
             raise MissingInputError(

@@ -1,30 +1,36 @@
-"""Collecting a tree: cached files from the cache, the others by the collector, all into one catalog."""
+"""Collect a tree into one catalog: files that did not change from the cache, the others by a process."""
 
 from __future__ import annotations
 
 import contextlib
 import fnmatch
+import hashlib
+import importlib.metadata
 import json
 import os
+import platform
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ci.core.errors import CommandError, MissingInputError, SpyreCiError
 from ci.core.process import kill_group, signal_name
 from ci.runner.child import EXIT_TERMINATED, last_lines, log_of, module_words
-from ci.runner.collect_cache import KIND, CollectCache
 from ci.runner.orphans import VARIABLE, end_orphans
 from ci.runner.prepare import wants_machinery
 from test_selection.catalog import Catalog, CatalogTest, FileRecord
-from test_selection.files import read_json
+from test_selection.files import read_bounded, read_json, write_json
 
+KIND = "collected-file"
+# PyTorch's test code reads these when it is imported, and they decide which tests there are.
+VARIABLE_PREFIXES = ("PYTORCH_", "TORCH", "ATEN_", "TEST_", "NUM_", "SPYRE", "AIU_", "KINETO_", "DISABLE_")
+VARIABLES = frozenset({"CI", "IN_CI", "BUILD_ENVIRONMENT", "SANDCASTLE", "SHARD_NUMBER", "TW_JOB_USER"})
 # PyTorch's files end the import of torch itself, and a machine under load is slow.
 STALL_S = 600
-Progress = Callable[[str, int], None]
+Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +41,6 @@ class CollectOptions:
         device: the device under test.
         environ: the whole environment of the collecting processes.
         workers: files collected side by side.
-        threads: CPU threads a child may use.
         timeout_s: seconds after which one file is given up.
         method: `fork` or `spawn`.
         may_change: whether a collector that has the device open before it forks spawns after all.
@@ -44,7 +49,6 @@ class CollectOptions:
     device: str
     environ: Mapping[str, str]
     workers: int
-    threads: int
     timeout_s: float
     method: str
     may_change: bool = False
@@ -101,7 +105,7 @@ def collect(
         version: torch's version, noted in the catalog.
         options: how to collect.
         cache: kept collections, or None to collect everything.
-        progress: called with each finished file and the number of tests in it.
+        progress: called with each finished file.
 
     Raises:
         CommandError: the collecting process itself could not work (torch is missing, say).
@@ -110,14 +114,14 @@ def collect(
     for file in files:
         if cache is not None and (record := cache.get(file)) is not None:
             records[file] = record
-            progress(file, len(record["tests"]))
+            progress(file)
     cached = len(records)
     missing = [file for file in files if file not in records]
     for file, record, keep in _collect_missing(tests, missing, options):
         records[file] = record
         if keep and cache is not None:
             cache.put(file, record)
-        progress(file, len(record["tests"]))
+        progress(file)
     return _collection([records[file] for file in files], version, options.device, cached)
 
 
@@ -179,12 +183,8 @@ def _collect_missing(
                     yield left[0], _failed(left[0], f"ended the process that collects: {error.what}"), False
                     return
             else:
-                for file in [one for one in left if one not in done]:
-                    yield (
-                        file,
-                        _failed(file, "the collecting process ended before it came to this file"),
-                        False,
-                    )
+                never = "the collecting process ended before it came to this file"
+                yield from ((file, _failed(file, never), False) for file in left if file not in done)
                 return
         for file in begun:
             yield from _collect_missing(tests, [file], options)
@@ -192,14 +192,8 @@ def _collect_missing(
 
 
 def _failed(file: str, error: str, detail: str = "", collect_s: float = 0.0) -> dict[str, Any]:
-    return {
-        "file": file,
-        "error": error,
-        "detail": detail,
-        "collect_s": collect_s,
-        "modules": [],
-        "tests": [],
-    }
+    told = {"file": file, "error": error, "detail": detail, "collect_s": collect_s}
+    return told | {"modules": [], "tests": []}
 
 
 def _run_collector(
@@ -216,7 +210,10 @@ def _run_collector(
             stderr=errors,
             start_new_session=True,
         )
-    task = _task(tests, files, options, folder)
+    told = {name: value for name, value in asdict(options).items() if name != "environ"}
+    machinery = wants_machinery(tests, files)
+    named = {"tests": str(tests), "files": list(files), "folder": str(folder), "parent": os.getpid()}
+    task = {**told, **named, "machinery": machinery, "threads": 1}
     assert process.stdin is not None and process.stdout is not None  # noqa: PT018, S101  # PIPE was asked for
     try:
         # A collector that ended before it read its task says why in its log.
@@ -232,23 +229,11 @@ def _run_collector(
         process.stdout.close()
         process.wait(timeout=STALL_S)
     if code != 0:
-        tail = last_lines(log, 12)
-        raise _collector_failed(code, tail)
+        raise _collector_failed(code, last_lines(log, 12))
 
 
 class _KilledError(CommandError):
     """The collecting process was killed, perhaps by a file."""
-
-
-def _task(tests: Path, files: Sequence[str], options: CollectOptions, folder: Path) -> dict[str, Any]:
-    told = {name: value for name, value in asdict(options).items() if name != "environ"}
-    return told | {
-        "tests": str(tests),
-        "files": list(files),
-        "machinery": wants_machinery(tests, files),
-        "folder": str(folder),
-        "parent": os.getpid(),
-    }
 
 
 def _collector_failed(code: int, tail: str) -> SpyreCiError:
@@ -261,3 +246,78 @@ def _collector_failed(code: int, tail: str) -> SpyreCiError:
     kind = _KilledError if code < 0 or code == EXIT_TERMINATED else CommandError
     said = f"died by {signal_name(-code)}" if code < 0 else f"ended with code {code}"
     return kind(f"the collecting process {said}\n{shown}".rstrip(), remedy=remedy)
+
+
+def collection_key(environ: Mapping[str, str], *, device: str, extra: Iterable[Path]) -> str:
+    """A hash of all that decides a collection besides the tree's own files.
+
+    Args:
+        environ: the environment the collection runs in.
+        device: the device under test.
+        extra: more files it depends on: the device's test base, the hooks, the suite file.
+    """
+    facts = {
+        "python": platform.python_version(),
+        "packages": installed_packages(),
+        "device": device,
+        "environment": {
+            name: value
+            for name, value in sorted(environ.items())
+            if name in VARIABLES or name.startswith(VARIABLE_PREFIXES)
+        },
+        "files": [hashlib.sha256(path.read_bytes()).hexdigest() for path in extra],
+    }
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+
+
+def installed_packages() -> list[str]:
+    """Name and version of everything installed: a test file may import any of it, and skip without it."""
+    found = {f"{one.name}=={one.version}" for one in importlib.metadata.distributions()}
+    return sorted(name for name in found if not name.startswith("spyre-ci=="))
+
+
+@dataclass(slots=True, kw_only=True)
+class CollectCache:
+    """Collected files by what they depend on.
+
+    Attributes:
+        folder: where the records are.
+        root: the tree's root; test files and helper modules are below it.
+        tests: the folder test files are named relative to.
+        key: what `collection_key` gave.
+    """
+
+    folder: Path
+    root: Path
+    tests: Path
+    key: str
+    _hashes: dict[Path, str] = field(default_factory=dict)
+
+    def get(self, file: str) -> dict[str, Any] | None:
+        """The record of a file, or None where there is none or something it imports has changed."""
+        try:
+            record = read_json(self._path(file), KIND)
+            fresh = all(self._hash(self.root / name) == seen for name, seen in record["hashes"].items())
+        except (SpyreCiError, KeyError, AttributeError):
+            return None  # a record that cannot be read is as none, and is written anew
+        return record if fresh else None
+
+    def put(self, file: str, record: Mapping[str, Any]) -> None:
+        """Keep the record of a file with the hash of each module of the tree it imported."""
+        hashes = {name: self._hash(self.root / name) for name in record["modules"]}
+        # A cache that cannot be written (a full disk, a read-only state folder) costs time, not the run.
+        with contextlib.suppress(OSError):
+            write_json(self._path(file), KIND, {**record, "hashes": hashes})
+
+    def _path(self, file: str) -> Path:
+        parts = (self.key.encode(), os.fsencode(file), self._hash(self.tests / file).encode())
+        name = hashlib.sha256(b"\0".join(parts)).hexdigest()
+        return self.folder / name[:2] / f"{name}.json.gz"
+
+    def _hash(self, path: Path) -> str:
+        if path not in self._hashes:
+            try:
+                self._hashes[path] = hashlib.sha256(read_bounded(path)).hexdigest()
+            except OSError as error:  # gone, unreadable, a folder: each is a state of its own
+                self._hashes[path] = f"errno {error.errno}"
+        return self._hashes[path]

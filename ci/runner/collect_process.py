@@ -20,7 +20,7 @@ from ci.core.parent_death import die_with_parent
 from ci.core.process import signal_name
 from ci.runner import prepare, reexec
 from ci.runner.child import EXIT_TERMINATED, ChildProcess, log_of, start
-from ci.runner.collect_cache import KIND
+from ci.runner.collect import KIND
 from ci.runner.session import collect_file
 from test_selection.files import read_json
 

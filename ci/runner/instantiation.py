@@ -108,16 +108,17 @@ class InspectOnce(types.ModuleType):
 
     def signature(self, function: Any, **options: Any) -> inspect.Signature:
         """As `inspect.signature` has it, which follows `__wrapped__` too."""
-        within = function
-        while type(within) is types.FunctionType and "__wrapped__" in within.__dict__ and not options:
-            if "__signature__" in within.__dict__:
-                break
-            within = within.__dict__["__wrapped__"]
-        if options or type(within) is not types.FunctionType or "__signature__" in within.__dict__:
+        within = inspect.unwrap(function, stop=_speaks_for_itself)
+        if options or _speaks_for_itself(within):
             return inspect.signature(function, **options)
         if within not in self._known:
             self._known[within] = inspect.signature(within)
         return self._known[within]
+
+
+def _speaks_for_itself(function: Any) -> bool:
+    """True of what is no plain function, and of one that says its signature."""
+    return type(function) is not types.FunctionType or "__signature__" in function.__dict__
 
 
 def _watch_device_tests(original: Callable[..., None]) -> Callable[..., None]:
@@ -127,9 +128,7 @@ def _watch_device_tests(original: Callable[..., None]) -> Callable[..., None]:
         before = set(cls.__dict__)
         original(cls, name, test, generic_cls=generic_cls)
         _GENERIC[cls] = generic_cls.__name__ if generic_cls is not None else cls.__name__
-        for made in cls.__dict__.keys() - before:
-            if isinstance(function := cls.__dict__[made], types.FunctionType):
-                _TEMPLATES[function] = name
+        _TEMPLATES.update(dict.fromkeys(_functions_made(cls, before), name))
 
     return instantiate_test
 
@@ -139,13 +138,17 @@ def _watch_parametrized(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def instantiate_parametrized_tests(generic_cls: Any) -> Any:
         before = set(generic_cls.__dict__)
         result = original(generic_cls)
-        for made in generic_cls.__dict__.keys() - before:
-            if isinstance(function := generic_cls.__dict__[made], types.FunctionType):
-                # functools.wraps hands the template's own name on to what is made of it.
-                _TEMPLATES[function] = function.__name__
+        # functools.wraps hands the template's own name on to what is made of it.
+        _TEMPLATES.update((function, function.__name__) for function in _functions_made(generic_cls, before))
         return result
 
     return instantiate_parametrized_tests
+
+
+def _functions_made(cls: type, before: set[str]) -> list[types.FunctionType]:
+    """The functions that a class defines beside those it had."""
+    made = (cls.__dict__[name] for name in cls.__dict__.keys() - before)
+    return [function for function in made if isinstance(function, types.FunctionType)]
 
 
 def _instantiated_with(function: types.FunctionType) -> Mapping[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from ci.runner.collect_cache import KIND
+from ci.runner.collect import KIND
 from ci.runner.instantiation import Parts, parts_of
 from test_selection.files import read_bounded, write_json
 from test_selection.ids import canonical_id, resolve_clashes, without_clash

@@ -18,8 +18,7 @@ from ci.core.text import counted
 from ci.core.withheld import without_job_secrets
 from ci.device.environment import TEST_BASE, device_environment
 from ci.runner import instantiation
-from ci.runner.collect import Collection, CollectOptions, collect, find_files
-from ci.runner.collect_cache import CollectCache, collection_key
+from ci.runner.collect import CollectCache, Collection, CollectOptions, collect, collection_key, find_files
 from ci.runner.environment_info import installed_torch
 from ci.runner.session import OWN_CONFTEST
 from ci.runner.source import OP_SUITE, Source, fetch, op_suite
@@ -56,7 +55,8 @@ def noted_source(context: Context, folder: RunFolder) -> Source | None:
     Raises:
         SpyreCiError: of `resolve_source`.
     """
-    return resolve_source(context, read_source(folder)[0]) if folder.source.is_file() else None
+    noted = read_source(folder)
+    return None if noted is None else resolve_source(context, noted.where)
 
 
 def worker_environment(context: Context, source: Source) -> dict[str, str]:
@@ -91,7 +91,7 @@ def huge_pages(environ: Mapping[str, str], kernel: Path) -> dict[str, str]:
     return {"THP_MEM_ALLOC_ENABLE": "1"} if offered and "THP_MEM_ALLOC_ENABLE" not in environ else {}
 
 
-def wanted_files(tests: Path, share: Share) -> list[str]:
+def requested_files(tests: Path, share: Share) -> list[str]:
     """The files that hold what is wanted: those of the ids where tests are named one by one.
 
     Raises:
@@ -125,13 +125,12 @@ def collect_step(context: Context, source: Source, share: Share, folder: RunFold
     """
     settings = context.settings.model
     method = start_method(settings.run.start_method, system=operating_system.name())
-    files = wanted_files(source.tests, share)
+    files = requested_files(source.tests, share)
     environ = worker_environment(context, source)
     options = CollectOptions(
         device=settings.device.name,
         environ=environ,
         workers=settings.collect.workers or context.cores,
-        threads=1,
         timeout_s=settings.collect.file_timeout_s,
         method=method,
         may_change=settings.run.start_method == AUTO,
@@ -143,7 +142,7 @@ def collect_step(context: Context, source: Source, share: Share, folder: RunFold
             version=installed_torch().version,
             options=options,
             cache=_cache(context, source, environ),
-            progress=lambda file, _count: shown.advance(file),
+            progress=shown.advance,
         )
     write_catalog(folder.catalog, found.catalog)
     tests, errors = len(found.catalog.tests), len(found.catalog.collect_errors)

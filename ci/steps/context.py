@@ -6,16 +6,16 @@ import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from rich.console import Console
 
 from ci.config import Settings
+from ci.core.errors import SpyreCiError
 from ci.core.provider import Provider, detect
 from test_selection.seeds import BITS
 
-
-def _drawn() -> int:
-    return secrets.randbits(BITS)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class Context:
     monotonic: Callable[[], float]
     console: Console
     cores: int
-    draw: Callable[[], int] = _drawn
+    draw: Callable[[], int] = lambda: secrets.randbits(BITS)
     verbosity: int = 0
 
     @property
@@ -72,6 +72,19 @@ class Context:
         device = model.device.model_copy(update={"name": name})
         settings = replace(self.settings, model=model.model_copy(update={"device": device}))
         return replace(self, settings=settings)
+
+    def attempt(self, otherwise: str, read: Callable[[], T]) -> T | None:
+        """What is read of a file that the run can do without; None, said with the reason, where it is broken.
+
+        Args:
+            otherwise: what is so without it.
+            read: reads it.
+        """
+        try:
+            return read()
+        except SpyreCiError as error:
+            self.say(f"{otherwise}: {error}")
+            return None
 
     def detail(self, text: str) -> None:
         """One line on how the run goes, which --quiet leaves out."""

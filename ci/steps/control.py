@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ci.core.errors import SpyreCiError
@@ -21,7 +21,7 @@ from ci.steps.collect import worker_environment
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
 from ci.steps.plan import ShardSubset
-from test_selection.plan import Plan, Shard, read_plan
+from test_selection.plan import Plan, Shard
 
 # PyTorch 2.5 and later import every installed back end along with torch unless this is 0, and a back end
 # that is broken must not break the control.
@@ -64,7 +64,7 @@ def control_is_owed(context: Context, plan: Plan, shards: Sequence[Shard], folde
 
 def _control(context: Context, subset: ShardSubset, options: RunOptions) -> bool:
     device = context.settings.model.run.control
-    plan = _whole(subset.plan, subset.folder)
+    plan = subset.whole or subset.plan
     wanted = _wanted(plan, subset.shards, subset.folder)
     ids = choose(wanted, context.settings.model.run.control_limit)
     if len(ids) < len(wanted):
@@ -73,6 +73,11 @@ def _control(context: Context, subset: ShardSubset, options: RunOptions) -> bool
         return False
     failed = control_plan(plan, set(ids), {shard.index for shard in subset.shards})
     with bar(context.console, context.monotonic, f"control on {device}", len(ids)) as shown:
+
+        def ended(_shard: int, event: JournalEvent) -> None:
+            if outcome_in(event) is not None:
+                shown.advance("")
+
         work = Work(
             failed,
             failed.shards,
@@ -87,15 +92,8 @@ def _control(context: Context, subset: ShardSubset, options: RunOptions) -> bool
             work,
             cards=inventory(context.environ, device=device, wanted=0, cores=context.cores),
             options=_options(context.on_device(device), options, subset, failed),
-            listen=_count(shown.advance),
+            listen=ended,
         )
-
-
-def _whole(plan: Plan, folder: RunFolder) -> Plan:
-    """The run's own plan, with what failed before the run was cut off."""
-    if folder.plan.is_file() and (found := read_plan(folder.plan)).fingerprint == plan.fingerprint:
-        return found
-    return plan
 
 
 def _wanted(plan: Plan, shards: Sequence[Shard], folder: RunFolder) -> list[str]:
@@ -120,13 +118,3 @@ def _options(context: Context, options: RunOptions, subset: ShardSubset, plan: P
         doubts={},
         preflight_timeout_s=0,
     )
-
-
-def _count(advance: Callable[[str, int], None]) -> Callable[[int, JournalEvent], None]:
-    """A listener that counts tests as they end."""
-
-    def take(_shard: int, event: JournalEvent) -> None:
-        if outcome_in(event) is not None:
-            advance("", 1)
-
-    return take

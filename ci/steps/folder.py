@@ -12,9 +12,8 @@ from ci.core.errors import MissingInputError
 from ci.record.identity import FILE as IDENTITY_FILE
 from ci.record.identity import read_identity
 from ci.record.reproduction import FILE as BROUGHT_BACK
-from ci.report.results import RESULTS_FILE
+from ci.report.results import RESULTS_FILE, SUMMARY_FILE
 from test_selection.files import convert, read_json, write_json
-from test_selection.lock import FILE as LADDER_FILE
 
 SOURCE_KIND = "source"
 CATALOG_FILE = "catalog.jsonl.gz"
@@ -26,11 +25,43 @@ CONTROL = "control"
 _LATEST = re.compile(r"latest(?:-(\d{1,6}))?")
 
 
+class _File:
+    """A path within a run folder."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, folder: RunFolder, _: type[RunFolder]) -> Path:
+        return folder.path / self._name
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFolder:
-    """A run's folder; its name is the readable run id."""
+    """A run's folder; its name is the readable run id.
+
+    Attributes:
+        path: of the folder.
+        catalog: every collected test.
+        selection: the tests of the stage.
+        plan: the shards.
+        durations: the seconds the plan was made with.
+        source: where the tests came from.
+        identity: who the run is.
+        results: what became of each test.
+        summary: the counts.
+        report: the page for people.
+    """
 
     path: Path
+    catalog = _File(CATALOG_FILE)
+    selection = _File(SELECTION_FILE)
+    plan = _File(PLAN_FILE)
+    durations = _File(DURATIONS_FILE)
+    source = _File("source.json")
+    identity = _File(IDENTITY_FILE)
+    results = _File(RESULTS_FILE)
+    summary = _File(SUMMARY_FILE)
+    report = _File("report.html")
 
     @property
     def run(self) -> str:
@@ -38,59 +69,9 @@ class RunFolder:
         return self.path.name
 
     @property
-    def catalog(self) -> Path:
-        """Every collected test."""
-        return self.path / CATALOG_FILE
-
-    @property
-    def selection(self) -> Path:
-        """The tests of the stage."""
-        return self.path / SELECTION_FILE
-
-    @property
-    def ladder(self) -> Path:
-        """The lock that was made for this run, where none is kept."""
-        return self.path / LADDER_FILE
-
-    @property
-    def plan(self) -> Path:
-        """The shards."""
-        return self.path / PLAN_FILE
-
-    @property
-    def durations(self) -> Path:
-        """The seconds the plan was made with."""
-        return self.path / DURATIONS_FILE
-
-    @property
-    def source(self) -> Path:
-        """Where the tests came from."""
-        return self.path / "source.json"
-
-    @property
-    def identity(self) -> Path:
-        """Who the run is."""
-        return self.path / IDENTITY_FILE
-
-    @property
-    def results(self) -> Path:
-        """What became of each test."""
-        return self.path / RESULTS_FILE
-
-    @property
-    def summary(self) -> Path:
-        """The counts."""
-        return self.path / "summary.json"
-
-    @property
     def control(self) -> RunFolder:
         """Where what failed ran once more on the control device, with journals of the same plan."""
         return RunFolder(path=self.path / CONTROL)
-
-    @property
-    def report(self) -> Path:
-        """The page for people."""
-        return self.path / "report.html"
 
 
 def new_run_folder(runs: Path, *, device: str, label: str, epoch_s: float) -> RunFolder:
@@ -174,29 +155,37 @@ def read_device(folder: RunFolder) -> str | None:
     return read_identity(folder.path).device if folder.identity.is_file() else None
 
 
-def write_source(folder: RunFolder, *, where: str | None, sha: str, files: Sequence[str] = ()) -> None:
-    """Note where the tests come from, for steps that run later or elsewhere."""
-    write_json(folder.source, SOURCE_KIND, {"where": where, "sha": sha, "files": list(files)})
-
-
-def read_source(folder: RunFolder) -> tuple[str | None, str]:
-    """What `write_source` noted, as (where, sha)."""
-    noted = _read_source(folder)
-    return noted.where, noted.sha
-
-
-def read_source_files(folder: RunFolder) -> list[str]:
-    """The files that the noted SHA is the hash of; none where it is a commit's."""
-    return _read_source(folder).files
-
-
 @dataclass(frozen=True, kw_only=True)
-class _Source:
+class NotedSource:
+    """Where a run's tests came from.
+
+    Attributes:
+        where: as it was named; None: the embedded op suite.
+        sha: of the commit, or of what `files` hold.
+        files: those that the SHA is the hash of; none where it is a commit's.
+    """
+
     where: str | None = None
     sha: str = ""
     files: list[str] = field(default_factory=list)
 
 
-def _read_source(folder: RunFolder) -> _Source:
+def write_source(folder: RunFolder, *, where: str | None, sha: str, files: Sequence[str] = ()) -> None:
+    """Note where the tests come from, for steps that run later or elsewhere."""
+    write_json(folder.source, SOURCE_KIND, {"where": where, "sha": sha, "files": list(files)})
+
+
+def read_source(folder: RunFolder) -> NotedSource | None:
+    """What `write_source` noted; None where nobody did."""
+    if not folder.source.is_file():
+        return None
     content = read_json(folder.source, SOURCE_KIND)
-    return convert(content, _Source, where=folder.source, remedy="delete it, and name --pytorch-src again")
+    return convert(
+        content, NotedSource, where=folder.source, remedy="delete it, and name --pytorch-src again"
+    )
+
+
+def noted_where(folder: RunFolder) -> str | None:
+    """Where a run's tests came from, as it was named; None: the op suite, or nobody noted it."""
+    noted = read_source(folder)
+    return None if noted is None else noted.where

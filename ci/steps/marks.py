@@ -9,9 +9,8 @@ from pathlib import Path
 
 from ci.core.errors import SpyreCiError, UsageError
 from ci.record.journal import read_journals
-from ci.record.result import Result
 from ci.report.control import DEVICES, controls, mark_controls
-from ci.report.quarantine import FILE, Quarantine, check_entries, day_of, load_quarantine
+from ci.report.quarantine import FILE, check_entries, day_of, load_quarantine
 from ci.report.quarantine_note import QuarantineNote, quarantine_results
 from ci.report.reconcile import Account, reconcile
 from ci.steps.context import Context
@@ -88,46 +87,28 @@ def mark_step(
         folder: of the run, with the control's journals where there are any.
         began_at: seconds since the epoch; the quarantine holds as of that day.
     """
-    return _quarantined(context, _controlled(account, plan, folder), folder, began_at)
-
-
-def _controlled(account: Account, plan: Plan, folder: RunFolder) -> Account:
-    if not (folder.control.path / JOURNALS).is_dir():
-        return account
-    device = DEVICES[0]
-    found = controls(reconcile(plan, read_journals(folder.control.path)).results, device)
-    return replace(account, results=mark_controls(account.results, found), control=device)
-
-
-def _quarantined(context: Context, account: Account, folder: RunFolder, began_at: float) -> Account:
-    path = quarantine_file(context)
+    if (folder.control.path / JOURNALS).is_dir():
+        found = controls(reconcile(plan, read_journals(folder.control.path)).results, DEVICES[0])
+        account = replace(account, results=mark_controls(account.results, found), control=DEVICES[0])
+    path, began_on = quarantine_file(context), day_of(began_at)
     if path is None:
         return account
     try:
         # By the later of two clocks: what the run took when it began is not refused by one that is behind.
-        today = max(day_of(context.clock()), day_of(began_at))
-        quarantine = load_quarantine(path, today=today)
+        quarantine = load_quarantine(path, today=max(day_of(context.clock()), began_on))
     except SpyreCiError as error:
         # The file was sound when the run began, or another host began it: the account is worth more.
         context.say(f"quarantine: not read, so nothing is quarantined: {error}")
         return replace(account, quarantine=QuarantineNote(file=str(path), entries=(), error=str(error)))
-    results, note = _apply(context, account, quarantine, folder, began_at)
-    return replace(account, results=results, quarantine=note)
-
-
-def _apply(
-    context: Context, account: Account, quarantine: Quarantine, folder: RunFolder, began_at: float
-) -> tuple[tuple[Result, ...], QuarantineNote]:
     catalog = partial(_collected, context, folder)
-    return quarantine_results(account.results, quarantine, today=day_of(began_at), catalog=catalog)
+    results, note = quarantine_results(account.results, quarantine, today=began_on, catalog=catalog)
+    return replace(account, results=results, quarantine=note)
 
 
 def _collected(context: Context, folder: RunFolder) -> set[str] | None:
     """Every id of the run's catalog; None where only a bare plan was handed on."""
     if not folder.catalog.is_file():
         return None
-    try:
-        return {one.id for one in read_catalog(folder.catalog).tests}
-    except SpyreCiError as error:
-        context.say(f"quarantine: entries are not looked up in the catalog: {error}")
-        return None
+    unread = "quarantine: entries are not looked up in the catalog"
+    catalog = context.attempt(unread, lambda: read_catalog(folder.catalog))
+    return None if catalog is None else {one.id for one in catalog.tests}

@@ -105,6 +105,8 @@ Control = Annotated[
     str | None,
     typer.Option("--control", metavar="DEVICE", help="Run what failed once more on DEVICE: cpu, or none."),
 ]
+In = Annotated[Path | None, typer.Option(help="File to read; default: the run folder's.")]
+Out = Annotated[Path | None, typer.Option("--out", help="File to write; default: the run folder's.")]
 Config = Annotated[
     Path | None, typer.Option("--config", help="Settings file; default: spyre-ci.yaml here, if there.")
 ]
@@ -166,13 +168,13 @@ def make_console(environ: Mapping[str, str], *, stderr: bool) -> Console:
     return Console(file=cast("TextIO", stream), force_terminal=terminal)
 
 
-def split_files(files: list[str] | None) -> list[str]:
-    """`--files a,b --files c` as one list.
+def split_files(files: list[str] | None) -> tuple[str, ...]:
+    """The globs of `--files a,b --files c`.
 
     Raises:
         UsageError: the flag is given and names nothing, as an empty variable does; that is not every file.
     """
-    found = [one.strip() for text in files or [] for one in text.split(",") if one.strip()]
+    found = tuple(one.strip() for text in files or [] for one in text.split(",") if one.strip())
     if files and not found:
         raise UsageError("--files is empty", remedy="name globs such as 'test_*.py', or leave --files out")
     return found
@@ -242,11 +244,23 @@ def refuse_beside(option: str, others: Mapping[str, Any], *, why: str = "that ru
     Raises:
         UsageError: with each of `others` that was given.
     """
-    given = [name for name, one in others.items() if one not in (None, False, [])]
-    if given:
+    if given := _given(others):
         raise UsageError(
             f"{option} and {', '.join(given)} are given", remedy=f"leave {', '.join(given)} out: {why}"
         )
+
+
+def typed(ctx: typer.Context, *names: str) -> dict[str, Any]:
+    """The values of a verb's options by what people type; of those that are named, or of all."""
+    return {
+        max(one.opts, key=len): ctx.params.get(one.name or "")
+        for one in ctx.command.params
+        if not names or one.name in names
+    }
+
+
+def _given(options: Mapping[str, Any]) -> list[str]:
+    return [name for name, value in options.items() if value not in (None, False, [], ())]
 
 
 def refuse_before_verb(ctx: typer.Context) -> None:
@@ -255,12 +269,7 @@ def refuse_before_verb(ctx: typer.Context) -> None:
     Raises:
         UsageError: with each option as it was named.
     """
-    given = [
-        max(parameter.opts, key=len)
-        for parameter in ctx.command.params
-        if ctx.params.get(parameter.name or "") not in (None, False, [], ())
-    ]
-    if given:
+    if given := _given(typed(ctx)):
         verb = f"{ctx.command_path} {ctx.invoked_subcommand}"
         raise UsageError(
             f"{', '.join(sorted(given))} given before `{ctx.invoked_subcommand}`",

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ci.config.model import SettingsModel
-from ci.core.errors import PlanMismatchError, SpyreCiError
+from ci.core.errors import PlanMismatchError
 from ci.core.text import counted
 from ci.report.history import export_durations
+from ci.runner.retries import Pending
 from ci.runner.source import Source
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
+from ci.steps.select import scope_rules
 from test_selection.catalog import Catalog
 from test_selection.durations import Durations, read_durations, write_durations
-from test_selection.estimates import Estimate, estimate, estimate_files, file_timeouts, how_estimated
 from test_selection.estimates import Source as EstimateSource
+from test_selection.estimates import estimate, estimate_files, file_timeouts, how_estimated
 from test_selection.limits import Limits, limits_of
 from test_selection.pack import make_plan
 from test_selection.plan import Plan, Shard, write_plan
-from test_selection.rules import Rules
-from test_selection.selection import Expectation, Selection
+from test_selection.selection import Expectation, Selection, read_selection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +35,12 @@ class ShardSubset:
         expectations: declared outcomes by id.
         durations: the seconds the plan was made with.
         folder: takes the journals.
+        plan_folder: holds the plan; None: `folder` does.
         first: ids that run before all others.
         as_try: by id, the try whose seed a test has, where one is brought back.
+        whole: what `plan` is the rest of, where the run is resumed: others know its pieces.
+        doubts: of a run that is resumed: what may have run before, by shard and reason.
+        pending: of a run that is resumed: the retries it had still to make.
     """
 
     plan: Plan
@@ -45,8 +49,47 @@ class ShardSubset:
     expectations: Mapping[str, Expectation]
     durations: Durations
     folder: RunFolder
+    plan_folder: RunFolder | None = None
     first: frozenset[str] = frozenset()
-    as_try: Mapping[str, int] | None = None
+    as_try: Mapping[str, int] = field(default_factory=dict)
+    whole: Plan | None = None
+    doubts: Mapping[int, Mapping[str, Sequence[str]]] = field(default_factory=dict)
+    pending: Sequence[Pending] = ()
+
+
+def shard_subset(
+    context: Context,
+    plan_folder: RunFolder,
+    plan: Plan,
+    source: Source,
+    *,
+    shards: Sequence[Shard] | None = None,
+    folder: RunFolder | None = None,
+) -> ShardSubset:
+    """Shards of a plan, with the expectations and the seconds that lie beside it.
+
+    Args:
+        context: the outside world.
+        plan_folder: the folder of the plan; a bare one that was handed on has neither.
+        plan: the whole plan, or what is left of it.
+        source: where the tests come from.
+        shards: those that run here; None: all.
+        folder: takes the journals; None: that of the plan.
+    """
+    durations, selection = None, plan_folder.selection
+    if plan_folder.durations.is_file():
+        # They say how shards are cut into pieces: a broken file costs some balance and nothing else.
+        unread = "shards are cut without the plan's seconds"
+        durations = context.attempt(unread, lambda: read_durations(plan_folder.durations))
+    return ShardSubset(
+        plan=plan,
+        shards=plan.shards if shards is None else shards,
+        source=source,
+        expectations=read_selection(selection).expectations if selection.is_file() else {},
+        durations=durations or Durations(),
+        folder=folder or plan_folder,
+        plan_folder=plan_folder,
+    )
 
 
 def past_durations(context: Context, device: str) -> Durations:
@@ -56,17 +99,17 @@ def past_durations(context: Context, device: str) -> Durations:
     """
     path = context.history
     exported = context.settings.resolve(context.settings.model.plan.durations)
-    try:
-        if path.is_file():
-            return export_durations(path, device=device)
-        return read_durations(exported) if exported.is_file() else Durations()
-    except SpyreCiError as error:
-        what = "history" if path.is_file() else "durations"
-        context.say(f"{what}: not read, so seconds are guessed: {error}")
-        return Durations()
+    found = None
+    guessed = "not read, so seconds are guessed"
+    if path.is_file():
+        found = context.attempt(f"history: {guessed}", lambda: export_durations(path, device=device))
+    elif exported.is_file():
+        found = context.attempt(f"durations: {guessed}", lambda: read_durations(exported))
+    return found or Durations()
 
 
 def plan_step(
+    context: Context,
     catalog: Catalog,
     selection: Selection,
     durations: Durations,
@@ -74,24 +117,23 @@ def plan_step(
     shards: int | Callable[[float], int],
     plan_file: Path,
     durations_file: Path | None = None,
-    settings: SettingsModel | None = None,
-    rules: Rules | None = None,
     seed: int | None = None,
     say: Callable[[str], None] | None = None,
 ) -> Plan:
     """Split the selection over `shards`; write the plan, and the seconds it was made with where named.
 
     Args:
+        context: its settings and rules say how time-outs follow from the estimates, how fast cards are, how
+            many files a shard has, and what runs alone, in order and on several cards.
         catalog: every test there is.
         selection: those to plan.
         durations: what was measured.
         shards: how many workers there are, or what makes that of the seconds that all takes.
         plan_file: the plan to write.
         durations_file: the estimates to write.
-        settings: how time-outs follow from the estimates, the cards' speeds, files a shard; None: none.
-        rules: what runs alone, in order and on several cards; None: nothing does.
         seed: of the run; None: what follows from the plan, the same for every run of it.
-        say: told in one line each where the estimates come from and what cannot be kept to.
+        say: told in one line each where the estimates come from and what cannot be kept to; None: as any
+            step tells.
 
     Raises:
         PlanMismatchError: a selected test is not in the catalog, so no plan could hold it (law 1).
@@ -110,10 +152,19 @@ def plan_step(
     if not isinstance(shards, int):
         touched = {test.file for test in tests}
         shards = shards(sum(test_s.values()) + sum(file_s.get(one, 0.0) for one in touched))
-    limits = Limits() if rules is None else limits_of(tests, rules.order, rules.buckets)
-    limits = _within(limits, shards, say or (lambda _: None))
-    if settings is not None:
-        limits = _as_set(limits, settings, estimates)
+    say = say or context.say
+    rules, model = scope_rules(context), context.settings.model
+    limits = replace(
+        _within(limits_of(tests, rules.order, rules.buckets), shards, say),
+        timeouts=file_timeouts(
+            estimates,
+            factor=model.run.timeout_factor,
+            floor_s=model.run.timeout_floor_s,
+            ceiling_s=model.run.test_timeout_s,
+        ),
+        max_files=model.plan.max_files,
+        speeds=tuple(model.plan.speeds),
+    )
     plan = replace(make_plan(tests, test_s=test_s, file_s=file_s, shards=shards, limits=limits), seed=seed)
     if durations_file is not None:
         # The runner ends a test by its own history, so only what was measured of it goes along.
@@ -122,24 +173,10 @@ def plan_step(
         }
         write_durations(durations_file, Durations(tests=test_s, files=file_s, spread=spread))
     write_plan(plan_file, plan)
-    if say is not None:
-        counts = how_estimated(estimates)
-        told = ", ".join(f"{counts[source]:,} {source}" for source in EstimateSource if counts[source])
-        say(f"estimates: {told}")
+    counts = how_estimated(estimates)
+    told = ", ".join(f"{counts[source]:,} {source}" for source in EstimateSource if counts[source])
+    say(f"estimates: {told}")
     return plan
-
-
-def _as_set(limits: Limits, settings: SettingsModel, estimates: Mapping[str, Estimate]) -> Limits:
-    run = settings.run
-    timeouts = file_timeouts(
-        estimates, factor=run.timeout_factor, floor_s=run.timeout_floor_s, ceiling_s=run.test_timeout_s
-    )
-    return replace(
-        limits,
-        timeouts=timeouts,
-        max_files=settings.plan.max_files,
-        speeds=tuple(settings.plan.speeds),
-    )
 
 
 def _within(limits: Limits, shards: int, say: Callable[[str], None]) -> Limits:

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ci.core import operating_system
-from ci.core.errors import PlanMismatchError, SpyreCiError, UsageError
+from ci.core.addresses import says_password, shown
+from ci.core.errors import MissingInputError, PlanMismatchError, SettingsError
 from ci.core.run_lock import run_lock
+from ci.core.secrets import read_secret
 from ci.core.start_method import AUTO, start_method
+from ci.record.identity import FILE, read_identity
 from ci.record.journal import attempts_before
 from ci.report.live.events import Sink, run_start
 from ci.report.live.state import State
 from ci.report.live.view import Watcher, view_for, watching
 from ci.runner.attempts import guarded
-from ci.runner.claims.joining import NAMES_FILE
+from ci.runner.claims.joining import NAMES_FILE, REDIS, ClaimSettings
 from ci.runner.environment_info import back_end, refuse_silent_emulation, unallowed_ci
 from ci.runner.health import HealthFiles, Rules
 from ci.runner.inventory import Card, inventory, present
 from ci.runner.leases import Leases, shared_folder
 from ci.runner.pool import CardPool
 from ci.runner.prepare import starts_processes, wants_machinery
-from ci.runner.retries import Pending
 from ci.runner.supervisor import run_plan
 from ci.runner.work import RunOptions, Work
-from ci.steps.claims import claims_of
 from ci.steps.collect import worker_environment
 from ci.steps.context import Context
 from ci.steps.control import control_step
@@ -34,13 +35,13 @@ from ci.steps.folder import RunFolder, read_device
 from ci.steps.marks import protected
 from ci.steps.plan import ShardSubset
 from ci.steps.run_settings import write_note
-from test_selection.durations import Durations, read_durations
 from test_selection.estimates import test_timeouts
 from test_selection.files import read_bounded
 from test_selection.ids import file_of
-from test_selection.plan import Plan, Shard
+from test_selection.plan import Shard
 
-Doubts = Mapping[int, Mapping[str, Sequence[str]]]
+PASSWORD_VARIABLE = "SPYRE_CI_SHARE_PASSWORD"  # noqa: S105  # the variable's name, not a secret
+SHARE_VARIABLE = "SPYRE_CI__RUN__SHARE"
 
 
 def cards_of(context: Context) -> list[Card]:
@@ -94,58 +95,98 @@ def card_pool(context: Context, run: str, wanted: Sequence[Card], say: Callable[
     )
 
 
-def choose_shards(plan: Plan, wanted: Sequence[int]) -> list[Shard]:
-    """The shards to run here: those asked for, or all.
-
-    Raises:
-        UsageError: the plan has no such shard.
-    """
-    for index in wanted:
-        if not 0 <= index < len(plan.shards):
-            raise UsageError(
-                f"there is no shard {index}", remedy=f"the plan's shards are 0 to {len(plan.shards) - 1}"
-            )
-    return [plan.shards[index] for index in dict.fromkeys(wanted)] if wanted else list(plan.shards)
-
-
-def on_the_plans_device(context: Context, beside: RunFolder) -> Context:
+def on_the_plans_device(context: Context, plan_folder: RunFolder) -> Context:
     """The context with the device the plan was made for, so that its results are said of no other.
 
     Raises:
         PlanMismatchError: a flag asks for another one.
     """
-    device = read_device(beside)
+    device = read_device(plan_folder)
     asked = context.settings.model.device.name
     if device is None or device == asked:
         return context
     if context.settings.origins.get("device.name") == "flag":
         raise PlanMismatchError(
             f"--device is {asked!r}, but the run was begun on {device!r}",
-            where=beside.identity,
+            where=plan_folder.identity,
             remedy="leave --device out, or collect and plan for the other device",
         )
     return context.on_device(device)
 
 
-def planned_seconds(context: Context, folder: RunFolder) -> Durations:
-    """The seconds a plan was made with; none where only a bare plan was handed on.
+def claims_of(context: Context, plan_dir: Path) -> ClaimSettings | None:
+    """Where this host meets the others of its run; None where every host runs its shards by itself.
 
-    They say how shards are cut into pieces, so a broken file costs the run some balance and nothing else.
+    Nobody shares with --static, nor where a CI runs one job of a run once more: the others have ended, and
+    what they did is not to be done again.
+
+    Args:
+        context: the outside world.
+        plan_dir: the folder of the plan, which says what run it is of.
+
+    Raises:
+        MissingInputError: the run's identity is not beside the plan, or there is no such password file.
+        SettingsError: a password stands where others can read it, would go to an address that a pull request
+            can change, or the password file holds none.
     """
-    if not folder.durations.is_file():
-        return Durations()
-    try:
-        return read_durations(folder.durations)
-    except SpyreCiError as error:
-        context.say(f"shards are cut without the plan's seconds: {error}")
-        return Durations()
+    settings = context.settings.model.run
+    if settings.share is None or settings.static:
+        return None
+    if says_password(settings.share) and context.settings.origins.get("run.share") != "environment":
+        raise SettingsError(
+            "the address holds a password, and settings files are committed",
+            where="run.share",
+            remedy=f"leave it out there, and set {PASSWORD_VARIABLE} or name a `run.share_password_file`",
+        )
+    if not (plan_dir / FILE).is_file():
+        raise MissingInputError(
+            "nothing says which run this plan is of, so its pieces cannot be shared",
+            where=plan_dir / FILE,
+            remedy=f"hand on {FILE} with plan.json, or run the shards by themselves with --static",
+        )
+    identity = read_identity(plan_dir)
+    attempt = context.provider.run_attempt
+    if attempt > identity.run_attempt:
+        context.say(f"attempt {attempt} of a job of {identity.run}: its shards are run by themselves")
+        return None
+    redis = settings.share.startswith(REDIS)
+    where = settings.share if "://" in settings.share else str(context.settings.resolve(Path(settings.share)))
+    password = _password(context) if redis else None
+    if password is not None and context.settings.origins.get("run.share") == "file":
+        # Whoever may change a committed file would be told the password, or what any other file holds.
+        raise SettingsError(
+            f"the password is not sent to {shown(where)}: the address is that of the settings file, which a "
+            "pull request can change",
+            where="run.share",
+            remedy=f"give the address by the environment as well, with {SHARE_VARIABLE}",
+        )
+    return ClaimSettings(
+        where=where,
+        run=f"{identity.run}-{identity.run_attempt}",
+        lease_s=settings.share_lease_s,
+        clock=context.monotonic,
+        say=context.say,
+        password=password,
+    )
+
+
+def _password(context: Context) -> str | None:
+    if given := context.environ.get(PASSWORD_VARIABLE, "").strip():
+        return given
+    named = context.settings.model.run.share_password_file
+    if named is None:
+        return None
+    path = context.settings.resolve(named)
+    found = read_secret(path, "password").strip()
+    if not found:
+        raise SettingsError("the password file is empty", where=path, remedy="put the bare password there")
+    return found
 
 
 def run_step(
     context: Context,
     subset: ShardSubset,
     *,
-    beside: RunFolder | None = None,
     allow_collect_errors: bool = False,
     events: Sink | None = None,
 ) -> bool:
@@ -154,24 +195,19 @@ def run_step(
     Args:
         context: the outside world.
         subset: the shards, with what they are run by.
-        beside: holds the plan; None: the folder of the journals.
         allow_collect_errors: noted for the case that the run is resumed.
         events: takes what happens, for other tools.
     """
     with run_lock(subset.folder.path, alone=False):
         indexes = [shard.index for shard in subset.shards]
         write_note(context, subset.folder, indexes, allow_collect_errors=allow_collect_errors)
-        return run_locked(context, subset, beside=beside, events=events)
+        return run_locked(context, subset, events=events)
 
 
 def run_locked(
     context: Context,
     subset: ShardSubset,
     *,
-    beside: RunFolder | None = None,
-    doubts: Doubts | None = None,
-    whole: Plan | None = None,
-    pending: Sequence[Pending] = (),
     events: Sink | None = None,
     alone: bool = True,
 ) -> bool:
@@ -180,106 +216,87 @@ def run_locked(
     Args:
         context: the outside world.
         subset: the shards, with what they are run by.
-        beside: holds the plan; None: the folder of the journals.
-        doubts: of a run that is resumed: what may have run before, by shard.
-        whole: what the plan is the rest of, where the run is resumed: others know its pieces.
-        pending: of a run that is resumed: the retries it had still to make.
         events: takes what happens, for other tools.
         alone: whether nobody else works in the folder, so that whoever did is dead.
     """
-    shards, durations = subset.shards, subset.durations
+    folder, durations = subset.folder, subset.durations
     cards = cards_of(context)
-    claims = claims_of(context, (beside or subset.folder).path)
+    claims = claims_of(context, (subset.plan_folder or folder).path)
     if claims is not None:
-        left = None if whole is None else frozenset(subset.plan.ids)
-        names = subset.folder.path / NAMES_FILE if alone else None
+        left = None if subset.whole is None else frozenset(subset.plan.ids)
+        names = folder.path / NAMES_FILE if alone else None
         claims = replace(claims, names=names, left=left)
     # Of whose pieces some may run here.
-    within = shards if claims is None else subset.plan.shards
-    files = {group.file for shard in within for group in shard.groups} | {
-        *{one.id: file_of(one.id) for one in pending}.values()
-    }
-    most = context.settings.model.run.max_fail
-    options = replace(
-        _options(context, subset, workers=min(len(cards), len(shards))),
-        doubts=doubts or {},
-        spawned=_spawned(subset.source.tests, files),
-        machinery=wants_machinery(subset.source.tests, files),
-        spared=frozenset(protected(context, subset.plan.ids)) if most else frozenset(),
-    )
+    within = subset.shards if claims is None else subset.plan.shards
+    options = _options(context, subset, within, workers=min(len(cards), len(subset.shards)))
+    run = context.settings.model.run
     work = Work(
         subset.plan,
-        shards,
+        subset.shards,
         expectations=subset.expectations,
         durations=durations.tests,
         file_s=durations.files,
-        timeouts=_timeouts(context, durations),
+        timeouts=test_timeouts(
+            durations.spread,
+            factor=run.timeout_factor,
+            floor_s=run.timeout_floor_s,
+            ceiling_s=run.test_timeout_s,
+        ),
         spawned=options.spawned,
         shared=claims is not None,
-        whole=whole,
+        whole=subset.whole,
         first=subset.first,
     )
     with (
-        guarded(subset.folder.path, context.say),
-        contextlib.closing(card_pool(context, subset.folder.run, cards, context.say)) as pool,
-        _watched(
-            context,
-            subset,
-            cards=cards,
-            events=events,
-            shared=claims is not None,
-            whole=whole,
-            pending=pending,
-        ) as watcher,
+        guarded(folder.path, context.say),
+        contextlib.closing(card_pool(context, folder.run, cards, context.say)) as pool,
+        _watched(context, subset, within, cards=cards, events=events) as watcher,
     ):
         interrupted = run_plan(
             work,
             cards=pool,
             options=options,
             listen=watcher.take,
-            claims=claims and replace(claims, say=context.say),
-            pending=pending,
+            claims=claims,
+            pending=subset.pending,
         )
         watcher.finish(interrupted=interrupted)
     return interrupted or control_step(context, subset, options)
 
 
-def _options(context: Context, subset: ShardSubset, *, workers: int) -> RunOptions:
-    settings = context.settings.model.run
-    checks = settings.preflight and context.settings.model.device.name != "cpu"
+def _options(context: Context, subset: ShardSubset, within: Sequence[Shard], *, workers: int) -> RunOptions:
+    model, settings, tests = context.settings.model, context.settings.model.run, subset.source.tests
+    files = {group.file for shard in within for group in shard.groups}
+    files |= {file_of(one.id) for one in subset.pending}
     return RunOptions(
         run=subset.folder.run,
         run_dir=subset.folder.path,
-        tests=subset.source.tests,
-        device=context.settings.model.device.name,
+        tests=tests,
+        device=model.device.name,
         environ=worker_environment(context, subset.source),
         threads=max(1, context.cores // max(1, workers)),
         method=start_method(settings.start_method, system=operating_system.name()),
         may_change=settings.start_method == AUTO,
+        machinery=wants_machinery(tests, files),
+        spawned=_spawned(tests, files),
         test_timeout_s=settings.test_timeout_s,
         setup_timeout_s=settings.setup_timeout_s,
         grace_s=settings.grace_s,
         worker_restarts=settings.worker_restarts,
         static=settings.static,
         max_fail=settings.max_fail,
+        spared=frozenset(protected(context, subset.plan.ids)) if settings.max_fail else frozenset(),
         # Where a failure ends the run there is none to wait for.
         retries=0 if settings.max_fail else settings.retries,
         retry_budget=settings.retry_budget,
-        preflight_timeout_s=settings.preflight_timeout_s if checks else 0,
+        preflight_timeout_s=(
+            settings.preflight_timeout_s if settings.preflight and model.device.name != "cpu" else 0
+        ),
         lease_timeout_s=settings.lease_timeout_s,
         after=attempts_before(context.provider.run_attempt),
         seed=subset.plan.run_seed,
-        as_try=subset.as_try or {},
-    )
-
-
-def _timeouts(context: Context, durations: Durations) -> dict[str, float]:
-    settings = context.settings.model.run
-    return test_timeouts(
-        durations.spread,
-        factor=settings.timeout_factor,
-        floor_s=settings.timeout_floor_s,
-        ceiling_s=settings.test_timeout_s,
+        as_try=subset.as_try,
+        doubts=subset.doubts,
     )
 
 
@@ -287,16 +304,14 @@ def _timeouts(context: Context, durations: Durations) -> dict[str, float]:
 def _watched(
     context: Context,
     subset: ShardSubset,
+    within: Sequence[Shard],
     *,
     cards: Sequence[Card],
     events: Sink | None,
-    shared: bool,
-    whole: Plan | None = None,
-    pending: Sequence[Pending] = (),
 ) -> Iterator[Watcher]:
     """Show the run while the block lasts."""
     here = {shard.index for shard in subset.shards}
-    theirs = [shard for shard in subset.plan.shards if shared and shard.index not in here]
+    theirs = [shard for shard in within if shard.index not in here]
     others = {name: group.file for shard in theirs for group in shard.groups for name in group.ids}
     state = State(
         subset.shards,
@@ -304,12 +319,12 @@ def _watched(
         expected_s=subset.durations.tests,
         setup_s=subset.durations.files,
         now=context.monotonic(),
-        others=others | {one.id: file_of(one.id) for one in pending},
+        others=others | {one.id: file_of(one.id) for one in subset.pending},
     )
     if events is not None:
         row = run_start(state, run=subset.folder.run, fingerprint=subset.plan.fingerprint)
-        if whole is not None:
-            row["whole"] = sum(len(shard.ids) for shard in whole.shards if shard.index in here)
+        if subset.whole is not None:
+            row["whole"] = sum(len(shard.ids) for shard in subset.whole.shards if shard.index in here)
         events.write(row)
     view = view_for(context.console, context.environ, verbosity=context.verbosity)
     watcher = Watcher(state, view, events, context.monotonic)

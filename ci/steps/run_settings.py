@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
@@ -44,22 +45,17 @@ def write_note(
     context: Context, folder: RunFolder, shards: Collection[int], *, allow_collect_errors: bool
 ) -> None:
     """Note how a run goes; shards that an earlier call ran from this folder stay noted."""
-    earlier = _earlier_shards(folder)
+    earlier: Collection[int] = ()
+    with contextlib.suppress(BadFileError):  # one that is broken is written anew
+        if note := read_note(folder):
+            earlier = note.shards
     content = {
-        "shards": sorted(earlier | set(shards)),
+        "shards": sorted({*earlier, *shards}),
         "allow_collect_errors": allow_collect_errors,
         "run": context.settings.model.run.model_dump(mode="json", exclude=set(UNNOTED)),
         "back_end": back_end(context.environ),
     }
     write_json(folder.path / FILE, KIND, content)
-
-
-def _earlier_shards(folder: RunFolder) -> frozenset[int]:
-    try:
-        note = read_note(folder)
-    except BadFileError:
-        return frozenset()  # it is written anew
-    return frozenset() if note is None else note.shards
 
 
 def read_note(folder: RunFolder) -> RunNote | None:
@@ -90,17 +86,9 @@ def as_noted(context: Context, folder: RunFolder, note: RunNote) -> Context:
     try:
         run = Run.model_validate({**now, **kept})
     except ValidationError as error:
-        raise _bad(folder, error) from error
+        said = " ".join(str(error).split())
+        raise BadFileError(f"cannot be used: {said}", where=folder.path / FILE, remedy=_REMEDY) from error
     changed = [f"{name} {value}" for name, value in kept.items() if now[name] != getattr(run, name)]
     if changed:
         context.say(f"as that run was set: {', '.join(changed)}")
     return replace(context, settings=replace(settings, model=settings.model.model_copy(update={"run": run})))
-
-
-def _bad(folder: RunFolder, error: Exception) -> BadFileError:
-    said = " ".join(str(error).split())
-    return BadFileError(
-        f"cannot be used: {said}",
-        where=folder.path / FILE,
-        remedy=_REMEDY,
-    )

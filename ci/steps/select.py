@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ci.core.errors import NothingToRunError, UsageError
-from ci.core.text import counted
+from ci.core.text import counted, listed
 from ci.runner.source import Source
 from ci.steps.collect import load_suites
 from ci.steps.context import Context
@@ -89,10 +89,8 @@ def select_step(
         )
     write_selection(out, selection)
     if selection.missing:
-        context.say(
-            f"{len(selection.missing)} of the named tests are not there any more: {selection.missing[0]}"
-            + (" …" if len(selection.missing) > 1 else "")
-        )
+        gone = counted(len(selection.missing), "of the named tests is", "of the named tests are")
+        context.say(f"{gone} not there any more: {listed(selection.missing, 1)}")
     return selection
 
 

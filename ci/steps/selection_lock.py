@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ci.core.errors import SpyreCiError
 from ci.report.history import failure_shares
 from ci.runner.source import OP_SUITE as OP_SUITE_TESTS
 from ci.runner.source import Source
@@ -58,7 +57,10 @@ def relock(context: Context, what: InScope) -> UsedLock:
     """Write the kept lock anew, and say who moves in and out of each stage of the roll-out."""
     path = lock_path(context)
     lock = what.lock(_history(context, what.catalog.device))
-    before = _lock_before(context, path)
+    before = None
+    if path.exists():
+        unread = "the lock before could not be read, so who moves is not known"
+        before = context.attempt(unread, lambda: read_lock(path))
     write_lock(path, lock)
     context.say(f"relocked {len(lock.order.tests):,} tests: {path}")
     device, rules = what.catalog.device, what.rules
@@ -80,24 +82,17 @@ def lock_path(context: Context) -> Path:
     return context.settings.resolve(context.settings.model.pytorch.ladder)
 
 
-def _lock_before(context: Context, path: Path) -> Lock | None:
-    if not path.exists():
-        return None
-    try:
-        return read_lock(path)
-    except SpyreCiError as error:
-        context.say(f"the lock before could not be read, so who moves is not known: {error}")
-        return None
-
-
 def _ranks_changed(before: Lock, after: Lock) -> str:
     """Who gets a rank and who loses it: a catalog of some files alone costs all others theirs."""
     old, new = ({test.id for test in lock.order.tests} for lock in (before, after))
     if old == new:
         return "ranks: the same tests have one"
-    came, went = sorted(new - old), sorted(old - new)
-    parts = [f"{len(ids):,} {what} ({few(ids)})" for what, ids in (("come", came), ("go", went)) if ids]
-    return f"ranks: {'; '.join(parts)}"
+    return f"ranks: {_told({'come': sorted(new - old), 'go': sorted(old - new)})}"
+
+
+def _told(changes: Mapping[str, Sequence[str]]) -> str:
+    """What becomes of ids, by what they do: how many, and a few of them."""
+    return "; ".join(f"{len(ids):,} {what} ({few(ids)})" for what, ids in changes.items() if ids)
 
 
 def stage_members(
@@ -122,20 +117,13 @@ def _moves(context: Context, what: InScope, before: Lock, after: Lock) -> Iterat
         for lock in (before, after)
     )
     for moves in compare(old, new).moves:
-        parts = [
-            f"{len(ids):,} {what} ({few(ids)})"
-            for what, ids in (("move in", moves.moved_in), ("move out", moves.moved_out))
-            if ids
-        ]
-        yield f"{moves.share}: {'; '.join(parts) or 'nobody moves'}"
+        told = _told({"move in": moves.moved_in, "move out": moves.moved_out})
+        yield f"{moves.share}: {told or 'nobody moves'}"
 
 
 def _history(context: Context, device: str) -> dict[str, float]:
     path = context.history
     if not path.is_file():
         return {}
-    try:
-        return failure_shares(path, device=device)
-    except SpyreCiError as error:
-        context.say(f"history: not read, so ties go by seconds and hash: {error}")
-        return {}
+    unread = "history: not read, so ties go by seconds and hash"
+    return context.attempt(unread, lambda: failure_shares(path, device=device)) or {}

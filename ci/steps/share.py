@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ci.core.errors import UsageError
 from ci.steps.context import Context
+from test_selection.errors import did_you_mean
 from test_selection.selection_order import By
 from test_selection.tiers import TIERS
 
 DEFAULT_BUCKET = "nightly"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareRequest:
+    """What part of the tests the user asked for; None and nothing where the settings decide.
+
+    `whole_files` are those that are named, and what a past run could not collect.
+    """
+
+    stage: int | None = None
+    percent: float | None = None
+    by: str | None = None
+    files: tuple[str, ...] = ()
+    keyword: str | None = None
+    ids: tuple[str, ...] = ()
+    whole_files: tuple[str, ...] = ()
+    bucket: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,55 +83,46 @@ def known_bucket(name: str) -> str:
     """
     if name not in TIERS:
         raise UsageError(
-            f"there is no bucket {name!r}", where="--bucket", remedy=f"known: {', '.join(TIERS)}"
+            f"there is no bucket {name!r}",
+            where="--bucket",
+            remedy=did_you_mean(name, TIERS, f"known: {', '.join(TIERS)}"),
         )
     return name
 
 
-def share_of(
-    context: Context,
-    *,
-    stage: int | None,
-    percent: float | None,
-    files: Sequence[str],
-    keyword: str | None,
-    ids: Sequence[str],
-    whole_files: Sequence[str] = (),
-    bucket: str | None = None,
-    by: str | None = None,
-) -> Share:
+def share_of(context: Context, request: ShareRequest) -> Share:
     """Resolve what was asked for against the roll-out.
 
     Raises:
         UsageError: a stage the roll-out does not have, a percentage there cannot be, both of them, or a share
             of something else than count or seconds.
     """
-    model = context.settings.model
-    known = known_bucket(bucket) if bucket is not None else None
-    if by not in {None, "count", "seconds"}:
-        raise UsageError(f"--by is {by!r}", remedy="give count or seconds")
+    model, stage, percent = context.settings.model, request.stage, request.percent
+    bucket = known_bucket(request.bucket) if request.bucket is not None else None
+    if request.by not in {None, "count", "seconds"}:
+        raise UsageError(f"--by is {request.by!r}", remedy="give count or seconds")
     if stage is not None and percent is not None:
         raise UsageError(
             f"both --stage {stage} and --percent {percent:g} are given", remedy="give one of them"
         )
     if percent is not None and not 0 <= percent <= 100:  # noqa: PLR2004  # per cent
         raise UsageError(f"--percent is {percent:g}", remedy="give a number from 0 to 100")
-    if ids or whole_files:
+    named = Share(
+        stage=None,
+        percent=100,
+        files=request.files,
+        keyword=request.keyword,
+        ids=request.ids,
+        whole_files=request.whole_files,
+    )
+    if named.one_by_one:
         if stage is not None or percent is not None:
             context.detail("tests that are named one by one all run, whatever --stage or --percent says")
-        named = Share(stage=None, percent=100, files=tuple(files), keyword=keyword)
-        return replace(named, ids=tuple(ids), whole_files=tuple(whole_files))
-    of: By = "seconds" if by == "seconds" else "count"
-    wanted = Share(
-        stage=None,
-        percent=percent or 0,
-        by=of,
-        files=tuple(files) or tuple(model.pytorch.files),
-        keyword=keyword,
-        bucket=known or DEFAULT_BUCKET,
-    )
+        return named
+    by: By = "seconds" if request.by == "seconds" else "count"
+    share = replace(named, files=request.files or tuple(model.pytorch.files), by=by)
     if percent is not None:
-        return wanted
+        return replace(share, percent=percent, bucket=bucket or DEFAULT_BUCKET)
     number = model.stage if stage is None else stage
     if number not in model.stages:
         rows = ", ".join(f"{one} ({row.percent:g} %)" for one, row in sorted(model.stages.items()))
@@ -122,9 +130,9 @@ def share_of(
         raise UsageError(f"there is no stage {number}", where=where, remedy=f"the stages are {rows}")
     row = model.stages[number]
     return replace(
-        wanted,
+        share,
         stage=number,
         percent=row.percent,
-        by=of if by is not None else row.by,
-        bucket=known or row.bucket,
+        by=by if request.by is not None else row.by,
+        bucket=bucket or row.bucket,
     )

@@ -18,7 +18,7 @@ from ci.record.verdict import Verdict
 from ci.report.results import read_results
 from ci.steps.collect import root_of, suite_files
 from ci.steps.context import Context
-from ci.steps.folder import RunFolder, read_source
+from ci.steps.folder import RunFolder, noted_where, read_source
 from test_selection.catalog import Catalog, read_catalog
 from test_selection.files import read_bounded, write_text
 from test_selection.selection import Selection, read_selection
@@ -63,7 +63,8 @@ def check_step(
         MissingInputError: a file that was named is not there.
         UsageError: neither a file is named nor a suite is set, or the catalog has none of their files.
     """
-    where = read_source(folder)[0] if folder is not None and folder.source.is_file() else ""
+    noted = None if folder is None else read_source(folder)
+    where = "" if noted is None else noted.where
     paths = suite_paths(named, Path.cwd()) if named else suite_files(context, is_op_suite=where is None)
     if not paths:
         raise UsageError("there is no suite file to check", remedy="name some, or set pytorch.suite")
@@ -93,7 +94,7 @@ def promote_step(context: Context, folder: RunFolder) -> Patch:
         SpyreCiError: a file of the run is missing or broken, or a suite cannot be taken.
         UsageError: the run has no suite.
     """
-    where = read_source(folder)[0]
+    where = noted_where(folder)
     texts = {path: _text(path) for path in suite_files(context, is_op_suite=where is None)}
     if not texts:
         raise UsageError("the run has no suite file", remedy="set pytorch.suite to the files it ran with")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.steps.forecasting import SIZES
+from ci.steps.forecast import SIZES
 from test_selection.forecast import DAY_S, Conditions, Work, forecast, needed
 from test_selection.loads import file_loads
 from tests.benchmarks.plan_inputs import made_up

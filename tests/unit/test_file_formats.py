@@ -42,7 +42,7 @@ from ci.report.results import read_results, read_summary, write_results, write_s
 from ci.report.reused import Reused, read_reused, write_reused
 from ci.report.totals import CollectError, Summary
 from ci.runner.health import HealthFiles
-from ci.steps.folder import RunFolder, read_source, read_source_files, write_source
+from ci.steps.folder import RunFolder, read_source, write_source
 from ci.steps.run_settings import read_note
 from ci.webhooks.model import read_webhooks
 from ci.webhooks.poll_state import StateFile
@@ -196,9 +196,7 @@ FORMATS: dict[str, tuple[Callable[[Path], object], Callable[[Path], object]]] = 
     ),
     "source.json": (
         lambda path: write_source(RunFolder(path=path.parent), where="w", sha="s", files=["a.py"]),
-        lambda path: (
-            read_source(RunFolder(path=path.parent)), read_source_files(RunFolder(path=path.parent))
-        ),
+        lambda path: read_source(RunFolder(path=path.parent)),
     ),
     "summary.json": (summary, lambda path: (
         read_summary(path), ended_of(read_json(path, "summary"), Ways(environ={}), path=path)

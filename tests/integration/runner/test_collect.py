@@ -10,8 +10,7 @@ import pytest
 import ci
 from ci.core.errors import CommandError, MissingInputError
 from ci.device.environment import device_environment
-from ci.runner.collect import Collection, CollectOptions, collect, find_files
-from ci.runner.collect_cache import CollectCache
+from ci.runner.collect import CollectCache, Collection, CollectOptions, collect, find_files
 from ci.runner.prepare import wants_machinery
 from tests.integration.conftest import TREE
 
@@ -48,7 +47,6 @@ def collect_files(
         device=device,
         environ=environ,
         workers=2,
-        threads=1,
         timeout_s=timeout_s,
         method=method,
     )
@@ -59,7 +57,7 @@ def collect_files(
         version="2.13.0",
         options=options,
         cache=cache,
-        progress=lambda file, _tests: seen.append(file),
+        progress=seen.append,
     )
     assert sorted(seen) == sorted(files)
     return found

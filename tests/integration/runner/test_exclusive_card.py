@@ -71,7 +71,6 @@ def test_a_collector_that_has_the_card_open_lets_go_of_it_and_spawns_one_at_a_ti
         device="spyre",
         environ=environ,
         workers=2,
-        threads=1,
         timeout_s=60,
         method="fork",
         may_change=may_change,

@@ -13,7 +13,7 @@ from ci.retention.caches import find_caches, find_worktrees, is_record
 from ci.retention.folders import Look
 from ci.retention.removing import KeptError, remove_file
 from ci.runner.checkout import _mark
-from ci.runner.collect_cache import CollectCache
+from ci.runner.collect import CollectCache
 from tests.retention_world import DAY_S, NOW, make_record, make_tree
 
 LOOK = Look(user=os.getuid(), mounts=frozenset(), released=Released())

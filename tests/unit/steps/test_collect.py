@@ -11,7 +11,7 @@ from ci.config import load_settings
 from ci.core.withheld import without_job_secrets
 from ci.runner.source import op_suite
 from ci.steps import collect
-from ci.steps.collect import huge_pages, wanted_files, worker_environment
+from ci.steps.collect import huge_pages, requested_files, worker_environment
 from ci.steps.context import Context
 from ci.steps.share import Share
 from test_selection.ids import canonical_id
@@ -83,6 +83,6 @@ def test_a_test_that_is_named_by_its_id_is_looked_for_in_its_own_file_alone(
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     ids = tuple(canonical_id(file, "T", name, {"k": "::x"}) for name in ("a", "b"))
-    assert wanted_files(tmp_path, Share(stage=None, percent=100, ids=ids)) == [file]
+    assert requested_files(tmp_path, Share(stage=None, percent=100, ids=ids)) == [file]
     share = Share(stage=None, percent=100, ids=("test_b.py::T::a",), whole_files=(file,))
-    assert wanted_files(tmp_path, share) == sorted([file, "test_b.py"])
+    assert requested_files(tmp_path, share) == sorted([file, "test_b.py"])

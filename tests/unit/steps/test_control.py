@@ -24,7 +24,7 @@ from ci.steps.folder import RunFolder
 from ci.steps.plan import ShardSubset
 from test_selection.durations import Durations
 from test_selection.pieces import Piece
-from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
+from test_selection.plan import Group, Plan, Shard, fingerprint
 from test_selection.selection import Expectation
 
 A, B, C = "a.py::one", "a.py::two", "b.py::three"
@@ -69,6 +69,7 @@ def control(
     folder: RunFolder,
     plan: Plan = PLAN,
     shards: tuple[Shard, ...] = SHARDS[:1],
+    whole: Plan | None = None,
     flags: Mapping[str, object] | None = None,
 ) -> str:
     """Run the step and return what it said."""
@@ -89,7 +90,8 @@ def control(
     )  # fmt: skip
     part = ShardSubset(
         plan=plan, shards=shards, source=Source(where=None, tests=folder.path, sha="s", version="2"),
-        expectations={A: Expectation(mode="xfail", seed=7)}, durations=Durations(), folder=folder,
+        expectations={A: Expectation(mode="xfail", seed=7)}, durations=Durations(),
+        folder=folder, whole=whole,
     )  # fmt: skip
     assert control_step(context, part, options) is False
     return said.getvalue()
@@ -114,9 +116,8 @@ def test_what_failed_in_these_shards_runs_once_more_with_nothing_of_the_device(
 
 
 def test_a_run_that_is_resumed_is_controlled_whole(folder: RunFolder, ran: list[dict[str, Any]]) -> None:
-    write_plan(folder.plan, PLAN)
     left = replace(SHARDS[0], groups=(Group(file="a.py", ids=(B,)),))
-    control(folder, replace(PLAN, shards=(left, SHARDS[1])), (left,))
+    control(folder, replace(PLAN, shards=(left, SHARDS[1])), (left,), PLAN)
     assert ran[0]["ids"] == [A, B]
 
 

@@ -6,7 +6,15 @@ from pathlib import Path
 import pytest
 
 from ci.core.errors import MissingInputError
-from ci.steps.folder import find_run, new_run_folder, read_source, write_source
+from ci.steps.folder import (
+    NotedSource,
+    RunFolder,
+    find_run,
+    new_run_folder,
+    noted_where,
+    read_source,
+    write_source,
+)
 
 
 def test_a_run_folder_is_never_taken_twice(tmp_path: Path) -> None:
@@ -44,4 +52,8 @@ def test_a_run_that_is_not_there_is_told(tmp_path: Path) -> None:
 def test_where_the_tests_came_from_is_kept(tmp_path: Path) -> None:
     folder = new_run_folder(tmp_path, device="cpu", label="x", epoch_s=0)
     write_source(folder, where=None, sha="abc")
-    assert read_source(folder) == (None, "abc")
+    assert read_source(folder) == NotedSource(sha="abc")
+    write_source(folder, where="pytorch", sha="abc", files=["a.py"])
+    assert read_source(folder) == NotedSource(where="pytorch", sha="abc", files=["a.py"])
+    assert [noted_where(one) for one in (folder, RunFolder(path=tmp_path))] == ["pytorch", None]
+    assert read_source(RunFolder(path=tmp_path)) is None

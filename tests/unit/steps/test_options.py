@@ -10,8 +10,8 @@ from ci.steps.options import make_console, split_files, to_stdout
 
 
 def test_files_are_split_at_commas_and_may_be_given_again() -> None:
-    assert split_files(["a.py, b.py", "c.py"]) == ["a.py", "b.py", "c.py"]
-    assert split_files(None) == []
+    assert split_files(["a.py, b.py", "c.py"]) == ("a.py", "b.py", "c.py")
+    assert split_files(None) == ()
 
 
 @pytest.mark.parametrize("text", ["", " , "])
@@ -43,6 +43,19 @@ def test_standard_output_is_for_one_machine_at_most() -> None:
     assert to_stdout("events.jsonl", json_output=True)
     with pytest.raises(UsageError, match="both write to standard output"):
         to_stdout("-", json_output=True)
+
+
+def test_what_a_run_that_is_resumed_has_decided_is_refused_by_what_was_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["--resume", "x", "--cards", "1", "-k", "a", "--ff", "--files", "b", "test_c.py"]
+    assert run(["pytorch", *words]) == 2
+    told = capsys.readouterr().err
+    assert "--resume x and " in told
+    assert set(told.partition(" and ")[2].partition(" are given")[0].split(", ")) == {
+        "tests", "-k", "--files", "--ff",
+    }  # fmt: skip
 
 
 def test_a_settings_file_that_is_named_makes_that_of_the_folder_nobodys_business(

@@ -6,19 +6,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
-from ci.config.model import SettingsModel
-from ci.config.run_model import Plan as PlanSettings
-from ci.config.run_model import Run
+from ci.config import load_settings
 from ci.steps import plan as plan_module
+from ci.steps.context import Context
 from ci.steps.plan import plan_step
 from test_selection.catalog import Catalog, CatalogTest, FileRecord
 from test_selection.durations import Durations
 from test_selection.limits import Limits
 from test_selection.pack import make_plan
 from test_selection.plan import Plan
-from test_selection.rules import load_rules
 from test_selection.selection import Selection
+
+
+def context(folder: Path, **flags: object) -> Context:
+    return Context(
+        settings=load_settings(path=None, environ={}, flags=flags, cwd=folder), environ={},
+        clock=lambda: 0.0, monotonic=lambda: 0.0, console=Console(quiet=True), cores=1,
+    )  # fmt: skip
 
 
 def test_a_plan_says_where_its_seconds_come_from(tmp_path: Path) -> None:
@@ -33,6 +39,7 @@ def test_a_plan_says_where_its_seconds_come_from(tmp_path: Path) -> None:
     known = Durations(tests={names[0]: 1.0}, classes={"b.py::U": 8.0})
     said: list[str] = []
     plan = plan_step(
+        context(tmp_path),
         catalog,
         # The class's other test is not planned, and half of its seconds are not either.
         Selection(stage=None, percent=50, ids=names[:-1]),
@@ -60,19 +67,17 @@ def test_time_outs_from_history_are_handed_to_the_planner(
     catalog = Catalog(
         pytorch="p", device="d", files={"a.py": FileRecord(), "b.py": FileRecord()}, tests=tests
     )
-    run = Run(timeout_factor=4, timeout_floor_s=10, test_timeout_s=50)
-    plan = PlanSettings(max_files=2, speeds=[0.5])
-    for settings in (None, SettingsModel(run=run, plan=plan)):
-        plan_step(
-            catalog,
-            Selection(stage=None, percent=100, ids=names),
-            Durations(tests={names[0]: 1.0, names[1]: 3.0}, spread={names[1]: 6.0}),
-            shards=1,
-            plan_file=tmp_path / "plan.json",
-            settings=settings,
-        )
-    assert [limits.timeouts for limits in handed] == [{}, {"a.py": 24}]
-    assert [(limits.max_files, limits.speeds) for limits in handed] == [(None, ()), (2, (0.5,))]
+    run = {"run.timeout_factor": 4, "run.timeout_floor_s": 10, "run.test_timeout_s": 50}
+    plan_step(
+        context(tmp_path, **run, **{"plan.max_files": 2, "plan.speeds": [0.5]}),
+        catalog,
+        Selection(stage=None, percent=100, ids=names),
+        Durations(tests={names[0]: 1.0, names[1]: 3.0}, spread={names[1]: 6.0}),
+        shards=1,
+        plan_file=tmp_path / "plan.json",
+    )
+    (limits,) = handed
+    assert (limits.timeouts, limits.max_files, limits.speeds) == ({"a.py": 24}, 2, (0.5,))
 
 
 @pytest.mark.parametrize(("shards", "widths"), [(1, [1]), (2, [2])])
@@ -88,12 +93,12 @@ def test_a_test_that_needs_more_cards_than_there_are_is_planned_on_one_and_said(
     test = CatalogTest(id="a.py::T::wide", node="", file="a.py", cls="T", template="wide")
     said: list[str] = []
     plan = plan_step(
+        context(tmp_path, **{"pytorch.rules": str(path)}),
         Catalog(pytorch="p", device="d", files={"a.py": FileRecord()}, tests=[test]),
         Selection(stage=None, percent=100, ids=[test.id]),
         Durations(),
         shards=shards,
         plan_file=tmp_path / "plan.json",
-        rules=load_rules(path),
         say=said.append,
     )
     assert [shard.cards for shard in plan.shards if shard.groups] == widths

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ci.runner.collect_cache import CollectCache, collection_key
+from ci.runner.collect import CollectCache, collection_key
 
 
 @pytest.fixture

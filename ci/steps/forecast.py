@@ -17,7 +17,7 @@ from ci.steps.collect import collect_step
 from ci.steps.context import Context
 from ci.steps.folder import CATALOG_FILE, RunFolder
 from ci.steps.selection_lock import UsedLock
-from ci.steps.share import share_of
+from ci.steps.share import ShareRequest, share_of
 from test_selection.catalog import CatalogTest
 from test_selection.durations import Durations
 from test_selection.estimates import Source, estimate, estimate_files, quantile
@@ -37,6 +37,7 @@ from test_selection.loads import file_loads
 from test_selection.lock import members
 from test_selection.plan import Plan
 from test_selection.scope import apply_scope
+from test_selection.selection_order import By
 from test_selection.simulate import Outcome, modes, simulate
 from test_selection.simulated_day import Randomness, draw_truth
 from test_selection.stage import InScope
@@ -118,7 +119,7 @@ def op_suite_catalog(context: Context, folder: Path) -> RunFolder:
     """
     torch = installed_torch()
     source = op_suite(torch.git_sha or torch.version)
-    share = share_of(context, stage=None, percent=100, files=["test_op_suite.py"], keyword=None, ids=())
+    share = share_of(context, ShareRequest(percent=100, files=("test_op_suite.py",)))
     found = RunFolder(path=folder)
     collect_step(context, source, share, found)
     return found
@@ -155,31 +156,29 @@ def outlooks(
         test_s = {test.id: seconds[test.id].seconds for test in tests}
         work = Work(tests=tests, test_s=test_s, file_s=file_s, loads=file_loads(tests, test_s, file_s))
         guessed = sum(seconds[test.id].source is Source.GUESS for test in tests)
-        return _outlook(Outlook(label=label, work=work, guessed=guessed, cards=own), request, sizes)
+        one = Outlook(label=label, work=work, guessed=guessed, cards=own)
+        return _forecast(one, request, sizes) if tests else one
+
+    @functools.cache
+    def of_stage(percent: float, by: By, cards: int) -> Outlook:
+        tests: list[CatalogTest] = []
+        if percent > 0:
+            tests = members(inside, used.lock, percent=percent, by=by, must_run=what.must_run)
+        return outlook("", tests, (cards,), cards)
 
     if ids is not None:
         wanted = set(ids)
         chosen = [test for test in what.catalog.tests if test.id in wanted]
         return [outlook("selection", chosen, SIZES, None)]
-    found: list[Outlook] = []
-    known: dict[tuple[float, str, int], Outlook] = {}
-    for number, row in sorted(stages.items()):
-        label = f"stage {number}: {row.percent:g} %"
-        key = (row.percent, row.by, row.cards)
-        if key not in known:
-            share = (
-                members(inside, used.lock, percent=row.percent, by=row.by, must_run=what.must_run)
-                if row.percent > 0
-                else []
-            )
-            known[key] = outlook(label, share, (row.cards,), row.cards)
-        found.append(replace(known[key], label=label))
+    found = [
+        replace(of_stage(row.percent, row.by, row.cards), label=f"stage {number}: {row.percent:g} %")
+        for number, row in sorted(stages.items())
+    ]
     return [*found, outlook(ALL, inside, SIZES, None)]
 
 
-def _outlook(one: Outlook, request: Request, sizes: Sequence[int]) -> Outlook:
-    if not one.work.tests:
-        return one
+def _forecast(one: Outlook, request: Request, sizes: Sequence[int]) -> Outlook:
+    """The outlook with what cards carry of it."""
     work, conditions = one.work, request.conditions
 
     @functools.cache

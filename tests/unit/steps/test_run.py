@@ -11,8 +11,8 @@ from rich.console import Console
 from ci.config import load_settings
 from ci.core.errors import MissingInputError, SettingsError
 from ci.record.identity import RunIdentity, write_identity
-from ci.steps.claims import claims_of
 from ci.steps.context import Context
+from ci.steps.run import claims_of
 
 
 def context(desk: Path, environ: dict[str, str] | None = None, **run: Any) -> Context:
