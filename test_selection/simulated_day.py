@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import NamedTuple, Protocol
 
@@ -60,6 +60,12 @@ class Truth:
     speeds: tuple[float, ...]
     starts_at: tuple[float, ...]
     dies_at: tuple[float, ...]
+
+    def of_cards(self, rows: slice) -> Truth:
+        """The day of some of the cards."""
+        return replace(
+            self, speeds=self.speeds[rows], starts_at=self.starts_at[rows], dies_at=self.dies_at[rows]
+        )
 
 
 def draw_truth(
