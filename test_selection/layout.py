@@ -1,10 +1,11 @@
-"""Where each test lies while a plan is made, and dealing whole tests out to shards."""
+"""Where each test lies while a plan is made: whole tests dealt out, and the longest shard relieved."""
 
 from __future__ import annotations
 
 import heapq
-from bisect import insort
-from collections.abc import Sequence
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Sequence
+from operator import itemgetter, truediv
 
 from test_selection.fluid import Packing
 from test_selection.loads import FileLoad
@@ -31,14 +32,15 @@ class Layout:
         self.work = [0.0] * len(self.widths)
         self.touched: list[set[int]] = [set() for _ in loads]
 
-    def time(self, shard: int) -> float:
-        """Seconds until a shard ends."""
-        return self.work[shard] / self.speeds[shard]
+    @property
+    def ends(self) -> list[float]:
+        """Seconds until each shard ends."""
+        return list(map(truediv, self.work, self.speeds))
 
     @property
     def makespan(self) -> float:
         """Seconds of the longest shard."""
-        return max(map(self.time, range(len(self.work))))
+        return max(self.ends)
 
     def add(self, shard: int, load: int, tests: Sequence[int]) -> None:
         """Put tests of one file on a shard; the first of its file brings the set-up."""
@@ -84,13 +86,13 @@ def deal_shares(packing: Packing) -> Layout:
     layout = Layout(loads, packing.widths, packing.speeds, packing.max_files)
     due: list[dict[int, float]] = [{} for _ in loads]
     for shard, shares in enumerate(packing.shares):
-        for number, seconds in shares:
-            due[number][shard] = due[number].get(shard, 0.0) + seconds
+        for number, seconds in shares.items():
+            due[number][shard] = seconds
     # What each shard got beyond its due so far; a shard not touched by a file any more saves its set-up.
     over = [0.0] * len(packing.shares)
     for number in sorted(range(len(loads)), key=lambda one: (len(due[one]) > 1, -loads[one].seconds[0], one)):
         load = loads[number]
-        owed = [(over[shard] - seconds, shard) for shard, seconds in sorted(due[number].items())]
+        owed = [(over[shard] - seconds, shard) for shard, seconds in due[number].items()]
         for excess, shard, tests in _deal(load.seconds, owed):
             over[shard] = excess
             if tests:
@@ -116,3 +118,130 @@ def _deal(seconds: Sequence[float], owed: Sequence[tuple[float, int]]) -> list[t
         got[shard].append(test)
         replace(heap, (excess + one, shard))
     return [(excess, shard, got[shard]) for excess, shard in sorted(heap, key=lambda row: row[1])]
+
+
+# Relieving weighs so many moves and swaps at most: a few tenths of a second's worth, and less where the
+# tests are so many that relieving wins little.
+MAX_TRIED = 200_000
+MAX_TRIED_OF_MANY = 30_000
+MANY_TESTS = 100_000
+# Partners are sought among so many shards that end soonest, and so many that share a file; more where none
+# of those helps.
+MAX_PARTNERS, WIDE_PARTNERS = 6, 40
+# Of the tests of one file on one shard so many are weighed for a swap, evenly spread over their lengths.
+MAX_SINGLES = 24
+MAX_LOOKS = 256
+
+# Seconds off the giving shard, seconds onto the taking one, the file, its tests that go.
+Item = tuple[float, float, int, tuple[int, ...]]
+# Seconds of the longer of two shards afterwards, the taking one, what goes there, what comes back.
+Step = tuple[float, int, Item, Item | None]
+
+
+def relieve(layout: Layout, *, goal: float, thoroughly: bool = False) -> None:
+    """Move and swap tests off the longest shard until it is within `goal` seconds or nothing helps.
+
+    Many tests are not looked at as long as few, unless `thoroughly`.
+    """
+    many = not thoroughly and sum(len(load.ids) for load in layout.loads) > MANY_TESTS
+    tried, most = 0, MAX_TRIED_OF_MANY if many else MAX_TRIED
+    while tried < most and (peak := max(ends := layout.ends)) > goal:
+        longest = ends.index(peak)
+        for count in (MAX_PARTNERS,) if many else (MAX_PARTNERS, WIDE_PARTNERS):
+            partners = _partners(layout, longest, ends, most=count, anywhere_first=many)
+            step, looks = _first_step(layout, longest, partners, peak)
+            tried += looks
+            if step is not None:
+                break
+        else:
+            return
+        _, shard, (_, _, number, tests), back = step
+        layout.remove(longest, number, tests)
+        if back is not None:
+            layout.remove(shard, *back[2:])
+            layout.add(longest, *back[2:])
+        layout.add(shard, number, tests)
+
+
+def _first_step(
+    layout: Layout, longest: int, partners: Sequence[int], peak: float
+) -> tuple[Step | None, int]:
+    """The best step with the first partner that has one, and how many were weighed.
+
+    The best step of all is not worth its search: the next one mends what this one leaves.
+    """
+    tried = 0
+    for shard in partners:
+        steps = list(_steps(layout, longest, shard))
+        tried += len(steps)
+        best = min(steps, key=itemgetter(0), default=None)
+        if best is not None and best[0] < peak * (1 - 1e-9):
+            return best, tried
+    return None, tried
+
+
+def _partners(
+    layout: Layout, longest: int, ends: Sequence[float], *, most: int, anywhere_first: bool
+) -> list[int]:
+    """The shards that end soonest, of those that share a file with the longest one and of all.
+
+    Tests go to the former without one set-up more; `anywhere_first`, the latter, takes fewer looks.
+    """
+    fellows = {shard for number in layout.content[longest] for shard in layout.touched[number]}
+    near = heapq.nsmallest(most, sorted(fellows), key=ends.__getitem__)
+    soonest = heapq.nsmallest(most, range(len(ends)), key=ends.__getitem__)
+    found = dict.fromkeys([*soonest, *near] if anywhere_first else [*near, *soonest])
+    found.pop(longest, None)
+    return list(found)
+
+
+def _steps(layout: Layout, giver: int, taker: int) -> Iterator[Step]:
+    """Moves from one shard to another, and swaps that come near to making both equal."""
+    gap = layout.work[giver] - layout.work[taker]
+    back = sorted(_items(layout, taker, giver))
+    for item in _items(layout, giver, taker):
+        at = bisect_left(back, ((item[0] + item[1] - gap) / 2,))
+        for other in (None, *back[max(at - 1, 0) : at + 1]):
+            if (peak := _peak(layout, giver, taker, item, other)) is not None:
+                yield peak, taker, item, other
+
+
+def _items(layout: Layout, giver: int, taker: int) -> list[Item]:
+    """What could go from one shard to another: all of a file, or one test of it."""
+    items: list[Item] = []
+    for number, tests in layout.content[giver].items():
+        if not layout.takes(taker, number):
+            continue
+        load = layout.loads[number]
+        setup = 0.0 if number in layout.content[taker] else load.setup_s
+        seconds = load.seconds
+        if len(tests) <= MAX_SINGLES:
+            total = sum(map(seconds.__getitem__, tests))
+            items.append((total + load.setup_s, total + setup, number, tuple(tests)))
+        if len(tests) > 1:
+            items += [
+                (seconds[test], seconds[test] + setup, number, (test,)) for test in _singles(seconds, tests)
+            ]
+    return items
+
+
+def _singles(seconds: Sequence[float], tests: Sequence[int]) -> list[int]:
+    """Tests of different lengths above 0, evenly spread; equal ones would weigh the same."""
+    first = {seconds[test]: test for test in tests[:: max(1, len(tests) // MAX_LOOKS)]}
+    first.pop(0.0, None)
+    found = list(first.values())
+    return found[:: max(1, len(found) // MAX_SINGLES)]
+
+
+def _peak(layout: Layout, giver: int, taker: int, leave: Item, back: Item | None) -> float | None:
+    """Seconds of the longer of two shards after a move or swap; None where it cannot be reckoned so."""
+    gives, takes = layout.work[giver] - leave[0], layout.work[taker] + leave[1]
+    if back is not None:
+        if back[2] == leave[2] and (
+            len(leave[3]) == len(layout.content[giver][leave[2]])
+            or len(back[3]) == len(layout.content[taker][leave[2]])
+        ):
+            # The last tests of a file against others of it: each shard keeps its set-up.
+            return None
+        gives, takes = gives + back[1], takes - back[0]
+    return max(gives / layout.speeds[giver], takes / layout.speeds[taker])

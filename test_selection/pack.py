@@ -2,9 +2,9 @@
 
 Each step is deterministic. Files are first packed as if tests could be cut at any second (`fluid`), which
 settles which shards touch which file and for how long. Whole tests are then dealt out to those shards,
-longest first, each to where most of the file's time is still owed (`layout`), and the longest shards are
-relieved test by test (`relief`). Where the plan ends above the lower bound (`bound`), packings are repaired
-before their tests are dealt out (`repair`).
+longest first, each to where most of the file's time is still owed, and the longest shards are relieved test
+by test (`layout`). Where the plan ends above the lower bound (`bound`), packings are repaired before their
+tests are dealt out.
 """
 
 from __future__ import annotations
@@ -16,13 +16,11 @@ from test_selection.bound import ROUNDING, longest_test, lower_bound
 from test_selection.catalog import CatalogTest
 from test_selection.errors import UsageError
 from test_selection.files import collector_paused
-from test_selection.fluid import Packing, pack
-from test_selection.layout import Layout, deal_shares
+from test_selection.fluid import Packing, pack, repair
+from test_selection.layout import MANY_TESTS, Layout, deal_shares, relieve
 from test_selection.limits import NO_LIMITS, Cards, Limits
 from test_selection.loads import Chains, FileLoad, file_loads, gather_chains
 from test_selection.plan import Group, Plan, Shard, fingerprint
-from test_selection.relief import MANY_TESTS, relieve
-from test_selection.repair import repair
 
 
 def deal_whole_files(loads: Sequence[FileLoad], cards: Cards, max_files: int | None) -> Layout:

@@ -114,6 +114,11 @@ class Rules:
             self._masks.append(Masks([rule.patterns for rule in self.rules]))
         return self._masks[0]
 
+    @property
+    def by_file(self) -> int:
+        """The rules on file and device alone, as bits."""
+        return sum(1 << i for i, rule in enumerate(self.rules) if rule.by_file)
+
     def for_device(self, capabilities: Capabilities) -> Rules:
         """The same rules where the device declares these ops and dtypes."""
         rules = tuple(_bound(rule, capabilities) for rule in self.rules)

@@ -17,8 +17,7 @@ from test_selection.lock import PYTORCH, Lock, make_lock, members, narrowed
 from test_selection.patterns import Pattern, compile_pattern
 from test_selection.rules import Rules
 from test_selection.scope import apply_scope, file_in_scope
-from test_selection.selection import Selection
-from test_selection.selection_note import make_note
+from test_selection.selection import Selection, make_note
 from test_selection.selection_order import By, share
 from test_selection.suite_decide import Suites, expectations, in_suite, narrow
 

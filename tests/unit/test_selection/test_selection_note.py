@@ -14,9 +14,9 @@ from test_selection.catalog import CatalogTest
 from test_selection.errors import BadFileError
 from test_selection.files import convert
 from test_selection.lock import Lock, make_lock, members
-from test_selection.selection import Selection
-from test_selection.selection_note import (
+from test_selection.selection import (
     OrderNote,
+    Selection,
     TierNote,
     drift,
     make_note,
