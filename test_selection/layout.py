@@ -77,53 +77,37 @@ class Layout:
 
 
 def deal_shares(packing: Packing) -> Layout:
-    """Deal whole tests out to the shards that hold shares of their file, longest test first.
-
-    Files with the longest tests come first; how far a shard ended above or below its due is made up for
-    by the files dealt after, whose tests are finer.
-    """
-    loads = packing.loads
-    layout = Layout(loads, packing.widths, packing.speeds, packing.max_files)
-    due: list[dict[int, float]] = [{} for _ in loads]
+    """Deal whole tests out to the shards that hold shares of their file, longest test first."""
+    layout = Layout(packing.loads, packing.widths, packing.speeds, packing.max_files)
+    owed: list[list[tuple[float, int]]] = [[] for _ in packing.loads]
     for shard, shares in enumerate(packing.shares):
         for number, seconds in shares.items():
-            due[number][shard] = seconds
-    # What each shard got beyond its due so far; a shard not touched by a file any more saves its set-up.
-    over = [0.0] * len(packing.shares)
-    for number in sorted(range(len(loads)), key=lambda one: (len(due[one]) > 1, -loads[one].seconds[0], one)):
-        load = loads[number]
-        owed = [(over[shard] - seconds, shard) for shard, seconds in due[number].items()]
-        for excess, shard, tests in _deal(load.seconds, owed):
-            over[shard] = excess
-            if tests:
-                layout.content[shard][number] = tests
-                layout.touched[number].add(shard)
-                layout.work[shard] += load.setup_s + sum(map(load.seconds.__getitem__, tests))
-            else:
-                over[shard] -= load.setup_s
+            owed[number].append((-seconds, shard))
+    for number, load in enumerate(packing.loads):
+        for shard, tests in _deal(load.seconds, owed[number]).items():
+            layout.content[shard][number] = tests
+            layout.touched[number].add(shard)
+            layout.work[shard] += load.setup_s + sum(map(load.seconds.__getitem__, tests))
     return layout
 
 
-def _deal(seconds: Sequence[float], owed: Sequence[tuple[float, int]]) -> list[tuple[float, int, list[int]]]:
-    """Each test to the shard that is owed most: excess, shard and tests of each."""
+def _deal(seconds: Sequence[float], owed: list[tuple[float, int]]) -> dict[int, list[int]]:
+    """Each test to the shard that is owed most, by shard; `owed` is used up."""
     if len(owed) == 1:
-        excess, shard = owed[0]
-        return [(excess + sum(seconds), shard, list(range(len(seconds))))]
-    got: dict[int, list[int]] = {shard: [] for _, shard in owed}
-    heap = list(owed)
-    heapq.heapify(heap)
-    replace = heapq.heapreplace
+        return {owed[0][1]: list(range(len(seconds)))}
+    got: dict[int, list[int]] = {}
+    heapq.heapify(owed)
     for test, one in enumerate(seconds):
-        excess, shard = heap[0]
-        got[shard].append(test)
-        replace(heap, (excess + one, shard))
-    return [(excess, shard, got[shard]) for excess, shard in sorted(heap, key=lambda row: row[1])]
+        excess, shard = owed[0]
+        got.setdefault(shard, []).append(test)
+        heapq.heapreplace(owed, (excess + one, shard))
+    return got
 
 
 # Relieving weighs so many moves and swaps at most: a few tenths of a second's worth, and less where the
 # tests are so many that relieving wins little.
 MAX_TRIED = 200_000
-MAX_TRIED_OF_MANY = 30_000
+MAX_TRIED_OF_MANY = 20_000
 MANY_TESTS = 100_000
 # Partners are sought among so many shards that end soonest, and so many that share a file; more where none
 # of those helps.
@@ -147,8 +131,8 @@ def relieve(layout: Layout, *, goal: float, thoroughly: bool = False) -> None:
     tried, most = 0, MAX_TRIED_OF_MANY if many else MAX_TRIED
     while tried < most and (peak := max(ends := layout.ends)) > goal:
         longest = ends.index(peak)
-        for count in (MAX_PARTNERS,) if many else (MAX_PARTNERS, WIDE_PARTNERS):
-            partners = _partners(layout, longest, ends, most=count, anywhere_first=many)
+        for count in (MAX_PARTNERS, WIDE_PARTNERS):
+            partners = _partners(layout, longest, ends, count)
             step, looks = _first_step(layout, longest, partners, peak)
             tried += looks
             if step is not None:
@@ -180,17 +164,14 @@ def _first_step(
     return None, tried
 
 
-def _partners(
-    layout: Layout, longest: int, ends: Sequence[float], *, most: int, anywhere_first: bool
-) -> list[int]:
+def _partners(layout: Layout, longest: int, ends: Sequence[float], most: int) -> list[int]:
     """The shards that end soonest, of those that share a file with the longest one and of all.
 
-    Tests go to the former without one set-up more; `anywhere_first`, the latter, takes fewer looks.
+    Tests go to the former without one set-up more.
     """
     fellows = {shard for number in layout.content[longest] for shard in layout.touched[number]}
-    near = heapq.nsmallest(most, sorted(fellows), key=ends.__getitem__)
-    soonest = heapq.nsmallest(most, range(len(ends)), key=ends.__getitem__)
-    found = dict.fromkeys([*soonest, *near] if anywhere_first else [*near, *soonest])
+    rows = (sorted(fellows), range(len(ends)))
+    found = dict.fromkeys(one for row in rows for one in heapq.nsmallest(most, row, key=ends.__getitem__))
     found.pop(longest, None)
     return list(found)
 

@@ -142,20 +142,16 @@ def _limited(
     needed: Mapping[str, int],
     chains: Chains,
 ) -> list[FileLoad]:
-    single: list[FileLoad] = []
-    by_cards: dict[int, tuple[list[str], list[float]]] = {}
+    # By the cards they need, those that run alone each by itself and behind the others.
+    by_cards: dict[tuple[str, int], tuple[list[str], list[float]]] = {}
     for name in names:
         chain = chains.get(name, (name,))
         cards = max(needed.get(one, 1) for one in chain)
-        seconds = math.fsum(test_s.get(one, UNKNOWN_TEST_S) for one in chain)
-        if name in alone:
-            single.append(_load(file, setup, [name], [seconds], cards, alone=True))
-            continue
-        rows = by_cards.setdefault(cards, ([], []))
+        rows = by_cards.setdefault((name if name in alone else "", cards), ([], []))
         rows[0].append(name)
-        rows[1].append(seconds)
-    widest = max(by_cards, default=1)
-    shared = [
-        _load(file, setup, *by_cards[cards], cards, borrows=cards < widest) for cards in sorted(by_cards)
+        rows[1].append(math.fsum(test_s.get(one, UNKNOWN_TEST_S) for one in chain))
+    widest = max((cards for single, cards in by_cards if not single), default=1)
+    return [
+        _load(file, setup, *rows, cards, alone=bool(single), borrows=not single and cards < widest)
+        for (single, cards), rows in sorted(by_cards.items())
     ]
-    return shared + single

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from test_selection.capabilities import declared_names
 from test_selection.catalog import Catalog, CatalogTest
@@ -33,7 +33,7 @@ class Scope:
 
 def file_rule(file: str, device: str, rules: Rules) -> int:
     """The index of the first rule on file and device alone that matches a file."""
-    return _first(rules.by_file & rules.masks.value("file", file) & rules.masks.value("device", device))
+    return _first(rules.file_mask & rules.masks.value("file", file) & rules.masks.value("device", device))
 
 
 def file_in_scope(file: str, device: str, rules: Rules) -> bool:
@@ -110,15 +110,15 @@ class ScopeTable:
 
     Attributes:
         reasons: by code, in the order of the rules.
-        idle: entries that match nothing, or that other rules always come before.
         catch_all: files no rule but the last one names, sorted.
+        idle: entries that match nothing, or that other rules always come before.
         must_run: how many in-scope tests the must-run list names.
         unknown_ops: ops the device declares and no test of the catalog is of, sorted.
     """
 
     reasons: list[CodeRow]
-    idle: list[Idle]
     catch_all: list[str]
+    idle: list[Idle] = field(default_factory=list)
     must_run: int = 0
     unknown_ops: list[str] = field(default_factory=list)
 
@@ -136,15 +136,14 @@ def scope_table(catalog: Catalog, rules: Rules) -> ScopeTable:
         "must_run", rules.must_run, [one.serves for one in rules.must_run], inside, "matches no test in scope"
     )
     matched = _matched(catalog, by_file, rules)
-    return ScopeTable(
-        reasons=_reasons(rules, pairs),
+    return replace(
+        _table(by_file, pairs, rules),
         idle=[
             *_idle_rules(rules, {rule for _, rule in pairs}, matched),
             *_idle_entries("buckets", rules.buckets, [one.code for one in rules.buckets], tests)[1],
             *_idle_entries("order", rules.order, [one.code for one in rules.order], tests)[1],
             *idle_must_run,
         ],
-        catch_all=sorted(name for name, rule in by_file.items() if rule == len(rules.rules) - 1),
         must_run=serving,
         unknown_ops=_unknown_ops(catalog, rules),
     )
@@ -153,17 +152,11 @@ def scope_table(catalog: Catalog, rules: Rules) -> ScopeTable:
 def file_table(files: Iterable[str], device: str, rules: Rules) -> ScopeTable:
     """The table of a tree's files, by rules on file and device alone; nothing is said of idle rules."""
     by_file = {name: file_rule(name, device, rules) for name in files}
-    pairs = dict.fromkeys(by_file.items(), 0)
-    last = len(rules.rules) - 1
-    return ScopeTable(
-        reasons=_reasons(rules, pairs),
-        idle=[],
-        catch_all=sorted(name for name, rule in by_file.items() if rule == last),
-    )
+    return _table(by_file, dict.fromkeys(by_file.items(), 0), rules)
 
 
-def _reasons(rules: Rules, pairs: Mapping[tuple[str, int], int]) -> list[CodeRow]:
-    """A reason a code; `pairs` counts the tests of each (file, rule)."""
+def _table(by_file: Mapping[str, int], pairs: Mapping[tuple[str, int], int], rules: Rules) -> ScopeTable:
+    """A reason a code; `by_file` has the rule of each file, `pairs` counts the tests of each (file, rule)."""
     tests: Counter[str] = Counter()
     files: dict[str, set[str]] = {}
     for (file, number), count in pairs.items():
@@ -171,7 +164,7 @@ def _reasons(rules: Rules, pairs: Mapping[tuple[str, int], int]) -> list[CodeRow
         tests[code] += count
         files.setdefault(code, set()).add(file)
     heads = {rule.code: rule for rule in reversed(rules.rules)}
-    return [
+    reasons = [
         CodeRow(
             code=code,
             in_scope=heads[code].verdict == "in",
@@ -182,6 +175,10 @@ def _reasons(rules: Rules, pairs: Mapping[tuple[str, int], int]) -> list[CodeRow
         )
         for code in dict.fromkeys(rule.code for rule in rules.rules)
     ]
+    last = len(rules.rules) - 1
+    return ScopeTable(
+        reasons=reasons, catch_all=sorted(name for name, rule in by_file.items() if rule == last)
+    )
 
 
 def _unknown_ops(catalog: Catalog, rules: Rules) -> list[str]:
@@ -197,7 +194,7 @@ def _matched(catalog: Catalog, files: Iterable[str], rules: Rules) -> int:
     for mask in masks.each(catalog.tests):
         found |= mask
     for name in files:
-        found |= masks.value("file", name) & rules.by_file
+        found |= masks.value("file", name) & rules.file_mask
     return found & masks.value("device", catalog.device)
 
 

@@ -269,9 +269,10 @@ def run_pieces(
     cards = len(pieces)
     segments: list[Segment] = []
     not_run: list[str] = []
-    for first in range(0, cards, host or cards):
-        rows = slice(first, first + (host or cards))
-        simulation = _Simulation(pieces[rows], truth.of_cards(rows), file_s=file_s, tick_s=tick_s)
+    size = host or cards
+    for first in range(0, cards, size):
+        day = truth.of_cards(first, size)
+        simulation = _Simulation(pieces[first : first + size], day, file_s=file_s, tick_s=tick_s)
         simulation.run()
         segments += [
             one._replace(card=first + one.card, shard=first + one.shard) for one in simulation.segments

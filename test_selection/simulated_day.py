@@ -61,8 +61,9 @@ class Truth:
     starts_at: tuple[float, ...]
     dies_at: tuple[float, ...]
 
-    def of_cards(self, rows: slice) -> Truth:
-        """The day of some of the cards."""
+    def of_cards(self, first: int, count: int) -> Truth:
+        """The day of some of the cards, of a host or pod."""
+        rows = slice(first, first + count)
         return replace(
             self, speeds=self.speeds[rows], starts_at=self.starts_at[rows], dies_at=self.dies_at[rows]
         )

@@ -19,7 +19,6 @@ import math
 from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from test_selection.scheduler_view import Card, Need, SchedulerView
 
@@ -76,16 +75,12 @@ def rebalance(
         else:
             best, high = found, middle
         middle = (low + high) / 2
+    goes, spared = best
     return Reassignment(
         end_s=high,
-        goes={card: tuple(files) for card, files in best.goes.items()},
-        leaves=frozenset(card for card in best.spared if card in best.goes),
+        goes={card: tuple(files) for card, files in goes.items()},
+        leaves=frozenset(spared).intersection(goes),
     )
-
-
-class _Packing(NamedTuple):
-    goes: dict[int, list[str]]
-    spared: list[int]
 
 
 # A part of a file for a card that does not have it: seconds with the set-up, the set-up, the file.
@@ -107,8 +102,8 @@ class _Crew:
             else:
                 self.loose.append(card)
 
-    def pack(self, end: float) -> _Packing | None:
-        """Moves by which all ends by then, or None."""
+    def pack(self, end: float) -> tuple[dict[int, list[str]], list[int]] | None:
+        """Moves by which all ends by then, and the cards that may leave their file; or None."""
         rooms = [(room, one.card) for one in self.loose if (room := (end - one.free_s) / one.pace) > 0]
         parts: list[_Part] = []
         spared: list[int] = []
@@ -118,7 +113,7 @@ class _Crew:
             if rest > SLACK_S:
                 parts.append((rest + setup, setup, file))
         goes = _fill(rooms, parts)
-        return None if goes is None else _Packing(goes, spared)
+        return None if goes is None else (goes, spared)
 
 
 def _stay(
