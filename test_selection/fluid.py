@@ -125,21 +125,19 @@ class Packing:
         slack = ROUNDING * self.limit
         rooms = self._rooms
         while True:
-            at = bisect_left(rooms, (setup + left - slack, -1))
-            taken = left
+            whole = setup + left - slack
+            at = bisect_left(rooms, (whole, -1))
             speed = self._left.best_speed(width)
             fresh = speed * self.limit
-            if at < len(rooms):
-                room, shard = rooms.pop(at)
-            elif speed > 0 and fresh >= setup + left - slack:
+            # What no open shard takes whole goes to a fresh one, unless an open one takes more of it.
+            if at == len(rooms) and speed > 0 and (fresh >= whole or not rooms or fresh >= rooms[-1][0]):
                 room, shard = self._open(width), len(self.shares) - 1
-            elif whole_grains(load, fresh - setup) > slack and (not rooms or fresh >= rooms[-1][0]):
-                room, shard = self._open(width), len(self.shares) - 1
-                taken = whole_grains(load, room - setup)
-            elif rooms and whole_grains(load, rooms[-1][0] - setup) > slack:
-                room, shard = rooms.pop()
-                taken = whole_grains(load, room - setup)
+            elif rooms:
+                room, shard = rooms.pop(min(at, len(rooms) - 1))
             else:
+                return False
+            taken = left if room >= whole else whole_grains(load, room - setup)
+            if taken <= slack and room < whole:
                 return False
             shares = self.shares[shard]
             shares[number] = shares.get(number, 0.0) + taken

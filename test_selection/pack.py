@@ -140,7 +140,8 @@ def _make_plan(
     _check_room(loads, shards, limits.max_files)
     bound = lower_bound(loads, shards, cards)
     packing = pack(loads, cards, bound, limits.max_files)
-    layout = _first_layout(loads, cards, bound, packing, limits.max_files)
+    layout = deal_whole_files(loads, cards, limits.max_files) if packing is None else deal_shares(packing)
+    relieve(layout, goal=bound * GOOD)
     plainly = not cards.speeds and limits.max_files is None and all(load.cards == 1 for load in loads)
     # Many tests are dealt out finely at once; there, looking further costs more than it wins.
     few = sum(len(load.ids) for load in loads) <= MANY_TESTS
@@ -174,15 +175,6 @@ def _check_room(loads: Sequence[FileLoad], shards: int, max_files: int | None) -
             remedy=f"allow {math.ceil(files / shards)} files a shard, or plan for "
             f"{math.ceil(files / max_files)} cards",
         )
-
-
-def _first_layout(
-    loads: Sequence[FileLoad], cards: Cards, bound: float, packing: Packing | None, max_files: int | None
-) -> Layout:
-    layout = deal_whole_files(loads, cards, max_files) if packing is None else deal_shares(packing)
-    if layout.makespan > bound * GOOD:
-        relieve(layout, goal=bound * GOOD)
-    return layout
 
 
 def _better_layout(layout: Layout, packing: Packing, bound: float, fair: float) -> Layout:
