@@ -107,7 +107,7 @@ def _deal(seconds: Sequence[float], owed: list[tuple[float, int]]) -> dict[int, 
 # Relieving weighs so many moves and swaps at most: a few tenths of a second's worth, and less where the
 # tests are so many that relieving wins little.
 MAX_TRIED = 200_000
-MAX_TRIED_OF_MANY = 20_000
+MAX_TRIED_OF_MANY = 10_000
 MANY_TESTS = 100_000
 # Partners are sought among so many shards that end soonest, and so many that share a file; more where none
 # of those helps.
