@@ -335,8 +335,7 @@ def _draw(
         count = len(mine)
         starts.append(after(conditions.startup_s, randomness))
         dies_at = tuple(dies_after(conditions.faults_h, randomness) for _ in range(count))
-        speeds = truth.speeds[first : first + size]
-        day = replace(truth, speeds=speeds, starts_at=(0.0,) * count, dies_at=dies_at)
+        day = replace(truth.of_cards(first, count), starts_at=(0.0,) * count, dies_at=dies_at)
         outcome = run(mine, day)
         took_s, work_s = outcome.makespan_s, outcome.busy * outcome.makespan_s * count
         if left := set(outcome.not_run):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import NoReturn
 
 from test_selection.errors import UsageError
@@ -57,18 +58,15 @@ class _Parser:
         return match
 
     def any_of(self) -> Match:
-        """Alternatives joined by `or`."""
-        terms = [self.all_of()]
-        while self.skip("or"):
-            terms.append(self.all_of())
-        return terms[0] if len(terms) == 1 else lambda name: any(term(name) for term in terms)
+        """Alternatives joined by `or`, each of conditions joined by `and`."""
+        return self.joined("or", partial(self.joined, "and", self.one, all), any)
 
-    def all_of(self) -> Match:
-        """Conditions joined by `and`."""
-        terms = [self.one()]
-        while self.skip("and"):
-            terms.append(self.one())
-        return terms[0] if len(terms) == 1 else lambda name: all(term(name) for term in terms)
+    def joined(self, sign: str, part: Callable[[], Match], holds: Callable[[Iterable[bool]], bool]) -> Match:
+        """Parts with a sign between each two."""
+        terms = [part()]
+        while self.skip(sign):
+            terms.append(part())
+        return terms[0] if len(terms) == 1 else lambda name: holds(term(name) for term in terms)
 
     def one(self) -> Match:
         """A negation, something in brackets, or a name."""

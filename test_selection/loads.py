@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from test_selection.catalog import CatalogTest
 from test_selection.errors import UsageError
@@ -67,7 +67,7 @@ def file_loads(
     for test in tests:
         by_file.setdefault(test.file, []).append(test.id)
     plain = not chains and not limits.alone and not limits.cards
-    alone = frozenset(limits.alone)
+    limits = replace(limits, alone=frozenset(limits.alone))
     followers = {name for chain in (chains or {}).values() for name in chain[1:]}
     loads: list[FileLoad] = []
     for file in sorted(by_file):
@@ -77,9 +77,7 @@ def file_loads(
             loads.append(_load(file, setup, names, [test_s.get(name, UNKNOWN_TEST_S) for name in names]))
         else:
             rows = [name for name in names if name not in followers]
-            loads += _limited(
-                file, setup, rows, test_s=test_s, alone=alone, needed=limits.cards, chains=chains or {}
-            )
+            loads += _limited(file, setup, rows, test_s, limits=limits, chains=chains or {})
     return loads
 
 
@@ -135,27 +133,22 @@ def _load(
 def _limited(
     file: str,
     setup: float,
-    names: Sequence[str],
-    *,
+    names: Iterable[str],
     test_s: Mapping[str, float],
-    alone: frozenset[str],
-    needed: Mapping[str, int],
+    *,
+    limits: Limits,
     chains: Chains,
 ) -> list[FileLoad]:
-    single: list[FileLoad] = []
-    by_cards: dict[int, tuple[list[str], list[float]]] = {}
+    # By the cards they need, those that run alone each by itself and behind the others.
+    by_cards: dict[tuple[str, int], tuple[list[str], list[float]]] = {}
     for name in names:
         chain = chains.get(name, (name,))
-        cards = max(needed.get(one, 1) for one in chain)
-        seconds = math.fsum(test_s.get(one, UNKNOWN_TEST_S) for one in chain)
-        if name in alone:
-            single.append(_load(file, setup, [name], [seconds], cards, alone=True))
-            continue
-        rows = by_cards.setdefault(cards, ([], []))
+        cards = max(limits.cards.get(one, 1) for one in chain)
+        rows = by_cards.setdefault((name if name in limits.alone else "", cards), ([], []))
         rows[0].append(name)
-        rows[1].append(seconds)
-    widest = max(by_cards, default=1)
-    shared = [
-        _load(file, setup, *by_cards[cards], cards, borrows=cards < widest) for cards in sorted(by_cards)
+        rows[1].append(math.fsum(test_s.get(one, UNKNOWN_TEST_S) for one in chain))
+    widest = max((cards for single, cards in by_cards if not single), default=1)
+    return [
+        _load(file, setup, *rows, cards, alone=bool(single), borrows=not single and cards < widest)
+        for (single, cards), rows in sorted(by_cards.items())
     ]
-    return shared + single

@@ -2,9 +2,9 @@
 
 Each step is deterministic. Files are first packed as if tests could be cut at any second (`fluid`), which
 settles which shards touch which file and for how long. Whole tests are then dealt out to those shards,
-longest first, each to where most of the file's time is still owed (`layout`), and the longest shards are
-relieved test by test (`relief`). Where the plan ends above the lower bound (`bound`), packings are repaired
-before their tests are dealt out (`repair`).
+longest first, each to where most of the file's time is still owed, and the longest shards are relieved test
+by test (`layout`). Where the plan ends above the lower bound (`bound`), packings are repaired before their
+tests are dealt out.
 """
 
 from __future__ import annotations
@@ -16,13 +16,11 @@ from test_selection.bound import ROUNDING, longest_test, lower_bound
 from test_selection.catalog import CatalogTest
 from test_selection.errors import UsageError
 from test_selection.files import collector_paused
-from test_selection.fluid import Packing, pack
-from test_selection.layout import Layout, deal_shares
+from test_selection.fluid import Packing, pack, repair
+from test_selection.layout import MANY_TESTS, Layout, deal_shares, relieve
 from test_selection.limits import NO_LIMITS, Cards, Limits
 from test_selection.loads import Chains, FileLoad, file_loads, gather_chains
 from test_selection.plan import Group, Plan, Shard, fingerprint
-from test_selection.relief import MANY_TESTS, relieve
-from test_selection.repair import repair
 
 
 def deal_whole_files(loads: Sequence[FileLoad], cards: Cards, max_files: int | None) -> Layout:
@@ -142,7 +140,8 @@ def _make_plan(
     _check_room(loads, shards, limits.max_files)
     bound = lower_bound(loads, shards, cards)
     packing = pack(loads, cards, bound, limits.max_files)
-    layout = _first_layout(loads, cards, bound, packing, limits.max_files)
+    layout = deal_whole_files(loads, cards, limits.max_files) if packing is None else deal_shares(packing)
+    relieve(layout, goal=bound * GOOD)
     plainly = not cards.speeds and limits.max_files is None and all(load.cards == 1 for load in loads)
     # Many tests are dealt out finely at once; there, looking further costs more than it wins.
     few = sum(len(load.ids) for load in loads) <= MANY_TESTS
@@ -176,15 +175,6 @@ def _check_room(loads: Sequence[FileLoad], shards: int, max_files: int | None) -
             remedy=f"allow {math.ceil(files / shards)} files a shard, or plan for "
             f"{math.ceil(files / max_files)} cards",
         )
-
-
-def _first_layout(
-    loads: Sequence[FileLoad], cards: Cards, bound: float, packing: Packing | None, max_files: int | None
-) -> Layout:
-    layout = deal_whole_files(loads, cards, max_files) if packing is None else deal_shares(packing)
-    if layout.makespan > bound * GOOD:
-        relieve(layout, goal=bound * GOOD)
-    return layout
 
 
 def _better_layout(layout: Layout, packing: Packing, bound: float, fair: float) -> Layout:

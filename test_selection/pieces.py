@@ -7,6 +7,7 @@ everybody sees how far off the file's estimates are, long before the long test w
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -77,11 +78,7 @@ def order_groups(
 
 def shares_of(plan: Plan) -> dict[str, int]:
     """How many shards touch each file."""
-    counts: dict[str, int] = {}
-    for shard in plan.shards:
-        for group in shard.groups:
-            counts[group.file] = counts.get(group.file, 0) + 1
-    return counts
+    return Counter(group.file for shard in plan.shards for group in shard.groups)
 
 
 def cut(group: Group, test_s: Mapping[str, float], seconds: float) -> list[Piece]:

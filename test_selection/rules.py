@@ -114,6 +114,11 @@ class Rules:
             self._masks.append(Masks([rule.patterns for rule in self.rules]))
         return self._masks[0]
 
+    @property
+    def file_mask(self) -> int:
+        """The rules on file and device alone, as bits."""
+        return sum(1 << i for i, rule in enumerate(self.rules) if rule.by_file)
+
     def for_device(self, capabilities: Capabilities) -> Rules:
         """The same rules where the device declares these ops and dtypes."""
         rules = tuple(_bound(rule, capabilities) for rule in self.rules)
@@ -154,22 +159,17 @@ def load_rules(path: Path) -> Rules:
     )
 
 
-def rules_version(rules: Rules, capabilities: Capabilities | None = None) -> str:
+def rules_version(rules: Rules) -> str:
     """Twelve hex digits that change with what the rules decide, and with nothing else.
 
     In it are the rules in their order, the must-run list and what the device declares; comments, layout,
     texts and links are not, nor are tier rules, which move tests between tiers and not in or out.
-
-    Args:
-        rules: the rules.
-        capabilities: what the device declares; None: what the rules are bound to.
     """
-    has = rules.capabilities if capabilities is None else capabilities
     content = {
         "rules": [[rule.code, rule.verdict, rule.unsupported, _texts(rule.patterns)] for rule in rules.rules],
         "must_run": [_texts(row.patterns) for row in rules.must_run],
-        "ops": sorted(has.ops),
-        "dtypes": sorted(has.dtypes),
+        "ops": sorted(rules.capabilities.ops),
+        "dtypes": sorted(rules.capabilities.dtypes),
     }
     text = json.dumps(content, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:_VERSION_CHARS]

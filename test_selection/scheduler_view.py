@@ -55,10 +55,9 @@ class SchedulerView:
     """The unclaimed pieces of every shard, the cards, and what everybody has learnt so far.
 
     Attributes:
-        domain: so many cards steal from each other.
         queues: what is unclaimed of each shard.
-        rest: seconds expected of it, by domain and file.
-        parts: by domain and file, the shards that have some of it, the one with the longest piece first.
+        rest: seconds expected of it, by file.
+        parts: by file, the shards that have some of it, the one with the longest piece first.
         left: unclaimed pieces of all shards.
         holds: the file each card has set up.
         fresh: the cards that have set up their file, or do so, and run nothing of it yet.
@@ -69,22 +68,17 @@ class SchedulerView:
     """
 
     def __init__(
-        self,
-        pieces: Sequence[Sequence[Piece]],
-        *,
-        file_s: Mapping[str, float],
-        domain: int,
-        prior_s: float,
+        self, pieces: Sequence[Sequence[Piece]], *, file_s: Mapping[str, float], prior_s: float
     ) -> None:
-        self.file_s, self.domain, self.prior_s = file_s, domain, prior_s
+        self.file_s, self.prior_s = file_s, prior_s
         cards = len(pieces)
         self.queues: list[_Queue] = [{} for _ in pieces]
-        self.rest: dict[int, dict[str, float]] = {}
-        self.parts: dict[tuple[int, str], list[tuple[float, int]]] = {}
+        self.rest: dict[str, float] = {}
+        self.parts: dict[str, list[tuple[float, int]]] = {}
         for shard, row in enumerate(pieces):
             for piece in row:
                 self.queues[shard].setdefault(piece.file, deque()).append(piece)
-                self.owe(shard, piece)
+                self.owe(piece)
             for file in self.queues[shard]:
                 self.offer(shard, file)
         self.left = sum(len(one) for one in pieces)
@@ -99,10 +93,6 @@ class SchedulerView:
         self._card_took = [0.0] * cards
         self._card_expected = [0.0] * cards
 
-    def home(self, card: int) -> int:
-        """The domain of a card."""
-        return card // self.domain
-
     def left_over(self) -> Iterator[str]:
         """The ids nobody has claimed."""
         for queue in self.queues:
@@ -110,24 +100,21 @@ class SchedulerView:
                 for piece in group:
                     yield from piece.ids
 
-    def owe(self, shard: int, piece: Piece) -> None:
+    def owe(self, piece: Piece) -> None:
         """Count a piece among the rest of its file."""
-        rest = self.rest.setdefault(self.home(shard), {})
-        rest[piece.file] = rest.get(piece.file, 0.0) + piece.expected_s
+        self.rest[piece.file] = self.rest.get(piece.file, 0.0) + piece.expected_s
 
     def offer(self, shard: int, file: str) -> None:
         """A shard has pieces of a file that may be the longest there are."""
-        heapq.heappush(
-            self.parts.setdefault((self.home(shard), file), []), (-self.longest(shard, file), shard)
-        )
+        heapq.heappush(self.parts.setdefault(file, []), (-self.longest(shard, file), shard))
 
     def longest(self, shard: int, file: str) -> float:
         """Seconds of the longest piece of a group: the first may be there to be learnt from."""
         return max(piece.expected_s for piece in islice(self.queues[shard][file], 2))
 
-    def shard_of(self, home: int, file: str) -> int | None:
+    def shard_of(self, file: str) -> int | None:
         """The shard with the longest unclaimed piece of a file, if there is any."""
-        heap = self.parts.get((home, file), [])
+        heap = self.parts.get(file, [])
         while heap:
             negated, shard = heap[0]
             if file not in self.queues[shard]:
@@ -138,28 +125,22 @@ class SchedulerView:
                 return shard
         return None
 
-    def any_file(self, card: int, *, without: Collection[str] = ()) -> str | None:
-        """A file of which something is unclaimed in the domain of a card, if there is any but `without`."""
-        home = self.home(card)
-        files = (file for file in self.rest.get(home, {}) if file not in without)
-        return next((file for file in files if self.shard_of(home, file) is not None), None)
+    def any_file(self, *, without: Collection[str] = ()) -> str | None:
+        """A file of which something is unclaimed, if there is any but `without`."""
+        files = (file for file in self.rest if file not in without)
+        return next((file for file in files if self.shard_of(file) is not None), None)
 
     def give_back(self, shard: int, piece: Piece) -> None:
         """A piece is unclaimed again."""
         self.queues[shard].setdefault(piece.file, deque()).append(piece)
-        self.owe(shard, piece)
+        self.owe(piece)
         self.offer(shard, piece.file)
         self.left += 1
 
     def take(self, shard: int, file: str) -> Piece:
         """Claim the next piece of a shard's group."""
-        queue = self.queues[shard]
-        piece = queue[file].popleft()
-        rest = self.rest[self.home(shard)]
-        rest[file] -= piece.expected_s
-        if not queue[file]:
-            del queue[file]
-        self.left -= 1
+        piece = self.queues[shard][file][0]
+        self.withdraw(shard, piece)
         return piece
 
     def withdraw(self, shard: int, piece: Piece) -> bool:
@@ -168,7 +149,7 @@ class SchedulerView:
         if piece not in queue.get(piece.file, ()):
             return False
         queue[piece.file].remove(piece)
-        self.rest[self.home(shard)][piece.file] -= piece.expected_s
+        self.rest[piece.file] -= piece.expected_s
         if not queue[piece.file]:
             del queue[piece.file]
         self.left -= 1
@@ -200,25 +181,24 @@ class SchedulerView:
         """When a card is through with its piece; one that has not started is given as long again."""
         return max(self.busy_until[card], now) if self.started[card] else 2 * now
 
-    def cards(self, home: int, now: float) -> list[Card]:
-        """The cards of a domain that live, for all everybody knows."""
-        mates = range(home * self.domain, min((home + 1) * self.domain, len(self.queues)))
+    def cards(self, now: float) -> list[Card]:
+        """The cards that live, for all everybody knows."""
         return [
             Card(card, self.holds[card], self.free_at(card, now), self.pace(card), self.fresh[card])
-            for card in mates
+            for card in range(len(self.queues))
             if not self.known_dead[card]
         ]
 
-    def needs(self, home: int) -> dict[str, Need]:
-        """What is unclaimed in a domain, by file, with caution where a file has shown little."""
+    def needs(self) -> dict[str, Need]:
+        """What is unclaimed, by file, with caution where a file has shown little."""
         spread_of_day = spread(self.scale(file) for file in self._took)
         return {
             file: Need(
                 rest * self.scale(file) * caution(self._expected.get(file, 0.0), self.prior_s, spread_of_day),
                 self.file_s.get(file, 0.0),
             )
-            for file, rest in self.rest.get(home, {}).items()
-            if self.shard_of(home, file) is not None
+            for file, rest in self.rest.items()
+            if self.shard_of(file) is not None
         }
 
 

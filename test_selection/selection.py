@@ -1,18 +1,71 @@
-"""The selection: the tests of one stage, by canonical id."""
+"""The selection: the tests of one stage, by canonical id; and what a report says of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import statistics
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from test_selection.catalog import CatalogTest
 from test_selection.files import convert, read_json, write_json
-from test_selection.selection_note import OrderNote, TierNote
+from test_selection.lock import Lock
+from test_selection.selection_order import KINDS, By, about, quota
 
 KIND = "selection"
+# Percent of the tests in scope by which a share may be off before the report asks for a relock.
+DRIFT = 0.25
+RELOCK = "relock with `spyre-ci select --relock`"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderNote:
+    """How a share came about.
+
+    Attributes:
+        source: which lock gave the ranks.
+        by: what the share is of, `count` or `seconds`.
+        locked: how many tests the lock ranks, of those that files, -k and suites let through.
+        came: tests in scope that came since.
+        went: tests with a rank that are not in scope any more, or not there.
+        complete_at: the percentage at which the must-run tests and each kind of the cover are complete.
+        reached: by kind, how many the share reaches and how many there are.
+        remarks: what the user should know or do, a sentence each.
+    """
+
+    source: str
+    by: By = "count"
+    locked: int = 0
+    came: int = 0
+    went: int = 0
+    complete_at: Mapping[str, float] = field(default_factory=dict)
+    reached: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierNote:
+    """How a tier split what was selected: `kept` and all of `moved` together are that.
+
+    Attributes:
+        bucket: whose limits held.
+        kept: how many tests it runs.
+        moved: by tier, how many run there instead.
+        beyond: how many need more than any tier allows.
+    """
+
+    bucket: str
+    kept: int
+    moved: Mapping[str, int] = field(default_factory=dict)
+    beyond: int = 0
+
+    @property
+    def away(self) -> int:
+        """How many of the selected tests run in another tier."""
+        return sum(self.moved.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,3 +179,111 @@ def read_selection(path: Path) -> Selection:
         BadFileError: a key is missing or of the wrong kind.
     """
     return convert(read_json(path, KIND), Selection, where=path, remedy="select again with `spyre-ci select`")
+
+
+def make_note(
+    lock: Lock,
+    inside: Sequence[CatalogTest],
+    chosen: Sequence[CatalogTest],
+    *,
+    percent: float,
+    by: By,
+    source: str,
+    scope_version: str,
+) -> OrderNote:
+    """Compare a share with what was asked for.
+
+    Args:
+        lock: the one that gave the ranks, narrowed as the tests are.
+        inside: the tests in scope.
+        chosen: those of them that were selected.
+        percent: the share that was asked for.
+        by: what it is of.
+        source: which lock it is, for people.
+        scope_version: of the scope as it is now.
+    """
+    ranked = {test.id for test in lock.order.tests}
+    stayed = sum(test.id in ranked for test in inside)
+    remarks = []
+    if lock.scope != scope_version:
+        remarks.append(
+            f"the lock is of scope {lock.scope or 'unknown'}, "
+            f"the scope is {scope_version or 'unknown'}: {RELOCK}"
+        )
+    off = drift(lock, inside, {test.id for test in chosen}, percent=percent, by=by)
+    if abs(off) > DRIFT:
+        remarks.append(f"the share has drifted from {percent:g} % by {off:+.2f} % since the lock: {RELOCK}")
+    complete_at = lock.complete_at(by)
+    all_of, got_of = _about(inside), _about(chosen)
+    reached = {kind: (len(got_of[kind]), len(all_of[kind])) for kind in KINDS}
+    # The lock covered these at this percentage; who came may be about others, who went took some along.
+    lost = {kind: of - got for kind, (got, of) in reached.items() if complete_at[kind] <= percent}
+    if any(lost.values()):
+        missed = ", ".join(f"{count:,} {kind}" for kind, count in lost.items() if count)
+        remarks.append(f"tests came or went since the lock, so that the share misses {missed}: {RELOCK}")
+    return OrderNote(
+        source=source,
+        by=by,
+        locked=len(ranked),
+        came=len(inside) - stayed,
+        went=len(ranked) - stayed,
+        complete_at=complete_at,
+        reached=reached,
+        remarks=tuple(remarks),
+    )
+
+
+def drift(
+    lock: Lock, inside: Sequence[CatalogTest], chosen: Collection[str], *, percent: float, by: By
+) -> float:
+    """By how many per cent of the tests in scope a share is larger than asked for; below 0: smaller.
+
+    What cannot be otherwise is no drift: a share by count is rounded up to a test, one by seconds to the end
+    of its last test. Tests that came since the lock count with its median of seconds.
+    """
+    if not inside:
+        return 0.0
+    if by == "count":
+        return 100 * (len(chosen) - quota(percent, len(inside))) / len(inside)
+    known = {test.id: one for test, one in zip(lock.order.tests, lock.seconds, strict=True)}
+    middle = statistics.median(lock.seconds) if lock.seconds else 1.0
+    times = {test.id: known.get(test.id, middle) for test in inside}
+    total = sum(times.values())
+    off = 100 * sum(times[name] for name in chosen) / total - percent
+    return min(off, max(0.0, off - 100 * max(times.values()) / total))
+
+
+def note_lines(note: OrderNote) -> list[str]:
+    """The note for people, a few lines of text."""
+    moved = f"; {note.came:,} came since, {note.went:,} went" if note.came or note.went else ""
+    lines = [f"selection order: {note.source}, by {note.by}, {note.locked:,} ranked tests{moved}"]
+    if note.complete_at:
+        kinds = (f"{kind} {at:.2f} %" for kind, at in note.complete_at.items() if at)
+        lines.append(f"complete from: {', '.join(kinds) or 'nothing there is to cover'}")
+    if note.reached:
+        kinds = (f"{got:,} of {of:,} {kind}" for kind, (got, of) in note.reached.items() if of)
+        lines.append(f"reached: {', '.join(kinds) or 'nothing'}")
+    return [*lines, *note.remarks]
+
+
+def _about(tests: Iterable[CatalogTest]) -> dict[str, set[object]]:
+    found: dict[str, set[object]] = {kind: set() for kind in KINDS}
+    for test in tests:
+        for kind, one in zip(KINDS, about(test), strict=True):
+            found[kind].add(one)
+    for values in found.values():
+        values.discard(None)
+    return found
+
+
+def tier_note_lines(note: TierNote | None) -> list[str]:
+    """The note for people; nothing where the tier runs all that was selected and could."""
+    if note is None or not (note.away or note.beyond):
+        return []
+    there = "".join(
+        f", {count:,} {'moves' if count == 1 else 'move'} to the {later} bucket (--bucket {later} runs them)"
+        for later, count in note.moved.items()
+    )
+    beyond = f"; {note.beyond:,} beyond every bucket" if note.beyond else ""
+    of = f"{note.kept:,} of {note.kept + note.away:,}"
+    return [f"bucket {note.bucket}: {of} selected tests run{there}{beyond}"]

@@ -44,23 +44,19 @@ def spread(
     """
     order = list(rows)
     for stratum in strata:
-        order = _spread_once(order, stratum, offset)
+        keys = [stratum(row) for row in order]
+        sizes = Counter(keys)
+        begun: dict[Hashable, float] = {}
+        places: list[float] = []
+        for row, key in zip(order, keys, strict=True):
+            at = begun.get(key)
+            if at is None:
+                at = offset(row)
+            places.append(at / sizes[key])
+            begun[key] = at + 1
+        # Sorting is stable, so that rows at the same place keep the order they came in.
+        order = [order[number] for number in sorted(range(len(order)), key=places.__getitem__)]
     return order
-
-
-def _spread_once(rows: list[T], stratum: Callable[[T], Hashable], offset: Callable[[T], float]) -> list[T]:
-    keys = [stratum(row) for row in rows]
-    sizes = Counter(keys)
-    begun: dict[Hashable, float] = {}
-    places: list[float] = []
-    for row, key in zip(rows, keys, strict=True):
-        at = begun.get(key)
-        if at is None:
-            at = offset(row)
-        places.append(at / sizes[key])
-        begun[key] = at + 1
-    # Sorting is stable, so that rows at the same place keep the order they came in.
-    return [rows[number] for number in sorted(range(len(rows)), key=places.__getitem__)]
 
 
 # What the cover is made of, in the order in which they are completed and told.

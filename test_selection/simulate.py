@@ -1,8 +1,9 @@
 """A plan run on paper: cards claim pieces, event by event, on one drawn day.
 
-Static, nobody helps; with work stealing, cards of one domain (a host of so many cards, or all of them)
-claim each other's pieces by the policy of `test_selection.work_stealing`. The policy sees what a card could
-see: what was expected, what is unclaimed, and what ended pieces took; never the truth of what is to come.
+Static, nobody helps; with work stealing, cards of one host (of so many cards, or of all of them) claim each
+other's pieces by the policy of `test_selection.work_stealing`, and each host is simulated by itself. The
+policy sees what a card could see: what was expected, what is unclaimed, and what ended pieces took; never the
+truth of what is to come.
 """
 
 from __future__ import annotations
@@ -64,13 +65,12 @@ class _Simulation:
         truth: Truth,
         *,
         file_s: Mapping[str, float],
-        domain: int,
         tick_s: float,
     ) -> None:
         self.truth, self.tick_s = truth, tick_s
-        self.view = SchedulerView(pieces, file_s=file_s, domain=domain, prior_s=tick_s * PRIOR_SHARE)
+        self.view = SchedulerView(pieces, file_s=file_s, prior_s=tick_s * PRIOR_SHARE)
         self.policy = StealingPolicy(self.view)
-        self.steals = domain > STATIC
+        self.steals = len(pieces) > STATIC
         self.segments: list[Segment] = []
         self.ticking = self.stuck = False
         self.done_at_tick = 0
@@ -154,7 +154,7 @@ class _Simulation:
         if not self.steals:
             return next(iter(view.queues[card]), None)
         file = self.policy.next_file(card)
-        return view.any_file(card) if file is None and self.stuck else file
+        return view.any_file() if file is None and self.stuck else file
 
     def set_up(self, card: int, shard: int, file: str, begun: float) -> None:
         """Set a file up; its pieces stay unclaimed until then, for those who have it set up already."""
@@ -212,7 +212,7 @@ class Outcome:
         busy: share of the cards' time until then that was spent on tests and set-up.
         not_run: ids no living card was left for.
         stolen: pieces run by a card whose shard they were not of.
-        segments: every piece that ran, in the order of beginning.
+        segments: every piece that ran, host by host in the order of beginning.
     """
 
     cards: int
@@ -252,11 +252,8 @@ def simulate(
         ways: how many cards steal from each other, None for all; each is run on the same day.
     """
     pieces = cut_plan(plan, test_s)
-    bound = true_bound(plan, truth)
-    tick = piece_seconds(plan)
-    return [
-        run_pieces(pieces, truth, file_s=file_s, domain=domain, tick_s=tick, bound_s=bound) for domain in ways
-    ]
+    bound, tick = true_bound(plan, truth), piece_seconds(plan)
+    return [run_pieces(pieces, truth, file_s=file_s, host=host, tick_s=tick, bound_s=bound) for host in ways]
 
 
 def run_pieces(
@@ -265,23 +262,31 @@ def run_pieces(
     *,
     file_s: Mapping[str, float],
     tick_s: float,
-    domain: int | None = None,
+    host: int | None = None,
     bound_s: float = 0.0,
 ) -> Outcome:
-    """Run cut shards on one day; see `simulate`."""
-    simulation = _Simulation(pieces, truth, file_s=file_s, domain=domain or len(pieces), tick_s=tick_s)
-    simulation.run()
+    """Run cut shards on one day, hosts of so many cards by themselves; None: all are one. See `simulate`."""
+    cards = len(pieces)
+    segments: list[Segment] = []
+    not_run: list[str] = []
+    size = host or cards
+    for first in range(0, cards, size):
+        day = truth.of_cards(first, size)
+        simulation = _Simulation(pieces[first : first + size], day, file_s=file_s, tick_s=tick_s)
+        simulation.run()
+        segments += [
+            one._replace(card=first + one.card, shard=first + one.shard) for one in simulation.segments
+        ]
+        not_run += simulation.view.left_over()
     # Nobody waits for a set-up that nothing is left to run after.
-    ends = max((segment.ends_at for segment in simulation.segments if segment.piece.ids), default=0.0)
-    done = math.fsum(min(one.ends_at, ends) - min(one.starts_at, ends) for one in simulation.segments)
+    ends = max((one.ends_at for one in segments if one.piece.ids), default=0.0)
+    done = math.fsum(min(one.ends_at, ends) - min(one.starts_at, ends) for one in segments)
     return Outcome(
-        cards=len(pieces),
+        cards=cards,
         makespan_s=ends,
         bound_s=bound_s,
-        busy=done / (ends * len(pieces)) if ends else 0.0,
-        not_run=tuple(simulation.view.left_over()),
-        stolen=sum(
-            segment.card != segment.shard and bool(segment.piece.ids) for segment in simulation.segments
-        ),
-        segments=tuple(simulation.segments),
+        busy=done / (ends * cards) if ends else 0.0,
+        not_run=tuple(not_run),
+        stolen=sum(one.card != one.shard and bool(one.piece.ids) for one in segments),
+        segments=tuple(segments),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import NamedTuple, Protocol
 
@@ -60,6 +60,13 @@ class Truth:
     speeds: tuple[float, ...]
     starts_at: tuple[float, ...]
     dies_at: tuple[float, ...]
+
+    def of_cards(self, first: int, count: int) -> Truth:
+        """The day of some of the cards, of a host or pod."""
+        rows = slice(first, first + count)
+        return replace(
+            self, speeds=self.speeds[rows], starts_at=self.starts_at[rows], dies_at=self.dies_at[rows]
+        )
 
 
 def draw_truth(

@@ -17,10 +17,9 @@ from test_selection.lock import PYTORCH, Lock, make_lock, members, narrowed
 from test_selection.patterns import Pattern, compile_pattern
 from test_selection.rules import Rules
 from test_selection.scope import apply_scope, file_in_scope
-from test_selection.selection import Selection
-from test_selection.selection_note import make_note
+from test_selection.selection import Selection, make_note
 from test_selection.selection_order import By, share
-from test_selection.suite_decide import Suites, expectations, in_suite, narrow
+from test_selection.suite_decide import Decider
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +105,7 @@ def make_selection(
     by: By = "count",
     files: Sequence[str] = (),
     keyword: str | None = None,
-    suite: Suites | None = None,
+    suite: Decider | None = None,
     only_ids: Collection[str] | None = None,
     whole_files: Collection[str] = (),
     lock: Lock | None = None,
@@ -151,7 +150,7 @@ def make_selection(
     scope = apply_scope(replace(catalog, tests=rows), what.rules)
     inside, out = scope.in_scope, Counter(scope.out)
     if suite is not None:
-        inside, left_out = narrow(suite, inside)
+        inside, left_out = suite.narrow(inside)
         out.update(left_out)
     chosen, note = (inside if percent > 0 else []), None
     if only_ids is None and percent > 0:
@@ -159,7 +158,7 @@ def make_selection(
         def keep(tests: list[CatalogTest]) -> list[CatalogTest]:
             # It restricts the order as it restricts a catalog, by nothing that an id does not tell.
             rows = restrict(tests, files, keyword)[0]
-            return rows if suite is None else narrow(suite, rows)[0]
+            return rows if suite is None else suite.narrow(rows)[0]
 
         lock = narrowed(lock or what.lock(), keep)
         chosen = members(inside, lock, percent=percent, by=by, must_run=what.must_run)
@@ -185,7 +184,7 @@ def make_selection(
         in_scope_s=None if times is None else sum(times.values()),
         selected_s=None if times is None else sum(times[test.id] for test in chosen),
         out_of_scope=dict(out),
-        expectations={} if suite is None else expectations(suite, chosen),
+        expectations={} if suite is None else suite.expectations(chosen),
         collect_errors=errors,
         missing=missing,
         ladder=note,
@@ -257,7 +256,7 @@ def _files_of(ids: Iterable[str]) -> set[str]:
 
 
 def _errors(
-    what: InScope, files: Sequence[str], suite: Suites | None, only_files: Collection[str] | None
+    what: InScope, files: Sequence[str], suite: Decider | None, only_files: Collection[str] | None
 ) -> dict[str, str]:
     """The errors of files in scope that could not be collected."""
     patterns = [file_pattern(text) for text in files]
@@ -266,6 +265,6 @@ def _errors(
         for name, error in what.catalog.collect_errors.items()
         if (not patterns or any(one.search(name) for one in patterns))
         and (only_files is None or name in only_files)
-        and (suite is None or in_suite(suite, name))
+        and (suite is None or suite.names_file(name))
         and file_in_scope(name, what.catalog.device, what.rules)
     }

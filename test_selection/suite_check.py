@@ -12,7 +12,6 @@ from typing import Any, Literal
 from test_selection.catalog import Catalog, CatalogTest
 from test_selection.errors import did_you_mean
 from test_selection.suite_decide import Decider, Decision
-from test_selection.suite_match import is_about_module, variant_of
 from test_selection.suite_model import (
     MANDATORY,
     Edit,
@@ -20,6 +19,7 @@ from test_selection.suite_model import (
     Named,
     Suite,
     SuiteFile,
+    is_about_module,
     module_name,
     op_key,
     op_keys,
@@ -187,7 +187,7 @@ class _Used:
         self._note_names(test)
 
     def _note_names(self, test: CatalogTest) -> None:
-        variant = variant_of(test, self._decider.exact_methods(test.file))
+        variant = self._decider.variant(test)
         key = (test.file, test.cls, test.template, *variant.raw)
         if key in self._seen:
             return

@@ -12,28 +12,53 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 from test_selection.catalog import CatalogTest
+from test_selection.patterns import Pattern
 from test_selection.selection import Expectation, Precision
-from test_selection.suite_match import (
+from test_selection.suite_model import (
+    MANDATORY,
     PATTERN,
-    Candidate,
-    Place,
+    Edit,
+    Entry,
+    Named,
+    Root,
+    Rule,
+    Suite,
+    SuiteFile,
     Variant,
-    edit_about,
-    rank,
-    row_about,
-    supported_rows,
+    module_name,
+    op_keys,
     variant_of,
-    why_not,
 )
-from test_selection.suite_model import MANDATORY, Entry, Named, Root, Suite
 
 NOT_IN_SUITE = "not-in-suite"
+EXCLUDED = "suite-excluded"
+UNSUPPORTED_OP = "suite-unsupported-op"
+UNSUPPORTED_MODULE = "suite-unsupported-module"
+UNSUPPORTED_DTYPE = "suite-unsupported-dtype"
+NOT_SELECTED = "suite-selectors"
 UNLISTED_REASON = "not listed in the suite"
+_UNLISTED = Entry(names=(), line=0)
 # Of two suites that list none of a test's names, the one that asks for more decides.
 _STRENGTH = {MANDATORY: 0, "xfail_strict": 1, "xfail": 2, "skip": 3}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A file entry about a test's file."""
+
+    suite: Suite
+    file: SuiteFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """An entry that names a test."""
+
+    place: Place
+    entry: Entry
+    loose: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,43 +94,6 @@ def for_root(suites: Sequence[Suite], root: Root) -> list[Suite]:
     return [suite for suite in kept if suite.files]
 
 
-def in_suite(suites: Suites, file: str) -> bool:
-    """Whether one of the suites names a file."""
-    return _decider(suites).names_file(file)
-
-
-def narrow(suites: Suites, tests: Iterable[CatalogTest]) -> tuple[list[CatalogTest], Counter[str]]:
-    """The tests the suites would instantiate, in their order, and how many each reason code leaves out.
-
-    A test that is to be skipped stays: it is planned, and its verdict says so.
-    """
-    decider = _decider(suites)
-    kept, out = [], Counter[str]()
-    for test in tests:
-        code = decider.decide(test).out
-        if code:
-            out[code] += 1
-        else:
-            kept.append(test)
-    return kept, out
-
-
-def expectations(suites: Suites, tests: Iterable[CatalogTest]) -> dict[str, Expectation]:
-    """What the suites declare of each test, by canonical id.
-
-    Tests the suites leave out are not in it, nor are unlisted ones that have to pass as they are: that is
-    what is expected of any test.
-    """
-    decider = _decider(suites)
-    found = {}
-    for test in tests:
-        decision = decider.decide(test)
-        expected = decision.expected
-        if expected is not None and (decision.entry is not None or not _plain(expected)):
-            found[test.id] = expected
-    return found
-
-
 class Decider:
     """Decides tests one by one, remembering what they have in common."""
 
@@ -121,7 +109,7 @@ class Decider:
         about_file = self._entries_of(test.file)
         if not about_file.places:
             return Decision(out=NOT_IN_SUITE)
-        variant = variant_of(test, about_file.exact_methods)
+        variant = self.variant(test)
         named = self._named.get(key := (test.file, test.cls, test.template, *variant.raw))
         if named is None:
             named = self._named[key] = self._shared(_named_by(about_file.places, variant))
@@ -137,19 +125,46 @@ class Decider:
         key = tuple(part for one in named for part in (id(one.place), id(one.entry), one.loose))
         return self._lists.setdefault(key, named)
 
+    def narrow(self, tests: Iterable[CatalogTest]) -> tuple[list[CatalogTest], Counter[str]]:
+        """The tests the suites would instantiate, in their order, and how many each reason code leaves out.
+
+        A test that is to be skipped stays: it is planned, and its verdict says so.
+        """
+        kept, out = [], Counter[str]()
+        for test in tests:
+            if code := self.decide(test).out:
+                out[code] += 1
+            else:
+                kept.append(test)
+        return kept, out
+
+    def expectations(self, tests: Iterable[CatalogTest]) -> dict[str, Expectation]:
+        """What the suites declare of each test, by canonical id.
+
+        Tests the suites leave out are not in it, nor are unlisted ones that have to pass as they are: that
+        is what is expected of any test.
+        """
+        found = {}
+        for test in tests:
+            decision = self.decide(test)
+            expected = decision.expected
+            if expected is not None and (decision.entry is not None or not _plain(expected)):
+                found[test.id] = expected
+        return found
+
     def names_file(self, file: str) -> bool:
         """Whether a suite names a file."""
         return bool(self._entries_of(file).places)
 
     def exact_name(self, entry: Entry, test: CatalogTest) -> str | None:
         """The name by which an entry names a test exactly, if it does."""
-        variant = variant_of(test, self.exact_methods(test.file))
+        variant = self.variant(test)
         named = (name.text for name in entry.names if not name.loose and variant.is_named(name))
         return next(named, None)
 
-    def exact_methods(self, file: str) -> frozenset[str]:
-        """The methods that entries about a file name exactly."""
-        return self._entries_of(file).exact_methods
+    def variant(self, test: CatalogTest) -> Variant:
+        """A test as the entries about its file see it."""
+        return variant_of(test, self._entries_of(test.file).exact_methods)
 
     def _entries_of(self, file: str) -> _FileEntries:
         if file not in self._by_file:
@@ -163,13 +178,6 @@ class _FileEntries:
 
     places: list[Place]
     exact_methods: frozenset[str]
-
-
-Suites: TypeAlias = Suite | Sequence[Suite] | Decider
-
-
-def _decider(suites: Suites) -> Decider:
-    return suites if isinstance(suites, Decider) else Decider(suites)
 
 
 def _entries_of(suites: Sequence[Suite], file: str) -> _FileEntries:
@@ -192,20 +200,21 @@ def _named_by(places: Sequence[Place], variant: Variant) -> list[Candidate]:
 
 
 def _decide(places: Sequence[Place], listed: Sequence[Candidate], variant: Variant) -> Decision:
-    if not listed:
-        return _unlisted(places, variant)
-    ranked = listed if len(listed) == 1 else sorted(listed, key=lambda one: rank(one, variant))
+    ranked = sorted(listed, key=lambda one: rank(one, variant))
+    rows: list[tuple[Place, Entry | None]] = [(one.place, one.entry) for one in ranked]
+    rows = rows or [(place, None) for place in _unlisted(places)]
     refused = ""
-    for at, one in enumerate(ranked):
-        if not (why := why_not(one.place, one.entry, variant)):
-            return _decision(one.place, one.entry, variant, _tied(ranked[at:], variant))
+    for at, (place, entry) in enumerate(rows):
+        if not (why := why_not(place, entry or _UNLISTED, variant)):
+            return _decision(place, entry, variant, _tied(ranked[at:], variant))
         refused = refused or why
-    return Decision(out=refused, place=ranked[0].place, entry=ranked[0].entry)
+    return Decision(out=refused, place=rows[0][0], entry=rows[0][1])
 
 
 def _tied(ranked: Sequence[Candidate], variant: Variant) -> Candidate | None:
-    first, found = ranked[0], None
+    found = None
     for one in ranked[1:]:
+        first = ranked[0]
         if rank(one, variant) != rank(first, variant):
             break
         if not why_not(one.place, one.entry, variant):
@@ -215,18 +224,11 @@ def _tied(ranked: Sequence[Candidate], variant: Variant) -> Candidate | None:
     return found
 
 
-def _unlisted(places: Sequence[Place], variant: Variant) -> Decision:
-    plain = Entry(names=(), line=0)
+def _unlisted(places: Sequence[Place]) -> list[Place]:
+    """Who decides of unlisted tests: of a suite its first path, of suites the one that asks for more."""
     exact = [one for one in places if one.file.exact] or places
-    # Within a suite the first path decides, between suites the one that asks for more.
     firsts = {id(one.suite): one for one in reversed(exact)}
-    ranked = sorted(firsts.values(), key=lambda one: _STRENGTH[one.file.unlisted_test_mode])
-    refused = ""
-    for one in ranked:
-        if not (why := why_not(one, plain, variant)):
-            return _decision(one, None, variant, None)
-        refused = refused or why
-    return Decision(out=refused, place=ranked[0])
+    return sorted(firsts.values(), key=lambda one: _STRENGTH[one.file.unlisted_test_mode])
 
 
 def _decision(place: Place, entry: Entry | None, variant: Variant, tied: Candidate | None) -> Decision:
@@ -287,3 +289,82 @@ def _precision(suite: Suite, entry: Entry | None, variant: Variant) -> Precision
 def _plain(expected: Expectation) -> bool:
     extras = (expected.precision, expected.seed, expected.no_grad or None, expected.cpu_move or None)
     return expected.mode == MANDATORY and all(one is None for one in extras)
+
+
+def rank(one: Candidate, variant: Variant) -> tuple[int, int, int]:
+    """Smaller is more specific: misses of the includes, hits of them, how loosely the test is named."""
+    entry, hits, misses = one.entry, 0, 0
+    subject = edit_about(entry, variant).include
+    if subject and variant.test.op is not None:
+        hit = row_about(subject, variant) is not None
+        hits, misses = hits + hit, misses + (not hit)
+    if entry.dtypes.include and variant.dtypes:
+        hit = any(part in entry.dtypes.include for part in variant.dtypes)
+        hits, misses = hits + hit, misses + (not hit)
+    return misses, -hits, one.loose
+
+
+def why_not(place: Place, entry: Entry, variant: Variant) -> str:
+    """The reason code an entry does not generate a variant for; empty where it does."""
+    support = place.suite.support
+    edit, listed = edit_about(entry, variant), supported_rows(place.suite, variant)
+    supported = None
+    if variant.test.op is not None:
+        if row_about(edit.exclude, variant) is not None:
+            return EXCLUDED
+        supported = None if listed is None else row_about(listed, variant)
+        if listed is not None and supported is None and row_about(edit.include, variant) is None:
+            return UNSUPPORTED_MODULE if variant.is_module else UNSUPPORTED_OP
+    own = supported.dtypes if supported is not None else {}
+    for part in variant.dtypes:
+        if part in entry.dtypes.exclude:
+            return EXCLUDED
+        if part in entry.dtypes.include:
+            continue
+        if (support.dtypes is not None and part not in support.dtypes) or (own and part not in own):
+            return UNSUPPORTED_DTYPE
+    return "" if _selected(place, entry, variant) else NOT_SELECTED
+
+
+def _selected(place: Place, entry: Entry, variant: Variant) -> bool:
+    if entry.include and not any(_holds(rule, place, variant, unknown=True) for rule in entry.include):
+        return False
+    return not any(_holds(rule, place, variant, unknown=False) for rule in entry.exclude)
+
+
+def _holds(rule: Rule, place: Place, variant: Variant, *, unknown: bool) -> bool:
+    """Whether a rule's conditions hold; what cannot be known neither includes nor excludes anything."""
+    if rule.unknown and not unknown:
+        return False
+    has_op = variant.test.op is not None and not variant.is_module
+    supported = place.suite.support.ops
+    in_supported = has_op and (supported is None or row_about(supported, variant) is not None)
+    return (
+        rule.has_ops in {None, has_op}
+        and rule.ops_in_supported in {None, in_supported}
+        and (not rule.names or any(one.fullmatch(variant.test.template) for one in rule.names))
+        and (not rule.modules or any(_in_module(one, variant.test.file) for one in rule.modules))
+    )
+
+
+def _in_module(pattern: Pattern, file: str) -> bool:
+    return bool(pattern.fullmatch(file) or pattern.fullmatch(file.rpartition("/")[2]))
+
+
+def supported_rows(suite: Suite, variant: Variant) -> Mapping[str, Named] | None:
+    """The supported operators or modules, whichever the variant is about; None where nothing is listed."""
+    return suite.support.modules if variant.is_module else suite.support.ops
+
+
+def edit_about(entry: Entry, variant: Variant) -> Edit:
+    """What an entry edits of operators or modules, whichever the variant is about."""
+    return entry.modules if variant.is_module else entry.ops
+
+
+def row_about(listed: Mapping[str, Named], variant: Variant) -> Named | None:
+    """The row of a list that is about the variant's operator or module."""
+    if not listed or variant.test.op is None:
+        return None
+    if variant.is_module:
+        return listed.get(module_name(variant.test.op))
+    return next((listed[key] for key in op_keys(variant.test.op) if key in listed), None)

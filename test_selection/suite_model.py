@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
+from test_selection.catalog import CatalogTest
 from test_selection.patterns import Pattern, compile_glob, compile_regex, has_wildcard
 from test_selection.selection import Precision
 
@@ -179,6 +180,57 @@ class Suite:
         return f"{self.path}:{line}"
 
 
+class Variant(NamedTuple):
+    """One test.
+
+    Attributes:
+        test: as catalogs have it.
+        raw: its class and method as pytest has them, where an entry may mean those; else two empty texts.
+        is_module: whether what stands as its operator is a module.
+    """
+
+    test: CatalogTest
+    raw: tuple[str, str] = ("", "")
+    is_module: bool = False
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """The dtypes of the test, which may have several (`dtypes=float16+int64`)."""
+        return () if self.test.dtype is None else tuple(self.test.dtype.split("+"))
+
+    def is_named(self, name: Name) -> bool:
+        """Whether a name of an entry means this test.
+
+        Instantiated names (`test_from_pretrained_float32`) are met by an exact name only where a device
+        suffix is in them: torch-spyre matches its patterns with templates.
+        """
+        matches, test, (raw_cls, raw) = name.pattern.fullmatch, self.test, self.raw
+        if matches(f"{test.cls}::{test.template}" if name.qualified else test.template):
+            return True
+        if not raw or (name.loose and raw_cls != test.cls):
+            return False
+        names = {f"{test.cls}::{raw}", f"{raw_cls}::{raw}"}
+        return any(map(matches, names)) if name.qualified else matches(raw) is not None
+
+
+def variant_of(test: CatalogTest, exact_methods: Collection[str]) -> Variant:
+    """A catalog's test as suites see it, raw where an entry may mean that.
+
+    Args:
+        test: the test.
+        exact_methods: methods that entries about the test's file name exactly.
+    """
+    cls, _, raw = test.node.partition("[")[0].partition("::")[2].rpartition("::")
+    if raw in {"", test.template} or not (cls == test.cls or raw in exact_methods):
+        cls = raw = ""
+    return Variant(test=test, raw=(cls, raw), is_module=is_about_module(test))
+
+
+def is_about_module(test: CatalogTest) -> bool:
+    """Whether what stands as the test's operator is a module."""
+    return test.op is not None and "op=" not in test.id and "module=" in test.id
+
+
 # What a path starts with, and the tree it stands for. The last two are what older files say.
 ROOTS: dict[str, Root] = {
     "${TORCH_ROOT}/": "torch",
@@ -241,11 +293,15 @@ def compile_name(text: str) -> Pattern:
         return compile_regex(f"{_part(cls)}::{_part(method)}")
 
 
+# From here on a name's looseness is that of a pattern of methods.
+PATTERN = 2
+
+
 def loose(text: str) -> int:
     """How loosely a name names its tests: 0 exactly, 1 by a pattern of classes, 2 by one of methods."""
     cls, _, method = text.rpartition("::")
     if _is_pattern(method):
-        return 2
+        return PATTERN
     return 1 if _is_pattern(cls) else 0
 
 

@@ -69,8 +69,8 @@ def promote(
     now = list(suites)
     for at, suite in enumerate(suites):
         proposal = _Proposal(
-            suite,
-            texts[suite.path],
+            suite=suite,
+            text=SuiteText(suite.path, texts[suite.path]),
             tests=tests,
             before=before,
             passing=frozenset(passing),
@@ -113,73 +113,63 @@ def _why_left(decision: Decision) -> str:
     return "other variants of its name do not pass or were not run, or its lines cannot be changed alone"
 
 
+@dataclass(slots=True, kw_only=True)
 class _Proposal:
     """The changes of one suite."""
 
-    def __init__(
-        self,
-        suite: Suite,
-        text: str,
-        *,
-        tests: Sequence[CatalogTest],
-        before: Mapping[str, Decision],
-        passing: frozenset[str],
-        decided: Callable[[Suite], dict[str, Decision]],
-    ) -> None:
-        self._decided = decided
-        self._suite = suite
-        self._text = SuiteText(suite.path, text)
-        self._tests = tests
-        self._before = before
-        self._passing = passing
-        self._dropped: set[_Key] = set()
-        self._of_entry: dict[tuple[int, int], set[str]] = defaultdict(set)
-        self._of_name: dict[_Key, set[str]] = defaultdict(set)
-        self._read()
+    suite: Suite
+    text: SuiteText
+    tests: Sequence[CatalogTest]
+    before: Mapping[str, Decision]
+    passing: frozenset[str]
+    decided: Callable[[Suite], dict[str, Decision]]
+    dropped: set[_Key] = field(default_factory=set)
+    of_entry: dict[tuple[int, int], set[str]] = field(default_factory=lambda: defaultdict(set))
+    of_name: dict[_Key, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     def settle(self) -> tuple[str, frozenset[str]]:
         """The changed text and the ids it promotes, after whatever would do harm was dropped."""
-        base = self._decided(self._suite)
+        base = self.decided(self.suite)
         while chosen := self._chosen():
-            text = self._text.applied(self._changes(chosen))
+            text = self.text.applied(self._changes(chosen))
             wrong = self._wrong(text, chosen, base)
             if not wrong:
-                return text, frozenset().union(*(self._of_name[key] for key in chosen))
-            self._dropped |= wrong
-        return self._text.text, frozenset()
+                return text, frozenset().union(*(self.of_name[key] for key in chosen))
+            self.dropped |= wrong
+        return self.text.text, frozenset()
 
-    def _read(self) -> None:
-        """Whose tests are whose: by entry, and by entry and name (of a pattern's tests, the method)."""
-        decider = Decider([self._suite])
-        files = {id(one): at for at, one in enumerate(self._suite.files)}
+    def __post_init__(self) -> None:
+        """Read whose tests are whose: by entry, and by entry and name (of a pattern's tests, the method)."""
+        decider = Decider([self.suite])
+        files = {id(one): at for at, one in enumerate(self.suite.files)}
         entries = {
             id(entry): (at, number)
-            for at, one in enumerate(self._suite.files)
+            for at, one in enumerate(self.suite.files)
             for number, entry in enumerate(one.entries)
         }
-        for test in self._tests:
-            decision = self._before[test.id]
-            if decision.place is None or decision.place.suite.path != self._suite.path:
+        for test in self.tests:
+            decision = self.before[test.id]
+            if decision.place is None or decision.place.suite.path != self.suite.path:
                 continue
             if decision.expected is None:
                 continue
             unlisted = (files[id(decision.place.file)], _UNLISTED)
             place = unlisted if decision.entry is None else entries[id(decision.entry)]
-            self._of_entry[place].add(test.id)
+            self.of_entry[place].add(test.id)
             name = _method(test) if decision.entry is None else decider.exact_name(decision.entry, test)
-            self._of_name[(*place, name or _method(test))].add(test.id)
+            self.of_name[(*place, name or _method(test))].add(test.id)
 
     def _chosen(self) -> list[_Key]:
         """Names of which every variant passes."""
-        self._dropped |= {key for key, ids in self._of_name.items() if not self._promotable(ids)}
-        return sorted(key for key in self._of_name if key not in self._dropped)
+        self.dropped |= {key for key, ids in self.of_name.items() if not self._promotable(ids)}
+        return sorted(key for key in self.of_name if key not in self.dropped)
 
     def _promotable(self, ids: Collection[str]) -> bool:
         return all(
-            name in self._passing
-            and (expected := self._before[name].expected) is not None
+            name in self.passing
+            and (expected := self.before[name].expected) is not None
             and expected.mode in PROMOTABLE
-            and self._before[name].forced is None
+            and self.before[name].forced is None
             for name in ids
         )
 
@@ -190,25 +180,25 @@ class _Proposal:
         changes = []
         for (file, entry), keys in by_place.items():
             names = [key[2] for key in keys]
-            whole = set().union(*(self._of_name[key] for key in keys)) == self._of_entry[file, entry]
+            whole = set().union(*(self.of_name[key] for key in keys)) == self.of_entry[file, entry]
             if entry == _UNLISTED:
-                changes += self._text.add(file, names)
+                changes += self.text.add(file, names)
             elif whole:
-                changes += self._text.flip(file, entry)
+                changes += self.text.flip(file, entry)
             else:
-                changes += self._text.move(file, entry, names)
+                changes += self.text.move(file, entry, names)
         return changes
 
     def _wrong(self, text: str, chosen: Sequence[_Key], base: Mapping[str, Decision]) -> set[_Key]:
         """What of the chosen does other than promote its own tests."""
         try:
-            after = self._decided(parse_suite(self._suite.path, text))
+            after = self.decided(parse_suite(self.suite.path, text))
         except SettingsError:
             return set(chosen)
-        owner = {name: key for key in chosen for name in self._of_name[key]}
+        owner = {name: key for key in chosen for name in self.of_name[key]}
         wrong: set[_Key] = set()
         harmed = False
-        for test in self._tests:
+        for test in self.tests:
             key, wanted = owner.get(test.id), base[test.id].expected
             if key is not None and wanted is not None:
                 wanted = replace(wanted, mode=MANDATORY)

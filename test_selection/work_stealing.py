@@ -19,7 +19,6 @@ import math
 from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from test_selection.scheduler_view import Card, Need, SchedulerView
 
@@ -76,16 +75,12 @@ def rebalance(
         else:
             best, high = found, middle
         middle = (low + high) / 2
+    goes, spared = best
     return Reassignment(
         end_s=high,
-        goes={card: tuple(files) for card, files in best.goes.items()},
-        leaves=frozenset(card for card in best.spared if card in best.goes),
+        goes={card: tuple(files) for card, files in goes.items()},
+        leaves=frozenset(spared).intersection(goes),
     )
-
-
-class _Packing(NamedTuple):
-    goes: dict[int, list[str]]
-    spared: list[int]
 
 
 # A part of a file for a card that does not have it: seconds with the set-up, the set-up, the file.
@@ -107,8 +102,8 @@ class _Crew:
             else:
                 self.loose.append(card)
 
-    def pack(self, end: float) -> _Packing | None:
-        """Moves by which all ends by then, or None."""
+    def pack(self, end: float) -> tuple[dict[int, list[str]], list[int]] | None:
+        """Moves by which all ends by then, and the cards that may leave their file; or None."""
         rooms = [(room, one.card) for one in self.loose if (room := (end - one.free_s) / one.pace) > 0]
         parts: list[_Part] = []
         spared: list[int] = []
@@ -118,7 +113,7 @@ class _Crew:
             if rest > SLACK_S:
                 parts.append((rest + setup, setup, file))
         goes = _fill(rooms, parts)
-        return None if goes is None else _Packing(goes, spared)
+        return None if goes is None else (goes, spared)
 
 
 def _stay(
@@ -197,44 +192,37 @@ class StealingPolicy:
     Attributes:
         goes: by card, the files it sets up when it is through with its own, in that order.
         leaves: the cards that leave their file now.
-        ends: by domain, the common end, in seconds.
-        near: the domains whose end is near.
+        end_s: the common end, in seconds; None until one was found.
+        near: whether it is.
     """
 
     def __init__(self, view: SchedulerView) -> None:
         self.view = view
         self.goes: dict[int, tuple[str, ...]] = {}
         self.leaves: frozenset[int] = frozenset()
-        self.ends: dict[int, float] = {}
-        self.near: set[int] = set()
+        self.end_s: float | None = None
+        self.near = False
         self.near_s = HORIZON * max(view.file_s.values(), default=0.0)
 
     def tick(self, now: float) -> None:
-        """Ask the policy anew, domain by domain."""
-        view = self.view
-        self.goes.clear()
-        leaves: set[int] = set()
-        for home in view.rest:
-            needs = view.needs(home)
-            if not needs:
-                continue
-            moves = rebalance(view.cards(home, now), needs, now, self.ends.get(home))
-            if math.isfinite(moves.end_s):
-                self.ends[home] = moves.end_s
-            if moves.end_s - now <= self.near_s:
-                self.near.add(home)
-            self.goes.update(moves.goes)
-            leaves |= moves.leaves
-        self.leaves = frozenset(leaves)
+        """Ask the policy anew."""
+        self.goes, self.leaves = {}, frozenset()
+        if not (needs := self.view.needs()):
+            return
+        moves = rebalance(self.view.cards(now), needs, now, self.end_s)
+        if math.isfinite(moves.end_s):
+            self.end_s = moves.end_s
+        self.near = self.near or moves.end_s - now <= self.near_s
+        self.goes, self.leaves = dict(moves.goes), moves.leaves
 
     def next_file(self, card: int) -> str | None:
         """The file of which the card claims a piece next, set up or not; None where it can only wait."""
         view = self.view
-        home, held, own = view.home(card), view.holds[card], view.queues[card]
-        stays = held if held is not None and view.shard_of(home, held) is not None else None
+        held, own = view.holds[card], view.queues[card]
+        stays = held if held is not None and view.shard_of(held) is not None else None
         if stays is not None and view.fresh[card]:
             return stays
-        if own and home not in self.near:
+        if own and not self.near:
             return held if held in own else next(iter(own))
         if stays is not None and card not in self.leaves:
             return stays
@@ -242,15 +230,12 @@ class StealingPolicy:
 
     def going(self, card: int) -> str | None:
         """The file the card sets up, if it is wanted at one."""
-        home = self.view.home(card)
-        return next(
-            (one for one in self.goes.pop(card, ()) if self.view.shard_of(home, one) is not None), None
-        )
+        return next((one for one in self.goes.pop(card, ()) if self.view.shard_of(one) is not None), None)
 
     def shard_for(self, card: int, file: str) -> int:
         """Whose piece of the file the card claims: of its own shard, unless another's is longer."""
         view = self.view
-        shard = view.shard_of(view.home(card), file)
+        shard = view.shard_of(file)
         if file not in view.queues[card]:
             return card if shard is None else shard
         longer = shard is not None and view.longest(shard, file) > view.longest(card, file)

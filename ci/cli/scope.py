@@ -20,8 +20,7 @@ from ci.steps.select import bucket_limits, scope_rules
 from test_selection.catalog import Catalog, CatalogTest, parse_test, read_catalog
 from test_selection.files import document_text
 from test_selection.rules import Rules
-from test_selection.scope import Explanation, explain, explain_file
-from test_selection.scope_table import file_table, scope_table
+from test_selection.scope import Explanation, explain, explain_file, file_table, scope_table
 from test_selection.tiers import Destination, destination
 
 app = typer.Typer(

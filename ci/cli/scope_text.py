@@ -9,8 +9,7 @@ from typing import Any
 from ci.core.text import counted
 from test_selection.files import schema_name
 from test_selection.rules import Rules, rules_version
-from test_selection.scope import Explanation, RuleMatch
-from test_selection.scope_table import ScopeTable
+from test_selection.scope import Explanation, RuleMatch, ScopeTable
 from test_selection.tiers import Destination, TierRule
 
 _SHOWN_FILES = 20

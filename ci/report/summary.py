@@ -23,7 +23,7 @@ from ci.report.digest import (
 from ci.report.reconcile import Account
 from ci.report.results import RESULTS_FILE
 from ci.report.totals import CollectError, Share, Summary
-from test_selection.selection_note import note_lines, tier_note_lines
+from test_selection.selection import note_lines, tier_note_lines
 
 # GitHub takes a mebibyte a step and shows nothing at all of what is bigger.
 MAX_BYTES = 900 * 1024

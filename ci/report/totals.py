@@ -12,8 +12,7 @@ from ci.record.result import Result, judge
 from ci.record.verdict import NO_OUTCOME, Verdict
 from ci.report.quarantine_note import QuarantineNote
 from ci.report.reconcile import Account
-from test_selection.selection import Selection
-from test_selection.selection_note import OrderNote, TierNote
+from test_selection.selection import OrderNote, Selection, TierNote
 
 MAX_LISTED = 100
 

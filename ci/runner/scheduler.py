@@ -86,7 +86,7 @@ class Scheduler:
         for shard, row in enumerate(pieces):
             for piece in row:
                 (self._kept if self._keeps(shard, piece) else shared)[shard].append(piece)
-        self.view = SchedulerView(shared, file_s=file_s, domain=max(1, len(pieces)), prior_s=tick_s)
+        self.view = SchedulerView(shared, file_s=file_s, prior_s=tick_s)
         # Nobody works for a shard until a slot does; its pieces may be taken all the same.
         self.view.known_dead = [True] * len(pieces)
         self._policy = StealingPolicy(self.view)
@@ -252,13 +252,13 @@ class Scheduler:
             # What it cannot have keeps it from nothing else.
             file = next((one for one in self.view.queues[slot] if one not in refused), None)
         if file is None and self._stuck:
-            return self.view.any_file(slot, without=refused)
+            return self.view.any_file(without=refused)
         return file
 
     def _at_a_file(self, slot: int) -> bool:
         """Whether there is more of what the slot has set up."""
         view, held = self.view, self.view.holds[slot]
-        return held is not None and view.shard_of(view.home(slot), held) is not None
+        return held is not None and view.shard_of(held) is not None
 
     def _piece(self, slot: int, shard: int, file: str) -> Job | None:
         """The next piece of a shard's file; None where another host took it."""

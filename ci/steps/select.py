@@ -19,8 +19,7 @@ from test_selection.durations import Durations
 from test_selection.lock import FILE as LADDER_FILE
 from test_selection.lock import OP_SUITE, write_lock
 from test_selection.rules import Rules, default_rules, load_rules, must_run_ids, rules_version
-from test_selection.selection import Selection, write_selection
-from test_selection.selection_note import note_lines, tier_note_lines
+from test_selection.selection import Selection, note_lines, tier_note_lines, write_selection
 from test_selection.stage import InScope, make_selection, require_tests
 from test_selection.suite_decide import Decider
 from test_selection.tiers import Tier, split_by_tier

@@ -8,7 +8,7 @@ import pytest
 
 from ci.runner.collect import find_files
 from test_selection.rules import default_rules
-from test_selection.scope_table import file_table
+from test_selection.scope import file_table
 
 
 @pytest.mark.parametrize("device", ["cpu", "spyre"])

@@ -14,8 +14,7 @@ from ci.record.journal import Journal
 from ci.report.reconcile import Account, reconcile
 from ci.report.totals import Estimates, Summary, summarize
 from test_selection.plan import Group, Plan, Shard
-from test_selection.selection import Selection
-from test_selection.selection_note import OrderNote
+from test_selection.selection import OrderNote, Selection
 from tests.journal_rows import Row, events_from
 
 Golden = Callable[[str, str], None]

@@ -178,15 +178,19 @@ def test_what_decides_changes_the_version(tmp_path: Path, old: str, new: str) ->
 def test_what_the_device_declares_is_part_of_the_version(tmp_path: Path) -> None:
     rules = load(tmp_path, UNSUPPORTED)
     one, other = declared(["add", "mul"], []), declared(["mul", "add"], [])
-    assert rules_version(rules, one) == rules_version(rules, other) == rules_version(rules.for_device(one))
-    assert rules_version(rules, one) != rules_version(rules)
-    assert rules_version(rules, declared([], ["int8"])) != rules_version(rules, declared([], ["int16"]))
+    assert rules_version(rules.for_device(one)) == rules_version(rules.for_device(other))
+    assert rules_version(rules.for_device(one)) != rules_version(rules)
+    assert rules_version(rules.for_device(declared([], ["int8"]))) != rules_version(
+        rules.for_device(declared([], ["int16"]))
+    )
 
 
 @given(st.lists(st.sampled_from(DTYPES)))
 def test_the_order_of_what_is_declared_leaves_the_version(dtypes: list[str]) -> None:
     rules = Rules(path=Path("r"), rules=())
-    assert rules_version(rules, declared([], dtypes)) == rules_version(rules, declared([], dtypes[::-1]))
+    assert rules_version(rules.for_device(declared([], dtypes))) == rules_version(
+        rules.for_device(declared([], dtypes[::-1]))
+    )
 
 
 RULE = "rules:\n  - code: a\n    text: t\n    verdict: out\n"

@@ -116,12 +116,11 @@ def test_a_file_is_decided_by_rules_on_file_and_device_alone(tmp_path: Path) -> 
     assert file_in_scope("b.py", "cpu", rules)
 
 
-def test_a_catalog_is_split_counted_and_idle_codes_are_named(rules: Rules) -> None:
+def test_a_catalog_is_split_and_counted(rules: Rules) -> None:
     tests = [make_test("b.py"), make_test("c.py"), make_test("a/x.py"), make_test(op="add", dtype="int8")]
     scope = apply_scope(Catalog(pytorch="p", device="spyre", tests=tests), rules)
     assert scope.in_scope == [tests[1]]
     assert scope.out == {"folder": 2, "pair": 1}
-    assert scope.unused == ["kept", "only-cpu"]
 
 
 def test_several_rules_of_one_code_are_counted_together(tmp_path: Path) -> None:
@@ -132,7 +131,6 @@ def test_several_rules_of_one_code_are_counted_together(tmp_path: Path) -> None:
     tests = [make_test("a.py"), make_test("b.py", "TestZ"), make_test("b.py")]
     scope = apply_scope(Catalog(pytorch="p", device="spyre", tests=tests), load(tmp_path, text))
     assert scope.out == {"one": 3}
-    assert scope.unused == ["in-scope"]
 
 
 field = st.sampled_from(["a.py", "b.py", "a/x.py", "a/keep_1.py", "test_cpu", "add", "int8"])

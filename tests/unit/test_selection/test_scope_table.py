@@ -9,7 +9,7 @@ import pytest
 from test_selection.capabilities import declared
 from test_selection.catalog import Catalog, CatalogTest, FileRecord
 from test_selection.rules import Rules, default_rules, load_rules, must_run_ids
-from test_selection.scope_table import CodeRow, Idle, file_table, scope_table
+from test_selection.scope import CodeRow, Idle, file_table, scope_table
 
 TEXT = """\
 rules:

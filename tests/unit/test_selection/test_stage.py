@@ -14,7 +14,7 @@ from test_selection.errors import NothingToRunError, UsageError
 from test_selection.rules import Rules, load_rules
 from test_selection.selection import Expectation, Selection
 from test_selection.stage import InScope, make_selection, require_tests, restrict
-from test_selection.suite_model import Suite
+from test_selection.suite_decide import Decider
 from test_selection.suite_read import load_suite
 
 
@@ -70,14 +70,14 @@ def rules(tmp_path: Path) -> Rules:
 
 
 @pytest.fixture
-def suite(tmp_path: Path) -> Suite:
+def suite(tmp_path: Path) -> Decider:
     path = tmp_path / "suite.yaml"
     path.write_text(
         "test_suite_config:\n  files:\n"
         "    - {path: test_a.py, unlisted_test_mode: skip, tests: [{names: [test_add], mode: xfail}]}\n"
         "    - {path: broken.py}\n"
     )
-    return load_suite(path)
+    return Decider(load_suite(path))
 
 
 CATALOG = Catalog(
@@ -131,7 +131,7 @@ def test_files_restrict_tests_and_collection_errors(rules: Rules) -> None:
     assert selection.collect_errors == {"gone.py": "SyntaxError: y"}
 
 
-def test_a_suite_narrows_to_its_files_and_declares_expectations(rules: Rules, suite: Suite) -> None:
+def test_a_suite_narrows_to_its_files_and_declares_expectations(rules: Rules, suite: Decider) -> None:
     selection = select(rules, stage=None, percent=100, suite=suite)
     assert selection.ids == ids(0, 1)
     assert selection.in_scope == 2
@@ -143,7 +143,7 @@ def test_a_suite_narrows_to_its_files_and_declares_expectations(rules: Rules, su
     }
 
 
-def test_only_what_is_selected_has_an_expectation(rules: Rules, suite: Suite) -> None:
+def test_only_what_is_selected_has_an_expectation(rules: Rules, suite: Decider) -> None:
     selection = select(rules, stage=None, percent=100, suite=suite, keyword="mul")
     assert list(selection.expectations) == ids(1)
 

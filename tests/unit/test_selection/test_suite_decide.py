@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from test_selection.catalog import CatalogTest
 from test_selection.selection import Expectation, Precision
-from test_selection.suite_decide import Decider, expectations, for_root, in_suite, narrow
+from test_selection.suite_decide import Decider, for_root
 from test_selection.suite_model import Suite
 from test_selection.suite_read import parse_suite
 
@@ -126,18 +126,18 @@ def test_force_xfail_flips_what_has_to_pass_and_nothing_else(mode: str) -> None:
     ],
 )
 def test_the_most_specific_precision_wins(entry: str, test: CatalogTest, expected: Precision | None) -> None:
-    assert expectations(suite(entry), [test])[test.id].precision == expected
+    assert Decider(suite(entry)).expectations([test])[test.id].precision == expected
 
 
 def test_an_expectation_carries_what_its_run_needs_and_where_it_is_written() -> None:
     entry = "{names: [test_op], no_grad: true, edits: {functions: {cpu_move: [assertEqual]}}}"
-    found = expectations(suite(entry), [variant()])[variant().id]
+    found = Decider(suite(entry)).expectations([variant()])[variant().id]
     assert found == Expectation(mode="mandatory_success", no_grad=True, seed=7, cpu_move=("assertEqual",))
     assert found.where == "suite.yaml:6"
 
 
 def test_an_unlisted_test_is_decided_by_the_line_of_its_file() -> None:
-    found = expectations(suite("{names: [test_op]}"), [variant("test_other")])
+    found = Decider(suite("{names: [test_op]}")).expectations([variant("test_other")])
     assert [(one.mode, one.where) for one in found.values()] == [("skip", "suite.yaml:3")]
 
 
@@ -192,10 +192,10 @@ def test_an_exact_path_decides_before_a_pattern_of_paths() -> None:
 
 def test_paths_of_the_other_tree_are_left_out() -> None:
     suites = [suite(path="${TORCH_DEVICE_ROOT}/tests/test_x.py"), suite(path="test_y.py")]
-    assert in_suite(suites, "test_x.py")
-    assert not in_suite(for_root(suites, "torch"), "test_x.py")
-    assert in_suite(for_root(suites, "torch"), "test_y.py")
-    assert in_suite(for_root(suites, "device"), "test_x.py")
+    assert Decider(suites).names_file("test_x.py")
+    assert not Decider(for_root(suites, "torch")).names_file("test_x.py")
+    assert Decider(for_root(suites, "torch")).names_file("test_y.py")
+    assert Decider(for_root(suites, "device")).names_file("test_x.py")
 
 
 MODES = st.sampled_from(["mandatory_success", "xfail", "xfail_strict", "skip"])
@@ -225,20 +225,20 @@ def test_the_order_of_tests_changes_nothing_and_every_test_is_in_or_out(
     entries: list[str], tests: list[CatalogTest], unlisted: str
 ) -> None:
     one = suite(*entries, unlisted=unlisted)
-    kept, out = narrow(one, tests)
+    kept, out = Decider(one).narrow(tests)
     assert len(kept) + out.total() == len(tests)
     assert kept == [test for test in tests if test in kept]
-    sorted_kept, sorted_out = narrow(one, TESTS)
+    sorted_kept, sorted_out = Decider(one).narrow(TESTS)
     assert ({test.id for test in kept}, out) == ({test.id for test in sorted_kept}, sorted_out)
-    assert expectations(one, tests) == expectations(one, TESTS)
-    assert expectations(one, kept) == expectations(one, tests)
-    assert set(expectations(one, tests)) == {test.id for test in kept}
+    assert Decider(one).expectations(tests) == Decider(one).expectations(TESTS)
+    assert Decider(one).expectations(kept) == Decider(one).expectations(tests)
+    assert set(Decider(one).expectations(tests)) == {test.id for test in kept}
 
 
 @given(st.lists(entries_(), max_size=3), st.lists(entries_(), max_size=3))
 def test_two_suites_together_hold_what_each_lists(first: list[str], second: list[str]) -> None:
     one, two = suite(*first), suite(*second)
-    union = {test.id for test in narrow([one, two], TESTS)[0]}
+    union = {test.id for test in Decider([one, two]).narrow(TESTS)[0]}
     for each in (one, two):
         decider = Decider(each)
         listed = {test.id for test in TESTS if decider.decide(test).entry and not decider.decide(test).out}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from test_selection.catalog import CatalogTest
 from test_selection.errors import SettingsError
-from test_selection.suite_decide import narrow
+from test_selection.suite_decide import Decider
 from test_selection.suite_edit import SuiteText
 from test_selection.suite_model import Suite
 from test_selection.suite_read import parse_suite
@@ -81,7 +81,7 @@ def taken(text: str) -> Suite | None:
         assert str(refused.where).startswith("s.yaml")
         assert refused.remedy
         return None
-    narrow(suite, [TEST])
+    Decider(suite).narrow([TEST])
     SuiteText(PATH, text)
     return suite
 

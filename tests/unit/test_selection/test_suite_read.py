@@ -9,7 +9,7 @@ import pytest
 from test_selection.catalog import CatalogTest
 from test_selection.errors import MissingInputError, SettingsError
 from test_selection.selection import Expectation, Precision
-from test_selection.suite_decide import expectations, in_suite, narrow
+from test_selection.suite_decide import Decider
 from test_selection.suite_model import Suite
 from test_selection.suite_read import load_suite, suite_paths
 
@@ -45,7 +45,7 @@ def suite_of(tmp_path: Path, entries: str, unlisted: str = "mandatory_success") 
 
 
 def mode_of(suite: Suite, test: CatalogTest) -> str | None:
-    found = expectations(suite, [test]).get(test.id)
+    found = Decider(suite).expectations([test]).get(test.id)
     return None if found is None else found.mode
 
 
@@ -74,7 +74,7 @@ def test_a_path_names_files_from_the_root_of_the_tests(
     tmp_path: Path, path: str, file: str, *, matches: bool
 ) -> None:
     suite = load(tmp_path, f"test_suite_config: {{files: [{{path: '{path}'}}]}}\n")
-    assert in_suite(suite, file) is matches
+    assert Decider(suite).names_file(file) is matches
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_an_entry_passes_by_default_and_unlisted_tests_xfail_by_default(tmp_path
     )
     other = make_test("test_z")
     assert mode_of(suite, make_test("test_y")) == "mandatory_success"
-    assert expectations(suite, [other]) == {
+    assert Decider(suite).expectations([other]) == {
         other.id: Expectation(mode="xfail", reason="not listed in the suite")
     }
 
@@ -144,8 +144,8 @@ def test_unlisted_tests_that_have_to_pass_are_not_spelled_out(tmp_path: Path) ->
 
 def test_files_the_suite_does_not_name_are_left_out(tmp_path: Path) -> None:
     suite = suite_of(tmp_path, "{names: [test_y], mode: xfail}")
-    assert expectations(suite, [make_test("test_y", file="test_other.py")]) == {}
-    assert not in_suite(suite, "test_other.py")
+    assert Decider(suite).expectations([make_test("test_y", file="test_other.py")]) == {}
+    assert not Decider(suite).names_file("test_other.py")
 
 
 def test_the_first_entry_about_a_test_decides(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_the_mode_of_the_only_entry_is_that_of_every_variant(
     tmp_path: Path, op: str | None, dtype: str | None, reason: str
 ) -> None:
     test = make_test("test_op", op=op, dtype=dtype)
-    found = expectations(suite_of(tmp_path, INCLUDES), [test])
+    found = Decider(suite_of(tmp_path, INCLUDES)).expectations([test])
     assert found == {test.id: Expectation(mode="xfail", reason=reason)}
 
 
@@ -222,8 +222,8 @@ def test_an_excluded_op_or_dtype_is_none_of_the_suites_tests(tmp_path: Path, mod
     )
     suite = suite_of(tmp_path, entry)
     tests = [make_test("test_op", op="gcd", dtype="int8"), make_test("test_op", op="add", dtype="float64")]
-    assert expectations(suite, tests) == {}
-    assert narrow(suite, tests) == ([], {"suite-excluded": 2})
+    assert Decider(suite).expectations(tests) == {}
+    assert Decider(suite).narrow(tests) == ([], {"suite-excluded": 2})
     assert mode_of(suite, make_test("test_op", op="add", dtype="int8")) == mode
 
 

@@ -63,7 +63,7 @@ def test_what_others_take_is_no_longer_to_be_had_and_comes_back_with_their_leave
     view.exchange([0], 1.0)
     assert made.left_over() == {0: ["a0", "a2"]}
     assert made.view.left == 2
-    assert made.view.rest[0]["a.py"] == 4.0
+    assert made.view.rest["a.py"] == 4.0
     other.leave()
     two.now += 3
     view.exchange([0], 1.0)

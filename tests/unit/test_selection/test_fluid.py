@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from test_selection.bound import lower_bound
-from test_selection.fluid import Packing, pack
+from test_selection.fluid import Packing, gathered, pack, repair
 from test_selection.limits import Cards
 from test_selection.loads import FileLoad
-from test_selection.repair import gathered, repair
 
 lengths = st.sampled_from([0.0, 0.5, 1.0, 1.02, 3.0, 5e-324]) | st.floats(0, 20)
 files = st.lists(st.tuples(lengths, st.lists(lengths, min_size=1, max_size=12)), min_size=1, max_size=12).map(
@@ -26,12 +25,14 @@ def load(number: int, setup: float, seconds: list[float]) -> FileLoad:
 
 def packing_of(loads: list[FileLoad], *shares: list[tuple[int, float]]) -> Packing:
     packing = Packing(loads, Cards(count=len(shares)), 1.0)
-    packing.shares = list(shares)
+    packing.shares = list(map(dict, shares))
     return packing
 
 
 def ends(packing: Packing) -> list[float]:
-    return [sum(packing.loads[number].setup_s + part for number, part in one) for one in packing.shares]
+    return [
+        sum(packing.loads[number].setup_s + part for number, part in one.items()) for one in packing.shares
+    ]
 
 
 @given(files, st.integers(1, 12), st.integers(0, 3))
@@ -42,7 +43,7 @@ def test_every_second_stays_and_no_packing_gets_worse(loads: list[FileLoad], sha
     repair(packing, 0.0, 50, seed=seed)
     assert len(packing.shares) == shards
     assert max(ends(packing)) <= before * (1 + 1e-9)
-    found = gathered([dict([share]) for one in packing.shares for share in one])
+    found = gathered(packing.shares)
     for number, one in enumerate(loads):
         assert found.get(number, 0.0) == pytest.approx(one.total_s, abs=1e-6)
 
@@ -111,4 +112,4 @@ def test_pieces_are_cut_only_where_no_shard_takes_them_whole(
     packing = Packing(loads, Cards(count=shards), limit, pieces=pieces)
     assert packing.pack() == (packed is not None)
     if packed is not None:
-        assert [gathered([dict([share]) for share in one]) for one in packing.shares] == packed
+        assert packing.shares == packed
