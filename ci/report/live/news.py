@@ -17,7 +17,6 @@ class Ended:
     Attributes:
         id: the canonical id.
         file: its file.
-        shard: in whose journal it stands; None where no journal tells of it.
         outcome: of this try.
         verdict: over all tries so far.
         seconds: how long this try ran.
@@ -31,7 +30,6 @@ class Ended:
 
     id: str
     file: str
-    shard: int | None
     outcome: Verdict
     verdict: Verdict
     seconds: float = 0.0
@@ -49,7 +47,6 @@ class Retried:
 
     id: str
     file: str
-    shard: int
     card: str
     attempt: int
 
@@ -131,7 +128,6 @@ class FileBroken:
     """A file could not be set up on a card."""
 
     file: str
-    shard: int
     card: str
     message: str
 
