@@ -13,9 +13,8 @@ from ci.core.workflow_commands import defused
 from ci.pipeline.compare import compare_runs
 from ci.report.compare.as_json import KIND, as_json
 from ci.report.compare.comparison import check as check_of
-from ci.report.compare.markdown import render_markdown
+from ci.report.compare.lines import render_markdown, show
 from ci.report.compare.page import render_page
-from ci.report.compare.terminal import show
 from ci.report.compare.times import LEAST_S
 from ci.steps import options
 from test_selection.files import document_text, write_text

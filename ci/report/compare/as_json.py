@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -68,12 +68,9 @@ def _existence(existence: Existence, limit: int) -> dict[str, Any] | None:
     if not existence.known:
         return None
     return {
-        "appeared": {"count": len(existence.appeared), "ids": list(existence.appeared[: limit or None])},
-        "vanished": {"count": len(existence.vanished), "ids": list(existence.vanished[: limit or None])},
-        "moved": {
-            "count": len(existence.moved),
-            "ids": [{"now": new, "base": old} for new, old in [*existence.moved.items()][: limit or None]],
-        },
+        "appeared": _some(existence.appeared, limit),
+        "vanished": _some(existence.vanished, limit),
+        "moved": _some([{"now": new, "base": old} for new, old in existence.moved.items()], limit),
         "untold": existence.untold,
         "uncollected_now": dict(existence.uncollected_here),
         "uncollected_base": dict(existence.uncollected_there),
@@ -109,12 +106,16 @@ def _times(times: Times, limit: int) -> dict[str, Any]:
     }
 
 
+def _some(rows: Sequence[Any], limit: int, key: str = "ids") -> dict[str, Any]:
+    return {"count": len(rows), key: list(rows[: limit or None])}
+
+
 def _findings(found: Iterable[Finding], limit: int) -> dict[str, Any]:
     rows = [
         {key: _round(value) if isinstance(value, float) else value for key, value in asdict(one).items()}
         for one in found
     ]
-    return {"count": len(rows), "found": rows[: limit or None]}
+    return _some(rows, limit, "found")
 
 
 def _round(value: float) -> float:

@@ -225,20 +225,21 @@ def _beyond(
     limit = limit_of([(one - middle) / unit for one in values], alarms=alarms) * unit
     limit = max(limit, _LEAST_OFF)
     return [
-        _finding(pair, wanted, limit)
+        _finding(pair.name, [pair], wanted, limit)
         for pair, wanted, value in zip(pairs, expected, values, strict=True)
         if abs(value - middle) > limit and abs(value) > limit and abs(pair.now_s - wanted) >= least_s
     ]
 
 
-def _finding(pair: Pair, wanted: float, limit: float) -> Finding:
-    sign = 1 if pair.now_s > wanted else -1
+def _finding(name: str, pairs: Sequence[Pair], wanted: float, limit: float) -> Finding:
+    now = sum(pair.now_s for pair in pairs)
     return Finding(
-        name=pair.name,
-        base_s=pair.base_s,
+        name=name,
+        base_s=sum(pair.base_s for pair in pairs),
         expected_s=wanted,
-        now_s=pair.now_s,
-        limit_s=wanted * math.exp(sign * limit),
+        now_s=now,
+        limit_s=wanted * math.exp(math.copysign(limit, now - wanted)),
+        tests=len(pairs),
     )
 
 
@@ -262,16 +263,7 @@ def _files(
         places = told[file]
         wanted, now = sum(expected[place] for place in places), sum(pairs[place].now_s for place in places)
         if abs(value) > limit and abs(now - wanted) >= least_s and (now > wanted) == (value > 0):
-            found.append(
-                Finding(
-                    name=file,
-                    base_s=sum(pairs[place].base_s for place in places),
-                    expected_s=wanted,
-                    now_s=now,
-                    limit_s=wanted * math.exp(math.copysign(limit, value)),
-                    tests=len(places),
-                )
-            )
+            found.append(_finding(file, [pairs[place] for place in places], wanted, limit))
     return _sorted(found)
 
 
