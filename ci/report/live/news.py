@@ -102,13 +102,6 @@ class Tally:
         if key in self.reasons or len(self.reasons) < MAX_REASONS:
             self.reasons[key] += 1
 
-    def let_go(self) -> FileEnded:
-        """Hand over what was held for the telling."""
-        reasons = sorted(self.reasons.items(), key=lambda pair: (-pair[1], pair[0]))
-        self.reasons.clear()
-        found = tuple((verdict, message, number) for (verdict, message), number in reasons)
-        return FileEnded(tally=self, reasons=found)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileEnded:
@@ -116,11 +109,15 @@ class FileEnded:
 
     Attributes:
         tally: of the file; its counts may still change when tests are run again.
-        reasons: how many tests were skipped or not run, by verdict and message.
     """
 
     tally: Tally
-    reasons: tuple[tuple[Verdict, str, int], ...]
+
+    @property
+    def reasons(self) -> tuple[tuple[Verdict, str, int], ...]:
+        """How many tests were skipped or not run, by verdict and message, the most first."""
+        rows = sorted(self.tally.reasons.items(), key=lambda pair: (-pair[1], pair[0]))
+        return tuple((verdict, message, number) for (verdict, message), number in rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

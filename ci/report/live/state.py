@@ -16,7 +16,7 @@ from ci.record.events import JournalEvent
 from ci.record.result import SILENT, Try, settle
 from ci.record.run_state import RunState, attempt_in
 from ci.record.verdict import BROKEN, Verdict
-from ci.report.live.news import CardLost, Ended, FileBroken, News, Retried, Tally, WorkerLost
+from ci.report.live.news import CardLost, Ended, FileBroken, FileEnded, News, Retried, Tally, WorkerLost
 from test_selection.plan import Shard
 
 NOT_STARTED = "interrupted before it was started"
@@ -441,7 +441,7 @@ class State:
         if tally.settled == tally.planned and tally.ended_at is None:
             tally.ended_at = now
             del self.unended[tally.file]
-            yield tally.let_go()
+            yield FileEnded(tally=tally)
 
     def _count(self, now: float) -> None:
         """A test was settled in this second."""
