@@ -11,7 +11,8 @@ from ci.report.compare.changes import Change, Test
 from ci.report.compare.comparison import Check, Comparison, Side
 from ci.report.compare.existing import Existence
 from ci.report.compare.lines import LISTED
-from ci.report.compare.times import Finding, Times
+from ci.report.compare.machines import FALSE_ALARMS
+from ci.report.compare.times import LEAST_S, Finding, Times
 from test_selection.files import schema_name
 
 KIND = "compare"
@@ -96,8 +97,8 @@ def _times(times: Times, limit: int) -> dict[str, Any]:
         "cards_base": {card: _round(ratio) for card, ratio in machines.cards_base.items()},
         "setups": times.setups,
         "setup_ratio": _round(times.setup_ratio),
-        "least_s": times.least_s,
-        "false_alarms": times.alarms,
+        "least_s": LEAST_S,
+        "false_alarms": FALSE_ALARMS,
         "steady_in_history": times.steady,
         "slower": _findings(times.slower, limit),
         "faster": _findings(times.faster, limit),

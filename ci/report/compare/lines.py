@@ -17,7 +17,8 @@ from rich.text import Text
 from ci.core.text import counted, one_line, span
 from ci.report.compare.changes import Change, Kind, Test
 from ci.report.compare.comparison import Comparison
-from ci.report.compare.times import Finding, Times
+from ci.report.compare.machines import FALSE_ALARMS
+from ci.report.compare.times import LEAST_S, Finding, Times
 from ci.report.summary import code
 
 # Kinds that are listed test by test, in this order; the others are only counted.
@@ -228,8 +229,8 @@ def judged_line(comparison: Comparison[Test]) -> str:
     times = comparison.times
     return (
         f"more than noise: beyond what {counted(len(times.pairs), 'test')} that passed in both vary by, and "
-        f"by {times.least_s:g} s at least; were nothing changed, noise would make about "
-        f"{times.alarms:g} findings a comparison"
+        f"by {LEAST_S:g} s at least; were nothing changed, noise would make about "
+        f"{FALSE_ALARMS:g} findings a comparison"
     )
 
 
