@@ -24,7 +24,7 @@ from ci.main_job.report import end_run, report_step, told_hud
 from ci.main_job.wanted import Wanted, failed_before, in_tree, run_again
 from ci.record.identity import RunIdentity, write_identity
 from ci.record.result import Result
-from ci.report.digest import slowest_tests
+from ci.report.aggregates import slowest_tests
 from ci.report.live.events import Sink
 from ci.report.results import read_results
 from ci.runner.environment_info import back_end_of, installed_torch

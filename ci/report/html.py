@@ -18,7 +18,7 @@ from ci.record.identity import MAX_COMMAND, command_of
 from ci.record.result import Result
 from ci.record.run_state import GroupTiming, ShardTimeline
 from ci.record.verdict import PROBLEMS, Verdict
-from ci.report.digest import (
+from ci.report.aggregates import (
     FileTotals,
     ProblemGroup,
     problem_groups,

@@ -14,7 +14,7 @@ from ci.core.text import clip, counted, one_line, plain, span, tail
 from ci.record.identity import EMULATED, MAX_COMMAND, command_of
 from ci.record.result import Result
 from ci.record.verdict import Verdict
-from ci.report.digest import problem_groups, sections, slowest_files, totals_by_file
+from ci.report.aggregates import problem_groups, sections, slowest_files, totals_by_file
 from ci.report.reconcile import Account
 from ci.report.results import RESULTS_FILE
 from ci.report.totals import CollectError, Share, Summary

@@ -12,7 +12,7 @@ from ci.core.text import clean, counted, one_line, span
 from ci.record.identity import command_of
 from ci.record.result import Result
 from ci.record.verdict import Verdict, counts_in_words
-from ci.report.digest import Section, problem_groups, sections
+from ci.report.aggregates import Section, problem_groups, sections
 from ci.report.failure_line import short_cause, status_word
 from ci.report.reconcile import Account
 from ci.report.summary import outcome_line

@@ -13,7 +13,7 @@ from rich.console import Console
 from ci.core.errors import BadFileError
 from ci.record.marks import Control, Quarantined
 from ci.record.verdict import Verdict
-from ci.report.digest import problem_groups, sections
+from ci.report.aggregates import problem_groups, sections
 from ci.report.html import render_html
 from ci.report.junit import ShardCases, junit_suite
 from ci.report.quarantine_note import EntryNote, QuarantineNote
