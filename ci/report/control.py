@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice, zip_longest
 
 from ci.record.journal import TOOK_ALL, XPASS_STRICT
 from ci.record.marks import Control
@@ -38,10 +39,8 @@ def choose(ids: Sequence[str], limit: int) -> list[str]:
     by_file: dict[str, list[str]] = {}
     for name in ids:
         by_file.setdefault(name.partition("::")[0], []).append(name)
-    ranked = sorted(
-        ((place, file), name) for file, names in by_file.items() for place, name in enumerate(names)
-    )
-    kept = {name for _, name in ranked[:limit]}
+    turns = zip_longest(*(by_file[file] for file in sorted(by_file)))
+    kept = set(islice((name for turn in turns for name in turn if name is not None), limit))
     return [name for name in ids if name in kept]
 
 
