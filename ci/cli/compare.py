@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Annotated
 
@@ -13,10 +12,8 @@ from ci.core.workflow_commands import defused
 from ci.pipeline.compare import compare_runs
 from ci.report.compare.as_json import KIND, as_json
 from ci.report.compare.comparison import check as check_of
-from ci.report.compare.markdown import render_markdown
+from ci.report.compare.lines import render_markdown, show
 from ci.report.compare.page import render_page
-from ci.report.compare.terminal import show
-from ci.report.compare.times import LEAST_S
 from ci.steps import options
 from test_selection.files import document_text, write_text
 
@@ -28,10 +25,6 @@ def compare(
     base: Annotated[str, typer.Argument(metavar="BASE", help=f"What is compared with. {_RUN}")],
     run: Annotated[str, typer.Argument(metavar="RUN", help="The run; named alike.")] = "latest",
     limit: Annotated[int, typer.Option(min=0, help="How many of a kind are named; 0: all.")] = 20,
-    least_s: Annotated[
-        float,
-        typer.Option("--least-seconds", metavar="S", min=0, help="Seconds by which a time must be off."),
-    ] = LEAST_S,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print it as Markdown, as a comment on a pull request has it.")
     ] = False,
@@ -55,10 +48,8 @@ def compare(
     """
     if markdown and json_output:
         raise UsageError("both --markdown and --json are given", remedy="give one of them")
-    if not math.isfinite(least_s):
-        raise UsageError(f"--least-seconds is {least_s}", remedy="give a number of seconds")
     context = options.make_context(ctx, {}, json_output=markdown or json_output)
-    compared = compare_runs(context, base, run, least_s=least_s)
+    compared = compare_runs(context, base, run)
     found, outcome = compared.comparison, check_of(compared.comparison)
     for note in compared.notes:
         context.say(note)

@@ -12,10 +12,16 @@ from rich.text import Text
 
 from ci.core.errors import UsageError
 from ci.core.text import counted
-from ci.report.history import DAY_S, export_durations, forget_imports, import_classes, import_durations
+from ci.report.history import (
+    DAY_S,
+    export_durations,
+    forget_imports,
+    import_classes,
+    import_durations,
+    import_run,
+)
 from ci.report.history import prune as prune_runs
 from ci.report.history_queries import DeviceHistory, overview
-from ci.report.history_runs import import_run
 from ci.report.released import kept_by_releases, read_releases
 from ci.steps import options
 from test_selection.durations import (

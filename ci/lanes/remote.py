@@ -22,7 +22,7 @@ from ci.core.errors import (
     SpyreCiError,
 )
 from ci.lanes.order import Order, Seen, Standing
-from ci.report.history_runs import import_run
+from ci.report.history import import_run
 from test_selection.files import read_json, write_json
 
 _CODES = {

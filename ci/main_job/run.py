@@ -24,7 +24,7 @@ from ci.main_job.report import end_run, identity_here, report_step, told_hud
 from ci.main_job.request import RunRequest, failed_before, in_tree, run_again
 from ci.record.identity import write_identity
 from ci.record.result import Result
-from ci.report.digest import slowest_tests
+from ci.report.aggregates import slowest_tests
 from ci.report.live.events import Sink
 from ci.report.results import read_results
 from ci.runner.environment_info import installed_torch

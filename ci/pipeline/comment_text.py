@@ -14,7 +14,7 @@ from ci.pipeline.side import side_of
 from ci.pipeline.told import Row, Told, command_for
 from ci.record.verdict import Verdict, counts_in_words
 from ci.report.compare.comparison import compare_sides
-from ci.report.compare.markdown import sections
+from ci.report.compare.lines import sections
 from ci.report.summary import code, fence
 
 MAX_ROWS = 20

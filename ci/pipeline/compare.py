@@ -18,7 +18,7 @@ from ci.pipeline.told import MAX_PACKED, MAX_UNPACKED, REPORT_FILES, Row, read_t
 from ci.record.journal_line import event_of
 from ci.record.run_state import RunState
 from ci.report.compare.comparison import Comparison, Side, compare_sides
-from ci.report.compare.times import LEAST_S, Past
+from ci.report.compare.times import Past
 from ci.report.history_queries import past_seconds
 from ci.report.results import RESULTS_FILE, SUMMARY_FILE
 from ci.steps.context import Context
@@ -49,14 +49,13 @@ class Compared:
     notes: tuple[str, ...] = ()
 
 
-def compare_runs(context: Context, base: str, now: str, *, least_s: float = LEAST_S) -> Compared:
+def compare_runs(context: Context, base: str, now: str) -> Compared:
     """What one run changes against another.
 
     Args:
         context: the outside world.
         base: the run that is compared with: folder, id, `latest`, `latest-N` or the zip of an artifact.
         now: the run.
-        least_s: seconds by which a time has to be off to count.
 
     Raises:
         MissingInputError: there is no such run, or it was not reported.
@@ -74,7 +73,7 @@ def compare_runs(context: Context, base: str, now: str, *, least_s: float = LEAS
     if sides[0].run == sides[1].run:
         # A CI calls the folder of each run the same.
         sides = [replace(side, run=named) for side, named in zip(sides, (base, now), strict=True)]
-    found = compare_sides(sides[1], sides[0], least_s=least_s)
+    found = compare_sides(sides[1], sides[0])
     return Compared(comparison=_with_past(context, found), notes=tuple(notes))
 
 

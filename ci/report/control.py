@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice, zip_longest
 
 from ci.record.journal import TOOK_ALL, XPASS_STRICT
 from ci.record.marks import Control
 from ci.record.result import Result
 from ci.record.verdict import NO_OUTCOME, Verdict
-from test_selection.plan import Group, Plan, Shard
+from ci.report.reconcile import groups_of
+from test_selection.plan import Plan
 
 DEVICES = ("cpu",)
 
@@ -37,10 +39,8 @@ def choose(ids: Sequence[str], limit: int) -> list[str]:
     by_file: dict[str, list[str]] = {}
     for name in ids:
         by_file.setdefault(name.partition("::")[0], []).append(name)
-    ranked = sorted(
-        ((place, file), name) for file, names in by_file.items() for place, name in enumerate(names)
-    )
-    kept = {name for _, name in ranked[:limit]}
+    turns = zip_longest(*(by_file[file] for file in sorted(by_file)))
+    kept = set(islice((name for turn in turns for name in turn if name is not None), limit))
     return [name for name in ids if name in kept]
 
 
@@ -56,14 +56,14 @@ def control_plan(plan: Plan, ids: Collection[str], own: Collection[int]) -> Plan
         ids: of the tests to be run.
         own: the indexes of the shards that are this host's; not empty.
     """
-    parts = [_part(shard, ids) for shard in plan.shards]
-    taken = tuple(group for shard in parts if shard.index not in own for group in shard.groups)
-    first = min(own)
-    groups = {
-        shard.index: (shard.groups + taken * (shard.index == first)) if shard.index in own else ()
-        for shard in parts
-    }
-    return replace(plan, shards=tuple(replace(shard, groups=groups[shard.index]) for shard in parts))
+    groups = {shard.index: groups_of(shard, ids) for shard in plan.shards}
+    taken = tuple(group for index, some in groups.items() if index not in own for group in some)
+    groups = {index: some if index in own else () for index, some in groups.items()}
+    groups[min(own)] += taken
+    return replace(
+        plan,
+        shards=tuple(replace(shard, groups=groups[shard.index], cards=1, speed=1.0) for shard in plan.shards),
+    )
 
 
 def controls(results: Iterable[Result], device: str) -> dict[str, Control]:
@@ -88,14 +88,3 @@ def mark_controls(results: Iterable[Result], found: Mapping[str, Control]) -> tu
         replace(one, control=found[one.id]) if one.verdict is Verdict.FAILED and one.id in found else one
         for one in results
     )
-
-
-def _part(shard: Shard, ids: Collection[str]) -> Shard:
-    groups = tuple(found for group in shard.groups if (found := _only(group, ids)) is not None)
-    return replace(shard, groups=groups, cards=1, speed=1.0)
-
-
-def _only(group: Group, ids: Collection[str]) -> Group | None:
-    kept = tuple(name for name in group.ids if name in ids)
-    # Of tests that run in order, those that failed are looked at by themselves.
-    return replace(group, ids=kept, chains=()) if kept else None

@@ -11,7 +11,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import Any, Literal
@@ -91,15 +91,7 @@ class FlakyTest:
 
     def as_json(self) -> dict[str, Any]:
         """Plain values."""
-        return {
-            "id": self.id,
-            "runs": self.runs,
-            "bad": self.bad,
-            "rate": round(self.rate, 6),
-            "last": self.last,
-            "cards": dict(self.cards),
-            "blame": self.blame,
-        }
+        return {**asdict(self), "rate": round(self.rate, 6)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

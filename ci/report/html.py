@@ -7,9 +7,9 @@ is geometry here, in thousandths of the width, without any text: escaping stays 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
 from ci.core.svg import Axis, Segment
 from ci.core.templates import harmless_environment
@@ -18,7 +18,7 @@ from ci.record.identity import MAX_COMMAND, command_of
 from ci.record.result import Result
 from ci.record.run_state import GroupTiming, ShardTimeline
 from ci.record.verdict import PROBLEMS, Verdict
-from ci.report.digest import (
+from ci.report.aggregates import (
     FileTotals,
     ProblemGroup,
     problem_groups,
@@ -28,7 +28,7 @@ from ci.report.digest import (
     totals_by_file,
 )
 from ci.report.reconcile import Account
-from ci.report.summary import ladder_lines, outcome_line, share_line
+from ci.report.summary import ladder_lines, outcome_line, share_lines
 from ci.report.totals import Summary
 
 WIDTH = 1000.0
@@ -49,36 +49,25 @@ SLOWEST = 20
 BESIDE = ("upstream", "forgiven", "flaky", "retried", "leaky")
 
 
-class Shown(NamedTuple):
-    """A test as the page shows it; only some have room for their traceback."""
-
-    result: Result
-    command: str
-    detail: str
-    control: str
-
-
 def render_html(summary: Summary, account: Account) -> str:
     """The whole page; the same account gives the same text."""
     totals = totals_by_file(account)
     problems = problem_groups(account.results)
     found = sections(account.results, summary.control)
-    context: dict[str, Any] = {
+    context = {
         "summary": summary,
         "identity": summary.identity,
         "outcome": outcome_line(summary),
-        "shares": [share_line(name, one, summary.in_scope) for name, one in summary.shares.items()],
+        "shares": share_lines(summary),
         "ladder": ladder_lines(summary),
         "verdicts": list(Verdict),
         "verdict_key": [(verdict.value, verdict.words) for verdict in Verdict],
         "overall": verdict_segments(summary.verdicts),
-        "groups": _groups(problems[:MAX_GROUPS], summary),
+        "groups": list(_groups(problems[:MAX_GROUPS])),
         "hidden_groups": max(len(problems) - MAX_GROUPS, 0),
         "quarantine": [] if summary.quarantine is None else summary.quarantine.lines()[:MAX_GROUPS],
-        "parts": [
-            (name, part, [_shown(one, summary, detail=True) for one in part.results[:MAX_AGAIN]])
-            for name, part in ((name, found[name]) for name in BESIDE)
-        ],
+        "parts": [(name, found[name]) for name in BESIDE],
+        "max_again": MAX_AGAIN,
         "max_errors": MAX_ERRORS,
         "files": file_bars(totals[:MAX_FILES]),
         "hidden_files": max(len(totals) - MAX_FILES, 0),
@@ -87,28 +76,22 @@ def render_html(summary: Summary, account: Account) -> str:
         "times": time_chart(account, MAX_SHARDS),
     }
     environment = harmless_environment("ci.report")
-    environment.filters |= {"span": span, "iso": iso_utc, "tail": lambda text: tail(plain(text), MAX_DETAIL)}
+    environment.filters |= {
+        "span": span,
+        "iso": iso_utc,
+        "tail": lambda text: tail(plain(text), MAX_DETAIL),
+        "command": lambda one: clip(command_of(one, summary.identity), MAX_COMMAND),
+    }
     return environment.get_template("report.html").render(context) + "\n"
 
 
-def _groups(problems: Sequence[ProblemGroup], summary: Summary) -> list[tuple[ProblemGroup, list[Shown]]]:
+def _groups(problems: Iterable[ProblemGroup]) -> Iterator[tuple[ProblemGroup, Sequence[Result]]]:
     """Each group with its first tests, while the page has room."""
     room = MAX_TESTS
-    made = []
     for group in problems:
         first = group.results[: min(MAX_TESTS_A_GROUP, room)]
         room -= len(first)
-        made.append((group, [_shown(one, summary, detail=not place) for place, one in enumerate(first)]))
-    return made
-
-
-def _shown(result: Result, summary: Summary, *, detail: bool) -> Shown:
-    return Shown(
-        result=result,
-        command=clip(command_of(result, summary.identity), MAX_COMMAND),
-        detail=tail(plain(result.detail), MAX_DETAIL) if detail else "",
-        control=tail(plain(result.control.detail), MAX_DETAIL) if detail and result.control else "",
-    )
+        yield group, first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,14 +124,16 @@ def verdict_segments(counts: Mapping[Verdict, int]) -> tuple[Segment, ...]:
         if verdict in PROBLEMS and 0 < lacking < widths[widest] - LEAST:
             widths[verdict] += lacking
             widths[widest] -= lacking
-    segments, x = [], 0.0
-    for verdict in present:
-        title = f"{counts[verdict]:,} {verdict.words}"
-        segments.append(
-            Segment(x=round(x, 2), width=round(widths[verdict], 2), kind=verdict.value, title=title)
+    starts = itertools.accumulate(widths.values(), initial=0.0)
+    return tuple(
+        Segment(
+            x=round(x, 2),
+            width=round(width, 2),
+            kind=verdict.value,
+            title=f"{counts[verdict]:,} {verdict.words}",
         )
-        x += widths[verdict]
-    return tuple(segments)
+        for x, (verdict, width) in zip(starts, widths.items(), strict=False)
+    )
 
 
 def file_bars(totals: Iterable[FileTotals]) -> list[Bar]:
@@ -167,20 +152,16 @@ def file_bars(totals: Iterable[FileTotals]) -> list[Bar]:
 def slowest_bars(results: Sequence[Result]) -> list[Bar]:
     """How long each test ran, against the longest."""
     longest = max((result.seconds for result in results), default=0.0) or 1.0
+    scale = Axis(low=0.0, high=longest, start=0.0, end=WIDTH)
     return [
         Bar(
-            label=result.id,
-            note=span(result.seconds),
+            label=one.id,
+            note=span(one.seconds),
             segments=(
-                Segment(
-                    x=0.0,
-                    width=round(WIDTH * result.seconds / longest, 2),
-                    kind=result.verdict.value,
-                    title=f"{span(result.seconds)}, {result.verdict.words}",
-                ),
+                _segment(scale, 0.0, one.seconds, one.verdict, f"{span(one.seconds)}, {one.verdict.words}"),
             ),
         )
-        for result in results
+        for one in results
     ]
 
 
@@ -235,7 +216,7 @@ def _time_bar(line: ShardTimeline, expected: float | None, scale: Axis, room: in
     )
 
 
-def _group_segments(groups: Sequence[GroupTiming], scale: Axis, room: int) -> Iterable[Segment]:
+def _group_segments(groups: Sequence[GroupTiming], scale: Axis, room: int) -> Iterator[Segment]:
     shown = groups[: room // 2]
     for group in shown:
         took = group.ended_at - group.started_at
@@ -245,7 +226,6 @@ def _group_segments(groups: Sequence[GroupTiming], scale: Axis, room: int) -> It
         title = f"{group.file}: {span(took)}, of it {span(setup_s)} set-up"
         yield _segment(scale, group.started_at, ready, "setup", title)
         yield _segment(scale, ready, group.ended_at, "tests", title)
-    rest = groups[len(shown) :]
-    if rest:
-        title = f"{counted(len(rest), 'more file')}"
+    if rest := groups[len(shown) :]:
+        title = counted(len(rest), "more file")
         yield _segment(scale, rest[0].started_at, rest[-1].ended_at, "tests", title)

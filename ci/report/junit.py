@@ -8,7 +8,7 @@ not_run are errors of that type.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,8 +25,6 @@ from test_selection.files import atomic_writer
 from test_selection.ids import encode_file
 
 MAX_DETAIL = 64 * 1024
-
-Again = Callable[[Result], str]
 
 
 class ShardCases(NamedTuple):
@@ -53,13 +51,9 @@ class Rerun(Outcome):
 
 def write_junit(folder: Path, account: Account, identity: RunIdentity) -> None:
     """Write `<shard>.xml` for every shard into `folder`; every planned test stands in exactly one."""
-
-    def again(result: Result) -> str:
-        return clip(command_of(result, identity), MAX_COMMAND)
-
     for cases in shard_cases(account, identity):
         with atomic_writer(folder / f"{cases.shard}.xml") as stream:
-            junit_suite(cases, identity.run, again, emulated=identity.back_end == EMULATED).write(stream)
+            junit_suite(cases, identity).write(stream)
 
 
 def shard_cases(account: Account, identity: RunIdentity) -> list[ShardCases]:
@@ -79,24 +73,15 @@ def shard_cases(account: Account, identity: RunIdentity) -> list[ShardCases]:
     ]
 
 
-def junit_suite(
-    cases: ShardCases, run: str, again: Again | None = None, *, emulated: bool = False
-) -> junitparser.TestSuite:
-    """One shard as a test suite.
-
-    Args:
-        cases: its tests.
-        run: the readable run id.
-        again: the line that brings a test back; None: none is told.
-        emulated: whether no card was tested.
-    """
-    suite = junitparser.TestSuite(clean(f"{run} shard {cases.shard}"))
+def junit_suite(cases: ShardCases, identity: RunIdentity) -> junitparser.TestSuite:
+    """One shard of a run as a test suite."""
+    suite = junitparser.TestSuite(clean(f"{identity.run} shard {cases.shard}"))
     suite.hostname = clean(cases.host)
     suite.timestamp = iso_utc(cases.started_at)
-    if emulated:
+    if identity.back_end == EMULATED:
         suite.add_property("emulated", "no card was tested")
     # One by one, add_testcase would count all test cases again each time.
-    suite.add_testcases([_case(result, again) for result in cases.results])
+    suite.add_testcases([_case(result, identity) for result in cases.results])
     return suite
 
 
@@ -108,7 +93,7 @@ def split_id(name: str, file: str) -> tuple[str, str]:
     return owner, template + bracket + parameters
 
 
-def _case(result: Result, again: Again | None) -> junitparser.TestCase:
+def _case(result: Result, identity: RunIdentity) -> junitparser.TestCase:
     owner, name = split_id(result.id, result.file)
     case = TestCase(clean(name), clean(owner or result.file), round(result.seconds, 3))
     case.file = clean(result.file)
@@ -116,8 +101,9 @@ def _case(result: Result, again: Again | None) -> junitparser.TestCase:
     properties.add_property(Property("id", clean(result.id)))
     _append(case, properties)
     for outcome in _outcomes(result):
-        if again is not None and result.verdict in FAILING | {Verdict.FLAKY}:
-            outcome.text = "\n\n".join([*filter(None, [outcome.text]), f"reproduce: {again(result)}"])
+        if result.verdict in FAILING | {Verdict.FLAKY}:
+            command = clip(command_of(result, identity), MAX_COMMAND)
+            outcome.text = "\n\n".join([*filter(None, [outcome.text]), f"reproduce: {command}"])
         _append(case, outcome)
     said = [f"{key}: {value}" for key, value in _notes(result)]
     if said:

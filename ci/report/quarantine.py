@@ -16,6 +16,7 @@ refused, and so is a day that is too far away: each would keep runs green for go
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -72,25 +73,23 @@ class Entry:
     Attributes:
         mark: what its tests are marked with.
         expires: the last day it protects.
-        test: a canonical id; empty where there is a pattern.
-        pattern: as it is written; empty where there is a test.
-        compiled: what the pattern was compiled to.
+        named: a canonical id or a pattern, as it is written.
+        pattern: what the pattern was compiled to; None where it names one test.
     """
 
     mark: Quarantined
     expires: date
-    test: str = ""
-    pattern: str = ""
-    compiled: Pattern | None = field(default=None, repr=False, compare=False)
+    named: str
+    pattern: Pattern | None = field(default=None, repr=False, compare=False)
 
     @property
-    def named(self) -> str:
-        """What it names, as it is written."""
-        return self.test or self.pattern
+    def key(self) -> str:
+        """The key of the file under which it names what it covers."""
+        return "test" if self.pattern is None else "pattern"
 
     def covers(self, name: str) -> bool:
         """Whether it names a test."""
-        return name == self.test if self.compiled is None else bool(self.compiled.search(name))
+        return name == self.named if self.pattern is None else bool(self.pattern.search(name))
 
     def expired(self, today: date) -> bool:
         """Whether its last day is over."""
@@ -119,11 +118,11 @@ class Quarantine:
 
     @cached_property
     def _exact(self) -> dict[str, Entry]:
-        return {one.test: one for one in self.entries if one.test}
+        return {one.named: one for one in self.entries if one.pattern is None}
 
     @cached_property
     def _patterns(self) -> Sequence[Entry]:
-        return [one for one in self.entries if one.pattern]
+        return [one for one in self.entries if one.pattern is not None]
 
 
 def load_quarantine(path: Path, *, today: date) -> Quarantine:
@@ -144,7 +143,7 @@ def load_quarantine(path: Path, *, today: date) -> Quarantine:
     first: dict[str, Entry] = {}
     for row, entry in zip(rows, entries, strict=True):
         if (earlier := first.setdefault(entry.named, entry)) is not entry:
-            key = "test" if entry.test else "pattern"
+            key = entry.key
             raise row.error(
                 key, f"{key} {entry.named!r} stands twice, first at {earlier.mark.where}", "keep one of them"
             )
@@ -161,7 +160,7 @@ def _entry(row: Reader, today: date) -> Entry:
     if ("test" in row.content) == ("pattern" in row.content):
         said = "both test and pattern" if "test" in row.content else "neither test nor pattern"
         raise row.error("test", f"the entry has {said}", "give it one of them")
-    test, pattern, compiled = _named(row)
+    named, pattern = _named(row)
     expires = _day(row)
     if (days := (expires - today).days) > MAX_DAYS:
         latest = today + timedelta(days=MAX_DAYS)
@@ -177,17 +176,17 @@ def _entry(row: Reader, today: date) -> Entry:
         expires=expires.isoformat(),
         where=f"{row.document.path.name}:{row.line}",
     )
-    return Entry(mark=mark, expires=expires, test=test, pattern=pattern, compiled=compiled)
+    return Entry(mark=mark, expires=expires, named=named, pattern=pattern)
 
 
-def _named(row: Reader) -> tuple[str, str, Pattern | None]:
+def _named(row: Reader) -> tuple[str, Pattern | None]:
     if "test" in row.content:
         test = row.text("test")
         try:
             parse_id(test)
         except UsageError as error:
             raise row.error("test", f"test: {error.what}", f"{error.remedy}, or use `pattern`") from error
-        return test, "", None
+        return test, None
     pattern = row.text("pattern")
     try:
         compiled = compile_pattern(pattern)
@@ -198,7 +197,7 @@ def _named(row: Reader) -> tuple[str, str, Pattern | None]:
     if len(covered := [one for one in STRANGERS if compiled.search(one)]) > 1:
         said = f"covers tests that have nothing in common, such as {covered[0]} and {covered[1]}"
         raise row.error("pattern", f"pattern {pattern!r} {said}", _NARROW)
-    return "", pattern, compiled
+    return pattern, compiled
 
 
 def _web(row: Reader) -> str:
@@ -239,29 +238,21 @@ def check_entries(
         if catalog is None
         else {one.named for entries in quarantine.covering(catalog).values() for one in entries}
     )
-    return [
-        found
-        for entry in quarantine.entries
-        for found in (_overdue(entry, today), _gone(entry, covered))
-        if found is not None
-    ]
+    checked = ((_overdue(entry, today), _gone(entry, covered)) for entry in quarantine.entries)
+    return [found for found in itertools.chain.from_iterable(checked) if found is not None]
 
 
 def _overdue(entry: Entry, today: date) -> Finding | None:
     days = (entry.expires - today).days
     if days >= SOON_DAYS:
         return None
-    said = (
-        f"of {entry.mark.owner} has expired"
-        if days < 0
-        else f"of {entry.mark.owner} ends in {counted(days, 'day')}"
-    )
+    said = "has expired" if days < 0 else f"ends in {counted(days, 'day')}"
     return Finding(
         severity="error" if days < 0 else "warning",
         where=entry.mark.where,
         key="expires",
         value=entry.mark.expires,
-        message=said,
+        message=f"of {entry.mark.owner} {said}",
         remedy=f"mend {entry.named} and take the entry out, or give it a later day",
     )
 
@@ -269,11 +260,15 @@ def _overdue(entry: Entry, today: date) -> Finding | None:
 def _gone(entry: Entry, covered: Collection[str] | None) -> Finding | None:
     if covered is None or entry.named in covered:
         return None
-    glob = " (in a glob `[` opens a set: write `[[]`)" if "[" in entry.pattern else ""
+    glob = (
+        " (in a glob `[` opens a set: write `[[]`)"
+        if entry.pattern is not None and "[" in entry.named
+        else ""
+    )
     return Finding(
         severity="error",
         where=entry.mark.where,
-        key="test" if entry.test else "pattern",
+        key=entry.key,
         value=entry.named,
         message="matches no test of the catalog",
         remedy=f"mend the name, or take the entry out{glob}",

@@ -138,9 +138,9 @@ def _collected(absent: Sequence[Entry], catalog: Callable[[], Collection[str] | 
 
 
 def _names_a_test(entry: Entry, ids: Collection[str], files: Collection[str]) -> bool:
-    if entry.test:
+    if entry.pattern is None:
         # What was never collected is not known to be gone: a run may be of a few files.
-        return entry.test in ids or entry.test.partition("::")[0] not in files
+        return entry.named in ids or entry.named.partition("::")[0] not in files
     return any(entry.covers(name) for name in ids)
 
 

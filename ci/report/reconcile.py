@@ -129,8 +129,8 @@ def reconcile(
         known: ids that are planned, and another host's to answer for.
     """
     journals = list(journals)
-    replays = _replays(journals, interrupted=interrupted)
-    own, foreign = _sort_out(replays, plan, known)
+    attempts = _by_attempt(journals)
+    own, foreign = _sort_out(_replays(attempts, interrupted=interrupted), plan, known)
     tries = _merge(own)
     unsure = _unsure(own, tries)
     results = tuple(_results(plan, tries, unsure, _Reasons(own), expectations or {}))
@@ -143,8 +143,8 @@ def reconcile(
         unplanned=tuple(sorted((told - planned).difference(known))),
         missing_shards=_missing(plan, last, told),
         foreign=tuple(f"{one.shard}-{one.attempt}" for one in foreign),
-        torn=_torn(journals) + sum(one.malformed for one in own),
-        notes=(*_lost_lines(journals), *_headless(own, foreign), *_told_unsure(unsure)),
+        torn=sum(one.torn + one.damaged for one in attempts) + sum(one.malformed for one in own),
+        notes=(*_lost_lines(attempts), *_headless(own, foreign), *_told_unsure(unsure)),
         timelines=tuple(line for one in own if (line := one.timeline)),
         file_errors=tuple(error for one in own for error in one.file_errors.values()),
         interrupted=interrupted or _was_interrupted(plan, results, last),
@@ -162,7 +162,7 @@ def plan_without_shards(ids: Sequence[str], journals: Iterable[Journal]) -> Plan
         ids: canonical ids, of the selection.
         journals: of the run, whose plan this one passes for.
     """
-    replays = _replays(journals, interrupted=False)
+    replays = _replays(_by_attempt(journals), interrupted=False)
     of = {name: one.shard for one in replays for name in one.told}
     files: dict[int, dict[str, list[str]]] = {0: {}}
     for name in ids:
@@ -187,7 +187,7 @@ def what_ran_here(plan: Plan, shards: Collection[int], journals: Iterable[Journa
         shards: the indexes of the host's shards.
         journals: the host's own.
     """
-    replays, _ = _sort_out(_replays(journals, interrupted=False), plan)
+    replays, _ = _sort_out(_replays(_by_attempt(journals), interrupted=False), plan)
     told = set[str]().union(*(one.ids for one in replays))
     # What was cut off here and went to another is that one's to answer for.
     settled = {
@@ -199,17 +199,17 @@ def what_ran_here(plan: Plan, shards: Collection[int], journals: Iterable[Journa
     away = set[str]().union(*(one.elsewhere for one in replays)) - settled
     own = [shard for shard in plan.shards if shard.index in shards]
     # Who has no shard has no journal either.
-    taken = [group for shard in plan.shards if shard.index not in shards for group in _keep(shard, told)]
-    parts = [replace(shard, groups=tuple(_keep(shard, set(shard.ids) - away))) for shard in own]
+    taken = [group for shard in plan.shards if shard.index not in shards for group in groups_of(shard, told)]
+    parts = [replace(shard, groups=groups_of(shard, set(shard.ids) - away)) for shard in own]
     if parts and taken:
         parts[0] = replace(parts[0], groups=(*parts[0].groups, *taken))
     return replace(plan, shards=tuple(parts))
 
 
-def _keep(shard: Shard, ids: Collection[str]) -> Iterator[Group]:
-    for group in shard.groups:
-        if kept := tuple(name for name in group.ids if name in ids):
-            yield Group(file=group.file, ids=kept)
+def groups_of(shard: Shard, ids: Collection[str]) -> tuple[Group, ...]:
+    """The groups of a shard with nothing but these tests, each of which may run by itself."""
+    kept = ((group, tuple(name for name in group.ids if name in ids)) for group in shard.groups)
+    return tuple(replace(group, ids=names, chains=()) for group, names in kept if names)
 
 
 def _sort_out(
@@ -297,37 +297,37 @@ def _stopped(results: Iterable[Result], last: Iterable[RunState]) -> dict[str, i
     return {reason: number for reason, number in counts.items() if number}
 
 
-def _replays(journals: Iterable[Journal], *, interrupted: bool) -> list[RunState]:
-    """One an attempt, by shard and attempt; files that tell of the same attempt are read as one."""
-    return [
-        replay(shard, attempt, chain.from_iterable(one.events for one in copies), interrupted=interrupted)
-        for (shard, attempt), copies in sorted(_by_attempt(journals).items())
-    ]
-
-
-def _torn(journals: Iterable[Journal]) -> int:
-    return sum(max(one.torn + one.damaged for one in copies) for copies in _by_attempt(journals).values())
-
-
-def _by_attempt(journals: Iterable[Journal]) -> dict[tuple[int, int], list[Journal]]:
+def _by_attempt(journals: Iterable[Journal]) -> list[Journal]:
+    """One journal an attempt, by shard and attempt; files that tell of the same attempt are read as one."""
     found: dict[tuple[int, int], list[Journal]] = {}
     for one in journals:
         found.setdefault((one.shard, one.attempt), []).append(one)
-    return found
+    return [
+        replace(
+            copies[0],
+            events=[event for one in copies for event in one.events],
+            torn=max(one.torn for one in copies),
+            damaged=max(one.damaged for one in copies),
+            unchecked=any(one.unchecked for one in copies),
+        )
+        for _, copies in sorted(found.items())
+    ]
 
 
-def _lost_lines(journals: Iterable[Journal]) -> list[str]:
-    """What was lost of each journal; the same one gathered twice is told of once."""
-    said = []
-    for (shard, attempt), copies in sorted(_by_attempt(journals).items()):
-        name = f"journal/{shard}-{attempt}.jsonl"
-        if torn := max(one.torn for one in copies):
-            said.append(f"{counted(torn, 'torn line')} in {name}")
-        if damaged := max(one.damaged for one in copies):
-            said.append(f"{counted(damaged, 'line')} with a wrong checksum in {name}")
-        if any(one.unchecked for one in copies):
-            said.append(f"{name} is of an earlier version and has no checksums")
-    return said
+def _replays(journals: Iterable[Journal], *, interrupted: bool) -> list[RunState]:
+    return [replay(one.shard, one.attempt, one.events, interrupted=interrupted) for one in journals]
+
+
+def _lost_lines(journals: Iterable[Journal]) -> Iterator[str]:
+    """What was lost of each journal."""
+    for one in journals:
+        name = f"journal/{one.shard}-{one.attempt}.jsonl"
+        if one.torn:
+            yield f"{counted(one.torn, 'torn line')} in {name}"
+        if one.damaged:
+            yield f"{counted(one.damaged, 'line')} with a wrong checksum in {name}"
+        if one.unchecked:
+            yield f"{name} is of an earlier version and has no checksums"
 
 
 def _unsure(replays: Iterable[RunState], tries: Mapping[str, Sequence[Try]]) -> dict[str, str]:
@@ -359,18 +359,14 @@ def _merge(replays: Iterable[RunState]) -> dict[str, list[Try]]:
 class _Reasons:
     """Why a test that was never started was not."""
 
-    def __init__(self, replays: Iterable[RunState]) -> None:
-        self.not_again: dict[str, str] = {}
-        self._given: dict[str, str] = {}
-        self._elsewhere: dict[str, str] = {}
-        self._file_errors: dict[tuple[int, str], FileError] = {}
-        self._last: dict[int, RunState] = {}
-        for one in replays:
-            self.not_again.update(one.no_retry)
-            self._given.update(one.not_run)
-            self._elsewhere.update(one.elsewhere)
-            self._file_errors.update({(one.shard, file): error for file, error in one.file_errors.items()})
-            self._last[one.shard] = one
+    def __init__(self, replays: Sequence[RunState]) -> None:
+        self.not_again = {name: why for one in replays for name, why in one.no_retry.items()}
+        self._given = {name: why for one in replays for name, why in one.not_run.items()}
+        self._elsewhere = {name: host for one in replays for name, host in one.elsewhere.items()}
+        self._file_errors = {
+            (one.shard, file): bad for one in replays for file, bad in one.file_errors.items()
+        }
+        self._last = {one.shard: one for one in replays}
 
     def of(self, name: str, file: str, shard: int) -> str:
         """The best reason there is; never empty."""

@@ -57,19 +57,15 @@ def read_released(places: Iterable[Path], *, named: Iterable[Path] = ()) -> Rele
         named: the same, by somebody who says that they are there: one that is not counts as broken.
     """
     found = Released()
-    for place in dict.fromkeys(places):
-        for path in _files(place, found):
-            _read(path, found, sure=_is_release(path))
-    for place in dict.fromkeys(named):
-        if not place.exists():
+    named = dict.fromkeys(named)
+    for place in {**dict.fromkeys(places), **named}:
+        if place in named and not place.exists():
             found.broken.append((place, "is not there"))
         for path in _files(place, found):
-            _read(path, found, sure=_is_release(path) or path == place)
+            name = path.name
+            is_release = name.startswith("release") or ".intoto.json" in name
+            _read(path, found, sure=is_release or (place in named and path == place))
     return found
-
-
-def _is_release(path: Path) -> bool:
-    return path.name.startswith("release") or ".intoto.json" in path.name
 
 
 def _files(place: Path, found: Released) -> Iterator[Path]:
@@ -118,29 +114,25 @@ def _content(path: Path) -> Any:
     content = load_json(path, "release")
     if not isinstance(content, Mapping):
         return None
-    if "payload" in content and "payloadType" in content:
-        try:
-            statement = json.loads(base64.b64decode(content["payload"].replace("-", "+").replace("_", "/")))
-            internal = statement["predicate"]["buildDefinition"]["internalParameters"]
-            _check_runs(internal["runs"])
-        except (binascii.Error, KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"a key is missing or of the wrong kind: {error}") from error
-        return statement
-    if content.get("schema") != schema_name("release"):
-        return None
     try:
-        _check_runs(content["runs"])
-        if not isinstance(content["image"], str):
-            raise TypeError("its image is no text")  # told as any other
-    except (KeyError, TypeError) as error:
+        if "payload" in content and "payloadType" in content:
+            content = json.loads(base64.b64decode(content["payload"].replace("-", "+").replace("_", "/")))
+            runs = content["predicate"]["buildDefinition"]["internalParameters"]["runs"]
+        elif content.get("schema") == schema_name("release"):
+            runs = content["runs"]
+            _want_text(content["image"], "its image is no text")
+        else:
+            return None
+        for run in runs:
+            _want_text(run["identity"]["run"], "a run has no name")
+    except (binascii.Error, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"a key is missing or of the wrong kind: {error}") from error
     return content
 
 
-def _check_runs(runs: Any) -> None:
-    for run in runs:
-        if not isinstance(run["identity"]["run"], str):
-            raise TypeError("a run has no name")
+def _want_text(value: Any, otherwise: str) -> None:
+    if not isinstance(value, str):
+        raise TypeError(otherwise)
 
 
 def words_of(text: str) -> set[str]:

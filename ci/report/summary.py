@@ -14,12 +14,7 @@ from ci.core.text import clip, counted, one_line, plain, span, tail
 from ci.record.identity import EMULATED, MAX_COMMAND, command_of
 from ci.record.result import Result
 from ci.record.verdict import Verdict
-from ci.report.digest import (
-    problem_groups,
-    sections,
-    slowest_files,
-    totals_by_file,
-)
+from ci.report.aggregates import problem_groups, sections, slowest_files, totals_by_file
 from ci.report.reconcile import Account
 from ci.report.results import RESULTS_FILE
 from ci.report.totals import CollectError, Share, Summary
@@ -70,6 +65,11 @@ def _outcome(summary: Summary) -> str:
         f"nothing failed but {counted(forgiven, 'quarantined test')}," if forgiven else "nothing failed and"
     )
     return f"exit {summary.exit_code}: {counted(summary.planned, 'test')}, {failed} nothing is missing"
+
+
+def share_lines(summary: Summary) -> list[str]:
+    """What was selected, run and passed, each against what is in scope."""
+    return [share_line(name, share, summary.in_scope) for name, share in summary.shares.items()]
 
 
 def share_line(name: str, share: Share, in_scope: int) -> str:
@@ -132,7 +132,7 @@ def _about(summary: Summary) -> str:
         *(f"ran in {code(one.said())}" for one in summary.ran_in[:MAX_ROWS] if one.known),
         f"{span(summary.wall_s)} (tests {span(summary.seconds)})",
     ]
-    shares = [share_line(name, share, summary.in_scope) for name, share in summary.shares.items()]
+    shares = share_lines(summary)
     ladder = "".join(f"\n\n{code(line, 1000)}" for line in ladder_lines(summary))
     return " · ".join(facts) + ("\n\n" + " · ".join(shares) if shares else "") + ladder
 

@@ -12,7 +12,7 @@ from ci.core.text import clean, counted, one_line, span
 from ci.record.identity import command_of
 from ci.record.result import Result
 from ci.record.verdict import Verdict, counts_in_words
-from ci.report.digest import Section, problem_groups, sections
+from ci.report.aggregates import Section, problem_groups, sections
 from ci.report.failure_line import short_cause, status_word
 from ci.report.reconcile import Account
 from ci.report.summary import outcome_line
@@ -41,11 +41,6 @@ def show_ending(console: Console, summary: Summary, account: Account, report: Pa
         console.print(Text(line, style=style), soft_wrap=True, highlight=False)
 
 
-def ending_lines(summary: Summary, account: Account, report: Path | None = None) -> list[str]:
-    """The ending as plain lines, without colours and control characters."""
-    return [line for _, line in _ending(summary, account, report)]
-
-
 def _ending(summary: Summary, account: Account, report: Path | None) -> Iterator[Line]:
     for title, errors in (
         ("could not be collected", summary.collect_errors),
@@ -59,8 +54,8 @@ def _ending(summary: Summary, account: Account, report: Path | None) -> Iterator
         title, results = found[name]
         rows = [("yellow", f"{one_line(one.id)}: {one_line(getattr(one, told))}") for one in results]
         yield from _section(f"{title.lower()} ({len(rows):,})", rows)
-    yield from _section("quarantine", [("", line) for line in summary.quarantine.lines()]
-                        if summary.quarantine is not None else [])  # fmt: skip
+    quarantine = [] if summary.quarantine is None else summary.quarantine.lines()
+    yield from _section("quarantine", [("", line) for line in quarantine])
     yield from _section("of the journals", [("yellow", one_line(note, 500)) for note in summary.notes])
     yield "", counts_line(summary) + estimate_phrase(summary, account)
     yield _STYLES.get(summary.exit_code, "bold magenta"), outcome_line(summary)

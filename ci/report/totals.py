@@ -211,30 +211,18 @@ def _shares(results: Iterable[Result], selection: Selection, estimates: Estimate
     results = list(results)
     ran = [one for one in results if one.verdict not in NO_OUTCOME | {Verdict.HARDWARE}]
     passed = [one for one in ran if one.verdict is Verdict.PASSED]
-    parts = {"selected": results, "run": ran, "passed": passed}
-    shares = {name: _share(part, selection.in_scope, estimates) for name, part in parts.items()}
-    return shares | {"selected": _with_moved(shares["selected"], selection, estimates)}
-
-
-def _share(results: list[Result], in_scope: int, estimates: Estimates | None) -> Share:
-    seconds = None if estimates is None else sum(estimates.tests.get(one.id, 0.0) for one in results)
-    return _part(len(results), seconds, in_scope, estimates)
-
-
-def _with_moved(share: Share, selection: Selection, estimates: Estimates | None) -> Share:
-    """A share with the tests that were selected and that the bucket leaves to a later one."""
-    away = sum(len(ids) for ids in selection.moved.values())
-    if not away:
-        return share
-    seconds = None if estimates is None else selection.selected_s
-    return _part(share.count + away, seconds, selection.in_scope, estimates)
-
-
-def _part(count: int, seconds: float | None, in_scope: int, estimates: Estimates | None) -> Share:
-    whole = 0.0 if estimates is None else estimates.in_scope_s
-    return Share(
-        count=count,
-        of_count=count / in_scope if in_scope else None,
-        seconds=seconds,
-        of_seconds=seconds / whole if seconds is not None and whole > 0 else None,
-    )
+    shares = {}
+    for name, part in (("selected", results), ("run", ran), ("passed", passed)):
+        count = len(part)
+        seconds = None if estimates is None else sum(estimates.tests.get(one.id, 0.0) for one in part)
+        # Tests that were selected and that the tier leaves to a later run count as selected.
+        if name == "selected" and (away := sum(len(ids) for ids in selection.moved.values())):
+            count, seconds = count + away, None if estimates is None else selection.selected_s
+        whole = 0.0 if estimates is None else estimates.in_scope_s
+        shares[name] = Share(
+            count=count,
+            of_count=count / selection.in_scope if selection.in_scope else None,
+            seconds=seconds,
+            of_seconds=seconds / whole if seconds is not None and whole > 0 else None,
+        )
+    return shares

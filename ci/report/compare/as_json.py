@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -11,7 +11,8 @@ from ci.report.compare.changes import Change, Test
 from ci.report.compare.comparison import Check, Comparison, Side
 from ci.report.compare.existing import Existence
 from ci.report.compare.lines import LISTED
-from ci.report.compare.times import Finding, Times
+from ci.report.compare.machines import FALSE_ALARMS
+from ci.report.compare.times import LEAST_S, Finding, Times
 from test_selection.files import schema_name
 
 KIND = "compare"
@@ -68,12 +69,9 @@ def _existence(existence: Existence, limit: int) -> dict[str, Any] | None:
     if not existence.known:
         return None
     return {
-        "appeared": {"count": len(existence.appeared), "ids": list(existence.appeared[: limit or None])},
-        "vanished": {"count": len(existence.vanished), "ids": list(existence.vanished[: limit or None])},
-        "moved": {
-            "count": len(existence.moved),
-            "ids": [{"now": new, "base": old} for new, old in [*existence.moved.items()][: limit or None]],
-        },
+        "appeared": _some(existence.appeared, limit),
+        "vanished": _some(existence.vanished, limit),
+        "moved": _some([{"now": new, "base": old} for new, old in existence.moved.items()], limit),
         "untold": existence.untold,
         "uncollected_now": dict(existence.uncollected_here),
         "uncollected_base": dict(existence.uncollected_there),
@@ -99,8 +97,8 @@ def _times(times: Times, limit: int) -> dict[str, Any]:
         "cards_base": {card: _round(ratio) for card, ratio in machines.cards_base.items()},
         "setups": times.setups,
         "setup_ratio": _round(times.setup_ratio),
-        "least_s": times.least_s,
-        "false_alarms": times.alarms,
+        "least_s": LEAST_S,
+        "false_alarms": FALSE_ALARMS,
         "steady_in_history": times.steady,
         "slower": _findings(times.slower, limit),
         "faster": _findings(times.faster, limit),
@@ -109,12 +107,16 @@ def _times(times: Times, limit: int) -> dict[str, Any]:
     }
 
 
+def _some(rows: Sequence[Any], limit: int, key: str = "ids") -> dict[str, Any]:
+    return {"count": len(rows), key: list(rows[: limit or None])}
+
+
 def _findings(found: Iterable[Finding], limit: int) -> dict[str, Any]:
     rows = [
         {key: _round(value) if isinstance(value, float) else value for key, value in asdict(one).items()}
         for one in found
     ]
-    return {"count": len(rows), "found": rows[: limit or None]}
+    return _some(rows, limit, "found")
 
 
 def _round(value: float) -> float:

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
-from ci.record.failure_signature import differs
+from ci.record.failure_signature import Ended, differs
 from ci.record.verdict import GOOD, Verdict
 
 # Verdicts that say how a test does; the others say that nobody knows.
@@ -17,7 +17,7 @@ KNOWN = frozenset({
 })  # fmt: skip
 
 
-class Outcome(Protocol):
+class Outcome(Ended, Protocol):
     """What became of one test."""
 
     @property
@@ -37,14 +37,6 @@ class Outcome(Protocol):
         """The accelerator it ran on; None where nobody says."""
 
     @property
-    def message(self) -> str:
-        """One line for people."""
-
-    @property
-    def cause(self) -> str | None:
-        """Of a crash: signal, hang, oom or exit."""
-
-    @property
     def quarantined(self) -> bool:
         """Whether an entry of the quarantine covers its failure."""
 
@@ -53,49 +45,36 @@ Test = TypeVar("Test", bound=Outcome)
 
 
 class Kind(StrEnum):
-    """What became of a test since; each test of either run is of exactly one, in the order of a report."""
+    """What became of a test since; each test of either run is of exactly one, in the order of a report.
 
-    NEW_FAILURES = "new_failures"
-    NEW_TESTS_FAILING = "new_tests_failing"
-    NEWLY_FLAKY = "newly_flaky"
-    FAILING_UNKNOWN = "failing_unknown"
-    FLAKY_UNKNOWN = "flaky_unknown"
-    FAILING_DIFFERENTLY = "failing_differently"
-    QUARANTINED = "quarantined"
-    STILL_FAILING = "still_failing"
-    FIXED = "fixed"
-    NO_LONGER_FLAKY = "no_longer_flaky"
-    NEWLY_SKIPPED = "newly_skipped"
-    OTHERWISE = "otherwise"
-    UNKNOWN = "unknown"
-    ONLY_HERE = "only_here"
-    ONLY_THERE = "only_there"
-    SAME = "same"
+    Attributes:
+        words: the name for people.
+    """
 
-    @property
-    def words(self) -> str:
-        """The name for people."""
-        return _WORDS[self]
+    words: str
 
+    def __new__(cls, value: str, words: str) -> Self:
+        """Make a kind of its name in files and its name for people."""
+        made = str.__new__(cls, value)
+        made._value_, made.words = value, words
+        return made
 
-_WORDS = {
-    Kind.NEW_FAILURES: "newly failing",
-    Kind.NEW_TESTS_FAILING: "new and failing",
-    Kind.NEWLY_FLAKY: "newly flaky",
-    Kind.FAILING_UNKNOWN: "failing, and not known there",
-    Kind.FLAKY_UNKNOWN: "flaky, and not known there",
-    Kind.FAILING_DIFFERENTLY: "still failing, differently",
-    Kind.QUARANTINED: "newly failing, quarantined",
-    Kind.STILL_FAILING: "still failing",
-    Kind.FIXED: "fixed",
-    Kind.NO_LONGER_FLAKY: "no longer flaky",
-    Kind.NEWLY_SKIPPED: "skipped, and not there",
-    Kind.OTHERWISE: "with another end, and failing in neither",
-    Kind.UNKNOWN: "without an outcome in one of the runs",
-    Kind.ONLY_HERE: "planned here only",
-    Kind.ONLY_THERE: "planned there only",
-    Kind.SAME: "as there",
-}
+    NEW_FAILURES = "new_failures", "newly failing"
+    NEW_TESTS_FAILING = "new_tests_failing", "new and failing"
+    NEWLY_FLAKY = "newly_flaky", "newly flaky"
+    FAILING_UNKNOWN = "failing_unknown", "failing, and not known there"
+    FLAKY_UNKNOWN = "flaky_unknown", "flaky, and not known there"
+    FAILING_DIFFERENTLY = "failing_differently", "still failing, differently"
+    QUARANTINED = "quarantined", "newly failing, quarantined"
+    STILL_FAILING = "still_failing", "still failing"
+    FIXED = "fixed", "fixed"
+    NO_LONGER_FLAKY = "no_longer_flaky", "no longer flaky"
+    NEWLY_SKIPPED = "newly_skipped", "skipped, and not there"
+    OTHERWISE = "otherwise", "with another end, and failing in neither"
+    UNKNOWN = "unknown", "without an outcome in one of the runs"
+    ONLY_HERE = "only_here", "planned here only"
+    ONLY_THERE = "only_there", "planned there only"
+    SAME = "same", "as there"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from ci.record.verdict import Verdict
 from ci.report.compare.changes import KNOWN, Change, Changes, Kind, Test, compare
 from ci.report.compare.existing import Existence, Known, compare_catalogs
 from ci.report.compare.machines import LEAST_TIMED_S, Pair
-from ci.report.compare.times import LEAST_S, Past, Times, compare_times, with_history
+from ci.report.compare.times import Past, Times, compare_times, with_history
 
 # What `--check` stops at.
 STOPPING = (Kind.NEW_FAILURES, Kind.NEW_TESTS_FAILING, Kind.NEWLY_FLAKY)
@@ -116,13 +116,12 @@ class Check:
     said: str
 
 
-def compare_sides(now: Side[Test], base: Side[Test], *, least_s: float = LEAST_S) -> Comparison[Test]:
+def compare_sides(now: Side[Test], base: Side[Test]) -> Comparison[Test]:
     """What a run changes against another one.
 
     Args:
         now: the run.
         base: the one it is compared with.
-        least_s: seconds by which a time has to be off to count.
     """
     existence = compare_catalogs(now.known, base.known)
     changes = compare(now.rows, base.rows, appeared=frozenset(existence.appeared), moved=existence.moved)
@@ -132,9 +131,7 @@ def compare_sides(now: Side[Test], base: Side[Test], *, least_s: float = LEAST_S
         unlike=unlike(now, base, existence),
         changes=changes,
         existence=existence,
-        times=compare_times(
-            list(_pairs(now.rows, base.rows, existence.moved)), _setups(now, base), least_s=least_s
-        ),
+        times=compare_times(list(_pairs(now.rows, base.rows, existence.moved)), _setups(now, base)),
     )
 
 

@@ -1,13 +1,25 @@
-"""What a comparison says in lines that a terminal, a comment and a page share. Pure."""
+"""A comparison in text: at a terminal, and as part of a comment on a pull request; a page has the same lines.
+
+In Markdown whatever comes from a run stands in code, as in a run's summary: it makes no link, no mention and
+no markup.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
 
-from ci.core.text import counted, span
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ci.core.text import counted, one_line, span
 from ci.report.compare.changes import Change, Kind, Test
 from ci.report.compare.comparison import Comparison
-from ci.report.compare.times import Finding, Times
+from ci.report.compare.machines import FALSE_ALARMS
+from ci.report.compare.times import LEAST_S, Finding, Times
+from ci.report.summary import code
 
 # Kinds that are listed test by test, in this order; the others are only counted.
 LISTED = (
@@ -15,6 +27,15 @@ LISTED = (
     Kind.FAILING_DIFFERENTLY, Kind.QUARANTINED, Kind.STILL_FAILING, Kind.FIXED, Kind.NO_LONGER_FLAKY,
     Kind.NEWLY_SKIPPED,
 )  # fmt: skip
+_STYLES = {
+    "red": {Kind.NEW_FAILURES, Kind.NEW_TESTS_FAILING, Kind.FAILING_UNKNOWN, Kind.FAILING_DIFFERENTLY},
+    "yellow": {Kind.NEWLY_FLAKY, Kind.FLAKY_UNKNOWN, Kind.NEWLY_SKIPPED, Kind.QUARANTINED},
+    "green": {Kind.FIXED, Kind.NO_LONGER_FLAKY},
+}
+# Where it matters in a comment what a test was.
+_EXPLAINED = frozenset({Kind.FAILING_UNKNOWN, Kind.FLAKY_UNKNOWN, Kind.NEWLY_SKIPPED})
+_MESSAGE, _LONGEST = 160, 2_000
+MAX_NAMES = 10
 # A machine that is less than this off is no news.
 _WORTH_TELLING = 0.05
 _WORTH_A_CARD = 0.15
@@ -72,14 +93,54 @@ def counted_lines(comparison: Comparison[Test]) -> Iterator[str]:
     yield from _not_compared(comparison)
 
 
-def came_and_went(comparison: Comparison[Test]) -> list[tuple[str, Sequence[str]]]:
-    """The tests that appeared and those that vanished, each under its title; only what there is."""
+class Row(NamedTuple):
+    """A test or file of a list.
+
+    Attributes:
+        name: what it is called.
+        said: what a comment has to say of it.
+        more: what a terminal says in its place.
+    """
+
+    name: str
+    said: str = ""
+    more: str = ""
+
+
+class Listing(NamedTuple):
+    """Tests or files of which the same is said: a title, rows, and the kind where it is one of changes."""
+
+    title: str
+    rows: Sequence[Row]
+    kind: Kind | None = None
+
+
+def verdict_listings(comparison: Comparison[Test]) -> Iterator[Listing]:
+    """The tests that something became of."""
+    for kind in LISTED:
+        if found := comparison.changes[kind]:
+            rows = [_row(one, f" ({because(one)})" if kind in _EXPLAINED else "") for one in found]
+            yield Listing(f"{len(found):,} {kind.words}", rows, kind)
+
+
+def other_listings(comparison: Comparison[Test]) -> Iterator[Listing]:
+    """The tests that appeared and vanished, then what takes longer and what takes less."""
     existence = comparison.existence
-    titled = (
-        (f"{len(existence.appeared):,} appeared: there is no such test there", existence.appeared),
-        (f"{len(existence.vanished):,} vanished: there is no such test here", existence.vanished),
-    )
-    return [(words, ids) for words, ids in titled if ids]
+    for ids, words in (
+        (existence.appeared, "appeared: there is no such test there"),
+        (existence.vanished, "vanished: there is no such test here"),
+    ):
+        if ids:
+            yield Listing(f"{len(ids):,} {words}", [Row(one) for one in ids])
+    for title, found in findings(comparison.times):
+        said = [(one.name, f": {finding_line(one)}") for one in found]
+        yield Listing(title, [Row(name, line, line) for name, line in said])
+
+
+def _row(change: Change[Test], said: str) -> Row:
+    now = change.now
+    about = [because(change), *((now.cause or "", one_line(now.message, _MESSAGE)) if now else ())]
+    return Row(change.id, said, f": {'; '.join(one for one in about if one)}")
 
 
 def _not_compared(comparison: Comparison[Test]) -> Iterator[str]:
@@ -168,6 +229,106 @@ def judged_line(comparison: Comparison[Test]) -> str:
     times = comparison.times
     return (
         f"more than noise: beyond what {counted(len(times.pairs), 'test')} that passed in both vary by, and "
-        f"by {times.least_s:g} s at least; were nothing changed, noise would make about "
-        f"{times.alarms:g} findings a comparison"
+        f"by {LEAST_S:g} s at least; were nothing changed, noise would make about "
+        f"{FALSE_ALARMS:g} findings a comparison"
     )
+
+
+def show(console: Console, comparison: Comparison[Test], *, limit: int) -> None:
+    """Print a comparison, with a table at a terminal; text from tests is never read as markup.
+
+    Args:
+        console: where to.
+        comparison: of two runs.
+        limit: how many tests of a kind are named; 0 for all.
+    """
+    for line in _head(comparison):
+        _say(console, line, "bold yellow" if line.startswith("not alike") else "")
+    if console.is_terminal:
+        console.print(_counts(comparison))
+    for title, rows, kind in (*verdict_listings(comparison), *other_listings(comparison)):
+        _say(console, title, "bold" if kind is None else f"bold {_style(kind)}")
+        for row in rows[: limit or None]:
+            _say(console, f"  {one_line(row.name)}{row.more}")
+        if 0 < limit < len(rows):
+            _say(console, f"  and {len(rows) - limit:,} more; --limit 0 shows all")
+    for line in (*counted_lines(comparison), *machine_lines(comparison), *time_lines(comparison)):
+        _say(console, line)
+    if comparison.times.found:
+        _say(console, judged_line(comparison))
+    if comparison.nothing:
+        _say(console, nothing_line(comparison), "green")
+
+
+def _head(comparison: Comparison[Test]) -> Iterator[str]:
+    now, base = comparison.now, comparison.base
+    yield f"{now.run} against {base.run}"
+    for side, where in ((now, "here"), (base, "there")):
+        if side.lacking:
+            yield f"incomplete {where}: {side.lacking}"
+    if tested := tested_line(comparison):
+        yield tested
+    yield from (f"not alike: {line}" for line in unlike_lines(comparison))
+
+
+def _counts(comparison: Comparison[Test]) -> Table:
+    """The tests of both runs by kind; the rows add up to all of them."""
+    counts = {kind: number for kind, number in comparison.changes.counts.items() if number}
+    table = Table("", "tests", show_edge=False)
+    table.columns[1].justify = "right"
+    for kind, number in counts.items():
+        table.add_row(Text(kind.words, style=_style(kind)), f"{number:,}")
+    table.add_row(Text("tests of either run", style="bold"), f"{sum(counts.values()):,}")
+    return table
+
+
+def _style(kind: Kind) -> str:
+    return next((style for style, kinds in _STYLES.items() if kind in kinds), "")
+
+
+def _say(console: Console, line: str, style: str = "") -> None:
+    # Long ids stay on one line, so that they can be copied.
+    indent = "  " if line.startswith("  ") else ""
+    text = Text(indent + one_line(line, _LONGEST), style=style)
+    console.print(text, soft_wrap=True, highlight=False)
+
+
+def render_markdown(comparison: Comparison[Test], against: str, *, limit: int = MAX_NAMES) -> str:
+    """What changed as Markdown, whole; the arguments are those of `sections`."""
+    return "\n\n".join(sections(comparison, against, limit=limit))
+
+
+def sections(comparison: Comparison[Test], against: str, *, limit: int = MAX_NAMES) -> list[str]:
+    """What changed: first what became of tests; then, where there is any, which tests and seconds are others.
+
+    Args:
+        comparison: of two runs.
+        against: what the other run is called.
+        limit: how many tests of a kind are named; 0 for all.
+    """
+    times = comparison.times
+    first = [f"#### Against {code(against, 200)}", ""]
+    if comparison.unlike:
+        first += [f"Not alike: {'; '.join(code(one, 200) for one in unlike_lines(comparison))}", ""]
+    if comparison.nothing:
+        first.append(f"- {nothing_line(comparison)}")
+    first += _listed(verdict_listings(comparison), limit)
+    first += [f"- {line}" for line in counted_lines(comparison)]
+    rest = [*_listed(other_listings(comparison), limit)]
+    notes = [*machine_lines(comparison, always=False), *time_lines(comparison)] if not times.too_few else []
+    # A line of a card holds what the run calls it.
+    rest += [f"- {code(line, 300) if line.startswith('card ') else line}" for line in notes]
+    if times.found:
+        rest.append(f"- {judged_line(comparison)}")
+    if rest:
+        rest = ["\n".join([f"#### Tests and seconds against {code(against, 200)}", "", *rest])]
+    return ["\n".join(first), *rest]
+
+
+def _listed(listings: Iterable[Listing], limit: int) -> Iterator[str]:
+    """Each listing with its rows below; those beyond the limit are counted, and not made."""
+    for title, rows, _ in listings:
+        yield f"- **{title}**"
+        yield from (f"  - {code(row.name, 300)}{row.said}" for row in islice(rows, limit or None))
+        if 0 < limit < len(rows):
+            yield f"  - and {len(rows) - limit:,} more"

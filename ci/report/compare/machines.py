@@ -17,7 +17,7 @@ import statistics
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 # Values that are expected beyond a limit though nothing changed, over a whole comparison.
@@ -175,7 +175,7 @@ def machines_of(pairs: Sequence[Pair]) -> Machines:
     ratio = math.exp(median(_log_ratio(one) for one in telling))
     plain = Machines(ratio=ratio, tests=len(telling), lengths=_lengths(telling))
     now, base = _cards(telling, plain)
-    return Machines(ratio=ratio, tests=len(telling), lengths=plain.lengths, cards_now=now, cards_base=base)
+    return replace(plain, cards_now=now, cards_base=base)
 
 
 def off(now_s: float, expected_s: float) -> float:

@@ -8,9 +8,9 @@ there against seconds here, both logarithmic.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ci.core.svg import Axis
 from ci.core.templates import harmless_environment
@@ -43,7 +43,7 @@ MAX_ROWS = 200
 def render_page(comparison: Comparison[Test], outcome: Check) -> str:
     """The whole page; the same comparison gives the same text."""
     existence = comparison.existence
-    context: dict[str, Any] = {
+    context = {
         "now": comparison.now,
         "base": comparison.base,
         "outcome": outcome,
@@ -146,16 +146,11 @@ def _point(one: Pair, kind: str, scale: Axis) -> Point:
     return Point(x, y, kind, title)
 
 
-def _thinned(pairs: Sequence[Pair], most: int) -> Collection[Pair]:
+def _thinned(pairs: Sequence[Pair], most: int) -> Sequence[Pair]:
     """At most so many, evenly, and the same ones each time."""
     if len(pairs) <= most:
         return pairs
-    return [*_every(pairs, most)]
-
-
-def _every(pairs: Sequence[Pair], most: int) -> Iterator[Pair]:
-    for number in range(most):
-        yield pairs[number * len(pairs) // most]
+    return [pairs[number * len(pairs) // most] for number in range(most)]
 
 
 def _seconds(power: int) -> str:

@@ -21,6 +21,7 @@ from ci.report.compare.machines import (
     spread_of,
 )
 
+# Seconds by which anything is off that counts.
 LEAST_S = 0.5
 # Tests of a length are not taken to be steadier than this, as the logarithm of a ratio.
 _STEADIEST = 0.02
@@ -91,8 +92,6 @@ class Times:
         files: whose tests are slower or faster as a whole; such tests are looked at beyond that.
         setup_files: whose set-up is.
         too_few: there were too few tests to know what is usual.
-        alarms: how many findings are expected, at the most, though nothing changed.
-        least_s: seconds by which anything is off that counts.
         steady: how many tests would have counted, and are not unusual for what the history knows of them.
     """
 
@@ -104,8 +103,6 @@ class Times:
     files: tuple[Finding, ...] = ()
     setup_files: tuple[Finding, ...] = ()
     too_few: bool = True
-    alarms: float = FALSE_ALARMS
-    least_s: float = LEAST_S
     steady: int = 0
 
     @property
@@ -124,25 +121,17 @@ class Times:
         return tuple(reversed([one for one in self.tests if one.more_s < 0]))
 
 
-def compare_times(
-    pairs: Sequence[Pair],
-    setups: Sequence[Pair] = (),
-    *,
-    least_s: float = LEAST_S,
-    alarms: float = FALSE_ALARMS,
-) -> Times:
+def compare_times(pairs: Sequence[Pair], setups: Sequence[Pair] = ()) -> Times:
     """What takes longer or shorter.
 
     Args:
         pairs: every test that passed in both runs.
         setups: every file that was set up in both.
-        least_s: seconds by which anything has to be off.
-        alarms: how many findings may be expected though nothing changed.
     """
-    each = alarms / _KINDS
+    each = FALSE_ALARMS / _KINDS
     machines = machines_of(pairs)
     expected = machines.expected_s(pairs)
-    files = _files(pairs, expected, least_s=least_s, alarms=each)
+    files = _files(pairs, expected, alarms=each)
     shifts = {one.name: one.ratio for one in files}
     if shifts:
         expected = [one * shifts.get(pair.file, 1.0) for pair, one in zip(pairs, expected, strict=True)]
@@ -152,14 +141,10 @@ def compare_times(
         machines=machines,
         setup_ratio=of_setups.ratio,
         setups=len(setups),
-        tests=_sorted(_tests(pairs, expected, least_s=least_s, alarms=each)),
+        tests=_sorted(_tests(pairs, expected, alarms=each)),
         files=files,
-        setup_files=_sorted(
-            _beyond(setups, [one.base_s * of_setups.ratio for one in setups], least_s=least_s, alarms=each)
-        ),
+        setup_files=_sorted(_beyond(setups, [one.base_s * of_setups.ratio for one in setups], alarms=each)),
         too_few=len(pairs) < LEAST,
-        alarms=alarms,
-        least_s=least_s,
     )
 
 
@@ -188,16 +173,14 @@ def _usual(one: Finding, past: Past | None) -> bool:
     return within or abs(off(one.now_s, one.expected_s)) < _SURE * deviation
 
 
-def _tests(
-    pairs: Sequence[Pair], expected: Sequence[float], *, least_s: float, alarms: float
-) -> list[Finding]:
+def _tests(pairs: Sequence[Pair], expected: Sequence[float], *, alarms: float) -> list[Finding]:
     """Tests of about the same length at a time: short ones vary more."""
     found: list[Finding] = []
     strata = _strata(pairs)
     for places in strata:
         chosen = [pairs[place] for place in places]
         wanted = [expected[place] for place in places]
-        found += _beyond(chosen, wanted, least_s=least_s, alarms=alarms / len(strata))
+        found += _beyond(chosen, wanted, alarms=alarms / len(strata))
     return found
 
 
@@ -215,9 +198,7 @@ def _strata(pairs: Sequence[Pair]) -> list[list[int]]:
     return made
 
 
-def _beyond(
-    pairs: Sequence[Pair], expected: Sequence[float], *, least_s: float, alarms: float
-) -> list[Finding]:
+def _beyond(pairs: Sequence[Pair], expected: Sequence[float], *, alarms: float) -> list[Finding]:
     """Those of some that belong together which are further off than noise makes them."""
     values = [off(pair.now_s, wanted) for pair, wanted in zip(pairs, expected, strict=True)]
     middle = median(values)
@@ -225,26 +206,25 @@ def _beyond(
     limit = limit_of([(one - middle) / unit for one in values], alarms=alarms) * unit
     limit = max(limit, _LEAST_OFF)
     return [
-        _finding(pair, wanted, limit)
+        _finding(pair.name, [pair], wanted, limit)
         for pair, wanted, value in zip(pairs, expected, values, strict=True)
-        if abs(value - middle) > limit and abs(value) > limit and abs(pair.now_s - wanted) >= least_s
+        if abs(value - middle) > limit and abs(value) > limit and abs(pair.now_s - wanted) >= LEAST_S
     ]
 
 
-def _finding(pair: Pair, wanted: float, limit: float) -> Finding:
-    sign = 1 if pair.now_s > wanted else -1
+def _finding(name: str, pairs: Sequence[Pair], wanted: float, limit: float) -> Finding:
+    now = sum(pair.now_s for pair in pairs)
     return Finding(
-        name=pair.name,
-        base_s=pair.base_s,
+        name=name,
+        base_s=sum(pair.base_s for pair in pairs),
         expected_s=wanted,
-        now_s=pair.now_s,
-        limit_s=wanted * math.exp(sign * limit),
+        now_s=now,
+        limit_s=wanted * math.exp(math.copysign(limit, now - wanted)),
+        tests=len(pairs),
     )
 
 
-def _files(
-    pairs: Sequence[Pair], expected: Sequence[float], *, least_s: float, alarms: float
-) -> tuple[Finding, ...]:
+def _files(pairs: Sequence[Pair], expected: Sequence[float], *, alarms: float) -> tuple[Finding, ...]:
     """Files whose tests are off by about the same: one cause, told once."""
     by_file: dict[str, list[int]] = defaultdict(list)
     for place, pair in enumerate(pairs):
@@ -261,17 +241,8 @@ def _files(
     for file, value in values.items():
         places = told[file]
         wanted, now = sum(expected[place] for place in places), sum(pairs[place].now_s for place in places)
-        if abs(value) > limit and abs(now - wanted) >= least_s and (now > wanted) == (value > 0):
-            found.append(
-                Finding(
-                    name=file,
-                    base_s=sum(pairs[place].base_s for place in places),
-                    expected_s=wanted,
-                    now_s=now,
-                    limit_s=wanted * math.exp(math.copysign(limit, value)),
-                    tests=len(places),
-                )
-            )
+        if abs(value) > limit and abs(now - wanted) >= LEAST_S and (now > wanted) == (value > 0):
+            found.append(_finding(file, [pairs[place] for place in places], wanted, limit))
     return _sorted(found)
 
 

@@ -16,8 +16,9 @@ import errno
 import json
 import os
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from queue import SimpleQueue
 from typing import Any
 
 from ci.core.errors import EXIT_INTERRUPTED, UsageError
@@ -32,12 +33,8 @@ STDOUT = "-"
 MAX_WAITING = 8 << 20
 FLUSH_S = 5.0
 Row = dict[str, Any]
-_ROWS = {
-    Retried: ("retry", ("id", "file", "card", "attempt")),
-    FileBroken: ("file_error", ("file", "card", "message")),
-    WorkerLost: ("worker_lost", ("shard", "card", "id", "message")),
-    CardLost: ("card_lost", ("card", "message")),
-}
+# The kinds of news whose keys are those of their events.
+_KINDS = {Retried: "retry", FileBroken: "file_error", WorkerLost: "worker_lost", CardLost: "card_lost"}
 
 
 def run_start(state: State, *, run: str, fingerprint: str) -> Row:
@@ -85,8 +82,7 @@ def row(news: News) -> Row:
                 "cards": list(tally.cards),
             }
         case _:
-            name, keys = _ROWS[type(news)]
-            return {"event": name} | {key: getattr(news, key) for key in keys}
+            return {"event": _KINDS[type(news)], **asdict(news)}
 
 
 def _test(told: Ended) -> Row:
@@ -100,11 +96,7 @@ def _test(told: Ended) -> Row:
         "card": told.card or None,
         "attempt": told.attempt,
     }
-    if told.message:
-        found["message"] = told.message
-    if told.cause:
-        found["cause"] = told.cause
-    return found
+    return found | {key: said for key in ("message", "cause") if (said := getattr(told, key))}
 
 
 class Sink:
@@ -119,10 +111,11 @@ class Sink:
             room: characters that may wait.
         """
         self._descriptor, self._clock, self._room = descriptor, clock, room
-        self._lines: deque[str] = deque()
-        self._waiting = self._dropped = self._missed = 0
-        self._changed = threading.Condition()
-        self._closing = self._begun = False
+        self._lines: SimpleQueue[str | None] = SimpleQueue()
+        self._dropped = self._missed = 0
+        # Characters: the one is counted by who writes events, the other by the thread.
+        self._put = self._taken = 0
+        self._begun = False
         self._failure: OSError | None = None
         self._thread = threading.Thread(target=self._work, name="events", daemon=True)
         self._thread.start()
@@ -131,16 +124,15 @@ class Sink:
         """Hand an event on, or count it where there is no room for it."""
         if self._failure is not None:
             return
+        ends = event["event"] == "run_end"
+        self._begun = (self._begun or event["event"] == "run_start") and not ends
         line = encode(event, self._clock())
-        self._begun = (self._begun or event["event"] == "run_start") and event["event"] != "run_end"
-        with self._changed:
-            # Who follows knows how it ended, whatever it has missed before.
-            if self._waiting + len(line) > self._room and event["event"] != "run_end":
-                self._dropped += 1
-                self._missed += 1
-                return
-            self._tell_gap()
-            self._append(line)
+        # Who follows knows how it ended, whatever it has missed before.
+        if self._put - self._taken + len(line) > self._room and not ends:
+            self._dropped += 1
+            return
+        self._tell_gap()
+        self._append(line)
 
     def fail(self, exit_code: int | None, message: str) -> None:
         """A run that has begun ends with an error, and with no counts."""
@@ -153,10 +145,8 @@ class Sink:
         Returns:
             Why events are missing; empty where none are.
         """
-        with self._changed:
-            self._tell_gap()
-            self._closing = True
-            self._changed.notify()
+        self._tell_gap()
+        self._lines.put(None)
         self._thread.join(FLUSH_S)
         if self._failure is not None:
             gone = isinstance(self._failure, BrokenPipeError)
@@ -170,31 +160,22 @@ class Sink:
     def _tell_gap(self) -> None:
         if self._dropped:
             self._append(encode({"event": "gap", "dropped": self._dropped}, self._clock()))
+            self._missed += self._dropped
             self._dropped = 0
 
     def _append(self, line: str) -> None:
-        self._lines.append(line)
-        self._waiting += len(line)
-        self._changed.notify()
+        self._put += len(line)
+        self._lines.put(line)
 
     def _work(self) -> None:
-        while (text := self._next()) is not None:
-            try:
-                _write(self._descriptor, text.encode("ascii"))
-            except OSError as error:
-                self._failure = error
-                return
-
-    def _next(self) -> str | None:
-        with self._changed:
-            while not self._lines:
-                if self._closing:
-                    return None
-                self._changed.wait()
-            text = "".join(self._lines)
-            self._lines.clear()
-            self._waiting = 0
-            return text
+        try:
+            for line in iter(self._lines.get, None):
+                content = line.encode("ascii")
+                while content:
+                    content = content[os.write(self._descriptor, content) :]
+                self._taken += len(line)
+        except OSError as error:
+            self._failure = error
 
 
 def encode(event: dict[str, Any], now: float) -> str:
@@ -260,8 +241,3 @@ def open_descriptor(where: str) -> int:
         raise
     os.set_blocking(descriptor, True)
     return descriptor
-
-
-def _write(descriptor: int, content: bytes) -> None:
-    while content:
-        content = content[os.write(descriptor, content) :]

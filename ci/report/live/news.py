@@ -17,7 +17,6 @@ class Ended:
     Attributes:
         id: the canonical id.
         file: its file.
-        shard: in whose journal it stands; None where no journal tells of it.
         outcome: of this try.
         verdict: over all tries so far.
         seconds: how long this try ran.
@@ -31,7 +30,6 @@ class Ended:
 
     id: str
     file: str
-    shard: int | None
     outcome: Verdict
     verdict: Verdict
     seconds: float = 0.0
@@ -49,7 +47,6 @@ class Retried:
 
     id: str
     file: str
-    shard: int
     card: str
     attempt: int
 
@@ -105,13 +102,6 @@ class Tally:
         if key in self.reasons or len(self.reasons) < MAX_REASONS:
             self.reasons[key] += 1
 
-    def let_go(self) -> FileEnded:
-        """Hand over what was held for the telling."""
-        reasons = sorted(self.reasons.items(), key=lambda pair: (-pair[1], pair[0]))
-        self.reasons.clear()
-        found = tuple((verdict, message, number) for (verdict, message), number in reasons)
-        return FileEnded(tally=self, reasons=found)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileEnded:
@@ -119,11 +109,15 @@ class FileEnded:
 
     Attributes:
         tally: of the file; its counts may still change when tests are run again.
-        reasons: how many tests were skipped or not run, by verdict and message.
     """
 
     tally: Tally
-    reasons: tuple[tuple[Verdict, str, int], ...]
+
+    @property
+    def reasons(self) -> tuple[tuple[Verdict, str, int], ...]:
+        """How many tests were skipped or not run, by verdict and message, the most first."""
+        rows = sorted(self.tally.reasons.items(), key=lambda pair: (-pair[1], pair[0]))
+        return tuple((verdict, message, number) for (verdict, message), number in rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +125,6 @@ class FileBroken:
     """A file could not be set up on a card."""
 
     file: str
-    shard: int
     card: str
     message: str
 

@@ -16,7 +16,7 @@ from ci.record.events import JournalEvent
 from ci.record.result import SILENT, Try, settle
 from ci.record.run_state import RunState, attempt_in
 from ci.record.verdict import BROKEN, Verdict
-from ci.report.live.news import CardLost, Ended, FileBroken, News, Retried, Tally, WorkerLost
+from ci.report.live.news import CardLost, Ended, FileBroken, FileEnded, News, Retried, Tally, WorkerLost
 from test_selection.plan import Shard
 
 NOT_STARTED = "interrupted before it was started"
@@ -61,28 +61,31 @@ class Worker:
 
 
 class Told(NamedTuple):
-    """What a try has to say to the verdict; a run has few that differ, so each is kept once."""
+    """What a try has to say to the verdict; a run has few that differ, so each is kept once.
 
-    job: int
-    number: int
+    Attributes:
+        attempt: at its shard, in whose journal it stands.
+        kept: the try, without its texts and times.
+    """
+
     attempt: int
-    shard: int
-    outcome: Verdict
-    cause: str | None
-    again: bool
-    silent: bool
+    kept: Try
 
     @classmethod
-    def of(cls, one: Try, *, attempt: int, shard: int) -> Told:
+    def of(cls, one: Try, attempt: int) -> Told:
         """What a try in the journal of a shard's attempt has to say."""
-        silent = one.message == SILENT
-        return cls(one.job, one.number, attempt, shard, one.outcome, one.cause, one.again, silent)
-
-    @property
-    def settles_as(self) -> Try:
-        """The try, as far as the verdict wants it."""
-        message = SILENT if self.silent else ""
-        return Try(outcome=self.outcome, number=self.number, again=self.again, job=self.job, message=message)
+        return cls(
+            attempt,
+            Try(
+                outcome=one.outcome,
+                message=SILENT if one.message == SILENT else "",
+                cause=one.cause,
+                shard=one.shard,
+                number=one.number,
+                again=one.again,
+                job=one.job,
+            ),
+        )
 
 
 @dataclass(slots=True)
@@ -108,18 +111,15 @@ class PlannedTest:
         """The verdict with one try more."""
         if self.first is None:
             self.first, self.first_at = told, started_at
-            if not told.again:
-                return told.outcome
         else:
             self.more += ((told, started_at),)
-        ordered = sorted(self.tries, key=_place)
-        return settle("", [one.settles_as for one, _ in ordered], file="").verdict
+        return settle("", [told.kept for told, _ in sorted(self.tries, key=_place)], file="").verdict
 
 
 def _place(row: tuple[Told, float]) -> tuple[float, ...]:
     """Where a try stands in the report, which sorts stably too."""
-    told, started_at = row
-    return told.job, told.number, told.attempt, started_at, told.shard
+    (attempt, one), started_at = row
+    return one.job, one.number, attempt, started_at, one.shard or 0
 
 
 class State:
@@ -171,7 +171,8 @@ class State:
         self._current: dict[int, Worker] = {}
         self._told: dict[Told, Told] = {}
         self._began_at = now
-        self._recent: deque[tuple[int, int]] = deque()
+        # Seconds in which tests were settled, each with how many.
+        self._recent: deque[list[int]] = deque(maxlen=RATE_WINDOW_S + 1)
         for shard in shards:
             self._plan(shard)
         self.unended = {name: tally for name, tally in self.files.items() if tally.planned}
@@ -207,9 +208,8 @@ class State:
 
     def rate(self, now: float) -> float:
         """Tests that were settled in a second, over the last half minute or since the beginning."""
-        self._forget(now)
         span = min(max(now - self._began_at, 1.0), RATE_WINDOW_S)
-        return sum(count for _, count in self._recent) / span
+        return sum(count for second, count in self._recent if second >= now - RATE_WINDOW_S) / span
 
     def seconds_left(self, now: float) -> float | None:
         """Seconds until every test is settled; None where no card is left to settle them.
@@ -275,7 +275,7 @@ class State:
         message = stopped or (NOT_STARTED if interrupted else NOBODY)
         for name, test in self.tests.items():
             if test.verdict is None:
-                news += self._give_up(name, test, None, message, now)
+                news += self._give_up(name, test, message, now)
         return news
 
     def _plan(self, shard: Shard) -> None:
@@ -346,7 +346,7 @@ class State:
         if latest.begun_file in self.files:
             self.files[latest.begun_file].begin(card, now)
         for file, error in state.file_errors.items():
-            yield FileBroken(file=file, shard=state.shard, card=card, message=one_line(error.message))
+            yield FileBroken(file=file, card=card, message=one_line(error.message))
         state.file_errors.clear()
         if (loss := latest.loss) is not None:
             yield WorkerLost(shard=state.shard, card=card, id=loss.id, message=one_line(loss.message))
@@ -365,8 +365,7 @@ class State:
         test.tally.begin(worker.card, now)
         number = worker.state.open[name].number
         if number > 1:
-            file, shard = test.tally.file, worker.state.shard
-            yield Retried(id=name, file=file, shard=shard, card=worker.card, attempt=number)
+            yield Retried(id=name, file=test.tally.file, card=worker.card, attempt=number)
 
     def _drain(self, worker: Worker, now: float) -> Iterator[News]:
         """What the fold made of the last event, test by test."""
@@ -379,14 +378,14 @@ class State:
                     yield from self._end(name, test, one, worker, now)
         for name, message in given_up.items():
             if (test := self.tests.get(name)) is not None and test.verdict is None:
-                yield from self._give_up(name, test, state.shard, message, now)
+                yield from self._give_up(name, test, message, now)
 
     def _end(self, name: str, test: PlannedTest, one: Try, worker: Worker, now: float) -> Iterator[News]:
         """A try came to its end."""
         state = worker.state
         tries = test.tries
-        told = Told.of(one, attempt=state.attempt, shard=state.shard)
-        repeated = any((was.outcome, was.cause) == (one.outcome, one.cause) for was, _ in tries)
+        told = Told.of(one, state.attempt)
+        repeated = any((was.kept.outcome, was.kept.cause) == (one.outcome, one.cause) for was, _ in tries)
         verdict = test.add(self._told.setdefault(told, told), one.started_at or 0.0)
         # A crash after a second, or a hang, says nothing of how fast tests are.
         if not tries and one.outcome not in BROKEN | {Verdict.SKIPPED}:
@@ -401,7 +400,6 @@ class State:
         yield Ended(
             id=name,
             file=test.tally.file,
-            shard=state.shard,
             outcome=one.outcome,
             verdict=verdict,
             seconds=one.seconds,
@@ -414,16 +412,13 @@ class State:
         )
         yield from self._end_file(test.tally, now)
 
-    def _give_up(
-        self, name: str, test: PlannedTest, shard: int | None, message: str, now: float
-    ) -> Iterator[News]:
+    def _give_up(self, name: str, test: PlannedTest, message: str, now: float) -> Iterator[News]:
         """A test is not run."""
         message, outcome = one_line(message), Verdict.NOT_RUN
         self._settle(test, outcome, now)
         test.tally.reason(outcome, message)
-        file = test.tally.file
         yield Ended(
-            id=name, file=file, shard=shard, outcome=outcome, verdict=outcome, message=message, attempt=0
+            id=name, file=test.tally.file, outcome=outcome, verdict=outcome, message=message, attempt=0
         )
         yield from self._end_file(test.tally, now)
 
@@ -446,17 +441,10 @@ class State:
         if tally.settled == tally.planned and tally.ended_at is None:
             tally.ended_at = now
             del self.unended[tally.file]
-            yield tally.let_go()
+            yield FileEnded(tally=tally)
 
     def _count(self, now: float) -> None:
         """A test was settled in this second."""
-        second, before = int(now), 0
-        if self._recent and self._recent[-1][0] == second:
-            before = self._recent.pop()[1]
-        else:
-            self._forget(now)
-        self._recent.append((second, before + 1))
-
-    def _forget(self, now: float) -> None:
-        while self._recent and self._recent[0][0] < now - RATE_WINDOW_S:
-            self._recent.popleft()
+        if not self._recent or self._recent[-1][0] != int(now):
+            self._recent.append([int(now), 0])
+        self._recent[-1][1] += 1

@@ -6,7 +6,6 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -50,23 +49,12 @@ TICK_S = 0.5
 Say = Callable[[str], None]
 
 
-class View(Protocol):
-    """What shows a run to people."""
-
-    def tell(self, news: News, state: State, now: float) -> None:
-        """Something happened."""
-
-    def tick(self, state: State, now: float) -> None:
-        """Time has passed."""
-
-    def end(self, state: State, now: float) -> None:
-        """The run is over."""
-
-
 class Watcher:
     """Takes the events of all shards' journals; may be called from several threads."""
 
-    def __init__(self, state: State, view: View, sink: Sink | None, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, state: State, view: Lines | Screen, sink: Sink | None, clock: Callable[[], float]
+    ) -> None:
         self.state = state
         self._view, self._sink, self._clock = view, sink, clock
         self._lock = threading.Lock()

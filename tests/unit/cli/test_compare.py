@@ -234,13 +234,6 @@ def _nothing() -> None:
             2,
             "both --markdown and --json are given",
         ),
-        (
-            _nothing,
-            ["compare", "old", "new", "--least-seconds", "nan"],
-            2,
-            "Invalid value for '--least-seconds'",
-        ),
-        (_nothing, ["compare", "old", "new", "--least-seconds", "inf"], 2, "--least-seconds is inf"),
         (_cut_off, ["compare", "old", "new"], 2, "the run has no summary.json: it still runs, was cut off"),
         (_no_results, ["compare", "old", "new"], 2, "the run has no results.jsonl.gz"),
         (_no_run, ["compare", "old", "new"], 2, "there is no summary.json, so this is no run folder"),

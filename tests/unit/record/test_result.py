@@ -138,7 +138,7 @@ def test_a_run_that_is_watched_comes_to_the_verdict_of_its_report(
     shuffled = list(tries)
     chance.shuffle(shuffled)
     for one in shuffled:
-        seen = test.add(Told.of(one, attempt=attempts_before(one.job) + 1, shard=0), one.started_at or 0.0)
+        seen = test.add(Told.of(one, attempts_before(one.job) + 1), one.started_at or 0.0)
     assert seen is told
 
 

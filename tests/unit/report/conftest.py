@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from ci.record.identity import RunIdentity
 from ci.record.journal import Journal
 from ci.report.reconcile import Account, reconcile
+from ci.report.terminal import show_ending
 from ci.report.totals import Estimates, Summary, summarize
 from test_selection.plan import Group, Plan, Shard
 from test_selection.selection import OrderNote, Selection
@@ -149,6 +152,13 @@ def all_green() -> tuple[Account, Summary]:
     account = reconcile(whole, [Journal(path=Path("0-1"), shard=0, attempt=1, events=events_from(events))])
     chosen = Selection(stage=1, percent=5.0, ids=[PLAIN, OTHER], in_scope=40)
     return account, summarize(account, identity(), chosen)
+
+
+def ending_lines(summary: Summary, account: Account, report: Path | None = None) -> list[str]:
+    """The ending of a run as lines, without colours."""
+    stream = io.StringIO()
+    show_ending(Console(file=stream, width=100), summary, account, report)
+    return stream.getvalue().splitlines()
 
 
 @pytest.fixture

@@ -150,7 +150,7 @@ def test_a_proposal_can_be_pasted_once_owner_and_issue_are_there(tmp_path: Path)
         load_quarantine(file, today=date(2026, 2, 2))
     file.write_text(propose([one], issue="https://e.test/1", owner="@kernels: all", expires=date(2026, 3, 1)))
     (entry,) = load_quarantine(file, today=date(2026, 2, 2)).entries
-    assert (entry.test, entry.mark.owner, entry.mark.expires) == (one.id, "@kernels: all", "2026-03-01")
+    assert (entry.named, entry.mark.owner, entry.mark.expires) == (one.id, "@kernels: all", "2026-03-01")
     assert entry.mark.reason == "flaky in 3 of 12 runs, last on 2026-02-02"
     file.write_text(propose([], issue="", owner="", expires=date(2026, 3, 1)))
     assert load_quarantine(file, today=date(2026, 2, 2)).entries == ()

@@ -38,7 +38,9 @@ def xml(suite: junitparser.TestSuite) -> str:
 
 @pytest.mark.parametrize("verdict", [one for one in Verdict if one not in (Verdict.PASSED, Verdict.XPASSED)])
 def test_a_result_without_a_message_gets_one_all_the_same(verdict: Verdict) -> None:
-    suite = junit_suite(ShardCases(0, "", 0.0, [Result(id="a.py::T::x", verdict=verdict, file="a.py")]), "r")
+    suite = junit_suite(
+        ShardCases(0, "", 0.0, [Result(id="a.py::T::x", verdict=verdict, file="a.py")]), identity()
+    )
     children = [child for child in ET.fromstring(xml(suite))[0] if child.tag != "properties"]  # noqa: S314  # written here
     assert [bool(child.get("message")) for child in children] == [True]
 
@@ -51,7 +53,7 @@ def test_a_suite_of_the_emulated_device_says_so(tmp_path: Path, account: Account
 
 def test_a_very_long_traceback_is_cut_at_its_beginning() -> None:
     long = Result(id="a", verdict=Verdict.FAILED, file="a.py", detail="x" * 100_000 + "\nthe end")
-    text = xml(junit_suite(ShardCases(0, "", 0.0, [long]), "r"))
+    text = xml(junit_suite(ShardCases(0, "", 0.0, [long]), identity()))
     assert len(text) < 70_000
     assert "the end" in text
 
@@ -82,7 +84,7 @@ def test_an_id_splits_behind_the_name_of_its_file_as_ids_have_it() -> None:
     st.builds(Result, id=ANY, verdict=st.sampled_from(Verdict), message=ANY, detail=ANY, card=ANY, file=ANY)
 )
 def test_any_text_makes_xml_that_reads_back(result: Result) -> None:
-    suite = junit_suite(ShardCases(0, result.message, 0.0, [result]), result.id)
+    suite = junit_suite(ShardCases(0, result.message, 0.0, [result]), replace(identity(), run=result.id))
     assert len(list(junitparser.TestSuite.fromstring(xml(suite).partition("?>")[2]))) == 1
 
 

@@ -13,17 +13,17 @@ from rich.console import Console
 from ci.core.errors import BadFileError
 from ci.record.marks import Control, Quarantined
 from ci.record.verdict import Verdict
-from ci.report.digest import problem_groups, sections
+from ci.report.aggregates import problem_groups, sections
 from ci.report.html import render_html
 from ci.report.junit import ShardCases, junit_suite
 from ci.report.quarantine_note import EntryNote, QuarantineNote
 from ci.report.reconcile import Account
 from ci.report.results import read_results, read_summary, write_results, write_summary
 from ci.report.summary import outcome_line, render_markdown
-from ci.report.terminal import ending_lines, show_ending
+from ci.report.terminal import show_ending
 from ci.report.totals import Summary, summarize
 
-from .conftest import ADD, CRASH, FLAKY, HOSTILE, HOSTILE_ID, all_green, identity, selection
+from .conftest import ADD, CRASH, FLAKY, HOSTILE, HOSTILE_ID, all_green, ending_lines, identity, selection
 
 MARK = Quarantined(
     reason="sums in another order", issue="https://e.test/17", owner="@kernels", expires="2026-03-01",
@@ -89,13 +89,13 @@ def test_marks_come_back_from_files(tmp_path: Path, marked: Account, told: Summa
 
 def test_a_quarantined_failure_is_an_xfail_to_readers_of_junit_and_keeps_its_text(marked: Account) -> None:
     stream = io.BytesIO()
-    junit_suite(ShardCases(0, "", 0.0, list(marked.results)), "r").write(stream)
+    junit_suite(ShardCases(0, "", 0.0, list(marked.results)), identity()).write(stream)
     cases = {one.get("name"): one for one in ET.fromstring(stream.getvalue()).iter("testcase")}  # noqa: S314  # made here
     crash = cases["test_crash[dtype=float32,op=kron]"]
     error = crash.find("error")
     assert error is not None
     assert error.get("message") == "on cpu too: SIGSEGV"
-    assert error.text == "frame 0\nframe 1\n\non cpu:\nthe text of the cpu"
+    assert str(error.text).startswith("frame 0\nframe 1\n\non cpu:\nthe text of the cpu\n\nreproduce: ")
     assert "upstream: yes\ncontrol: cpu: failed: AssertionError on cpu" in str(crash.findtext("system-out"))
     skipped = next(one for name, one in cases.items() if name and "<script>" in name)
     child = skipped.find("skipped")

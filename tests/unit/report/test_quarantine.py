@@ -283,7 +283,7 @@ def test_the_two_tests_that_a_wide_pattern_covers_are_named(tmp_path: Path) -> N
 )
 def test_a_pattern_of_one_file_class_template_or_operator_is_taken(tmp_path: Path, pattern: str) -> None:
     (entry,) = load(tmp_path, {"pattern": pattern}).entries
-    assert entry.pattern == pattern
+    assert entry.named == pattern
 
 
 def test_the_last_day_may_be_as_far_as_it_may(tmp_path: Path) -> None:

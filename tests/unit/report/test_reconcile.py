@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ci.record.journal import OUTCOMES, Journal, attempts_before
 from ci.record.result import LOST, Result
 from ci.record.verdict import Verdict
-from ci.report.digest import sections
+from ci.report.aggregates import sections
 from ci.report.reconcile import Account, reconcile
 from ci.runner.retries import IN_ORDER, NO_OTHER_CARD, TOO_MANY
 from test_selection.ids import canonical_id

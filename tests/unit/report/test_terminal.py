@@ -14,10 +14,10 @@ from ci.record.result import Result
 from ci.record.verdict import Verdict
 from ci.report.reconcile import Account
 from ci.report.summary import outcome_line
-from ci.report.terminal import ending_lines, estimate_phrase, show_ending
+from ci.report.terminal import estimate_phrase, show_ending
 from ci.report.totals import Summary
 
-from .conftest import CARD, CRASH, FLAKY, HOSTILE_ID, LOST, Golden
+from .conftest import CARD, CRASH, FLAKY, HOSTILE_ID, LOST, Golden, ending_lines
 
 
 def shown(summary: Summary, account: Account, *, terminal: bool) -> str:

@@ -17,13 +17,12 @@ from ci.report.junit import junit_suite, shard_cases
 from ci.report.reconcile import Account, reconcile
 from ci.report.results import read_results
 from ci.report.summary import render_markdown
-from ci.report.terminal import ending_lines
 from ci.report.totals import Summary, summarize
 from ci.report.write import append_once, write_report
 from test_selection.plan import Group, Shard
 
 from .any_journals import PLAN, journals_of
-from .conftest import identity, selection
+from .conftest import ending_lines, identity, selection
 
 
 def write(folder: Path, account: Account) -> Summary:
@@ -60,7 +59,7 @@ def test_the_cis_page_is_made_where_it_is_not_there(tmp_path: Path) -> None:
 def test_whatever_the_journals_hold_every_report_can_be_made(journals: list[Journal]) -> None:
     account = reconcile(PLAN, journals)
     summary = summarize(account, identity(), selection())
-    cases = [junit_suite(cases, "r") for cases in shard_cases(account, identity())]
+    cases = [junit_suite(cases, identity()) for cases in shard_cases(account, identity())]
     assert sum(suite.tests or 0 for suite in cases) == len(PLAN.ids)
     for text in (
         render_markdown(summary, account),

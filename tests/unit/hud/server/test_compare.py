@@ -22,11 +22,9 @@ from ci.record.verdict import Verdict
 from ci.report.compare.as_json import as_json
 from ci.report.compare.changes import Kind
 from ci.report.compare.comparison import Side, check, compare_sides
-from ci.report.compare.lines import LISTED
+from ci.report.compare.lines import LISTED, render_markdown, show
 from ci.report.compare.machines import Pair
-from ci.report.compare.markdown import render_markdown
 from ci.report.compare.page import render_page
-from ci.report.compare.terminal import show
 from ci.report.compare.times import compare_times
 from tests.unit.hud.server.plain_compare import compare, sides_of
 from tests.unit.report.compare.making import rows

@@ -21,9 +21,8 @@ from ci.record.verdict import Verdict
 from ci.report.compare.as_json import as_json
 from ci.report.compare.comparison import Comparison, Side, check, compare_sides, unlike
 from ci.report.compare.existing import Existence, Known
-from ci.report.compare.markdown import render_markdown
+from ci.report.compare.lines import render_markdown, show
 from ci.report.compare.page import render_page
-from ci.report.compare.terminal import show
 from tests.unit.report.compare.making import rows
 
 Golden = Callable[[str, str], None]

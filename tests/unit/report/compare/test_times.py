@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.report.compare.machines import FALSE_ALARMS, Machines, Pair, machines_of
-from ci.report.compare.times import Past, Times, compare_times, with_history
+from ci.report.compare.times import LEAST_S, Past, Times, compare_times, with_history
 
 
 def world(
@@ -58,7 +58,6 @@ def test_on_two_uneven_machines_nothing_is_found_where_nothing_changed() -> None
     found = [compare_times(world(400, seed), world(30, seed + 1, cards=1)) for seed in range(rounds)]
     alarms = sum(len(one.tests) + len(one.files) + len(one.setup_files) for one in found)
     assert alarms <= FALSE_ALARMS * rounds
-    assert {one.alarms for one in found} == {FALSE_ALARMS}
 
 
 def test_the_slowness_of_a_whole_run_is_told_and_no_test_is_blamed_for_it() -> None:
@@ -134,11 +133,11 @@ def test_set_ups_of_files_are_looked_at_by_themselves() -> None:
     assert times.setup_ratio == 1.0
 
 
-@pytest.mark.parametrize(("least_s", "found"), [(0.5, 1), (50.0, 0)])
-def test_what_is_off_by_a_little_does_not_count_however_sure_it_is(least_s: float, found: int) -> None:
-    pairs = world(1_000, 8)
-    times = compare_times(slowed(pairs, long_ones(pairs, 1), 6), least_s=least_s)
-    assert len(times.slower) == found
+@pytest.mark.parametrize(("seconds", "found"), [(0.9, 1), (0.7, 0)])
+def test_what_is_off_by_a_little_does_not_count_however_sure_it_is(seconds: float, found: int) -> None:
+    pairs = [Pair(f"a.py::t{n}", "a.py", 0.3, 0.3) for n in range(300)]
+    pairs[7] = pairs[7]._replace(now_s=seconds)
+    assert len(compare_times(pairs).slower) == found
 
 
 def test_short_tests_are_no_finding_whatever_their_ratio() -> None:
@@ -207,6 +206,6 @@ def test_whatever_times_there_are_the_other_way_round_all_is_reversed(
     there = compare_times(pairs)
     for one in (*there.tests, *there.files):
         assert math.isfinite(one.expected_s)
-        assert abs(one.more_s) >= there.least_s
+        assert abs(one.more_s) >= LEAST_S
     back = machines_of([one._replace(now_s=one.base_s, base_s=one.now_s) for one in pairs])
     assert there.machines.ratio * back.ratio == pytest.approx(1)

@@ -155,7 +155,7 @@ def test_a_file_that_cannot_be_set_up_and_tests_given_up_are_told() -> None:
     feed = Feed(small_state())
     feed.begin(0, "a.py")
     (broken,) = feed.event(0, "file_error", file="a.py", message="ImportError: no\nsuch", detail="x")
-    assert broken == FileBroken(file="a.py", shard=0, card="card:0", message="ImportError: no such")
+    assert broken == FileBroken(file="a.py", card="card:0", message="ImportError: no such")
     news = feed.event(0, "not_run", ids=[A, B], message="ImportError: no such")
     assert [type(one) for one in news] == [Ended, Ended, FileEnded]
     assert feed.state.counts[Verdict.NOT_RUN] == 2

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ci.record.result import Result
 from ci.record.verdict import Verdict
-from ci.report.digest import (
+from ci.report.aggregates import (
     problem_groups,
     sections,
     slowest_files,
