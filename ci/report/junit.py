@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import junitparser
 from junitparser.junitparser import Attr, Element, Properties, Property
@@ -25,6 +25,8 @@ from test_selection.files import atomic_writer
 from test_selection.ids import encode_file
 
 MAX_DETAIL = 64 * 1024
+CASES_AT_A_TIME = 1000
+_DECLARATION, _END = b"<?xml version='1.0' encoding='UTF-8'?>\n", b"</testsuite>"
 
 
 class ShardCases(NamedTuple):
@@ -53,7 +55,29 @@ def write_junit(folder: Path, account: Account, identity: RunIdentity) -> None:
     """Write `<shard>.xml` for every shard into `folder`; every planned test stands in exactly one."""
     for cases in shard_cases(account, identity):
         with atomic_writer(folder / f"{cases.shard}.xml") as stream:
-            junit_suite(cases, identity).write(stream)
+            write_suite(stream, cases, identity)
+
+
+def write_suite(stream: IO[bytes], cases: ShardCases, identity: RunIdentity) -> None:
+    """Write one shard of a run as a test suite, some cases at a time: as an element, each takes 2 KB."""
+    suite = junitparser.TestSuite(clean(f"{identity.run} shard {cases.shard}"))
+    suite.hostname = clean(cases.host)
+    suite.timestamp = iso_utc(cases.started_at)
+    if identity.back_end == EMULATED:
+        suite.add_property("emulated", "no card was tested")
+    seconds, texts = 0.0, []
+    for first in range(0, len(cases.results), CASES_AT_A_TIME):
+        some = junitparser.TestSuite()
+        # One by one, add_testcase would count all test cases again each time.
+        some.add_testcases([_case(one, identity) for one in cases.results[first : first + CASES_AT_A_TIME]])
+        for count in ("tests", "errors", "failures", "skipped"):
+            setattr(suite, count, getattr(suite, count) + getattr(some, count))
+        seconds += some.time
+        texts.append(some.tostring().partition(b">")[2].removesuffix(_END))
+    suite.time = round(seconds, 3)
+    head = suite.tostring()
+    head = head.removesuffix(_END) if head.endswith(_END) else head.removesuffix(b"/>").rstrip() + b">"
+    stream.writelines((_DECLARATION, head, *texts, _END))
 
 
 def shard_cases(account: Account, identity: RunIdentity) -> list[ShardCases]:
@@ -71,18 +95,6 @@ def shard_cases(account: Account, identity: RunIdentity) -> list[ShardCases]:
         )
         for shard, results in sorted(by_shard.items())
     ]
-
-
-def junit_suite(cases: ShardCases, identity: RunIdentity) -> junitparser.TestSuite:
-    """One shard of a run as a test suite."""
-    suite = junitparser.TestSuite(clean(f"{identity.run} shard {cases.shard}"))
-    suite.hostname = clean(cases.host)
-    suite.timestamp = iso_utc(cases.started_at)
-    if identity.back_end == EMULATED:
-        suite.add_property("emulated", "no card was tested")
-    # One by one, add_testcase would count all test cases again each time.
-    suite.add_testcases([_case(result, identity) for result in cases.results])
-    return suite
 
 
 def split_id(name: str, file: str) -> tuple[str, str]:

@@ -177,7 +177,7 @@ def write_source(folder: RunFolder, *, where: str | None, sha: str, files: Seque
 
 def read_source(folder: RunFolder) -> NotedSource | None:
     """What `write_source` noted; None where nobody did."""
-    if not folder.source.is_file():
+    if not folder.source.exists():
         return None
     content = read_json(folder.source, SOURCE_KIND)
     return convert(

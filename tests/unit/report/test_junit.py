@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.record.identity import EMULATED
+from ci.record.identity import EMULATED, RunIdentity
 from ci.record.result import Result
 from ci.record.verdict import Verdict
-from ci.report.junit import ShardCases, junit_suite, shard_cases, split_id, write_junit
+from ci.report import junit
+from ci.report.junit import ShardCases, shard_cases, split_id, write_junit, write_suite
 from ci.report.reconcile import Account
 from test_selection.ids import canonical_id
 
@@ -30,18 +31,16 @@ def folder(tmp_path: Path, account: Account) -> Path:
     return tmp_path
 
 
-def xml(suite: junitparser.TestSuite) -> str:
+def xml(cases: ShardCases, who: RunIdentity | None = None) -> str:
     stream = io.BytesIO()
-    suite.write(stream)
+    write_suite(stream, cases, who or identity())
     return stream.getvalue().decode()
 
 
 @pytest.mark.parametrize("verdict", [one for one in Verdict if one not in (Verdict.PASSED, Verdict.XPASSED)])
 def test_a_result_without_a_message_gets_one_all_the_same(verdict: Verdict) -> None:
-    suite = junit_suite(
-        ShardCases(0, "", 0.0, [Result(id="a.py::T::x", verdict=verdict, file="a.py")]), identity()
-    )
-    children = [child for child in ET.fromstring(xml(suite))[0] if child.tag != "properties"]  # noqa: S314  # written here
+    text = xml(ShardCases(0, "", 0.0, [Result(id="a.py::T::x", verdict=verdict, file="a.py")]))
+    children = [child for child in ET.fromstring(text)[0] if child.tag != "properties"]  # noqa: S314  # written here
     assert [bool(child.get("message")) for child in children] == [True]
 
 
@@ -53,7 +52,7 @@ def test_a_suite_of_the_emulated_device_says_so(tmp_path: Path, account: Account
 
 def test_a_very_long_traceback_is_cut_at_its_beginning() -> None:
     long = Result(id="a", verdict=Verdict.FAILED, file="a.py", detail="x" * 100_000 + "\nthe end")
-    text = xml(junit_suite(ShardCases(0, "", 0.0, [long]), identity()))
+    text = xml(ShardCases(0, "", 0.0, [long]))
     assert len(text) < 70_000
     assert "the end" in text
 
@@ -84,8 +83,26 @@ def test_an_id_splits_behind_the_name_of_its_file_as_ids_have_it() -> None:
     st.builds(Result, id=ANY, verdict=st.sampled_from(Verdict), message=ANY, detail=ANY, card=ANY, file=ANY)
 )
 def test_any_text_makes_xml_that_reads_back(result: Result) -> None:
-    suite = junit_suite(ShardCases(0, result.message, 0.0, [result]), replace(identity(), run=result.id))
-    assert len(list(junitparser.TestSuite.fromstring(xml(suite).partition("?>")[2]))) == 1
+    text = xml(ShardCases(0, result.message, 0.0, [result]), replace(identity(), run=result.id))
+    assert len(list(junitparser.TestSuite.fromstring(text.partition("?>")[2]))) == 1
+
+
+@pytest.mark.parametrize("device", ["", EMULATED])
+def test_a_suite_that_is_written_bit_by_bit_adds_up(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    results = [
+        Result(id=f"a.py::{number}", verdict=verdict, file="a.py", seconds=0.0014)
+        for number, verdict in enumerate([*Verdict, *Verdict])
+    ]
+    cases, who = ShardCases(0, "a > b", 0.0, results), replace(identity(), back_end=device)
+    at_once = xml(cases, who)
+    monkeypatch.setattr(junit, "CASES_AT_A_TIME", 3)
+    assert xml(cases, who) == at_once
+    suite = junitparser.TestSuite.fromstring(at_once.partition("?>")[2])
+    told = suite.tests, suite.errors, suite.failures, suite.skipped, suite.time
+    suite.update_statistics()
+    assert (suite.tests, suite.errors, suite.failures, suite.skipped, suite.time) == told
+    none = junitparser.TestSuite.fromstring(xml(cases._replace(results=[]), who).partition("?>")[2])
+    assert (none.tests, list(none)) == (0, [])
 
 
 def test_the_files_look_as_agreed(folder: Path, golden: Golden) -> None:

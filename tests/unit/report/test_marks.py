@@ -15,7 +15,7 @@ from ci.record.marks import Control, Quarantined
 from ci.record.verdict import Verdict
 from ci.report.aggregates import problem_groups, sections
 from ci.report.html import render_html
-from ci.report.junit import ShardCases, junit_suite
+from ci.report.junit import ShardCases, write_suite
 from ci.report.quarantine_note import EntryNote, QuarantineNote
 from ci.report.reconcile import Account
 from ci.report.results import read_results, read_summary, write_results, write_summary
@@ -89,7 +89,7 @@ def test_marks_come_back_from_files(tmp_path: Path, marked: Account, told: Summa
 
 def test_a_quarantined_failure_is_an_xfail_to_readers_of_junit_and_keeps_its_text(marked: Account) -> None:
     stream = io.BytesIO()
-    junit_suite(ShardCases(0, "", 0.0, list(marked.results)), identity()).write(stream)
+    write_suite(stream, ShardCases(0, "", 0.0, list(marked.results)), identity())
     cases = {one.get("name"): one for one in ET.fromstring(stream.getvalue()).iter("testcase")}  # noqa: S314  # made here
     crash = cases["test_crash[dtype=float32,op=kron]"]
     error = crash.find("error")
