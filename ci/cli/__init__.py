@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -10,11 +11,14 @@ from ci.core import interrupts
 from ci.core.errors import EXIT_INTERRUPTED
 
 __all__ = ["main"]
+OBJECTS_A_COLLECTION = 50_000
 
 
 def main() -> None:
     """Run the command line; ends the process with its exit code."""
     outlast_readers()
+    # What a verb makes are plans, events and results by the hundred thousand, and hardly a cycle among them.
+    gc.set_threshold(OBJECTS_A_COLLECTION)
     try:
         with interrupts.raised():
             from ci.cli.app import run  # noqa: PLC0415  # takes half a second, in which Ctrl-C is heard too

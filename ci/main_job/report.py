@@ -20,7 +20,7 @@ from ci.record.journal import gathered_journals
 from ci.report.history import prune, record
 from ci.report.junit import write_junit
 from ci.report.live.events import Sink, run_end
-from ci.report.reconcile import Account, plan_without_shards, reconcile, what_ran_here
+from ci.report.reconcile import Account, plan_without_shards, reconcile, replay_all, what_ran_here
 from ci.report.released import kept_by_releases, read_releases
 from ci.report.reused import read_reused
 from ci.report.summary import outcome_line
@@ -170,11 +170,12 @@ def report_shards(
     # Journals of other shards that ran here before are not this part's to account for.
     mine = {shard.index for shard in shards}
     journals = [one for one in gathered_journals(folder.path) if one.shard in mine]
-    part = what_ran_here(plan, mine, journals)
+    states = replay_all(journals, interrupted=interrupted)
+    part = what_ran_here(plan, mine, states)
     # Where others were faster with all of it, nothing is missing.
     percent = 100 if part.ids or not any(shard.ids for shard in shards) else 0
     selection = Selection(stage=None, percent=percent, ids=part.ids)
-    account = reconcile(part, journals, interrupted=interrupted, known=plan.ids)
+    account = reconcile(part, journals, interrupted=interrupted, known=plan.ids, states=states)
     noted = read_identity(folder.path) if folder.identity.is_file() else identity_here(context, folder)
     identity = replace(noted, seed=plan.run_seed)
     account = mark_step(context, account, part, folder, began_at=identity.started_at)

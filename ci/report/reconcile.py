@@ -118,6 +118,7 @@ def reconcile(
     expectations: Mapping[str, str] | None = None,
     interrupted: bool = False,
     known: Collection[str] = (),
+    states: Sequence[RunState] | None = None,
 ) -> Account:
     """Give every planned test its verdict.
 
@@ -127,10 +128,13 @@ def reconcile(
         expectations: by id, the reason of a declared outcome.
         interrupted: the caller knows that the run was ended early.
         known: ids that are planned, and another host's to answer for.
+        states: what `replay_all` made of the journals; None: it is made here.
     """
     journals = list(journals)
     attempts = _by_attempt(journals)
-    own, foreign = _sort_out(_replays(attempts, interrupted=interrupted), plan, known)
+    if states is None:
+        states = replay_all(journals, interrupted=interrupted)
+    own, foreign = _sort_out(states, plan, known)
     tries = _merge(own)
     unsure = _unsure(own, tries)
     results = tuple(_results(plan, tries, unsure, _Reasons(own), expectations or {}))
@@ -162,7 +166,7 @@ def plan_without_shards(ids: Sequence[str], journals: Iterable[Journal]) -> Plan
         ids: canonical ids, of the selection.
         journals: of the run, whose plan this one passes for.
     """
-    replays = _replays(_by_attempt(journals), interrupted=False)
+    replays = replay_all(journals)
     of = {name: one.shard for one in replays for name in one.told}
     files: dict[int, dict[str, list[str]]] = {0: {}}
     for name in ids:
@@ -179,15 +183,15 @@ def plan_without_shards(ids: Sequence[str], journals: Iterable[Journal]) -> Plan
     return Plan(fingerprint=seen, bound_s=0, makespan_s=0, binds="nothing", shards=shards)
 
 
-def what_ran_here(plan: Plan, shards: Collection[int], journals: Iterable[Journal]) -> Plan:
+def what_ran_here(plan: Plan, shards: Collection[int], states: Iterable[RunState]) -> Plan:
     """The part of a plan that was a host's to run: its shards, without what others took, with what it took.
 
     Args:
         plan: the whole plan.
         shards: the indexes of the host's shards.
-        journals: the host's own.
+        states: what `replay_all` made of the host's own journals.
     """
-    replays, _ = _sort_out(_replays(_by_attempt(journals), interrupted=False), plan)
+    replays, _ = _sort_out(states, plan)
     told = set[str]().union(*(one.ids for one in replays))
     # What was cut off here and went to another is that one's to answer for.
     settled = {
@@ -314,8 +318,15 @@ def _by_attempt(journals: Iterable[Journal]) -> list[Journal]:
     ]
 
 
-def _replays(journals: Iterable[Journal], *, interrupted: bool) -> list[RunState]:
-    return [replay(one.shard, one.attempt, one.events, interrupted=interrupted) for one in journals]
+def replay_all(journals: Iterable[Journal], *, interrupted: bool = False) -> list[RunState]:
+    """What each attempt that journals tell of did, by shard and attempt.
+
+    Args:
+        journals: in any order; the same one twice counts once.
+        interrupted: the caller knows that the run was ended early.
+    """
+    attempts = _by_attempt(journals)
+    return [replay(one.shard, one.attempt, one.events, interrupted=interrupted) for one in attempts]
 
 
 def _lost_lines(journals: Iterable[Journal]) -> Iterator[str]:

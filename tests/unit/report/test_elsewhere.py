@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ci.record.journal import Journal
 from ci.record.verdict import Verdict
-from ci.report.reconcile import reconcile, what_ran_here
+from ci.report.reconcile import reconcile, replay_all, what_ran_here
 from tests.journal_rows import Row, events_from
 
 from .any_journals import PLAN, A, B, C, D
@@ -38,7 +38,7 @@ def elsewhere(*ids: str, host: Any = "pod-7") -> Row:
 def test_each_host_answers_for_what_it_ran_and_all_for_the_whole() -> None:
     first = journal(0, *ran(A), elsewhere(B))
     second = journal(1, *ran(B), *ran(C), *ran(D))
-    parts = [what_ran_here(PLAN, [0], [first]), what_ran_here(PLAN, [1], [second])]
+    parts = [what_ran_here(PLAN, [0], replay_all([first])), what_ran_here(PLAN, [1], replay_all([second]))]
     assert [sorted(part.ids) for part in parts] == [[A], sorted([B, C, D])]
     assert [[shard.index for shard in part.shards] for part in parts] == [[0], [1]]
     for part, one in zip(parts, (first, second), strict=True):
@@ -58,20 +58,20 @@ def test_what_the_other_host_does_not_tell_of_is_not_run_and_says_who_had_it() -
 
 
 def test_a_host_whose_tests_all_went_to_others_has_nothing_to_answer_for() -> None:
-    part = what_ran_here(PLAN, [0], [journal(0, elsewhere(A, B))])
+    part = what_ran_here(PLAN, [0], replay_all([journal(0, elsewhere(A, B))]))
     assert part.ids == []
     assert reconcile(part, []).missing_shards == ()
 
 
 def test_what_was_begun_here_stays_here_though_another_took_it_over() -> None:
-    part = what_ran_here(PLAN, [0], [journal(0, *ran(A), elsewhere(A, B))])
+    part = what_ran_here(PLAN, [0], replay_all([journal(0, *ran(A), elsewhere(A, B))]))
     assert part.ids == [A]
 
 
 def test_what_was_cut_off_here_and_went_to_another_is_that_ones_to_answer_for() -> None:
     cut_off: list[Row] = [{"e": "start", "id": B}, {"e": "not_run", "ids": [B], "message": "interrupted"}]
     one = journal(0, *ran(A), *cut_off, elsewhere(B))
-    part = what_ran_here(PLAN, [0], [one])
+    part = what_ran_here(PLAN, [0], replay_all([one]))
     assert part.ids == [A]
     account = reconcile(part, [one], known=PLAN.ids)
     assert account.holes == ()
@@ -102,5 +102,5 @@ def test_parts_of_hosts_that_took_from_each_other_are_the_plan(
         *(event for name in {C, D} - from_second | from_first for event in ran(name)),
         elsewhere(*from_second),
     )
-    parts = [what_ran_here(PLAN, [0], [first]), what_ran_here(PLAN, [1], [second])]
+    parts = [what_ran_here(PLAN, [0], replay_all([first])), what_ran_here(PLAN, [1], replay_all([second]))]
     assert sorted(name for part in parts for name in part.ids) == sorted([A, B, C, D])
