@@ -22,7 +22,7 @@ from tests.benchmarks.commands import (
 
 RUN, JOB = f"spyre-ci run, {WORKERS} workers", f"spyre-ci pytorch, {WORKERS} workers"
 PLAIN, PLAIN_TWO = "pytest", f"pytest -n {WORKERS}"
-BAR, BAR_MIB = 1.3, 300
+BAR, BAR_MIB = 0.7, 240
 # The supervisor says itself how much memory it had at most; what its children had is not in it.
 SUPERVISOR = """
 import atexit, re, sys
