@@ -101,8 +101,8 @@ def test_a_suite_that_is_written_bit_by_bit_adds_up(device: str, monkeypatch: py
     told = suite.tests, suite.errors, suite.failures, suite.skipped, suite.time
     suite.update_statistics()
     assert (suite.tests, suite.errors, suite.failures, suite.skipped, suite.time) == told
-    none = junitparser.TestSuite.fromstring(xml(cases._replace(results=[]), who).partition("?>")[2])
-    assert (none.tests, list(none)) == (0, [])
+    none = ET.fromstring(xml(cases._replace(results=[]), who))  # noqa: S314  # written here
+    assert (none.get("tests"), none.get("failures"), none.findall("testcase")) == ("0", "0", [])
 
 
 def test_the_files_look_as_agreed(folder: Path, golden: Golden) -> None:
