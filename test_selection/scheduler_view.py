@@ -65,6 +65,7 @@ class SchedulerView:
         started: the cards that have asked for work.
         known_dead: the cards everybody knows to be dead.
         idle: the cards that wait.
+        paces: of cards that somebody else looks after, by how much each is slower than expected.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class SchedulerView:
         self.started = [False] * cards
         self.known_dead = [False] * cards
         self.idle: list[int] = []
+        self.paces: dict[int, float] = {}
         self._took: dict[str, float] = {}
         self._expected: dict[str, float] = {}
         self._card_took = [0.0] * cards
@@ -157,7 +159,11 @@ class SchedulerView:
 
     def learn(self, card: int, file: str, *, took_s: float, expected_s: float) -> None:
         """What a piece took, and what was expected before anything was known."""
-        self._took[file] = self._took.get(file, 0.0) + took_s / self.pace(card)
+        self.learn_of(file, usual_s=took_s / self.pace(card), expected_s=expected_s)
+
+    def learn_of(self, file: str, *, usual_s: float, expected_s: float) -> None:
+        """What a piece takes on a card of the usual speed, and what was expected."""
+        self._took[file] = self._took.get(file, 0.0) + usual_s
         self._expected[file] = self._expected.get(file, 0.0) + expected_s
 
     def learn_pace(self, card: int, *, took_s: float, expected_s: float) -> None:
@@ -171,6 +177,8 @@ class SchedulerView:
 
     def pace(self, card: int) -> float:
         """By how much a card is slower than expected, so far."""
+        if (pace := self.paces.get(card)) is not None:
+            return pace
         return scale(self._card_took[card], self._card_expected[card], self.prior_s)
 
     def setup_for(self, card: int, file: str) -> float:

@@ -100,6 +100,7 @@ class Scheduler:
         """A slot works for its shard from now on."""
         self.view.known_dead[slot] = False
         self.view.started[slot] = True
+        self.view.paces.pop(slot, None)
 
     def end(self, slot: int) -> None:
         """A slot works no longer for its shard: its card is lost, or at another shard."""
@@ -134,7 +135,7 @@ class Scheduler:
             self._begin(slot, job, now)
         return job
 
-    def done(self, slot: int, now: float, *, held: str | None, whole: bool = True) -> None:
+    def done(self, slot: int, now: float, *, held: str | None, whole: bool = True) -> float | None:
         """A slot did what it was told to; what that took is known now.
 
         Args:
@@ -142,17 +143,22 @@ class Scheduler:
             now: the moment, in seconds since the run began.
             held: the file it has set up now.
             whole: whether it did that and nothing else, such as a set-up after a crash.
+
+        Returns:
+            The seconds that a piece takes on a card of the usual speed; None where nothing says so.
         """
         job, began = self._doing.pop(slot)
         self.view.holds[slot] = held
         if not whole or slot in self._private or job.why == "retry":
-            return
+            return None
         took, view, file = now - began, self.view, job.piece.file
         if job.setup:
             view.learn_pace(slot, took_s=took, expected_s=view.file_s.get(file, 0.0))
-            return
+            return None
+        usual = took / view.pace(slot)
         view.learn(slot, file, took_s=took, expected_s=job.piece.expected_s)
         view.learn_pace(slot, took_s=took, expected_s=job.piece.expected_s * view.scale(file))
+        return usual
 
     def hold(self, slot: int, file: str | None) -> None:
         """A slot has this file set up, or none."""

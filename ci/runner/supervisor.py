@@ -246,7 +246,9 @@ class _Supervisor:
             self._scheduler.lost(slot.shard, slot.ended)
             self._fault(slot)
             return
-        self._scheduler.done(slot.shard, self._now, held=answer.held, whole=not slot.crashed)
+        took = self._scheduler.done(slot.shard, self._now, held=answer.held, whole=not slot.crashed)
+        if took is not None:
+            self._peers.took(job.of, job.piece, took)
         self._account(slot, job)
         if job.setup and (reason := slot.broken.get(job.piece.file)) is not None:
             self._give_up(slot, self._scheduler.refuse(slot.shard, job.piece.file), reason)

@@ -49,6 +49,7 @@ class Peers:
                 file=view.holds[shard],
                 fresh=view.fresh[shard],
                 left_s=round(max(0.0, view.busy_until[shard] - now), 3),
+                pace=max(0.001, round(view.pace(shard), 3)),
             )
             for shard in mine
         )
@@ -74,6 +75,11 @@ class Peers:
         """Tests have an outcome in a journal of this host."""
         if self._session is not None:
             self._session.ended(names, journal)
+
+    def took(self, of: int, piece: Piece, seconds: float) -> None:
+        """A piece takes so long on a card of the usual speed."""
+        if self._session is not None:
+            self._session.took((of, piece.number), seconds)
 
     def accounted(self, of: int, piece: Piece) -> None:
         """Nothing of a piece is left to run here."""
@@ -103,7 +109,7 @@ class Peers:
             self._session.leave()
 
     def _see(self, mine: Collection[int], now: float) -> None:
-        """Give the scheduler the slots of the others."""
+        """Give the scheduler the slots of the others, and what their pieces took."""
         view = self._scheduler.view
         assert self._session is not None  # noqa: S101  # asked by those who know
         # What others say of numbers that are this host's, or nobody's, is not heeded.
@@ -119,6 +125,10 @@ class Peers:
             self._scheduler.begin(shard)
             view.holds[shard], view.fresh[shard] = one.file, one.fresh
             view.busy_until[shard] = now + one.left_s
+            view.paces[shard] = one.pace
+        for shard, number, seconds in self._session.learnt():
+            if shard < len(self._pieces) and number < len(row := self._pieces[shard]) and row[number].ids:
+                view.learn_of(row[number].file, usual_s=seconds, expected_s=row[number].expected_s)
 
     def _look(self) -> bool:
         """Take from the scheduler what others have, and give it what is anybody's; whether there was any."""

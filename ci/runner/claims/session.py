@@ -84,6 +84,7 @@ class ClaimSession:
         self._claims: list[tuple[int, int, int]] = []
         self._done: list[Key] = []
         self._given_up: list[Key] = []
+        self._took: list[tuple[int, int, float]] = []
         self._strange = False
 
     def claim(self, shard: int, piece: Piece) -> int:
@@ -132,6 +133,15 @@ class ClaimSession:
         self._table.finish(key)
         self._accounted.pop(key, None)
         self._given_up.append(key)
+
+    def took(self, key: Key, seconds: float) -> None:
+        """Tell the others what a piece takes on a card of the usual speed."""
+        self._took.append((*key, round(seconds, 3)))
+
+    def learnt(self) -> list[tuple[int, int, float]]:
+        """What pieces took that others ran, as (shard, piece, seconds); each once."""
+        learnt, self._table.took = self._table.took, []
+        return learnt
 
     def exchange(self, slots: Iterable[AtWork] = ()) -> bool:
         """Say what this host and its slots do and hear the others, if it is time; whether they were heard."""
@@ -243,11 +253,12 @@ class ClaimSession:
             claims=tuple(self._claims),
             done=tuple(self._done),
             given_up=tuple(self._given_up),
+            took=tuple(self._took),
             slots=tuple(slots),
             gone=gone,
         )
         self._store.say(heartbeat.line())
-        self._claims, self._done, self._given_up = [], [], []
+        self._claims, self._done, self._given_up, self._took = [], [], [], []
 
     def _hear(self) -> None:
         told = [(name, read_heartbeat(line)) for name, line in self._store.hear() if line]

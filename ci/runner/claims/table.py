@@ -21,6 +21,7 @@ import msgspec
 Whole = Annotated[int, msgspec.Meta(ge=0)]
 # No day is so long.
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+Pace = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
 # A piece: the shard and its number there.
 Key = tuple[Whole, Whole]
 # Who is said to have a piece that is anybody's.
@@ -36,12 +37,14 @@ class AtWork:
         file: the file it has set up, or does so.
         fresh: whether it has run nothing of it yet.
         left_s: seconds it is expected to need for what it does.
+        pace: by how much its card is slower than expected, so far.
     """
 
     shard: Whole
     file: str | None
     fresh: bool
     left_s: Seconds
+    pace: Pace = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +56,7 @@ class Heartbeat:
         done: pieces of which every test has an outcome in its journals, on the disk.
         given_up: pieces it is through with though a test of theirs has none; nobody runs them again but who
             resumes the run.
+        took: seconds that pieces it ran take on a card of the usual speed, as (shard, piece, seconds).
         slots: what its slots are at.
         gone: whether it leaves; what it claimed and has not done is anybody's.
     """
@@ -60,6 +64,7 @@ class Heartbeat:
     claims: tuple[tuple[Whole, Whole, Whole], ...] = ()
     done: tuple[Key, ...] = ()
     given_up: tuple[Key, ...] = ()
+    took: tuple[tuple[Whole, Whole, Seconds], ...] = ()
     slots: tuple[AtWork, ...] = ()
     gone: bool = False
 
@@ -105,6 +110,7 @@ class ClaimTable:
         ours: pieces that were ever claimed here.
         others: pieces claimed by others and not done, with generation and host.
         done: pieces that are done, and by whom.
+        took: what pieces took that others ran, since somebody looked; as in a heartbeat.
         former: names this host had before it was resumed.
         again: pieces that are to be finished by this host, which was resumed.
     """
@@ -117,6 +123,7 @@ class ClaimTable:
     ours: set[Key] = field(default_factory=set)
     others: dict[Key, tuple[int, str]] = field(default_factory=dict)
     done: dict[Key, str] = field(default_factory=dict)
+    took: list[tuple[int, int, float]] = field(default_factory=list)
     former: frozenset[str] = frozenset()
     again: frozenset[Key] = frozenset()
 
@@ -193,6 +200,7 @@ class ClaimTable:
 
     def _take(self, name: str, host: Host, said: Heartbeat) -> None:
         host.gone, host.slots = said.gone, said.slots
+        self.took += said.took
         for shard, number, generation in said.claims:
             self._claimed((shard, number), generation, name)
         for key in (*said.done, *said.given_up):

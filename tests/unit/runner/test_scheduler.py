@@ -61,15 +61,19 @@ def test_a_file_is_set_up_before_a_piece_of_it_is_claimed() -> None:
     first = asked(made, 0)
     assert first is not None
     assert first.setup
-    made.done(0, 2.0, held=made.view.holds[0])
+    # What a set-up takes says how fast the card is, and nothing of tests.
+    assert made.done(0, 4.0, held=made.view.holds[0]) is None
+    pace = made.view.pace(0)
+    assert pace > 1
     rest = []
-    for now in (2.0, 3.0):
+    for now in (4.0, 5.0):
         job = asked(made, 0, now)
         assert job is not None
         rest.append(job.piece.ids)
-        made.done(0, now + 1, held=made.view.holds[0])
+        took = made.done(0, now + 1, held=made.view.holds[0], whole=now == 4.0)
+        assert took == (pytest.approx(1 / pace) if now == 4.0 else None)
     assert rest == [("1",), ("2",)]
-    assert asked(made, 0, 5.0) is None
+    assert asked(made, 0, 6.0) is None
 
 
 @pytest.mark.parametrize("steals", [True, False])

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
+import pytest
+
 from ci.runner.claims.peers import Peers
 from ci.runner.claims.session import ClaimSession
 from ci.runner.claims.table import AtWork
 from ci.runner.retries import Retries
 from ci.runner.scheduler import Claim, Scheduler
 from test_selection.pieces import Piece
+from test_selection.scheduler_view import scale
 from tests.unit.runner.plans import OneFile
 
 from .stores import Memory, MemoryStore
@@ -116,20 +119,42 @@ def test_slots_of_others_are_seen_until_they_are_gone_and_ones_own_are_ones_own(
     made = scheduler(mine.claim)
     made.begin(0)
     peers = Peers(mine, made, ROWS)
-    theirs = AtWork(shard=1, file="b.py", fresh=True, left_s=7.0)
+    theirs = AtWork(shard=1, file="b.py", fresh=True, left_s=7.0, pace=1.5)
     claimed = AtWork(shard=0, file="z.py", fresh=True, left_s=7.0)
     strange = AtWork(shard=9, file=None, fresh=False, left_s=0.0)
     other.exchange([theirs, claimed, strange])
     peers.exchange([0], 3.0)
     view = made.view
-    seen = view.known_dead[1], view.holds[1], view.fresh[1], view.busy_until[1]
-    assert seen == (False, "b.py", True, 10.0)
+    seen = view.known_dead[1], view.holds[1], view.fresh[1], view.busy_until[1], view.pace(1)
+    assert seen == (False, "b.py", True, 10.0, 1.5)
     assert view.holds[0] is None
     other.leave()
     two.now += 3
     peers.exchange([0], 6.0)
     assert view.known_dead[1]
     assert not view.known_dead[0]
+    made.begin(1)
+    assert view.pace(1) == 1.0  # a card of this host's own works for the shard now
+
+
+def test_what_pieces_take_is_learnt_by_all_hosts_once() -> None:
+    two = Two()
+    mine, other = two.session("a"), two.session("b")
+    made, far = scheduler(mine.claim), scheduler(other.claim)
+    here, there = Peers(mine, made, ROWS), Peers(other, far, ROWS)
+    far.begin(1)
+    far.view.learn_pace(1, took_s=20.0, expected_s=0.0)  # its card is slow, and not its files
+    pace = far.view.pace(1)
+    piece = ROWS[1][0]
+    there.took(1, piece, 6.0)
+    other.took((9, 9), 6.0)  # of no plan
+    there.exchange([1], 1.0)
+    for moment in (2.0, 3.0):
+        two.now += 1
+        here.exchange([0], moment)
+        assert made.view.pace(1) == pytest.approx(pace, abs=0.001)
+        expected = scale(6.0, piece.expected_s, made.view.prior_s)
+        assert made.view.scale("b.py") == pytest.approx(expected)
 
 
 def test_what_slots_are_at_is_said_as_it_is() -> None:
