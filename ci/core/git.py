@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import hashlib
 import os
 import shlex
@@ -86,14 +85,6 @@ def git(
         command = shlex.join(_argv(folder, words))
         raise CommandError(f"ended with code {ended.code}: {command}{tail}", remedy=remedy)
     return os.fsdecode(ended.stdout)
-
-
-def head(checkout: Path, *, timeout_s: float = 60) -> str:
-    """The commit a checkout is at; empty where there is no git, or it takes the folder for none."""
-    if (checkout / ".git").exists():  # else it may be a folder in another one
-        with contextlib.suppress(CommandError):  # of another owner, or a worktree that was cut off
-            return git(checkout, "rev-parse", "--verify", "HEAD", timeout_s=timeout_s).strip()
-    return ""
 
 
 def finish_git(

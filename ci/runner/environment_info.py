@@ -20,7 +20,6 @@ from urllib.parse import unquote, urlsplit
 
 from ci.core.addresses import without_secrets
 from ci.core.errors import BackEndError, DeviceError
-from ci.core.git import head
 from ci.core.provider import detect, in_log
 from ci.core.withheld import without_job_secrets
 from ci.record.identity import EMULATED
@@ -201,3 +200,38 @@ def _commit(direct_url: str) -> str:
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return ""
+
+
+def head(checkout: Path) -> str:
+    """The commit a Git checkout is at; empty where that cannot be told (gitrepository-layout(5))."""
+    try:
+        git = _git_folder(checkout)
+        said = (git / "HEAD").read_text(encoding="utf-8").strip()
+        if not said.startswith("ref: "):
+            return _checked(said)
+        common = git / "commondir"
+        shared = git / common.read_text(encoding="utf-8").strip() if common.is_file() else git
+        return _checked(_ref(shared, said.removeprefix("ref: ")))
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _git_folder(checkout: Path) -> Path:
+    """The `.git` of a checkout, which of a worktree is a file that names it."""
+    git = checkout / ".git"
+    if git.is_file():
+        return checkout / git.read_text(encoding="utf-8").strip().removeprefix("gitdir: ")
+    return git
+
+
+def _checked(said: str) -> str:
+    return said if re.fullmatch(r"[0-9a-f]{40,64}", said) else ""
+
+
+def _ref(git: Path, name: str) -> str:
+    loose = git / name
+    if loose.is_file():
+        return loose.read_text(encoding="utf-8").strip()
+    packed = git / "packed-refs"
+    lines = packed.read_text(encoding="utf-8").splitlines() if packed.is_file() else []
+    return next((line.split(" ", 1)[0] for line in lines if line.endswith(f" {name}")), "")

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from ci.core.archives import MOST_BYTES, MOST_FILES, damage
-from ci.core.errors import BadFileError, MissingInputError
-from ci.core.git import head
+from ci.core.errors import BadFileError, CommandError, MissingInputError
+from ci.core.git import git
 from ci.runner.checkout import COMMIT_FILE, checkout
 from test_selection.files import read_bounded
 
@@ -116,8 +116,11 @@ def _tree(root: Path, where: str) -> Source:
 
 def _commit(root: Path) -> str:
     """The commit of a tree as git, or a file in it, tells it; empty where neither does."""
-    if commit := head(root):
-        return commit
+    if (root / ".git").exists():
+        try:
+            return git(root, "rev-parse", "HEAD", timeout_s=60).strip()
+        except CommandError:
+            pass  # a .git that git refuses (another owner, a worktree cut off) is as none
     with contextlib.suppress(OSError, UnicodeDecodeError):
         told = (root / COMMIT_FILE).read_text(encoding="utf-8").strip()
         if _COMMIT.fullmatch(told):

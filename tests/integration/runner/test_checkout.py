@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from ci.core.errors import CommandError
-from ci.core.git import head
 from ci.runner import checkout as checkout_module
 from ci.runner.checkout import checkout
 from ci.runner.source import fetch
@@ -43,23 +42,6 @@ class Repository:
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:
     return Repository(tmp_path / "repository")
-
-
-def test_the_head_of_a_checkout_is_told_where_git_takes_it_for_one(
-    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert head(repository.folder) == ""  # nothing is committed yet
-    first = repository.commit("1")
-    repository.git("pack-refs", "--all")
-    repository.git("worktree", "add", "-q", str(tmp_path / "worktree"), "-b", "side")
-    repository.git("checkout", "-q", "--detach")
-    second = repository.commit("2")
-    assert (head(tmp_path / "worktree"), head(repository.folder)) == (first, second)
-    assert head(repository.folder / "test") == head(tmp_path / "none") == ""
-    (repository.folder / ".git" / "HEAD").write_bytes(b"\0hello")
-    assert head(repository.folder) == ""
-    monkeypatch.setenv("PATH", "")  # no git at all
-    assert head(tmp_path / "worktree") == ""
 
 
 def test_a_branch_a_tag_and_a_commit_each_give_their_own_tree(repository: Repository, tmp_path: Path) -> None:

@@ -11,8 +11,7 @@ import pytest
 
 from ci.core.errors import EXIT_USAGE, BackEndError
 from ci.record.identity import EMULATED
-from ci.runner import environment_info
-from ci.runner.environment_info import back_end, ran_in_here, refuse_silent_emulation, unallowed_ci
+from ci.runner.environment_info import back_end, head, ran_in_here, refuse_silent_emulation, unallowed_ci
 from ci.runner.inventory import CARDS_VARIABLE, EMULATE, EMULATED_VARIABLE, Card
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
@@ -32,6 +31,14 @@ class Installed(importlib.metadata.Distribution):
 
     def locate_file(self, path: object) -> Path:
         return Path(str(path))
+
+
+def checkout(path: Path, head: str, **files: str) -> Path:
+    (path / ".git" / "refs" / "heads").mkdir(parents=True)
+    (path / ".git" / "HEAD").write_text(head)
+    for name, content in files.items():
+        (path / ".git" / name.replace("__", "/").replace("_", "-")).write_text(content)
+    return path
 
 
 def there(name: str) -> object:
@@ -57,11 +64,9 @@ def test_a_package_is_told_by_version_and_commit(direct_url: str | None, said: s
     assert back_end({}, lambda _: Installed(direct_url), there) == said
 
 
-def test_a_package_that_is_developed_here_is_told_by_the_commit_of_its_checkout(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(environment_info, "head", {Path("/src/a b"): SHA}.get)
-    row = json.dumps({"url": "file:///src/a%20b", "dir_info": {"editable": True}})
+def test_a_package_that_is_developed_here_is_told_by_the_commit_of_its_checkout(tmp_path: Path) -> None:
+    url = checkout(tmp_path / "a b", SHA).as_uri()
+    row = json.dumps({"url": url, "dir_info": {"editable": True}})
     assert back_end({}, lambda _: Installed(row), there) == f"torch_spyre 1.2 at {SHA:.12}"
 
 
@@ -130,6 +135,27 @@ def test_whatever_was_asked_for_or_is_installed_may_run(
     cards: list[Card], environ: dict[str, str], device: str, found: str
 ) -> None:
     refuse_silent_emulation(cards, environ, device=device, found=found)
+
+
+def test_the_head_of_a_checkout_is_found_however_git_keeps_it(tmp_path: Path) -> None:
+    branch = "ref: refs/heads/main\n"
+    assert head(checkout(tmp_path / "detached", f"{SHA}\n")) == SHA
+    assert head(checkout(tmp_path / "loose", branch, refs__heads__main=f"{SHA}\n")) == SHA
+    packed = checkout(tmp_path / "packed", branch, packed_refs=f"# pack-refs\n{SHA} refs/heads/main\n")
+    assert head(packed) == SHA
+    inner = packed / ".git" / "worktrees" / "w"
+    inner.mkdir(parents=True)
+    (inner / "HEAD").write_text(branch)
+    (inner / "commondir").write_text("../..\n")
+    worktree = tmp_path / "worktree"
+    worktree.mkdir()
+    (worktree / ".git").write_text(f"gitdir: {inner}\n")
+    assert head(worktree) == SHA
+    assert head(checkout(tmp_path / "empty", branch)) == ""
+    assert head(checkout(tmp_path / "strange", "\x00hello")) == ""
+    (tmp_path / "secret").write_text("hidden")
+    assert head(checkout(tmp_path / "outside", "ref: ../../secret")) == ""
+    assert head(tmp_path / "none") == ""
 
 
 IMAGE = f"registry.example/spyre@sha256:{'1' * 64}"
