@@ -252,10 +252,10 @@ def refuse_beside(option: str, others: Mapping[str, Any], *, why: str = "that ru
 
 def typed(ctx: typer.Context, *names: str) -> dict[str, Any]:
     """The values of a verb's options by what people type; of those that are named, or of all."""
+    typed = {max(one.opts, key=len): one for one in ctx.command.params if not names or one.name in names}
     return {
-        max(one.opts, key=len): ctx.params.get(one.name or "")
-        for one in ctx.command.params
-        if not names or one.name in names
+        name if name.startswith("-") else f"names of {name}": ctx.params.get(one.name or "")
+        for name, one in typed.items()
     }
 
 

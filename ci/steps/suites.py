@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ci.core.errors import BadFileError, CommandError, SettingsError, UsageError
+from ci.core.errors import BadFileError, CommandError, MissingInputError, SettingsError, UsageError
 from ci.core.process import run_command
 from ci.record.journal import XPASS_STRICT
 from ci.record.result import Result
@@ -18,7 +18,7 @@ from ci.record.verdict import Verdict
 from ci.report.results import read_results
 from ci.steps.collect import root_of, suite_files
 from ci.steps.context import Context
-from ci.steps.folder import RunFolder, noted_where, read_source
+from ci.steps.folder import RunFolder, read_source
 from test_selection.catalog import Catalog, read_catalog
 from test_selection.files import read_bounded, write_text
 from test_selection.selection import Selection, read_selection
@@ -91,17 +91,25 @@ def promote_step(context: Context, folder: RunFolder) -> Patch:
     """Propose to expect success of what a run's suites expected to fail and what passed in it.
 
     Raises:
+        MissingInputError: nothing says where its tests came from.
         SpyreCiError: a file of the run is missing or broken, or a suite cannot be taken.
         UsageError: the run has no suite.
     """
-    where = noted_where(folder)
-    texts = {path: _text(path) for path in suite_files(context, is_op_suite=where is None)}
+    noted = read_source(folder)
+    if noted is None:  # of the op suite, or of a tree whose suites are others
+        raise MissingInputError(
+            "there is no source file",
+            where=folder.source,
+            remedy="bring the run's whole folder here, or promote where it ran",
+        )
+    is_op_suite = noted.where is None
+    texts = {path: _text(path) for path in suite_files(context, is_op_suite=is_op_suite)}
     if not texts:
         raise UsageError("the run has no suite file", remedy="set pytorch.suite to the files it ran with")
     suites = [parse_suite(path, text) for path, text in texts.items()]
     passing = passing_xfails(read_results(folder.results), read_selection(folder.selection))
     catalog: Catalog = read_catalog(folder.catalog)
-    found = promote(suites, texts, catalog.tests, passing, root=root_of(is_op_suite=where is None))
+    found = promote(suites, texts, catalog.tests, passing, root=root_of(is_op_suite=is_op_suite))
     return Patch(promotion=found, diff="".join(_diff(texts, found.texts, Path.cwd())))
 
 

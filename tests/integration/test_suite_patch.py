@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ci.cli.app import run
+from ci.core.errors import EXIT_USAGE
 from ci.core.process import run_command
 from ci.record.result import Result
 from ci.record.verdict import Verdict
@@ -75,6 +76,19 @@ def test_git_applies_the_patch_and_only_what_passed_has_to_pass(
 
 
 @pytest.mark.usefixtures("torch_installed")
+def test_a_run_that_does_not_say_where_its_tests_came_from_promotes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "spyre-ci.yaml").write_text("pytorch: {suite: s.yaml}\n")
+    (tmp_path / "s.yaml").write_text(SUITE)
+    folder = RunFolder(path=tmp_path / "runs" / "one")
+    make_run(folder, {"test_a"})
+    folder.source.unlink()
+    assert run(["suite", "promote", "one"]) == EXIT_USAGE
+    assert "source.json: there is no source file" in capsys.readouterr().err
+
+
 def test_without_a_catalog_names_are_those_of_torch(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

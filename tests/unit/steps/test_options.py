@@ -54,7 +54,7 @@ def test_what_a_run_that_is_resumed_has_decided_is_refused_by_what_was_typed(
     told = capsys.readouterr().err
     assert "--resume x and " in told
     assert set(told.partition(" and ")[2].partition(" are given")[0].split(", ")) == {
-        "tests", "-k", "--files", "--ff",
+        "names of tests", "-k", "--files", "--ff",
     }  # fmt: skip
 
 
