@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import random
-import select
+import re
 import shutil
 import signal
 import subprocess
@@ -43,6 +43,7 @@ SEEDS = [pytest.param(seed, marks=MARKS.get(seed, [])) for seed in range(int(FIR
 MOST_KIB = 1 << 20
 # Twelve tests that hang, each twice, on a card that hangs.
 TIMEOUT_S = 360
+LOOK_S = 0.2
 # What becomes of a test where nobody disturbs it; all others pass.
 ENDS = {
     "abort": Verdict.FAILED,
@@ -206,19 +207,21 @@ class Site:
                 process.wait()
 
     def wait(self, process: subprocess.Popen[str], timeout: float) -> int:
-        """Wait for a process; note how much memory it, or one that it waited for, held at most.
+        """Wait for a process; note how much memory it, or one that it started, held at most.
+
+        What `wait4` says of that is at least what this process holds, from which it was forked.
 
         Raises:
             subprocess.TimeoutExpired: it goes on.
         """
-        if process.poll() is None:
-            with os.fdopen(os.pidfd_open(process.pid)) as descriptor:
-                if not select.select([descriptor], [], [], timeout)[0]:
-                    raise subprocess.TimeoutExpired(process.args, timeout)
-            _, status, used = os.wait4(process.pid, 0)
-            self.most_kib = max(self.most_kib, used.ru_maxrss)
-            process.returncode = os.waitstatus_to_exitcode(status)
-        return process.returncode
+        ends = time.monotonic() + timeout
+        while True:
+            try:
+                return process.wait(timeout=max(0, min(LOOK_S, ends - time.monotonic())))
+            except subprocess.TimeoutExpired:
+                self.most_kib = max(self.most_kib, *map(held_kib, family(process.pid)))
+                if time.monotonic() >= ends:
+                    raise
 
     def run(self) -> None:
         """Run it, disturbed, resume it where it was cut off, damage its folder, and report it."""
@@ -306,11 +309,32 @@ class Site:
         }
 
 
+def children_of(pid: int) -> list[int]:
+    """The processes that a process has started; none where it is gone."""
+    with contextlib.suppress(OSError):
+        return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()]
+    return []
+
+
+def family(pid: int) -> Iterator[int]:
+    """A process and all below it."""
+    yield pid
+    for child in children_of(pid):
+        yield from family(child)
+
+
+def held_kib(pid: int) -> int:
+    """The most memory a process has held; 0 where it is gone."""
+    with contextlib.suppress(OSError):
+        found = re.search(r"VmHWM:\s*(\d+) kB", Path(f"/proc/{pid}/status").read_text("ascii", "replace"))
+        return int(found[1]) if found is not None else 0
+    return 0
+
+
 def workers_of(supervisor: int) -> list[int]:
     """The worker processes a supervisor has started."""
-    children = Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text(encoding="ascii").split()
     found = []
-    for pid in map(int, children):
+    for pid in children_of(supervisor):
         with contextlib.suppress(OSError):
             if b"ci.runner.worker" in Path(f"/proc/{pid}/cmdline").read_bytes():
                 found.append(pid)
