@@ -157,12 +157,8 @@ class SchedulerView:
         self.left -= 1
         return True
 
-    def learn(self, card: int, file: str, *, took_s: float, expected_s: float) -> None:
-        """What a piece took, and what was expected before anything was known."""
-        self.learn_of(file, usual_s=took_s / self.pace(card), expected_s=expected_s)
-
-    def learn_of(self, file: str, *, usual_s: float, expected_s: float) -> None:
-        """What a piece takes on a card of the usual speed, and what was expected."""
+    def learn(self, file: str, *, usual_s: float, expected_s: float) -> None:
+        """What a piece takes on a card of the usual speed, and what was expected of it at first."""
         self._took[file] = self._took.get(file, 0.0) + usual_s
         self._expected[file] = self._expected.get(file, 0.0) + expected_s
 

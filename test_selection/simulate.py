@@ -145,7 +145,8 @@ class _Simulation:
         if done is None:
             return
         if done.tests_s is not None:
-            self.view.learn(card, done.file, took_s=done.took_s, expected_s=done.tests_s)
+            usual = done.took_s / self.view.pace(card)
+            self.view.learn(done.file, usual_s=usual, expected_s=done.tests_s)
         self.view.learn_pace(card, took_s=done.took_s, expected_s=done.expected_s)
 
     def file_for(self, card: int) -> str | None:

@@ -133,7 +133,7 @@ def reconcile(
     journals = list(journals)
     attempts = _by_attempt(journals)
     if states is None:
-        states = replay_all(journals, interrupted=interrupted)
+        states = _replays(attempts, interrupted=interrupted)
     own, foreign = _sort_out(states, plan, known)
     tries = _merge(own)
     unsure = _unsure(own, tries)
@@ -325,7 +325,10 @@ def replay_all(journals: Iterable[Journal], *, interrupted: bool = False) -> lis
         journals: in any order; the same one twice counts once.
         interrupted: the caller knows that the run was ended early.
     """
-    attempts = _by_attempt(journals)
+    return _replays(_by_attempt(journals), interrupted=interrupted)
+
+
+def _replays(attempts: Iterable[Journal], *, interrupted: bool) -> list[RunState]:
     return [replay(one.shard, one.attempt, one.events, interrupted=interrupted) for one in attempts]
 
 

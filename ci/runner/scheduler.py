@@ -156,7 +156,7 @@ class Scheduler:
             view.learn_pace(slot, took_s=took, expected_s=view.file_s.get(file, 0.0))
             return None
         usual = took / view.pace(slot)
-        view.learn(slot, file, took_s=took, expected_s=job.piece.expected_s)
+        view.learn(file, usual_s=usual, expected_s=job.piece.expected_s)
         view.learn_pace(slot, took_s=took, expected_s=job.piece.expected_s * view.scale(file))
         return usual
 

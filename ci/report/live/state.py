@@ -111,6 +111,8 @@ class PlannedTest:
         """The verdict with one try more."""
         if self.first is None:
             self.first, self.first_at = told, started_at
+            if not told.kept.again:
+                return told.kept.outcome  # nearly always; every event waits for it
         else:
             self.more += ((told, started_at),)
         return settle("", [told.kept for told, _ in sorted(self.tries, key=_place)], file="").verdict

@@ -128,7 +128,7 @@ class Peers:
             view.paces[shard] = one.pace
         for shard, number, seconds in self._session.learnt():
             if shard < len(self._pieces) and number < len(row := self._pieces[shard]) and row[number].ids:
-                view.learn_of(row[number].file, usual_s=seconds, expected_s=row[number].expected_s)
+                view.learn(row[number].file, usual_s=seconds, expected_s=row[number].expected_s)
 
     def _look(self) -> bool:
         """Take from the scheduler what others have, and give it what is anybody's; whether there was any."""
