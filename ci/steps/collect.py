@@ -31,8 +31,6 @@ from test_selection.suite_decide import for_root
 from test_selection.suite_model import Root, Suite
 from test_selection.suite_read import load_suite, suite_paths
 
-HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-
 
 def resolve_source(context: Context, where: str | None) -> Source:
     """The tests that are asked for: a PyTorch tree, or the embedded op suite.
@@ -74,21 +72,7 @@ def worker_environment(context: Context, source: Source) -> dict[str, str]:
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         # Sets of text have the same order in every process, and so have the ids made from them.
         "PYTHONHASHSEED": "0",
-        **huge_pages(context.environ, HUGE_PAGES),
     }
-
-
-def huge_pages(environ: Mapping[str, str], kernel: Path) -> dict[str, str]:
-    """Have torch ask for huge pages for tensors from 2 MiB on, unless the user or the kernel says otherwise.
-
-    A tenth of the time of PyTorch's tests on a CPU is the kernel's, handing out small pages. Where it has no
-    huge ones torch would warn in every process, and where they are for everybody there is nothing to ask.
-    """
-    try:
-        offered = "[madvise]" in kernel.read_text(encoding="ascii", errors="replace")
-    except OSError:
-        offered = False
-    return {"THP_MEM_ALLOC_ENABLE": "1"} if offered and "THP_MEM_ALLOC_ENABLE" not in environ else {}
 
 
 def requested_files(tests: Path, share: Share) -> list[str]:

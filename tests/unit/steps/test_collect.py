@@ -5,47 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
-from ci.config import load_settings
 from ci.core.withheld import without_job_secrets
-from ci.runner.source import op_suite
-from ci.steps import collect
-from ci.steps.collect import huge_pages, requested_files, worker_environment
-from ci.steps.context import Context
+from ci.steps.collect import requested_files
 from ci.steps.share import Share
 from test_selection.ids import canonical_id
-
-
-@pytest.mark.parametrize(
-    ("kernel", "environ", "added"),
-    [
-        ("always [madvise] never\n", {}, {"THP_MEM_ALLOC_ENABLE": "1"}),
-        ("always [madvise] never\n", {"THP_MEM_ALLOC_ENABLE": "0"}, {}),
-        ("[always] madvise never\n", {}, {}),
-        ("always madvise [never]\n", {}, {}),
-        (None, {}, {}),
-    ],
-)
-def test_tensors_gethuge_pages_where_the_kernel_has_them_for_who_asks(
-    kernel: str | None, environ: dict[str, str], added: dict[str, str], tmp_path: Path
-) -> None:
-    told = tmp_path / "enabled"
-    if kernel is not None:
-        told.write_text(kernel, encoding="ascii")
-    assert huge_pages(environ, told) == added
-
-
-def test_workers_are_told_of_huge_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = tmp_path / "enabled"
-    told.write_text("always [madvise] never\n", encoding="ascii")
-    monkeypatch.setattr(collect, "HUGE_PAGES", told)
-    settings = load_settings(path=None, environ={}, flags={}, cwd=tmp_path)
-    context = Context(
-        settings=settings, environ={}, clock=lambda: 1.0, monotonic=lambda: 2.0, console=Console(quiet=True),
-        cores=2,
-    )  # fmt: skip
-    assert worker_environment(context, op_suite("2.13.0"))["THP_MEM_ALLOC_ENABLE"] == "1"
 
 
 def test_tests_are_not_told_of_the_share() -> None:
