@@ -143,11 +143,10 @@ def _make_plan(
     layout = deal_whole_files(loads, cards, limits.max_files) if packing is None else deal_shares(packing)
     relieve(layout, goal=bound * GOOD)
     plainly = not cards.speeds and limits.max_files is None and all(load.cards == 1 for load in loads)
-    # Many tests are dealt out finely at once; there, looking further costs more than it wins.
+    # Many tests are dealt out finely at once; there, looking further wins less than a thousandth.
     few = sum(len(load.ids) for load in loads) <= MANY_TESTS
-    good, fair = (GOOD, FAIR) if few else (MISSED, MISSED)
-    if plainly and packing is not None and layout.makespan > bound * good:
-        layout = _better_layout(layout, packing, bound, fair)
+    if few and plainly and packing is not None and layout.makespan > bound * GOOD:
+        layout = _better_layout(layout, packing, bound)
     made = _shards(layout, chains, limits.timeouts)
     makespan = max(shard.expected_s for shard in made)
     return Plan(
@@ -177,11 +176,11 @@ def _check_room(loads: Sequence[FileLoad], shards: int, max_files: int | None) -
         )
 
 
-def _better_layout(layout: Layout, packing: Packing, bound: float, fair: float) -> Layout:
-    """Repair the packing, from another seed each time, until a layout is within `fair` times the bound."""
+def _better_layout(layout: Layout, packing: Packing, bound: float) -> Layout:
+    """Repair the packing, from another seed each time, until a layout is within FAIR times the bound."""
     shares = packing.shares
     for seed in range(ROUNDS):
-        if layout.makespan <= bound * fair:
+        if layout.makespan <= bound * FAIR:
             break
         packing.shares = shares
         repair(packing, bound * GOOD, STEPS, seed=seed)
