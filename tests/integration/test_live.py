@@ -222,7 +222,8 @@ def test_a_terminal_gets_a_bar_with_failures_above_it(shop: Shop) -> None:
     text = data.decode()
     assert "━" in text
     assert "/9 " in text
-    assert "1 of " in text
+    # Its tests are so short that a card may be at work at no tick.
+    assert " of 1 card" in text
     assert "s] test_outcomes.py::TestOutcomes::test_errors  OSError: disk on fire" in text
 
 
