@@ -240,7 +240,8 @@ class Site:
                 self.wait(process, self.day.after_s)
             self.disturb(process)
             code = self.wait(process, TIMEOUT_S)
-        if code in (-signal.SIGKILL, EXIT_INTERRUPTED):
+        # A command that is terminated before it listens ends by the signal, and has begun nothing.
+        if code in (-signal.SIGKILL, -signal.SIGTERM, EXIT_INTERRUPTED):
             with self.started("run", "--resume", str(self.run_dir)) as process:
                 self.wait(process, TIMEOUT_S)
 
