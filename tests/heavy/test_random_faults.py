@@ -402,7 +402,9 @@ def test_nothing_is_lost_or_counted_twice(seed: int, tmp_path: Path, request: py
     for name, times in {} if "journal" in day.damage else site.ran.items():
         marked = told[name].attempts >= times or "may have run before" in told[name].message
         assert marked, (name, times, told[name], day)
-    if "leaves_a_daemon" in site.ran and not day.costs_workers:
+    daemon = tmp_path / "daemon"
+    # A card that hangs ends the test before it has started one.
+    if "leaves_a_daemon" in site.ran and not day.costs_workers and (daemon.is_file() or not day.sick):
         with pytest.raises(ProcessLookupError):  # whoever ended its worker ended it too
-            os.kill(int((tmp_path / "daemon").read_text(encoding="ascii")), 0)
+            os.kill(int(daemon.read_text(encoding="ascii")), 0)
     assert 0 < site.most_kib <= MOST_KIB
