@@ -14,7 +14,6 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -22,6 +21,7 @@ import pytest
 import requests
 
 from ci.hud.identity import job_number
+from tests.peak import peak_of
 
 from .conftest import CHECK_RUN, nightly_report
 
@@ -67,9 +67,9 @@ class Server:
 
     def peak(self) -> int:
         """The most memory the process ever had, in bytes."""
-        found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{self.pid}/status").read_text("ascii"))
-        assert found is not None
-        return int(found[1]) * 1024
+        told = peak_of(self.pid)
+        assert told
+        return told
 
     def cut(self, path: str, body: bytes, promised: int) -> bytes:
         """What is answered to a body that ends before its promised length."""

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 from ci.jobs.record import JobRecord, write_record
@@ -225,11 +226,5 @@ def kill(process: subprocess.Popen[str], run_dir: Path) -> None:
 
 
 def children_of(pid: int) -> list[int]:
-    """Process ids, the pod's own child and those below it."""
-    found: list[int] = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            words = path.read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
-            if int(words[1]) == pid:
-                found += [*children_of(int(path.parent.name)), int(path.parent.name)]
-    return found
+    """Process ids, the pod's own child and those below it, the lowest first."""
+    return [one.pid for one in reversed(psutil.Process(pid).children(recursive=True))]
