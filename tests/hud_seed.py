@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ci.hud.server.store import Store
+from ci.store.store import Store
 from tests.hud_seed_plan import cases_of, jobs_of
 from tests.hud_seed_rows import write
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from ci.hud.identity import key_of_test
+from ci.store.identity import key_of_test
 
 SPYRE, OTHER, PROBES = "torch-spyre/torch-spyre", "example-ai/torch-example", "pytorch/crcr-test"
 CARDS = tuple(f"0000:{bus:02x}:00.0" for bus in range(0x1A, 0x1A + 8))

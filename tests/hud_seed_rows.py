@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ci.hud.identity import job_number, stored_number
 from ci.hud.payload import COUNT_OF_VERDICT
+from ci.store.identity import job_number, stored_number
 from tests.hud_seed_plan import CARDS, HOSTILE, OTHER, SPYRE, Case, Job, verdict_of
 
 TEST_COLUMNS = (

@@ -24,10 +24,10 @@ from pydantic import (
 from pydantic import model_validator as _model_validator
 from pydantic_core import ErrorDetails
 
+from ci.store.identity import MAX_WHOLE
+
 NIGHTLY_EVENTS = frozenset({"nightly", "periodic"})
 MAX_BYTES = 2 * 1024 * 1024
-# Numbers pass through JavaScript on their way, so no larger one arrives as it was sent.
-MAX_WHOLE = 2**53 - 1
 # A UInt32 column holds it.
 MAX_ATTEMPT = 2**32 - 1
 UPSTREAM_REPOSITORY = "pytorch/pytorch"

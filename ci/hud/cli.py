@@ -21,18 +21,18 @@ from ci.config.context import settings_from_context
 from ci.config.flags import Json, renamed
 from ci.core.errors import EXIT_INCOMPLETE, MissingInputError, UsageError
 from ci.core.text import counted
-from ci.hud.callback import MAX_ATTEMPT, MAX_WHOLE
+from ci.hud.callback import MAX_ATTEMPT
 from ci.hud.deliver import FLUSH_BUDGET_S, Delivery, Reporter, begin, flush_run
 from ci.hud.flush import Effects
 from ci.hud.handing import forward, hand_over
-from ci.hud.identity import job_number
 from ci.hud.making import FIELDS, name_run
 from ci.hud.opening import STORE_FILE, open_kept, open_server
-from ci.hud.row_export import export_rows, junit_files, object_store, row_file
-from ci.hud.row_files import object_name
-from ci.hud.row_layout import KINDS
 from ci.hud.row_upload import JUNIT_FOLDER, job_of_run, rows_wait
-from ci.hud.rows import Job
+from ci.store.identity import MAX_WHOLE, job_number
+from ci.store.row_export import export_rows, junit_files, object_store, row_file
+from ci.store.row_files import object_name
+from ci.store.row_layout import KINDS
+from ci.store.rows import Job
 from test_selection.files import document_text
 
 app = typer.Typer(
@@ -121,7 +121,7 @@ def prune_verb(
 
     Example: spyre-ci hud prune --keep-days 90 --dry-run
     """
-    from ci.hud.server.keep import DAY_S, give_back, prune  # noqa: PLC0415  # as in `open_server`
+    from ci.store.prune import DAY_S, give_back, prune  # noqa: PLC0415  # as in `open_server`
 
     settings = settings_from_context(ctx)
     named = renamed("--older", "--keep-days", older, keep_days)

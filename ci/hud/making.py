@@ -16,9 +16,9 @@ from ci.core.text import one_line
 from ci.hud import dispatched
 from ci.hud.callback import explain
 from ci.hud.dispatched import DETAILS_KEY, Dispatch, kept, read_event
-from ci.hud.identity import job_number, key_of_test, shard_key
 from ci.hud.payload import RunIdentity, check_run_of, completed, delivery_of, nightly_completed, workflow_of
 from ci.record.identity import EMULATED
+from ci.store.identity import job_number, key_of_test, shard_key
 from test_selection.files import read_json
 
 CHECK_RUN_VARIABLE = "SPYRE_CI_CHECK_RUN_ID"

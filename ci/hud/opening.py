@@ -18,9 +18,9 @@ from ci.hud.token import check_recipient, embedded_token
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from ci.hud.server.clickhouse import Clickhouse
-    from ci.hud.server.row_store import RowStore
-    from ci.hud.server.store import Store
+    from ci.store.clickhouse import Clickhouse
+    from ci.store.row_store import RowStore
+    from ci.store.store import Store
 
 STORE_FILE = "hud.sqlite"
 PASSWORD_VARIABLE = "SPYRE_CI_CLICKHOUSE_PASSWORD"  # noqa: S105  # the variable's name, not a secret
@@ -75,8 +75,8 @@ def open_kept(
         MissingInputError: it is not there.
         SpyreCiError: the store or ClickHouse cannot be used.
     """
-    from ci.hud.server.row_store import SqliteRowStore  # noqa: PLC0415
-    from ci.hud.server.store import Store  # noqa: PLC0415
+    from ci.store.row_store import SqliteRowStore  # noqa: PLC0415
+    from ci.store.store import Store  # noqa: PLC0415
 
     path, address = settings.state_dir / STORE_FILE, settings.model.hud.clickhouse
     if there and not path.is_file():
@@ -88,7 +88,7 @@ def open_kept(
     password = environ.get(PASSWORD_VARIABLE, "")
     if password:
         check_recipient(settings, "hud.clickhouse", shown=shown(address), what="password")
-    from ci.hud.server.clickhouse import Clickhouse  # noqa: PLC0415
+    from ci.store.clickhouse import Clickhouse  # noqa: PLC0415
 
     with contextlib.closing(Clickhouse(address, password=password)) as clickhouse:
         _connect(clickhouse, warn if waits else None)
@@ -97,8 +97,8 @@ def open_kept(
 
 
 def _connect(clickhouse: Clickhouse, warn: Callable[[str], None] | None) -> None:
-    from ci.hud.server.clickhouse import WHERE, unusable  # noqa: PLC0415
-    from ci.hud.server.database import StoreUnavailableError  # noqa: PLC0415
+    from ci.store.clickhouse import WHERE, unusable  # noqa: PLC0415
+    from ci.store.database import StoreUnavailableError  # noqa: PLC0415
 
     try:
         clickhouse.connect()
@@ -113,9 +113,9 @@ def _connect(clickhouse: Clickhouse, warn: Callable[[str], None] | None) -> None
 
 @contextlib.contextmanager
 def _with_clickhouse(path: Path, clickhouse: Clickhouse, warn: Callable[[str], None]) -> Iterator[Kept]:
-    from ci.hud.server.clickhouse import ClickhouseRowStore  # noqa: PLC0415
-    from ci.hud.server.replicate import Copier, copying  # noqa: PLC0415
-    from ci.hud.server.store import Store  # noqa: PLC0415
+    from ci.store.clickhouse import ClickhouseRowStore  # noqa: PLC0415
+    from ci.store.replicate import Copier, copying  # noqa: PLC0415
+    from ci.store.store import Store  # noqa: PLC0415
 
     with (
         contextlib.closing(Store(path, clickhouse)) as store,

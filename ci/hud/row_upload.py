@@ -21,12 +21,12 @@ from ci.core.text import one_line
 from ci.hud.answers import REMEDIES, Answer, Outcome
 from ci.hud.client import Target, no_reply, own_route
 from ci.hud.flush import Left
-from ci.hud.identity import job_number
 from ci.hud.making import job_of
-from ci.hud.row_export import junit_files, rows_of_files
-from ci.hud.row_files import RowWriter
-from ci.hud.rows import Job
 from ci.hud.wire import NoReplyError, exchange
+from ci.store.identity import job_number
+from ci.store.row_export import junit_files, rows_of_files
+from ci.store.row_files import RowWriter
+from ci.store.rows import Job
 from test_selection.files import write_json
 
 KIND = "hud-rows"

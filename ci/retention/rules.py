@@ -112,7 +112,7 @@ def prune_hud(context: Context, released: Released, *, keep_days: float, dry_run
     Raises:
         SpyreCiError: the store or ClickHouse cannot be used.
     """
-    from ci.hud.server.keep import give_back, prune  # noqa: PLC0415  # as in `open_kept`
+    from ci.store.prune import give_back, prune  # noqa: PLC0415  # as in `open_kept`
 
     settings, now = context.settings, context.clock()
     with open_kept(settings, context.environ, warn=context.say, there=True) as kept:

@@ -25,12 +25,12 @@ from typing import Any
 import httpx
 
 from ci.hud.server.app import create_app
-from ci.hud.server.clickhouse import Clickhouse
-from ci.hud.server.database import Database, Row, SqliteDatabase, Value
 from ci.hud.server.queries.compare import KINDS
-from ci.hud.server.replicate import Copier
 from ci.hud.server.serve import embedded
-from ci.hud.server.store import Store
+from ci.store.clickhouse import Clickhouse
+from ci.store.database import Database, Row, SqliteDatabase, Value
+from ci.store.replicate import Copier
+from ci.store.store import Store
 from tests.hud_seed import Seeded, seed
 from tests.hud_seed_plan import SPYRE, Job, cases_of
 from tests.hud_seed_rows import write

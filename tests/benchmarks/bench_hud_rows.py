@@ -19,16 +19,16 @@ from typing import Any
 
 import msgspec
 
-from ci.hud.identity import stored_number
-from ci.hud.row_files import RowWriter, read_rows, unpacked
-from ci.hud.row_layout import Outcome, Properties, Property, Said, TestRun
-from ci.hud.rows import Job
-from ci.hud.server.clickhouse import Clickhouse, ClickhouseRowStore
-from ci.hud.server.row_store import RowStore, SqliteRowStore
-from ci.hud.server.row_values import COLUMNS, stored_rows
-from ci.hud.server.schema import TESTS
-from ci.hud.server.store import Store
-from ci.hud.server.uploads import Incoming, Uploads
+from ci.store.clickhouse import Clickhouse, ClickhouseRowStore
+from ci.store.identity import stored_number
+from ci.store.row_files import RowWriter, read_rows, unpacked
+from ci.store.row_layout import Outcome, Properties, Property, Said, TestRun
+from ci.store.row_store import RowStore, SqliteRowStore
+from ci.store.row_values import COLUMNS, stored_rows
+from ci.store.rows import Job
+from ci.store.schema import TESTS
+from ci.store.store import Store
+from ci.store.uploads import Incoming, Uploads
 
 JOB = Job(workflow_id=1, workflow_run_attempt=1, job_id=2)
 REPOSITORY = "o/r"

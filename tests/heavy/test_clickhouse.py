@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from ci.hud.identity import stored_number
-from ci.hud.row_layout import TestRun
-from ci.hud.rows import Job
-from ci.hud.server.clickhouse import Clickhouse, ClickhouseRowStore, bind
-from ci.hud.server.row_store import RowStore, SqliteRowStore
-from ci.hud.server.store import Store
-from ci.hud.server.uploads import Incoming, UploadKind, UploadRefusedError, Uploads
+from ci.store.clickhouse import Clickhouse, ClickhouseRowStore, bind
+from ci.store.identity import stored_number
+from ci.store.row_layout import TestRun
+from ci.store.row_store import RowStore, SqliteRowStore
+from ci.store.rows import Job
+from ci.store.store import Store
+from ci.store.uploads import Incoming, UploadKind, UploadRefusedError, Uploads
 
 pytestmark = pytest.mark.nightly
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from ci.hud.server.clickhouse import Clickhouse
-from ci.hud.server.database import SqliteDatabase
 from ci.hud.server.queries import compare as compare_module
 from ci.hud.server.queries import tests_of_run
 from ci.hud.server.queries.compare import KINDS, compare_runs
 from ci.hud.server.queries.jobs import one_job
 from ci.hud.server.queries.tests_of_run import run_tests
+from ci.store.clickhouse import Clickhouse
+from ci.store.database import SqliteDatabase
 from tests.hud_seed import Seeded, seed
 from tests.unit.hud.server.asked import ASKED, END
 from tests.unit.hud.server.plain_compare import compare, sides_of

@@ -15,10 +15,10 @@ from ci.config import Settings, load_settings
 from ci.hud.cli import app
 from ci.hud.opening import STORE_FILE, open_server
 from ci.hud.server.backup import back_up, restore
-from ci.hud.server.clickhouse import Clickhouse
-from ci.hud.server.database import StoreUnavailableError
-from ci.hud.server.replicate import Copier
 from ci.hud.server.serve import embedded
+from ci.store.clickhouse import Clickhouse
+from ci.store.database import StoreUnavailableError
+from ci.store.replicate import Copier
 
 pytestmark = pytest.mark.nightly
 

@@ -12,14 +12,14 @@ import requests
 
 from ci.config import Settings, load_settings
 from ci.core.errors import CommandError, SettingsError
-from ci.hud.identity import job_number
 from ci.hud.opening import open_kept, open_server
-from ci.hud.server.clickhouse import Clickhouse
-from ci.hud.server.database import StoreUnavailableError
-from ci.hud.server.keep import DAY_S, prune
 from ci.hud.server.queries.jobs import count_jobs
-from ci.hud.server.replicate import Copier
 from ci.hud.server.serve import embedded
+from ci.store.clickhouse import Clickhouse
+from ci.store.database import StoreUnavailableError
+from ci.store.identity import job_number
+from ci.store.prune import DAY_S, prune
+from ci.store.replicate import Copier
 
 pytestmark = pytest.mark.nightly
 

@@ -18,11 +18,11 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from ci.hud.server.allow_list import OnlyRepository
 from ci.hud.server.app import create_app
-from ci.hud.server.database import SqliteDatabase
 from ci.hud.server.gate import Gate, RateLimit
 from ci.hud.server.results import HEADER
 from ci.hud.server.serve import embedded
-from ci.hud.server.store import Store
+from ci.store.database import SqliteDatabase
+from ci.store.store import Store
 from tests.hud_seed import seed
 
 TOKEN = "s3cret-token"

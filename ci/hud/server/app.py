@@ -31,11 +31,11 @@ from ci.hud.server.queries.jobs import count_jobs
 from ci.hud.server.read_api import add_read_api
 from ci.hud.server.relay import add_relay, add_strict_relay
 from ci.hud.server.results import HEADER, Results, add_results
-from ci.hud.server.row_store import RowStore, SqliteRowStore
-from ci.hud.server.store import Store
 from ci.hud.server.upload_route import add_uploads
-from ci.hud.server.uploads import Uploads
 from ci.hud.token import SERVER_NAME, proof_of_token
+from ci.store.row_store import RowStore, SqliteRowStore
+from ci.store.store import Store
+from ci.store.uploads import Uploads
 
 RATE_LIMIT = 100
 

@@ -10,9 +10,9 @@ from contextlib import closing
 from pathlib import Path
 
 from ci.core.errors import BadFileError, MissingInputError, UsageError
-from ci.hud.server.replicate import mark_restored
-from ci.hud.server.schema import MIGRATIONS
-from ci.hud.server.store import InUse
+from ci.store.replicate import mark_restored
+from ci.store.schema import MIGRATIONS
+from ci.store.store import InUse
 
 PAGES = 4096
 BESIDE = ("", "-wal", "-shm")

@@ -21,7 +21,8 @@ from ci.hud.callback import Name, explain
 from ci.hud.server.document import body_of
 from ci.hud.server.gate import Gate, Vouched, same_secret
 from ci.hud.server.http import digest_of, json_answer, parse_json, read_body
-from ci.hud.server.store import Store
+from ci.hud.server.record import note_dispatched
+from ci.store.store import Store
 
 DISPATCH_PATH = "/api/dispatch"
 WEBHOOK_PATH = "/github/webhook"
@@ -72,7 +73,7 @@ def add_dispatch(app: FastAPI, store: Store, gate: Gate) -> None:
         repository = told.repository or vouched.repository
         _check_right(gate, vouched, repository)
         new = await run_in_threadpool(
-            store.dispatch, delivery_id=told.delivery_id, repository=repository, at=gate.clock()
+            note_dispatched, store, delivery_id=told.delivery_id, repository=repository, at=gate.clock()
         )
         return json_answer({"ok": True, "repository": repository, "new": new})
 
@@ -87,7 +88,7 @@ def add_dispatch(app: FastAPI, store: Store, gate: Gate) -> None:
             return json_answer({"ok": True, "status": "ignored"})
         for repository in gate.levels.heard():
             await run_in_threadpool(
-                store.dispatch, delivery_id=delivery, repository=repository, at=gate.clock()
+                note_dispatched, store, delivery_id=delivery, repository=repository, at=gate.clock()
             )
         return json_answer({"ok": True, "status": "dispatched", "repositories": gate.levels.heard()})
 

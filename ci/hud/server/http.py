@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.requests import ClientDisconnect
 
 from ci.hud.callback import MAX_BYTES
-from ci.hud.server.database import StoreUnavailableError
+from ci.store.database import StoreUnavailableError
 
 HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
 STORE_RETRY_S = 30

@@ -9,8 +9,6 @@ from fastapi import APIRouter, Depends, FastAPI, HTTPException, Path, Query
 from pydantic import BaseModel, ConfigDict
 from starlette.convertors import StringConvertor, register_url_convertor
 
-from ci.hud.identity import key_of_test
-from ci.hud.server.database import Database
 from ci.hud.server.parameters import (
     Clock,
     Days,
@@ -37,7 +35,9 @@ from ci.hud.server.queries.metrics import Metrics, metrics
 from ci.hud.server.queries.rollout import LaneRollout, rollout
 from ci.hud.server.queries.tests_of_run import TestRow, run_tests
 from ci.hud.server.queries.timing import Spread, lane_times
-from ci.hud.server.store import Store
+from ci.store.database import Database
+from ci.store.identity import key_of_test
+from ci.store.store import Store
 
 NOT_FOUND: dict[int | str, dict[str, Any]] = {404: {"description": "there is no such run"}}
 Order = Annotated[Literal["verdict", "time"], Query(description="problems first, or the slowest first")]

@@ -16,10 +16,10 @@ from typing import Any, TypeGuard
 from pydantic import ValidationError
 
 from ci.hud.callback import UPSTREAM_REPOSITORY, Callback, RunDetails, Workflow, parse_time
-from ci.hud.identity import job_number, stored_number
-from ci.hud.server.states import Step
+from ci.hud.server.states import CallbackRefusedError, Step, advance, note_dispatch
+from ci.store.identity import job_number, stored_number
+from ci.store.store import Row, Store, put
 
-Row = dict[str, str | int | float]
 MAX_COLUMN = 2**63 - 1
 
 
@@ -242,3 +242,47 @@ def _text(value: Any) -> str:
         return ""
     text = value if isinstance(value, str) else json.dumps(value)
     return text.encode("utf-8", "replace").decode()
+
+
+def note_dispatched(store: Store, *, delivery_id: str, repository: str, at: float) -> bool:
+    """Note that a pull request's job was dispatched, and return whether it is news.
+
+    Args:
+        store: of the jobs.
+        delivery_id: of the webhook.
+        repository: the downstream one.
+        at: seconds since the epoch.
+    """
+    with store.transaction() as connection:
+        return note_dispatch(connection, delivery_id=delivery_id, repository=repository, at=at)
+
+
+def record_callback(store: Store, callback: Callback, *, repository: str, at: float, level: str = "") -> None:
+    """Store one callback, whole or not at all.
+
+    Args:
+        store: of the jobs.
+        callback: what was sent.
+        repository: the downstream one, as the token vouches for it.
+        at: seconds since the epoch.
+        level: of the repository, L2 to L4; empty where there is none.
+
+    Raises:
+        CallbackRefusedError: a nightly that is not completed; a pull request's callback that was not
+            dispatched, is a duplicate, or skips a state.
+    """
+    workflow = callback.workflow
+    if callback.nightly and workflow.status != "completed":
+        raise CallbackRefusedError(f"{callback.event_type} callbacks must have status 'completed'")
+    step = Step(
+        delivery_id=callback.delivery_id,
+        repository=repository,
+        run_id=workflow.run_id,
+        run_attempt=workflow.run_attempt,
+        job_name=workflow.job_name,
+        status=workflow.status,
+    )
+    with store.transaction() as connection:
+        metrics = {} if callback.nightly else advance(connection, step, at)
+        row = row_of(callback, repository=repository, metrics=metrics, level=level)
+        put(connection, row, detail_of(callback), at)

@@ -27,9 +27,9 @@ from ci.hud.hmac_auth import WINDOW_S
 from ci.hud.server.document import body_of
 from ci.hud.server.gate import Gate, Vouched
 from ci.hud.server.http import digest_of, json_answer, parse_json, read_body
-from ci.hud.server.record import MissingFieldError, row_of_body, step_of
-from ci.hud.server.states import CallbackRefusedError, Step
-from ci.hud.server.store import Store
+from ci.hud.server.record import MissingFieldError, record_callback, row_of_body, step_of
+from ci.hud.server.states import CallbackRefusedError, Step, advance
+from ci.store.store import Store
 
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 # What Python raises where upstream's code meets a type it does not expect; upstream answers 500.
@@ -85,7 +85,7 @@ def _take(store: Store, report: Callback, vouched: Vouched, *, at: float, level:
         before = answered(connection, vouched.signature)
         if before is not None:
             return before
-        store.record(report, repository=vouched.repository, at=at, level=level)
+        record_callback(store, report, repository=vouched.repository, at=at, level=level)
         answer = {"ok": True, "status": report.workflow.status}
         note_answer(connection, vouched.signature, answer, at=at)
         return answer
@@ -194,7 +194,8 @@ class _Relay:
 
     def advance(self, step: Step) -> dict[str, float]:
         try:
-            return self.store.advance(step, at=self.at)
+            with self.store.transaction() as connection:
+                return advance(connection, step, self.at, rerun_queues=True)
         except sqlite3.OperationalError as error:
             raise HTTPException(503, "temporary outage: failed to persist callback state") from error
 

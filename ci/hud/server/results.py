@@ -17,8 +17,8 @@ from ci.hud.callback import Callback, Seconds, explain
 from ci.hud.server.document import body_of
 from ci.hud.server.gate import Gate, same_secret
 from ci.hud.server.http import json_answer, parse_json, read_body
-from ci.hud.server.record import MissingFieldError, Row, detail_of, row_of, row_of_body
-from ci.hud.server.store import Store
+from ci.hud.server.record import MissingFieldError, detail_of, row_of, row_of_body
+from ci.store.store import Row, Store
 
 RESULTS_PATH = "/api/crcr/results"
 HEADER = "x-hud-internal-bot"

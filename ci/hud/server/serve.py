@@ -22,11 +22,12 @@ from fastapi import FastAPI
 from ci.core.errors import PortInUseError, SpyreCiError
 from ci.core.progress import ticking
 from ci.core.text import counted
-from ci.hud.server.database import StoreUnavailableError
-from ci.hud.server.keep import DAY_S, give_back, prune, sweep
-from ci.hud.server.row_store import RowStore
-from ci.hud.server.store import Store
-from ci.hud.server.uploads import Uploads
+from ci.hud.server.sweep import sweep
+from ci.store.database import StoreUnavailableError
+from ci.store.prune import DAY_S, give_back, prune
+from ci.store.row_store import RowStore
+from ci.store.store import Store
+from ci.store.uploads import Uploads
 
 START_TIMEOUT_S = 15
 STOP_TIMEOUT_S = 10

@@ -8,7 +8,8 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 
-STATE_KEPT_S = 3 * 24 * 3600
+from ci.store.prune import STATE_KEPT_S
+
 # Which state a status needs before it and leaves behind; anything else is no transition.
 TRANSITIONS = {"in_progress": ("DISPATCHED", "IN_PROGRESS"), "completed": ("IN_PROGRESS", "COMPLETED")}
 RESERVED_RUN = 0

@@ -17,15 +17,15 @@ from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
 
 from ci.core.errors import BadFileError
-from ci.hud.callback import MAX_WHOLE
-from ci.hud.row_files import read_rows, unpacked
-from ci.hud.row_layout import TestRun, TestRunSummary
-from ci.hud.rows import Job, junit_rows
 from ci.hud.server.gate import Vouched
 from ci.hud.server.http import receive
 from ci.hud.server.relay import answered, note_answer
-from ci.hud.server.store import Store
-from ci.hud.server.uploads import Incoming, Receipt, UploadKind, UploadRefusedError, Uploads
+from ci.store.identity import MAX_WHOLE
+from ci.store.row_files import read_rows, unpacked
+from ci.store.row_layout import TestRun, TestRunSummary
+from ci.store.rows import Job, junit_rows
+from ci.store.store import Store
+from ci.store.uploads import Incoming, Receipt, UploadKind, UploadRefusedError, Uploads
 
 UPLOAD_PATH = "/api/upload"
 MOST_BYTES = 256 * 1024 * 1024

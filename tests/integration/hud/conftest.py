@@ -25,7 +25,7 @@ from ci.hud.flush import Effects
 from ci.hud.payload import RunIdentity, check_run_of, nightly_completed
 from ci.hud.server.allow_list import OnlyRepository
 from ci.hud.server.gate import Gate, RateLimit
-from ci.hud.server.store import Store
+from ci.store.store import Store
 from test_selection.files import write_json
 
 SHA = "0123456789abcdef0123456789abcdef01234567"

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 import requests
 
-from ci.hud.identity import job_number
 from ci.hud.server.app import create_app
-from ci.hud.server.keep import DAY_S
 from ci.hud.server.serve import embedded
-from ci.hud.server.store import Store
+from ci.store.identity import job_number
+from ci.store.prune import DAY_S
+from ci.store.store import Store
 
 from .conftest import post_report, quick_gate
 
@@ -175,9 +175,9 @@ PRUNING = """
 import sys, time
 from functools import partial
 from pathlib import Path
-from ci.hud.server.keep import DAY_S, give_back, prune
-from ci.hud.server.row_store import SqliteRowStore
-from ci.hud.server.store import Store
+from ci.store.prune import DAY_S, give_back, prune
+from ci.store.row_store import SqliteRowStore
+from ci.store.store import Store
 store, at = Store(Path(sys.argv[1])), float(sys.argv[2])
 print("ready", flush=True)
 sys.stdin.readline()

@@ -20,7 +20,7 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 import requests
 
-from ci.hud.identity import job_number
+from ci.store.identity import job_number
 from tests.peak import peak_of
 
 from .conftest import CHECK_RUN, nightly_report

@@ -23,7 +23,7 @@ from ci.hud.outbox import Outbox
 from ci.hud.row_upload import note_rows
 from ci.hud.server.app import create_app
 from ci.hud.server.serve import serve
-from ci.hud.server.store import Store
+from ci.store.store import Store
 from test_selection.files import read_json, write_json
 
 from .conftest import IDENTITY, serve_process

@@ -10,11 +10,11 @@ import requests
 
 from ci.config import Settings
 from ci.core.errors import CommandError
-from ci.hud.identity import job_number
 from ci.hud.opening import open_kept, open_server
-from ci.hud.server.clickhouse import RETRY_S, Clickhouse
-from ci.hud.server.database import StoreUnavailableError
 from ci.hud.server.serve import embedded
+from ci.store.clickhouse import RETRY_S, Clickhouse
+from ci.store.database import StoreUnavailableError
+from ci.store.identity import job_number
 
 pytest.importorskip("clickhouse_connect", reason="the extra clickhouse is not installed")
 NOW = 1_785_000_000.0

@@ -27,9 +27,10 @@ from ci.hud.server.allow_list import AllowList
 from ci.hud.server.app import create_app
 from ci.hud.server.gate import Gate, RateLimit
 from ci.hud.server.issuers import Issuers, KeysUnavailableError
-from ci.hud.server.keep import SILENT_S, sweep
 from ci.hud.server.queries.jobs import list_jobs
-from ci.hud.server.store import Store
+from ci.hud.server.record import note_dispatched
+from ci.hud.server.sweep import SILENT_S, sweep
+from ci.store.store import Store
 
 from .conftest import empty
 
@@ -623,7 +624,7 @@ def test_each_walk_through_the_states(
 ) -> None:
     _, dispatched, steps = walk
     if dispatched:
-        world.store.dispatch(delivery_id="d-1", repository=REPOSITORY, at=NOW - 10)
+        note_dispatched(world.store, delivery_id="d-1", repository=REPOSITORY, at=NOW - 10)
     for status, changes, expected in steps:
         answer = world.post(pull_request(payload, status, **changes))
         assert answer.status_code == expected, answer.text
@@ -635,7 +636,7 @@ def test_each_walk_through_the_states(
 
 def test_a_refused_step_is_told_as_upstream_tells_it(world: World, payload: dict[str, Any]) -> None:
     assert world.said(world.post(pull_request(payload))) == "callback rejected: no matching dispatch record"
-    world.store.dispatch(delivery_id="d-1", repository=REPOSITORY, at=NOW - 10)
+    note_dispatched(world.store, delivery_id="d-1", repository=REPOSITORY, at=NOW - 10)
     assert world.said(world.post(pull_request(payload, "completed"))) == (
         f"callback rejected: invalid state transition delivery_id=d-1 repo={REPOSITORY} status=completed"
     )
@@ -643,13 +644,13 @@ def test_a_refused_step_is_told_as_upstream_tells_it(world: World, payload: dict
 
 @only("strict")
 def test_upstream_names_a_status_it_does_not_know(world: World, payload: dict[str, Any]) -> None:
-    world.store.dispatch(delivery_id="d-1", repository=REPOSITORY, at=NOW)
+    note_dispatched(world.store, delivery_id="d-1", repository=REPOSITORY, at=NOW)
     answer = world.post(pull_request(payload, "queued"))
     assert answer.json() == {"detail": "unknown callback status: 'queued'"}
 
 
 def test_states_have_upstreams_keys_and_times_are_measured(world: World, payload: dict[str, Any]) -> None:
-    world.store.dispatch(delivery_id="d-1", repository=REPOSITORY, at=NOW - 10)
+    note_dispatched(world.store, delivery_id="d-1", repository=REPOSITORY, at=NOW - 10)
     world.post(pull_request(payload))
     world.now += 90
     world.post(pull_request(payload, "completed"))
@@ -661,7 +662,7 @@ def test_states_have_upstreams_keys_and_times_are_measured(world: World, payload
 
 
 def test_states_last_three_days(world: World, payload: dict[str, Any]) -> None:
-    world.store.dispatch(delivery_id="d-1", repository=REPOSITORY, at=NOW)
+    note_dispatched(world.store, delivery_id="d-1", repository=REPOSITORY, at=NOW)
     world.now += 3 * 24 * 3600 + 1
     answer = world.post(pull_request(payload), token=TOKEN)
     assert answer.status_code == 400
@@ -670,7 +671,7 @@ def test_states_last_three_days(world: World, payload: dict[str, Any]) -> None:
 def test_a_refusal_of_hud_leaves_the_state_behind_in_strict_mode_alone(
     world: World, payload: dict[str, Any]
 ) -> None:
-    world.store.dispatch(delivery_id="d-1", repository=REPOSITORY, at=NOW)
+    note_dispatched(world.store, delivery_id="d-1", repository=REPOSITORY, at=NOW)
     broken = pull_request(payload, check_run_id=None)
     first = world.post(broken).status_code
     again = world.post(pull_request(payload)).status_code
@@ -686,7 +687,7 @@ def test_a_nightly_twice_changes_nothing(world: World, payload: dict[str, Any]) 
 
 # --- A: what the store's failures are
 
-FAULTS = [("advance", 503), ("put", 500)]
+FAULTS = [("ci.hud.server.relay.advance", 503), ("ci.store.store.Store.put", 500)]
 
 
 @only("strict")
@@ -694,8 +695,8 @@ FAULTS = [("advance", 503), ("put", 500)]
 def test_strictly_a_lost_state_is_a_503_and_a_lost_row_a_500(
     world: World, payload: dict[str, Any], monkeypatch: pytest.MonkeyPatch, step: str, expected: int
 ) -> None:
-    world.store.dispatch(delivery_id="d-1", repository=REPOSITORY, at=NOW)
-    monkeypatch.setattr(world.store, step, full)
+    note_dispatched(world.store, delivery_id="d-1", repository=REPOSITORY, at=NOW)
+    monkeypatch.setattr(step, full)
     assert world.post(pull_request(payload)).status_code == expected
     monkeypatch.undo()
     # After the 503 nothing was kept, so that a retry is taken; after the 500 the state was.
@@ -706,8 +707,8 @@ def test_strictly_a_lost_state_is_a_503_and_a_lost_row_a_500(
 def test_by_default_a_failing_store_keeps_neither_state_nor_row(
     world: World, payload: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.store.dispatch(delivery_id="d-1", repository=REPOSITORY, at=NOW)
-    monkeypatch.setattr("ci.hud.server.store.merge", full)
+    note_dispatched(world.store, delivery_id="d-1", repository=REPOSITORY, at=NOW)
+    monkeypatch.setattr("ci.store.store.merge", full)
     answer = world.post(pull_request(payload))
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "30")
     assert world.said(answer) == "the store failed: database or disk is full"
@@ -728,7 +729,7 @@ SWEPT: list[tuple[str, str, bool]] = [
 def test_each_job_that_falls_silent(
     world: World, payload: dict[str, Any], job_name: str, by_default: str, as_upstream: bool
 ) -> None:
-    world.store.dispatch(delivery_id="d-1", repository=REPOSITORY, at=NOW)
+    note_dispatched(world.store, delivery_id="d-1", repository=REPOSITORY, at=NOW)
     world.post(pull_request(payload, job_name=job_name, conclusion=None))
     strict = world.mode == "strict"
     assert sweep(world.store, at=NOW + SILENT_S - 1, strict=strict) == 0
@@ -746,7 +747,7 @@ def test_each_job_that_falls_silent(
 def test_a_job_that_reports_after_its_time_out_is_still_heard_by_default(
     world: World, payload: dict[str, Any]
 ) -> None:
-    world.store.dispatch(delivery_id="d-1", repository=REPOSITORY, at=NOW)
+    note_dispatched(world.store, delivery_id="d-1", repository=REPOSITORY, at=NOW)
     world.post(pull_request(payload))
     world.now += SILENT_S + 60
     assert sweep(world.store, at=world.now, strict=world.mode == "strict") == 1

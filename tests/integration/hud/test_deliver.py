@@ -19,7 +19,7 @@ from ci.hud.opening import open_server
 from ci.hud.outbox import Outbox
 from ci.hud.server.queries.jobs import count_jobs, list_jobs
 from ci.hud.server.serve import embedded
-from ci.hud.server.store import Store
+from ci.store.store import Store
 from test_selection.files import read_json, write_json
 
 MakeSettings = Callable[..., Settings]

@@ -19,7 +19,8 @@ from ci.core.errors import MissingInputError, RunInUseError
 from ci.hud.callback import Callback
 from ci.hud.cli import app
 from ci.hud.server.queries.jobs import count_jobs, list_jobs
-from ci.hud.server.store import Store
+from ci.hud.server.record import record_callback
+from ci.store.store import Store
 
 from .conftest import bearer, post_report, serve_process
 
@@ -90,7 +91,7 @@ def filled(settings: MakeSettings, payload: dict[str, Any]) -> Settings:
     there = settings()
     with closing(Store(there.state_dir / "hud.sqlite")) as store:
         # In 1970, so that it is older than anything by the real clock.
-        store.record(Callback.model_validate(payload), repository="o/r", at=1000.0)
+        record_callback(store, Callback.model_validate(payload), repository="o/r", at=1000.0)
     return there
 
 

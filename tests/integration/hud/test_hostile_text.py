@@ -14,11 +14,11 @@ from xml.sax.saxutils import quoteattr
 import pytest
 import requests
 
-from ci.hud.identity import key_of_test
 from ci.hud.server.app import create_app
 from ci.hud.server.results import HEADER
 from ci.hud.server.serve import embedded
-from ci.hud.server.store import Store
+from ci.store.identity import key_of_test
+from ci.store.store import Store
 
 from .conftest import post_report, quick_gate
 

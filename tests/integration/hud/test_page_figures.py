@@ -15,11 +15,11 @@ from xml.sax.saxutils import quoteattr
 import pytest
 import requests
 
-from ci.hud.identity import job_number
 from ci.hud.payload import RunIdentity, nightly_completed
 from ci.hud.server.app import create_app
 from ci.hud.server.serve import embedded
-from ci.hud.server.store import Store
+from ci.store.identity import job_number
+from ci.store.store import Store
 from tests.integration.hud.conftest import IDENTITY
 
 from .conftest import bearer, post_report

@@ -13,7 +13,7 @@ import pytest
 
 from ci.config import Settings
 from ci.hud.outbox import Outbox
-from ci.hud.server.store import Store
+from ci.store.store import Store
 from test_selection.files import read_json, write_json
 
 from .conftest import CHECK_RUN, IDENTITY

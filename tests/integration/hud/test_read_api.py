@@ -14,7 +14,7 @@ import requests
 
 from ci.hud.server.app import create_app
 from ci.hud.server.serve import embedded
-from ci.hud.server.store import Store
+from ci.store.store import Store
 from tests.hud_seed import Seeded, seed
 from tests.hud_seed_plan import HOSTILE, SPYRE
 

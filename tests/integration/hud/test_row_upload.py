@@ -12,7 +12,7 @@ import pytest
 from ci.config import Settings
 from ci.hud.row_upload import rows_wait
 from ci.hud.server.queries.jobs import count_jobs
-from ci.hud.server.store import Store
+from ci.store.store import Store
 
 MakeSettings = Callable[..., Settings]
 TOKEN = {"SPYRE_CI_HUD_TOKEN": "s3cret-token"}

@@ -15,8 +15,8 @@ import requests
 from ci.hud.callback import MAX_BYTES
 from ci.hud.server.app import create_app
 from ci.hud.server.serve import embedded
-from ci.hud.server.store import Store
 from ci.hud.token import proof_of_token
+from ci.store.store import Store
 
 from .conftest import empty
 

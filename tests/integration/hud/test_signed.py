@@ -16,14 +16,14 @@ from ci.config import Settings
 from ci.core.errors import SettingsError
 from ci.hud.cli import app
 from ci.hud.hmac_auth import WINDOW_S, HmacAuth
-from ci.hud.identity import job_number
 from ci.hud.row_upload import rows_wait
 from ci.hud.server.allow_list import OnlyRepository
 from ci.hud.server.app import create_app
 from ci.hud.server.gate import Gate, RateLimit
 from ci.hud.server.queries.jobs import count_jobs, list_jobs
 from ci.hud.server.serve import embedded
-from ci.hud.server.store import Store
+from ci.store.identity import job_number
+from ci.store.store import Store
 
 MakeSettings = Callable[..., Settings]
 REPOSITORY = "torch-spyre/torch-spyre"

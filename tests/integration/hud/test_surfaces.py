@@ -29,7 +29,7 @@ from ci.hud.hmac_auth import HmacAuth
 from ci.hud.opening import open_server
 from ci.hud.server.queries.jobs import count_jobs, list_jobs
 from ci.hud.server.serve import embedded
-from ci.hud.server.store import Store
+from ci.store.store import Store
 
 from .conftest import bearer, post_report
 

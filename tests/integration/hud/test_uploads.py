@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import requests
 
-from ci.hud.identity import job_number
 from ci.hud.server.app import create_app
 from ci.hud.server.serve import embedded
-from ci.hud.server.store import Store
+from ci.store.identity import job_number
+from ci.store.store import Store
 
 from .conftest import CHECK_RUN, post_report
 

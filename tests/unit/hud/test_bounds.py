@@ -12,11 +12,11 @@ import pytest
 from msgspec import UNSET
 
 from ci.core.errors import BadFileError
-from ci.hud.row_files import read_rows
-from ci.hud.row_layout import NAME_CHARACTERS, Outcome, TestRun
-from ci.hud.rows import TEXT_CHARACTERS, Job, junit_rows
-from ci.hud.server.row_values import ROWS_PACKED, StoredRow, chunks, stored_rows
 from ci.record import junit as limits
+from ci.store.row_files import read_rows
+from ci.store.row_layout import NAME_CHARACTERS, Outcome, TestRun
+from ci.store.row_values import ROWS_PACKED, StoredRow, chunks, stored_rows
+from ci.store.rows import TEXT_CHARACTERS, Job, junit_rows
 
 JOB = Job(workflow_id=1, workflow_run_attempt=1, job_id=1)
 CASE = b'<testcase classname="a" name="b"/>'

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.hud.identity import job_number, key_of_test
+from ci.store.identity import job_number, key_of_test
 
 HERE = "torch-spyre/torch-spyre"
 

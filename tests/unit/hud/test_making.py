@@ -13,10 +13,10 @@ from ci.core.errors import BadFileError, MissingInputError, SettingsError, Usage
 from ci.hud.checks import check
 from ci.hud.cli import app
 from ci.hud.dispatched import Dispatch, keep
-from ci.hud.identity import job_number, key_of_test, shard_key
 from ci.hud.making import FIELDS, Ways, ended_of, name_run
 from ci.hud.payload import RunIdentity, check_run_of, nightly_completed
 from ci.record.identity import EMULATED
+from ci.store.identity import job_number, key_of_test, shard_key
 from test_selection.files import write_json
 
 SHARES = {

@@ -17,8 +17,8 @@ from ci.hud.server.pages.charts import epoch
 from ci.hud.server.pages.render import time_text
 from ci.hud.server.queries.jobs import list_jobs
 from ci.hud.server.record import row_of_body
-from ci.hud.server.schema import MIGRATIONS
-from ci.hud.server.store import Store
+from ci.store.schema import MIGRATIONS
+from ci.store.store import Store
 
 # Within the years as they are written, outside them in UTC.
 LED_OUT = ("2261-12-31T23:59:59-23:59", "1970-01-01T00:00:00+14:00", "0001-01-01T00:00:00+14:00")

@@ -15,13 +15,14 @@ from filelock import FileLock
 from ci.cli.app import run
 from ci.core.errors import CommandError
 from ci.core.run_lock import run_lock
-from ci.hud.server.store import Store
+from ci.hud.server.record import note_dispatched
 from ci.record.identity import RunIdentity
 from ci.record.reproduction import FILE, KIND, content_of
 from ci.record.result import Result
 from ci.record.verdict import Verdict
 from ci.report.history import record
 from ci.report.history_store import stored_runs
+from ci.store.store import Store
 from tests.retention_world import DAY_S, age, make_record, make_run, make_tree, put, release_of
 
 ROOT = Path(__file__).parent.parent.parent.parent
@@ -217,7 +218,7 @@ def test_a_history_that_is_none_is_told(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_the_hud_store_is_pruned_by_its_days(capsys: pytest.CaptureFixture[str]) -> None:
     with contextlib.closing(Store(STATE / "hud.sqlite")) as store:
-        store.dispatch(delivery_id="d", repository="o/r", at=time.time() - 400 * DAY_S)
+        note_dispatched(store, delivery_id="d", repository="o/r", at=time.time() - 400 * DAY_S)
     said = asked(capsys, "--dry-run", "--only", "hud")
     assert said["hud"] == {"jobs": 0, "uploads": 0, "tests": 0, "states": 1}
     assert asked(capsys, "--only", "hud")["hud"] == said["hud"]

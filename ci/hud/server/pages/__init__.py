@@ -7,7 +7,7 @@ from fastapi import APIRouter, FastAPI
 from ci.hud.server.pages import boards, one_run, trends
 from ci.hud.server.pages.render import PageRoute
 from ci.hud.server.parameters import Clock
-from ci.hud.server.store import Store
+from ci.store.store import Store
 
 
 def add_pages(app: FastAPI, store: Store, clock: Clock) -> None:

@@ -11,7 +11,6 @@ from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse
 from pydantic import BaseModel
 
-from ci.hud.server.database import Database
 from ci.hud.server.pages import jobs
 from ci.hud.server.pages.one_run import found_job
 from ci.hud.server.pages.render import CONCLUSIONS, RUNNING, Mark, conclusion_mark, page
@@ -19,6 +18,7 @@ from ci.hud.server.parameters import Clock, Filters, Number, Offset, Text
 from ci.hud.server.queries.compare import KINDS, Kind, compare_runs
 from ci.hud.server.queries.jobs import Job, chosen_jobs, count_jobs, list_jobs
 from ci.hud.server.queries.window import form
+from ci.store.database import Database
 
 ROWS, CHANGES, CHOICES = 40, 50, 200
 COLUMNS = 60

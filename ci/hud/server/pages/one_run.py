@@ -11,7 +11,6 @@ from fastapi.responses import HTMLResponse
 
 from ci.core.text import clip
 from ci.hud.callback import UPSTREAM_REPOSITORY, RunDetails
-from ci.hud.server.database import Database
 from ci.hud.server.pages import jobs
 from ci.hud.server.pages.charts import verdict_bar
 from ci.hud.server.pages.render import VERDICTS, page
@@ -20,6 +19,7 @@ from ci.hud.server.queries.failures import SEEN, cards_of_run, problems_of_run
 from ci.hud.server.queries.jobs import attempts, job_before, one_job
 from ci.hud.server.queries.tests_of_run import files_of_run, run_tests
 from ci.record.reproduce_line import Origin, attempt_of, ref_of, reproduce_line
+from ci.store.database import Database
 from test_selection.seeds import MOST
 
 FILES, SLOWEST, ROWS = 20, 15, 100

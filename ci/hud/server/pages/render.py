@@ -17,8 +17,8 @@ from jinja2 import Environment
 from ci.core.templates import harmless_environment
 from ci.core.text import counted, span
 from ci.hud.callback import stored_time
-from ci.hud.identity import key_of_test
 from ci.hud.server.http import html_answer
+from ci.store.identity import key_of_test
 
 NAVIGATION = (
     ("/", "Summary"),

@@ -11,8 +11,6 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, HTTPException, Query
 from fastapi.responses import HTMLResponse
 
-from ci.hud.identity import key_of_test
-from ci.hud.server.database import Database
 from ci.hud.server.pages.charts import Chart, Series, epoch, spark, time_chart
 from ci.hud.server.pages.render import page, percent
 from ci.hud.server.parameters import Clock, Filters, Key, Place, Text
@@ -24,6 +22,8 @@ from ci.hud.server.queries.rollout import LaneRollout, Share, Step, rollout
 from ci.hud.server.queries.tests_of_run import files_of_run, run_tests
 from ci.hud.server.queries.timing import LaneTimes, lane_times, signal_seconds
 from ci.hud.server.queries.window import DAY_S, Window, form, moment
+from ci.store.database import Database
+from ci.store.identity import key_of_test
 
 SLOWEST, LANES, CARDS = 20, 12, 200
 PARTS = (("selected", "k-soft"), ("ran", "k-accent"), ("passed", "k-good"))

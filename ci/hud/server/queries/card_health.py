@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ci.hud.server.database import Database
 from ci.hud.server.queries.window import CHOSEN, Window
+from ci.store.database import Database
 
 OUT_OF_USE_DAYS = 2
 

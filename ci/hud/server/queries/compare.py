@@ -11,13 +11,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from ci.hud.server.database import Database, Row, Value
 from ci.hud.server.queries.failures import job_values
 from ci.hud.server.queries.marks import OF_JOB, Key, Marks, marks_of, rows_of_keys
 from ci.record.verdict import Verdict
 from ci.report.compare.changes import kind_of
 from ci.report.compare.machines import LEAST_TIMED_S, Pair
 from ci.report.compare.times import compare_times
+from ci.store.database import Database, Row, Value
 
 # The words of `ci.report.compare.changes.Kind`; messages are not read, so what fails differently still fails.
 Kind = Literal[

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ci.core.text import one_line
-from ci.hud.server.database import Database, Row, Value
 from ci.hud.server.queries.window import names_of
-from ci.hud.server.schema import PROBLEM
 from ci.record import verdict
+from ci.store.database import Database, Row, Value
+from ci.store.schema import PROBLEM
 
 # What somebody must look at, in the order of a page; flaky and unexpected passes are told after them.
 PROBLEMS = (*verdict.PROBLEMS, verdict.Verdict.FLAKY, verdict.Verdict.XPASSED)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ci.hud.callback import stored_epoch
-from ci.hud.server.database import Database, Row
 from ci.hud.server.queries.window import CHOSEN, LANE, Window
 from ci.record.verdict import CODE_FAILED, CODE_PASSED, RAN
 from ci.report.flakes import FlakyTest, Outcome, flaky_test
+from ci.store.database import Database, Row
 
 RUNS = 500
 MOST = 50

@@ -12,8 +12,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from ci.hud.server.database import Database
 from ci.hud.server.queries.window import DAY_S, moment, names_of
+from ci.store.database import Database
 
 PROBES = "pytorch/crcr-test"
 # HUD's own probe repository has jobs that shall end badly: their names say how.

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from ci.hud.server.database import Database
 from ci.hud.server.queries.window import CHOSEN, LANE, Window
+from ci.store.database import Database
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ci.hud.server.database import Database, Row, Value
 from ci.hud.server.queries.failures import job_values
+from ci.store.database import Database, Row, Value
 
 # A test's key; of a second, third, … row of the same test, with how many rows stand before it. Nearly all are
 # of the first kind, which is cheap: a run has hundreds of thousands.

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ci.hud.server.database import Database, Row, Value
 from ci.hud.server.queries.failures import job_values
 from ci.hud.server.queries.marks import OF_JOB, OF_JOB_BY_KEY
+from ci.store.database import Database, Row, Value
 
 # After so many left out, what is sorted is narrower than rows.
 FAR = 10_000

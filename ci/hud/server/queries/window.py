@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from ci.hud.server.database import Database, Value
+from ci.store.database import Database, Value
 
 DAY_S = 24 * 3600.0
 MOST = 200

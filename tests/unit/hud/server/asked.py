@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from ci.hud.server.database import Database
 from ci.hud.server.queries import card_health, compare, failures, history, hud
 from ci.hud.server.queries.jobs import (
     attempts,
@@ -18,6 +17,7 @@ from ci.hud.server.queries.jobs import (
 )
 from ci.hud.server.queries.tests_of_run import files_of_run, run_tests
 from ci.hud.server.queries.window import Window, form
+from ci.store.database import Database
 from tests.hud_seed_plan import SPYRE
 
 END = datetime(2026, 8, 30, 12, tzinfo=UTC)

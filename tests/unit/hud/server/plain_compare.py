@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from ci.hud.server.database import Row
 from ci.hud.server.queries.compare import KINDS, Change, Comparison, Side
 from ci.record.verdict import Verdict
 from ci.report.compare.changes import kind_of
 from ci.report.compare.machines import LEAST_TIMED_S, Pair
 from ci.report.compare.times import compare_times
+from ci.store.database import Row
 
 # A test's key, and how many rows of it stand before this one.
 Key = tuple[int, int]

@@ -10,14 +10,17 @@ from ci.core.errors import BadFileError, MissingInputError, RunInUseError, Usage
 from ci.hud.callback import Callback
 from ci.hud.server.backup import back_up, restore
 from ci.hud.server.queries.jobs import count_jobs
-from ci.hud.server.store import InUse, Store
+from ci.hud.server.record import record_callback
+from ci.store.store import InUse, Store
 
 
 def store_of(path: Path, payload: dict[str, Any], jobs: int) -> Store:
     store = Store(path)
     for number in range(1, jobs + 1):
         workflow = {**payload["workflow"], "run_id": number, "check_run_id": number}
-        store.record(Callback.model_validate({**payload, "workflow": workflow}), repository="o/r", at=1000.0)
+        record_callback(
+            store, Callback.model_validate({**payload, "workflow": workflow}), repository="o/r", at=1000.0
+        )
     return store
 
 

@@ -12,12 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from ci.hud.server.database import Row, Value
 from ci.hud.server.pages.render import VERDICTS
 from ci.hud.server.queries import compare as compare_module
 from ci.hud.server.queries.compare import KINDS, Comparison, compare_runs
-from ci.hud.server.row_values import COLUMNS, StoredRow
-from ci.hud.server.schema import SETTLED, TESTS, TESTS_OF_JOB, UPLOADS
 from ci.record.verdict import Verdict
 from ci.report.compare.as_json import as_json
 from ci.report.compare.changes import Kind
@@ -26,6 +23,9 @@ from ci.report.compare.lines import LISTED, render_markdown, show
 from ci.report.compare.machines import Pair
 from ci.report.compare.page import render_page
 from ci.report.compare.times import compare_times
+from ci.store.database import Row, Value
+from ci.store.row_values import COLUMNS, StoredRow
+from ci.store.schema import SETTLED, TESTS, TESTS_OF_JOB, UPLOADS
 from tests.unit.hud.server.plain_compare import compare, sides_of
 from tests.unit.report.compare.making import rows
 

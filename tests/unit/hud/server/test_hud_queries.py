@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from ci.hud.server.queries import hud
-from ci.hud.server.store import Store
+from ci.store.store import Store
 
 NOW = datetime(2026, 8, 30, 12, tzinfo=UTC)
 REPOS = ("o/a", "o/b", "pytorch/crcr-test")

@@ -11,16 +11,18 @@ import msgspec
 import pytest
 
 from ci.hud.callback import Callback
-from ci.hud.identity import job_number
-from ci.hud.row_layout import TestRun
-from ci.hud.rows import Job
-from ci.hud.server.database import StoreUnavailableError
-from ci.hud.server.keep import DAY_S, SILENT_S, Pruned, give_back, prune
 from ci.hud.server.queries.jobs import list_jobs
-from ci.hud.server.row_store import SqliteRowStore
+from ci.hud.server.record import note_dispatched, record_callback
 from ci.hud.server.serve import Chores
-from ci.hud.server.store import Store
-from ci.hud.server.uploads import Incoming, Uploads
+from ci.hud.server.sweep import SILENT_S
+from ci.store.database import StoreUnavailableError
+from ci.store.identity import job_number
+from ci.store.prune import DAY_S, Pruned, give_back, prune
+from ci.store.row_layout import TestRun
+from ci.store.row_store import SqliteRowStore
+from ci.store.rows import Job
+from ci.store.store import Store
+from ci.store.uploads import Incoming, Uploads
 
 REPOSITORY = "o/r"
 NOW = 1_785_000_000.0
@@ -41,7 +43,9 @@ def rows(store: Store) -> SqliteRowStore:
 
 def add_job(store: Store, payload: dict[str, Any], number: int, *, at: float, tests: int = 3) -> None:
     workflow = {**payload["workflow"], "run_id": number, "check_run_id": f"job-{number}"}
-    store.record(Callback.model_validate({**payload, "workflow": workflow}), repository=REPOSITORY, at=at)
+    record_callback(
+        store, Callback.model_validate({**payload, "workflow": workflow}), repository=REPOSITORY, at=at
+    )
     job = Job(
         workflow_id=number,
         workflow_run_attempt=1,
@@ -76,7 +80,7 @@ def test_a_dry_run_counts_and_takes_nothing(
     store: Store, rows: SqliteRowStore, payload: dict[str, Any]
 ) -> None:
     add_job(store, payload, 1, at=NOW - 100 * DAY_S)
-    store.dispatch(delivery_id="d", repository=REPOSITORY, at=NOW - 100 * DAY_S)
+    note_dispatched(store, delivery_id="d", repository=REPOSITORY, at=NOW - 100 * DAY_S)
     before = counts(store)
     told = prune(store, rows, before=NOW, at=NOW, dry_run=True)
     assert counts(store) == before
@@ -112,7 +116,9 @@ def test_tests_two_jobs_share_stay_with_the_younger(
 ) -> None:
     add_job(store, payload, 1, at=NOW - 10 * DAY_S)
     same = {**payload["workflow"], "run_id": 1, "check_run_id": "job-1", "name": "Another"}
-    store.record(Callback.model_validate({**payload, "workflow": same}), repository=REPOSITORY, at=NOW)
+    record_callback(
+        store, Callback.model_validate({**payload, "workflow": same}), repository=REPOSITORY, at=NOW
+    )
     assert prune(store, rows, before=NOW - DAY_S, at=NOW) == Pruned(jobs=1)
     assert counts(store)["test_run"] == 3
     assert prune(store, rows, before=NOW + DAY_S, at=NOW) == Pruned(jobs=1, uploads=1, tests=3)
@@ -219,10 +225,12 @@ def chores(store: Store, said: list[str]) -> Chores:
 
 
 def running(store: Store, payload: dict[str, Any], at: float) -> None:
-    store.dispatch(delivery_id="d-1", repository=REPOSITORY, at=at)
+    note_dispatched(store, delivery_id="d-1", repository=REPOSITORY, at=at)
     content = {**payload, "event_type": "pull_request", "delivery_id": "d-1"}
     workflow = {**payload["workflow"], "status": "in_progress"}
-    store.record(Callback.model_validate({**content, "workflow": workflow}), repository=REPOSITORY, at=at)
+    record_callback(
+        store, Callback.model_validate({**content, "workflow": workflow}), repository=REPOSITORY, at=at
+    )
 
 
 def test_chores_are_done_at_the_start_and_when_they_are_due(store: Store, payload: dict[str, Any]) -> None:
@@ -264,7 +272,7 @@ def test_a_store_nobody_serves_is_pruned_once_a_day(store: Store, payload: dict[
         chores(store, said).prune_daily(at)
         return len(list_jobs(store.database, limit=9))
 
-    store.record(Callback.model_validate(payload), repository=REPOSITORY, at=NOW)
+    record_callback(store, Callback.model_validate(payload), repository=REPOSITORY, at=NOW)
     assert prune_daily(NOW + 29.5 * DAY_S) == 1
     assert prune_daily(NOW + 30.4 * DAY_S) == 1
     assert prune_daily(NOW + 30.6 * DAY_S) == 0
@@ -274,7 +282,7 @@ def test_a_store_nobody_serves_is_pruned_once_a_day(store: Store, payload: dict[
 def test_a_clock_that_was_ahead_does_not_keep_everything(store: Store, payload: dict[str, Any]) -> None:
     said: list[str] = []
     chores(store, said).prune_daily(NOW + 3000 * DAY_S)
-    store.record(Callback.model_validate(payload), repository=REPOSITORY, at=NOW)
+    record_callback(store, Callback.model_validate(payload), repository=REPOSITORY, at=NOW)
     chores(store, said).prune_daily(NOW + 31 * DAY_S)
     assert list_jobs(store.database, limit=9) == []
 

@@ -14,7 +14,8 @@ from ci.hud.server.pages import jobs as pages
 from ci.hud.server.pages import render
 from ci.hud.server.pages.render import page_text
 from ci.hud.server.queries.jobs import attempts, list_jobs
-from ci.hud.server.store import Store
+from ci.hud.server.record import record_callback
+from ci.store.store import Store
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def row(store: Store, payload: dict[str, Any], **workflow: Any) -> dict[str, Any]:
     content = {**payload, "workflow": {**payload["workflow"], **workflow}}
-    store.record(Callback.model_validate(content), repository="o/r", at=1000)
+    record_callback(store, Callback.model_validate(content), repository="o/r", at=1000)
     return list_jobs(store.database, limit=1)[0]
 
 

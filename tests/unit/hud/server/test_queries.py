@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from ci.hud.identity import key_of_test as key_of
-from ci.hud.server.database import Row, SqliteDatabase, Value
 from ci.hud.server.queries import card_health, compare, failures, history, tests_of_run
 from ci.hud.server.queries.jobs import (
     attempts,
@@ -25,6 +23,8 @@ from ci.hud.server.queries.jobs import (
 )
 from ci.hud.server.queries.tests_of_run import files_of_run, run_tests
 from ci.hud.server.queries.window import Window, form
+from ci.store.database import Row, SqliteDatabase, Value
+from ci.store.identity import key_of_test as key_of
 from tests.hud_seed import Seeded, seed
 from tests.hud_seed_plan import CARDS, OTHER, SPYRE
 from tests.unit.hud.server.asked import ASKED, END, EVERYTHING, NOW

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ci.hud.hmac_auth import WINDOW_S
 from ci.hud.server.relay import answered, note_answer
-from ci.hud.server.store import Store
+from ci.store.store import Store
 
 NOW = 1_785_000_000.0
 

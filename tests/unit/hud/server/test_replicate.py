@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ci.hud.server.replicate import Differences, Held, Listed, differences
+from ci.store.replicate import Differences, Held, Listed, differences
 
 A, B, C = (1, 1, 1), (2, 1, 2), (3, 1, 3)
 

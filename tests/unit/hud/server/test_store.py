@@ -10,7 +10,8 @@ import pytest
 from ci.core.errors import BadFileError
 from ci.hud.callback import Callback
 from ci.hud.server.queries.jobs import attempts, count_jobs, list_jobs, one_job
-from ci.hud.server.store import Store
+from ci.hud.server.record import note_dispatched, record_callback
+from ci.store.store import Store
 
 REPOSITORY = "torch-spyre/torch-spyre"
 COLUMNS = """
@@ -39,7 +40,7 @@ def pull_request(payload: dict[str, Any], status: str, **workflow: Any) -> Callb
 
 
 def record(store: Store, callback: Callback, at: float = 1000.0) -> None:
-    store.record(callback, repository=REPOSITORY, at=at)
+    record_callback(store, callback, repository=REPOSITORY, at=at)
 
 
 def test_a_nightly_is_a_row_with_the_contracts_columns(store: Store, payload: dict[str, Any]) -> None:
@@ -91,15 +92,15 @@ def test_a_row_is_found_by_its_number(store: Store, payload: dict[str, Any]) -> 
 
 
 def test_a_rerun_starts_fresh_and_has_no_queue_time(store: Store, payload: dict[str, Any]) -> None:
-    store.dispatch(delivery_id="d-1", repository=REPOSITORY, at=1000)
+    note_dispatched(store, delivery_id="d-1", repository=REPOSITORY, at=1000)
     record(store, pull_request(payload, "in_progress"))
     record(store, pull_request(payload, "in_progress", run_attempt=2, check_run_id="9"))
     assert list_jobs(store.database, limit=1)[0]["queue_time"] is None
 
 
 def test_a_second_dispatch_changes_nothing(store: Store, payload: dict[str, Any]) -> None:
-    store.dispatch(delivery_id="d-1", repository=REPOSITORY, at=1000)
-    store.dispatch(delivery_id="d-1", repository=REPOSITORY, at=2000)
+    note_dispatched(store, delivery_id="d-1", repository=REPOSITORY, at=1000)
+    note_dispatched(store, delivery_id="d-1", repository=REPOSITORY, at=2000)
     record(store, pull_request(payload, "in_progress"), at=2010)
     assert list_jobs(store.database, limit=1)[0]["queue_time"] == 1010
 
@@ -122,7 +123,7 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_event_without_a_type_counts_as_a_pull_request(store: Store, payload: dict[str, Any]) -> None:
-    store.dispatch(delivery_id=payload["delivery_id"], repository=REPOSITORY, at=1)
+    note_dispatched(store, delivery_id=payload["delivery_id"], repository=REPOSITORY, at=1)
     record(
         store,
         Callback.model_validate(

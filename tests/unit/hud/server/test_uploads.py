@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from ci.hud.identity import stored_number
-from ci.hud.row_layout import TestRun, TestRunSummary
-from ci.hud.rows import Job
-from ci.hud.server.row_store import SqliteRowStore
-from ci.hud.server.row_values import Totals
-from ci.hud.server.store import Store
-from ci.hud.server.uploads import Incoming, Receipt, UploadKind, UploadRefusedError, Uploads, _Begun
+from ci.store.identity import stored_number
+from ci.store.row_layout import TestRun, TestRunSummary
+from ci.store.row_store import SqliteRowStore
+from ci.store.row_values import Totals
+from ci.store.rows import Job
+from ci.store.store import Store
+from ci.store.uploads import Incoming, Receipt, UploadKind, UploadRefusedError, Uploads, _Begun
 
 REPOSITORY = "o/r"
 JOB = Job(workflow_id=1, workflow_run_attempt=1, job_id=7)
@@ -137,7 +137,7 @@ def test_a_row_that_is_not_stored_is_told_of(
 def test_a_large_file_goes_in_pieces_and_whole(
     store: Store, uploads: Uploads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ci.hud.server.row_store.REMOVED_AT_A_TIME", 4)
+    monkeypatch.setattr("ci.store.row_store.REMOVED_AT_A_TIME", 4)
     uploads.take(incoming(name="1"), [row(f"a{number}") for number in range(10)], at=0)
     uploads.take(incoming(name="2"), [row("kept")], at=0)
     uploads.take(incoming(name="1", sha="1"), [row("b") for _ in range(8)], at=0)
@@ -297,7 +297,7 @@ def test_a_file_without_a_test_says_nothing_of_the_layout(uploads: Uploads) -> N
 def test_a_file_of_too_many_tests_is_refused(
     store: Store, uploads: Uploads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ci.hud.server.uploads.MOST_ROWS", 5000)
+    monkeypatch.setattr("ci.store.uploads.MOST_ROWS", 5000)
     with pytest.raises(
         UploadRefusedError, match="more than 5000 tests in a file: send it in parts"
     ) as caught:

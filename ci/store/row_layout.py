@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from ci.hud.callback import MAX_WHOLE
+from ci.store.identity import MAX_WHOLE
 
 Kind = Literal["test_run", "test_run_summary", "failed_test_runs"]
 KINDS: tuple[Kind, ...] = ("test_run", "test_run_summary", "failed_test_runs")

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ci.core.progress import ticking
-from ci.hud.rows import Job
-from ci.hud.server.clickhouse import Clickhouse, ClickhouseRowStore
-from ci.hud.server.database import SqliteDatabase, StoreUnavailableError
-from ci.hud.server.store import Store
-from ci.hud.server.uploads import FULL
+from ci.store.clickhouse import Clickhouse, ClickhouseRowStore
+from ci.store.database import SqliteDatabase, StoreUnavailableError
+from ci.store.rows import Job
+from ci.store.store import Store
+from ci.store.uploads import FULL
 
 # A statement of so many keys is a tenth of what ClickHouse reads.
 KEYS_A_QUERY = 500

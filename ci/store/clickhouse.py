@@ -18,10 +18,10 @@ import msgspec
 
 from ci.core.addresses import without_secrets
 from ci.core.errors import CommandError, SettingsError
-from ci.hud.rows import Job
-from ci.hud.server.clickhouse_schema import STATEMENTS
-from ci.hud.server.database import Row, StoreUnavailableError, Value
-from ci.hud.server.row_values import COUNTS, StoredRow, Totals
+from ci.store.clickhouse_schema import STATEMENTS
+from ci.store.database import Row, StoreUnavailableError, Value
+from ci.store.row_values import COUNTS, StoredRow, Totals
+from ci.store.rows import Job
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -62,7 +62,7 @@ FROM settled_test_run WHERE workflow_id = :workflow_id AND workflow_run_attempt 
     AND job_id = :job_id
 GROUP BY workflow_id, workflow_run_attempt, job_id, card, verdict
 """
-# As ci.hud.rows.counted_as has it: a failure first, then an error, then a skip.
+# As ci.store.rows.counted_as has it: a failure first, then an error, then a skip.
 _RECOUNT_SUMMARIES = """
 INSERT INTO test_run_summary
 SELECT workflow_id, workflow_run_attempt, job_id, invoking_file, file, classname, count(*),
@@ -180,14 +180,14 @@ class Clickhouse:
             raise StoreUnavailableError(_said(error)) from error
 
     def rows(self, query: str, values: Mapping[str, Value] | None = None) -> list[Row]:
-        """See ci.hud.server.database.Database."""
+        """See ci.store.database.Database."""
         text, bound = bind(query, values or {})
         with self._asking() as client:
             result = client.query(text, parameters=bound, settings=SETTINGS)
         return [dict(zip(result.column_names, row, strict=True)) for row in result.result_rows]
 
     def tuples(self, query: str, values: Mapping[str, Value] | None = None) -> Sequence[tuple[Any, ...]]:
-        """See ci.hud.server.database.Database."""
+        """See ci.store.database.Database."""
         text, bound = bind(query, values or {})
         with self._asking() as client:
             result = client.query(text, parameters=bound, settings=SETTINGS)

@@ -10,9 +10,9 @@ from typing import Protocol
 
 from ci.core.errors import BadFileError, MissingInputError, SettingsError
 from ci.core.object_store import SCHEME, Bucket
-from ci.hud.row_files import RowWriter, unpacked
-from ci.hud.row_layout import KINDS, Kind, TestRun
-from ci.hud.rows import Job, SummaryRows, is_failed, junit_rows
+from ci.store.row_files import RowWriter, unpacked
+from ci.store.row_layout import KINDS, Kind, TestRun
+from ci.store.rows import Job, SummaryRows, is_failed, junit_rows
 from test_selection.files import atomic_writer
 
 

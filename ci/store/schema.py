@@ -89,7 +89,7 @@ CREATE TABLE job_detail (
 """
 
 # Keys as in PyTorch's own uploads; child elements as JSON, '' where there is none. `test_key` is the hash of
-# `test_id` and `place` (see ci.hud.identity), whose index serves a test's history.
+# `test_id` and `place` (see ci.store.identity), whose index serves a test's history.
 TESTS = """
 CREATE TABLE test_run (
     id INTEGER PRIMARY KEY,

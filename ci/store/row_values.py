@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from ci.hud.identity import key_of_test
-from ci.hud.row_layout import Outcomes, Property, Said, TestRun, TestRunSummary
-from ci.hud.rows import ID_PROPERTY, MESSAGE_CHARACTERS, Job, counted_as
+from ci.store.identity import key_of_test
+from ci.store.row_layout import Outcomes, Property, Said, TestRun, TestRunSummary
+from ci.store.rows import ID_PROPERTY, MESSAGE_CHARACTERS, Job, counted_as
 
 COUNTS = ("tests", "errors", "failures", "skipped", "successes", "time")
 # Few enough that they stay in the processor's cache until they are packed.
@@ -107,7 +107,7 @@ def stored_rows(rows: Iterable[TestRun], job: Job, *, upload: int) -> Iterator[S
     """The rows with the columns they are stored with.
 
     Args:
-        rows: as `ci.hud.rows.case_row` makes them.
+        rows: as `ci.store.rows.case_row` makes them.
         job: as the tables name it.
         upload: the number of the file they came in.
     """

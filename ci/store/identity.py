@@ -8,6 +8,8 @@ import re
 # HUD's rows name a job by a whole number that passes through JavaScript.
 JOB_BITS = 53
 KEY_BITS = 63
+# The greatest whole number that JavaScript reads exactly.
+MAX_WHOLE = 2**53 - 1
 
 
 def job_number(check_run_id: str | int, *, repository: str) -> int:

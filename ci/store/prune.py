@@ -1,26 +1,21 @@
-"""How long the store keeps a job, and when one that fell silent counts as timed out.
+"""How long the store keeps a job.
 
 Pruning takes away what was last heard of before a day, tests and all: by the server's own time of the last
 word, not by the start a job claims, so that a wrong clock of a reporter neither keeps a job for ever nor
-takes it away at once. Silence counts after six hours, as upstream's sweeper has it, but for two things,
-unless strict: a job whose name holds a colon, or is a number, is swept as well (upstream takes its own key
-apart wrongly and loses it); and a job that reports after all is still taken, because its own word is better
-than our guess.
+takes it away at once.
 """
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from ci.hud.rows import Job
-from ci.hud.server.row_store import RowStore
-from ci.hud.server.states import STATE_KEPT_S, key_of, state_of
-from ci.hud.server.store import Store
+from ci.store.row_store import RowStore
+from ci.store.rows import Job
+from ci.store.store import Store
 
 DAY_S = 24 * 3600.0
 # A row without the server's time came from elsewhere; its start is all there is.
@@ -51,17 +46,7 @@ SELECT id, workflow_id, workflow_run_attempt, job_id, stored FROM upload WHERE {
 """  # noqa: S608  # the same
 # Whoever sends the same file again while it goes must not be told that it is here.
 _GOING = "UPDATE upload SET sha256 = '' WHERE"
-SILENT_S = 6 * 3600.0
-_SILENT = """
-SELECT id, delivery_id, downstream_repo, run_id, run_attempt, job_name FROM crcr_workflow_job
-WHERE status = 'in_progress' AND _inserted_at < ? ORDER BY id
-"""
-# An empty artifact or count stays: nothing is known but that it ended.
-_END = """
-UPDATE crcr_workflow_job SET status = 'completed', conclusion = 'timed_out', completed_at = ?,
-    execution_time = coalesce(?, execution_time), _inserted_at = ?
-WHERE id = ?
-"""
+STATE_KEPT_S = 3 * 24 * 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,43 +200,6 @@ def _fetch(store: Store, query: str, *values: sqlite3._SqliteData) -> list[tuple
         return connection.execute(query, values).fetchall()
 
 
-def sweep(store: Store, *, at: float, strict: bool = False) -> int:
-    """End the jobs that have been silent for six hours; how many they were.
-
-    Args:
-        store: of the jobs.
-        at: seconds since the epoch.
-        strict: whether it sweeps as upstream does, flaws included.
-    """
-    with store.transaction() as connection:
-        silent = connection.execute(_SILENT, (text_of(at - SILENT_S),)).fetchall()
-        return sum(_end(connection, *row, at=at, strict=strict) for row in silent)
-
-
 def text_of(at: float) -> str:
     """A time in the form the store's rows have."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def _end(  # noqa: PLR0917  # the columns of a row
-    connection: sqlite3.Connection,
-    number: int,
-    delivery_id: str,
-    repository: str,
-    run_id: str,
-    run_attempt: int,
-    job_name: str,
-    *,
-    at: float,
-    strict: bool,
-) -> bool:
-    key = key_of(delivery_id, repository, run_id, run_attempt, job_name)
-    state = state_of(connection, key)
-    begun = state is not None and state[0] == "IN_PROGRESS"
-    if strict:
-        if not begun or ":" in job_name or re.fullmatch(r"\s*[+-]?\d+\s*", job_name):
-            return False
-        connection.execute("UPDATE callback_state SET state = 'COMPLETED', at = ? WHERE key = ?", (at, key))
-    took = round(max(0.0, at - state[1]), 3) if state is not None and begun else None
-    connection.execute(_END, (text_of(at), took, text_of(at), number))
-    return True

@@ -15,7 +15,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from ci.core.errors import BadFileError
-from ci.hud.row_layout import (
+from ci.record.junit import NO_MESSAGE, UNREADABLE, Source
+from ci.store.row_layout import (
     Kind,
     Outcome,
     Outcomes,
@@ -26,8 +27,7 @@ from ci.hud.row_layout import (
     TestRunSummary,
     without_nulls,
 )
-from ci.hud.rows import ID_PROPERTY, MESSAGE_CHARACTERS, TEXT_CHARACTERS, Job
-from ci.record.junit import NO_MESSAGE, UNREADABLE, Source
+from ci.store.rows import ID_PROPERTY, MESSAGE_CHARACTERS, TEXT_CHARACTERS, Job
 
 RowType = TypeVar("RowType", TestRun, TestRunSummary)
 
@@ -67,7 +67,7 @@ class RowWriter(AbstractContextManager["RowWriter"]):
 
 
 def read_rows(stream: Source, job: Job, *, layout: type[RowType], name: str) -> Iterator[RowType]:
-    """The rows of a file, checked, as `ci.hud.rows` makes them.
+    """The rows of a file, checked, as `ci.store.rows` makes them.
 
     Args:
         stream: the file's bytes, unpacked.

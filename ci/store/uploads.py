@@ -9,12 +9,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
-from ci.hud.identity import stored_number
-from ci.hud.row_layout import TestRun, TestRunSummary
-from ci.hud.rows import Job
-from ci.hud.server.row_store import RowStore
-from ci.hud.server.row_values import Totals, chunks, counted, stored_rows, summary_totals
-from ci.hud.server.store import Store
+from ci.store.identity import stored_number
+from ci.store.row_layout import TestRun, TestRunSummary
+from ci.store.row_store import RowStore
+from ci.store.row_values import Totals, chunks, counted, stored_rows, summary_totals
+from ci.store.rows import Job
+from ci.store.store import Store
 
 UploadKind = Literal["junit", "test_run", "failed_test_runs", "test_run_summary"]
 # These hold every test of their part of a job; the others are for who has no more to tell.

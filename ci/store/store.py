@@ -1,4 +1,4 @@
-"""The HUD store on SQLite: rows merge by `dynamoKey`, pull requests go through the relay's states."""
+"""The HUD store on SQLite: rows merge by `dynamoKey`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ from typing import Self
 
 from ci.core.errors import BadFileError, RunInUseError
 from ci.core.locks import take
-from ci.hud.callback import Callback
-from ci.hud.server.database import Database, SqliteDatabase, connect
-from ci.hud.server.record import Row, detail_of, row_of
-from ci.hud.server.schema import MIGRATIONS
-from ci.hud.server.states import CallbackRefusedError, Step, advance, note_dispatch
+from ci.store.database import Database, SqliteDatabase, connect
+from ci.store.schema import MIGRATIONS
 
-__all__ = ["CallbackRefusedError", "Store", "merge"]
+# The columns of a row that are defined; the others stay as they are.
+Row = dict[str, str | int | float]
 
 
 class Store:
@@ -67,58 +65,6 @@ class Store:
         self._writer.close()
         self._hold.close()
 
-    def dispatch(self, *, delivery_id: str, repository: str, at: float) -> bool:
-        """Note that a pull request's job was dispatched; a second time changes nothing.
-
-        Args:
-            delivery_id: of the webhook.
-            repository: the downstream one.
-            at: seconds since the epoch.
-
-        Returns:
-            Whether it is news.
-        """
-        with self.transaction() as connection:
-            return note_dispatch(connection, delivery_id=delivery_id, repository=repository, at=at)
-
-    def record(self, callback: Callback, *, repository: str, at: float, level: str = "") -> None:
-        """Store one callback, whole or not at all.
-
-        Args:
-            callback: what was sent.
-            repository: the downstream one, as the token vouches for it.
-            at: seconds since the epoch.
-            level: of the repository, L2 to L4; empty where there is none.
-
-        Raises:
-            CallbackRefusedError: a nightly that is not completed; a pull request's callback that was not
-                dispatched, is a duplicate, or skips a state.
-        """
-        workflow = callback.workflow
-        if callback.nightly and workflow.status != "completed":
-            raise CallbackRefusedError(f"{callback.event_type} callbacks must have status 'completed'")
-        step = Step(
-            delivery_id=callback.delivery_id,
-            repository=repository,
-            run_id=workflow.run_id,
-            run_attempt=workflow.run_attempt,
-            job_name=workflow.job_name,
-            status=workflow.status,
-        )
-        with self.transaction() as connection:
-            metrics = {} if callback.nightly else advance(connection, step, at)
-            row = row_of(callback, repository=repository, metrics=metrics, level=level)
-            _put(connection, row, detail_of(callback), at)
-
-    def advance(self, step: Step, *, at: float) -> dict[str, float]:
-        """Take a job a step on by itself, as the relay does before it tells HUD.
-
-        Raises:
-            CallbackRefusedError: it was not dispatched, or this is no step from where it is.
-        """
-        with self.transaction() as connection:
-            return advance(connection, step, at, rerun_queues=True)
-
     def put(self, row: Row, detail: Row | None, *, at: float) -> None:
         """Write what a job's row defines, and what it says of itself, past the states.
 
@@ -128,7 +74,7 @@ class Store:
             at: seconds since the epoch.
         """
         with self.transaction() as connection:
-            _put(connection, row, detail, at)
+            put(connection, row, detail, at)
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -172,7 +118,8 @@ class Store:
             connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
 
 
-def _put(connection: sqlite3.Connection, row: Row, detail: Row | None, at: float) -> None:
+def put(connection: sqlite3.Connection, row: Row, detail: Row | None, at: float) -> None:
+    """Write what a job's row defines, and what it says of itself, in a transaction that is open."""
     merge(connection, "crcr_workflow_job", row, at=at)
     if detail is not None:
         merge(connection, "job_detail", {"dynamoKey": row["dynamoKey"], **detail})

@@ -17,7 +17,8 @@ from xml.etree.ElementTree import Element  # the type; files are read by defused
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from ci.hud.row_layout import (
+from ci.record.junit import Source, junit_cases, left_out, message_of
+from ci.store.row_layout import (
     NAME_CHARACTERS,
     Outcome,
     Outcomes,
@@ -27,7 +28,6 @@ from ci.hud.row_layout import (
     TestRun,
     TestRunSummary,
 )
-from ci.record.junit import Source, junit_cases, left_out, message_of
 
 ID_PROPERTY = "id"
 MESSAGE_CHARACTERS = 2000
@@ -42,7 +42,7 @@ class Job:
     Attributes:
         workflow_id: the CI's run.
         workflow_run_attempt: of the run.
-        job_id: see `ci.hud.identity.job_number`.
+        job_id: see `ci.store.identity.job_number`.
     """
 
     workflow_id: int

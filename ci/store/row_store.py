@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 from msgspec.structs import astuple
 
-from ci.hud.rows import Job
-from ci.hud.server.row_values import COLUMNS, StoredRow, Totals
+from ci.store.row_values import COLUMNS, StoredRow, Totals
+from ci.store.rows import Job
 
 _INSERT = f"INSERT INTO test_run ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608
 # Few enough that whoever reports meanwhile hardly waits.
@@ -47,7 +47,7 @@ FROM test_run WHERE workflow_id = ? AND workflow_run_attempt = ? AND job_id = ?
 GROUP BY workflow_id, workflow_run_attempt, job_id, card, verdict
 """
 # Files still on their way are counted when they are whole.
-# As ci.hud.rows.counted_as has it: a failure first, then an error, then a skip.
+# As ci.store.rows.counted_as has it: a failure first, then an error, then a skip.
 _RECOUNT_SUMMARIES = """
 INSERT INTO test_run_summary (workflow_id, workflow_run_attempt, job_id, invoking_file, file, classname,
     tests, errors, failures, skipped, successes, time)

@@ -1,0 +1,1 @@
+"""One store of results: jobs, their tests, what was uploaded; SQLite, or ClickHouse with the same tables."""
