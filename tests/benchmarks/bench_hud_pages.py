@@ -73,9 +73,7 @@ ROUTES = (
     "/api/cards",
     "/api/rollout",
     "/api/metrics",
-    "/api/crcr/summary",
-    "/api/crcr/nightly_summary",
-    "/api/crcr/success_rate",
+    "/api/failing",
 )
 
 

@@ -336,7 +336,11 @@ def pages_of_history() -> dict[str, list[str]]:
             *(job.lane for job in NEWEST),
         ],
         "/tests": ["No test was flaky"],
-        "/tests?verdict=failed": ["2 tests that were failed", "test_a.py::TestA::test_3 2 1", "test_2 1 1"],
+        "/tests?verdict=failed": [
+            "2 tests that were failed",
+            "test_a.py::TestA::test_3 1 of 3 outcomes good 2 1",
+            "test_2 3 of 3 outcomes good 1 1",
+        ],
         "/durations": [f"Of {len(ended)} completed jobs", f"{len(ended)} 3 min 00 s 3 min 00 s"],
         "/cards": ["2 cards", "(2) 11", "(1) 7"],
         "/rollout": ["No run said how many tests are in scope"],

@@ -119,16 +119,16 @@ class _Answer(JSONResponse):
 
 
 def html_answer(page: str, nonce: str, *, status: int = 200) -> HTMLResponse:
-    """A page that may load nothing but its own style, and send forms to this server alone.
+    """A page that may load nothing but its own style and script, and send forms to this server alone.
 
     Args:
         page: the HTML.
-        nonce: the one its style element has.
+        nonce: the one its style and script elements have.
         status: of the answer.
     """
     policy = (
-        f"default-src 'none'; style-src 'nonce-{nonce}'; img-src data:; base-uri 'none'; "
-        f"form-action 'self'; frame-ancestors 'none'"
+        f"default-src 'none'; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; img-src data:; "
+        f"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
     )
     return HTMLResponse(page, status, headers={**HEADERS, "Content-Security-Policy": policy})
 

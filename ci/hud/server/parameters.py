@@ -36,10 +36,7 @@ Verdict = Annotated[
     Query(description="one of the nine; empty for all"),
 ]
 Text = Annotated[str, Query(max_length=8192)]
-Repo = Annotated[str, Query(min_length=1, max_length=512, description="downstream repository, `owner/name`")]
-Pr = Annotated[int, Query(ge=1, le=2**53 - 1, description="number of the upstream pull request")]
-Minutes = Annotated[int, Query(ge=1, le=5_256_000)]
-PerPage = Annotated[int, Query(ge=1, le=500, description="pull requests at most")]
+PrNumber = Annotated[int, Path(ge=1, le=2**53 - 1, description="number of the upstream pull request")]
 
 
 class Filters(BaseModel):

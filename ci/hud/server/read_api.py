@@ -1,4 +1,4 @@
-"""The routes of the read API, under `/api`: one run, many runs, and HUD's nine queries under HUD's names."""
+"""The routes of the read API, under `/api`: one run, many runs, and tests over time."""
 
 from __future__ import annotations
 
@@ -11,23 +11,19 @@ from starlette.convertors import StringConvertor, register_url_convertor
 
 from ci.hud.server.parameters import (
     Clock,
-    Days,
     Filters,
     JobNumber,
     Limit,
-    Minutes,
     Offset,
-    PerPage,
     Place,
-    Pr,
-    Repo,
+    PrNumber,
     Text,
     Verdict,
     plain_headers,
 )
-from ci.hud.server.queries import hud
 from ci.hud.server.queries.card_health import CardHealth, card_health, verdicts_by_day
 from ci.hud.server.queries.compare import Comparison, Kind, compare_runs
+from ci.hud.server.queries.failing import Failure, PullRequest, failing_now, pull_request
 from ci.hud.server.queries.failures import CardVerdicts, Problem, cards_of_run, problems_of_run
 from ci.hud.server.queries.history import TestHistory, WorstTest, history_of_test, worst_tests
 from ci.hud.server.queries.jobs import Job, attempts, chosen_jobs, count_jobs, details, list_jobs, one_job
@@ -43,10 +39,6 @@ NOT_FOUND: dict[int | str, dict[str, Any]] = {404: {"description": "there is no 
 Order = Annotated[Literal["verdict", "time"], Query(description="problems first, or the slowest first")]
 KindAsked = Annotated[Kind, Query(description="whose changes are given")]
 RunNumber = Annotated[int, Query(ge=1, le=2**63 - 1, description="of a run, as `id` in /api/runs")]
-PrNumbers = Annotated[
-    list[Annotated[int, Query(ge=-(2**53), le=2**53)]],
-    Query(alias="prNums", max_length=500, description="numbers of upstream pull requests"),
-]
 TestId = Annotated[
     str, Path(min_length=1, max_length=8192, description="canonical id, as `test_id` elsewhere")
 ]
@@ -182,74 +174,6 @@ def _job(database: Database, number: int) -> Mapping[str, Any]:
     return job
 
 
-def add_hud_routes(router: APIRouter, database: Database, clock: Clock) -> None:
-    """Add the nine routes."""
-    _add_numbers(router, database, clock)
-    _add_jobs(router, database, clock)
-
-
-def _add_numbers(router: APIRouter, database: Database, clock: Clock) -> None:
-    @router.get("/crcr/summary")
-    def summary(days: Days = 7) -> list[hud.RepoSummary]:
-        """Each repository's pull-request jobs, the worst pass rate first.
-
-        As HUD does: of each (repository, pull request, job name) the completed row of the highest attempt, so
-        a new push replaces what the push before came to. Expected failures of pytorch/crcr-test count as
-        successes. Our pages count every job that no later attempt superseded.
-        """
-        return hud.summary(database, now=clock(), days=days)
-
-    @router.get("/crcr/nightly_summary")
-    def nightly_summary(days: Days = 7) -> list[hud.NightlySummary]:
-        """Each repository's nightly jobs; as HUD does, superseded attempts count too."""
-        return hud.nightly_summary(database, now=clock(), days=days)
-
-    @router.get("/crcr/backend_summary")
-    def backend_summary(repo: Repo, days: Days = 7) -> hud.BackendSummary:
-        """One repository's pull-request jobs; as HUD does, superseded attempts count too."""
-        return hud.backend_summary(database, now=clock(), repo=repo, days=days)
-
-    @router.get("/crcr/success_rate")
-    def success_rate(days: Days = 7) -> list[hud.SuccessRate]:
-        """Jobs by day and repository; as HUD does, superseded attempts count too."""
-        return hud.success_rate(database, now=clock(), days=days)
-
-    @router.get("/crcr/health_last_prs")
-    def health_last_prs(
-        window_minutes: Minutes = 1440, stale_after_minutes: Minutes = 1455
-    ) -> list[hud.HealthOfPr]:
-        """HUD's own probes (pytorch/crcr-test) by pull request, the latest first."""
-        return hud.health_last_prs(
-            database, now=clock(), window_minutes=window_minutes, stale_after_minutes=stale_after_minutes
-        )
-
-
-def _add_jobs(router: APIRouter, database: Database, clock: Clock) -> None:
-    @router.get("/crcr/backend_dashboard")
-    def backend_dashboard(
-        repo: Repo, days: Days = 7, per_page: PerPage = 50, offset: Offset = 0
-    ) -> list[hud.BackendJob]:
-        """Every row of a page of pull requests, the newest first; superseded attempts are there too."""
-        return hud.backend_dashboard(
-            database, now=clock(), repo=repo, days=days, per_page=per_page, offset=offset
-        )
-
-    @router.get("/crcr/nightly_dashboard")
-    def nightly_dashboard(repo: Repo, days: Days = 7) -> list[hud.NightlyJob]:
-        """Whole nightlies, of each (commit, run, job name) the highest attempt; at most 500 rows."""
-        return hud.nightly_dashboard(database, now=clock(), repo=repo, days=days)
-
-    @router.get("/crcr/pr_results")
-    def pr_results(pr: Pr) -> list[hud.PrResult]:
-        """Every row of one pull request, at most 100; superseded attempts are there too."""
-        return hud.pr_results(database, pr=pr)
-
-    @router.get("/crcr/hud_results")
-    def hud_results(numbers: PrNumbers) -> list[hud.HudResult]:
-        """Every row of some pull requests, without HUD's own probes; superseded attempts are there too."""
-        return hud.hud_results(database, numbers=numbers)
-
-
 class HistoryFilters(Filters):
     """Which runs a history is of; `place`: how many rows of the same id stand before it in a job."""
 
@@ -295,6 +219,16 @@ def add_routes_over_time(router: APIRouter, database: Database, clock: Clock) ->
         """The tests that were flaky (or failed, …) in most runs of the window."""
         total, found = worst_tests(database, filters.window(clock()), filters.verdict)
         return WorstTests(total=total, tests=found)
+
+    @router.get("/failing")
+    def failing(filters: Annotated[Filters, Query()]) -> list[Failure]:
+        """What fails in the newest run of every lane, the same failure once, with some tests of each."""
+        return failing_now(database, chosen_jobs(database, filters.window(clock())))
+
+    @router.get("/pr/{number}")
+    def pull(number: PrNumber) -> PullRequest:
+        """A pull request's jobs and failures, and which of them trunk has too."""
+        return pull_request(database, number, clock())
 
     @router.get("/tests/{test_id:anything}")
     def history(test_id: TestId, filters: Annotated[HistoryFilters, Query()]) -> TestHistory:
@@ -343,7 +277,6 @@ def add_read_api(app: FastAPI, store: Store, clock: Clock) -> None:
         clock: seconds since the epoch; windows of days end there.
     """
     router = APIRouter(prefix="/api", dependencies=[Depends(plain_headers)])
-    add_hud_routes(router, store.database, clock)
     add_run_routes(router, store.database)
     add_routes_over_time(router, store.database, clock)
     app.include_router(router)

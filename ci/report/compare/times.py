@@ -173,6 +173,21 @@ def _usual(one: Finding, past: Past | None) -> bool:
     return within or abs(off(one.now_s, one.expected_s)) < _SURE * deviation
 
 
+def usual_s(now_s: float, past: Sequence[float]) -> float | None:
+    """Return the usual seconds of something that now takes longer than noise explains, else None.
+
+    Args:
+        now_s: seconds of this run.
+        past: seconds of the runs before; of fewer than five nothing is known.
+    """
+    if len(past) < _LEAST_OF_HISTORY:
+        return None
+    usual = median(past)
+    deviation = spread_of((off(one, usual) for one in past), least=_STEADIEST)
+    slower = now_s - usual >= LEAST_S and off(now_s, usual) > max(_LEAST_OFF, _SURE * deviation)
+    return usual if slower else None
+
+
 def _tests(pairs: Sequence[Pair], expected: Sequence[float], *, alarms: float) -> list[Finding]:
     """Tests of about the same length at a time: short ones vary more."""
     found: list[Finding] = []

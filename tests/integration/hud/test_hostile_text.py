@@ -53,7 +53,7 @@ TEXTS = [
 QUICK = {0, 1, 6, 12, 18}
 VOID = frozenset({"meta", "link", "br", "hr", "input", "img", "col"})
 # What pages may have; there is no template with any other.
-TAGS_OF_CODE = frozenset({"script", "img", "iframe", "object", "embed", "base"})
+TAGS_OF_CODE = frozenset({"img", "iframe", "object", "embed", "base"})
 
 
 class Reader(html.parser.HTMLParser):
@@ -67,6 +67,8 @@ class Reader(html.parser.HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.seen[tag] += 1
+        # The page's own script, which its policy lets through by a nonce that nothing on it can know.
+        assert tag != "script" or (self.seen[tag] == 1 and [name for name, _ in attrs] == ["nonce", "type"])
         for name, value in attrs:
             self.seen[f"{tag}[{name}]"] += 1
             assert re.fullmatch(r"[a-zA-Z:-]+[0-9]?", name), name
@@ -221,17 +223,10 @@ def pages(text: str) -> list[str]:
 
 
 def routes(text: str) -> list[str]:
-    said, repo = quote(text[:2000], safe=""), quote(REPOSITORY, safe="")
+    said = quote(text[:2000], safe="")
     return [
-        "/api/crcr/summary",
-        "/api/crcr/nightly_summary",
-        f"/api/crcr/backend_summary?repo={repo}",
-        "/api/crcr/success_rate",
-        "/api/crcr/health_last_prs",
-        f"/api/crcr/backend_dashboard?repo={repo}",
-        f"/api/crcr/nightly_dashboard?repo={repo}",
-        "/api/crcr/pr_results?pr=7",
-        "/api/crcr/hud_results?prNums=7",
+        "/api/failing",
+        "/api/pr/7",
         "/api/runs",
         *(f"/api/runs/{number}{rest}" for number in (1, 2, 3) for rest in ("", "/failures", "/tests")),
         "/api/compare?before=1&after=2",
@@ -339,7 +334,7 @@ def test_an_address_with_hostile_bytes_gets_a_page_or_a_plain_refusal(folder: Pa
         found = ["/", "/grid", "/tests", "/durations", "/cards", "/compare", "/rollout", "/metrics"]
         paths = [f"{path}?lane={query}&repo={query}&event={query}" for path in found]
         paths += [f"/test?id={query}", f"/grid?sha={query}", f"/api/tests/{query}", f"/{query}"]
-        paths += [f"/api/runs?lane={query}&repo={query}", f"/api/crcr/backend_summary?repo={query}"]
+        paths += [f"/api/runs?lane={query}&repo={query}", f"/api/failing?repo={query}"]
         for path in paths:
             answer = requests.get(url + path, headers={"Accept": "text/html"}, timeout=TIMEOUT)
             assert answer.status_code in {200, 400, 404, 422}, (path, answer.text)

@@ -10,6 +10,7 @@ from urllib.parse import urlencode, urljoin, urlsplit
 
 import pytest
 import requests
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Dialog, Page, Request, sync_playwright
 
 from ci.hud.server.app import create_app
@@ -29,13 +30,14 @@ pytestmark = [
 ]
 END = datetime(2026, 8, 30, 12, tzinfo=UTC)
 LOOKS = {
-    "light": ("light", 1280),
-    "dark": ("dark", 1280),
-    "phone": ("light", 360),
+    "light": ("light", 1400),
+    "dark": ("dark", 1400),
+    "phone": ("light", 390),
 }
 NIGHTLY = [pytest.param(name, marks=pytest.mark.nightly) for name in ("dark", "phone")]
 TIMEOUT = 60
 MOST_LINKS = 400
+SEVERE = {"serious", "critical"}
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +96,8 @@ def pages(url: str) -> list[str]:
         made += [
             f"/compare?before={nightlies[9]}&after={nightlies[0]}&kind={kind}" for kind in ("slower", "fixed")
         ]
+    pulls = {row["pr_number"] for row in told if row["pr_number"] and row["failed_tests"]}
+    made += [f"/pr/{number}" for number in sorted(pulls)[-2:]]
     for number in [*nightlies[:1], *nightlies[-1:], *hostile, *other[:1]]:
         made += [f"/runs/{number}", f"/runs/{number}/tests"]
     return made
@@ -125,13 +129,15 @@ def visit(page: Page, url: str, path: str) -> list[str]:
     if answer.status != 200:
         wrong.append(f"status {answer.status}")
     wrong += page.evaluate(PROBE)
+    told = Axe().run(page).response["violations"]
+    wrong += [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in told if one["impact"] in SEVERE]
     return wrong
 
 
 # What a page may not hold, whatever its tests call themselves, and what it must.
 PROBE = """() => {
     const wrong = [];
-    for (const name of ["script", "img", "iframe", "object", "embed"])
+    for (const name of ["script:not([nonce])", "img", "iframe", "object", "embed"])
         if (document.querySelector(name)) wrong.push("element " + name);
     for (const one of document.querySelectorAll("*"))
         for (const {name} of one.attributes)
@@ -152,7 +158,6 @@ PROBE = """() => {
 
 
 @pytest.mark.nightly
-@pytest.mark.nightly
 def test_every_page_is_whole(look: Page, url: str, tmp_path: Path) -> None:
     wrong = {}
     for number, path in enumerate(pages(url)):
@@ -171,7 +176,6 @@ def test_every_page_of_an_empty_store_says_what_to_do(look: Page, empty_url: str
         page.close()
 
 
-@pytest.mark.nightly
 @pytest.mark.nightly
 def test_every_link_leads_somewhere(browser: Browser, url: str) -> None:
     page = browser.new_page()

@@ -141,7 +141,7 @@ def test_the_server_says_nothing_on_the_users_terminal(
     with embedded(create_app(store, token=TOKEN, repository=REPOSITORY, clock=lambda: 1.0)) as url:
         post(url, payload)
         post(url, payload, {})
-        monkeypatch.setattr(store, "record", broken)
+        monkeypatch.setattr("ci.hud.server.relay.record_callback", broken)
         assert post(url, payload).status_code == 500
     assert capfd.readouterr() == ("", "")
 

@@ -124,12 +124,21 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridRow:
-    """A commit of a pull request (its number, else 0) and its newest job in each column, or None."""
+    """A commit of a pull request (its number, else 0) and its newest job in each column, or None.
+
+    Attributes:
+        version: of PyTorch, where a job says it.
+        green: how many of its jobs succeeded.
+        ran: of how many.
+    """
 
     sha: str
     pr: int
     upstream: str
     newest: str
+    version: str
+    green: int
+    ran: int
     jobs: Sequence[Job | None]
 
 
@@ -174,6 +183,9 @@ def _row(pr: int, sha: str, jobs: Sequence[Job], columns: Sequence[Column]) -> G
         pr=pr,
         upstream=jobs[0].upstream,
         newest=jobs[0].started_at,
+        version=next((job.pytorch for job in jobs if job.pytorch), ""),
+        green=sum(job.green for job in newest.values()),
+        ran=len(newest),
         jobs=[newest.get(column) for column in columns],
     )
 

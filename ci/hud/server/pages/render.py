@@ -18,6 +18,7 @@ from ci.core.templates import harmless_environment
 from ci.core.text import counted, span
 from ci.hud.callback import stored_time
 from ci.hud.server.http import html_answer
+from ci.record.verdict import PROBLEMS
 from ci.store.identity import key_of_test
 
 NAVIGATION = (
@@ -48,7 +49,7 @@ def page_text(template: str, *, nonce: str, here: str, **values: Any) -> str:
 
 
 def page(template: str, *, here: str, status: int = 200, **values: Any) -> HTMLResponse:
-    """A page as an answer: no script, no request, no frame; forms lead to this server alone."""
+    """A page as an answer: no script but its own, no request, no frame; forms lead to this server alone."""
     nonce = secrets.token_urlsafe(16)
     text = page_text(template, nonce=nonce, here=here, **values)
     return html_answer(text, nonce, status=status)
@@ -179,6 +180,7 @@ def _environment() -> Environment:
         "counted": counted,
         "navigation": NAVIGATION,
         "verdict_marks": VERDICTS,
+        "bad": frozenset(PROBLEMS),
     }
     return environment
 

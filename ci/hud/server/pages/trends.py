@@ -15,12 +15,21 @@ from ci.hud.server.pages.charts import Chart, Series, epoch, spark, time_chart
 from ci.hud.server.pages.render import page, percent
 from ci.hud.server.parameters import Clock, Filters, Key, Place, Text
 from ci.hud.server.queries.card_health import CardDay, CardHealth, card_health, verdicts_by_day
+from ci.hud.server.queries.failing import RUNS as RUNS_BACK
+from ci.hud.server.queries.failing import failing_now, reliability_of_flaky
 from ci.hud.server.queries.history import MOST, RUNS, VERDICTS, history_of_test, worst_tests
 from ci.hud.server.queries.jobs import Job, chosen_jobs, newest_with_rows
 from ci.hud.server.queries.metrics import Metrics, Week, metrics
 from ci.hud.server.queries.rollout import LaneRollout, Share, Step, rollout
 from ci.hud.server.queries.tests_of_run import files_of_run, run_tests
-from ci.hud.server.queries.timing import LaneTimes, lane_times, signal_seconds
+from ci.hud.server.queries.timing import (
+    LaneTimes,
+    lane_times,
+    signal_seconds,
+    slower_files,
+    slower_lane,
+    slower_tests,
+)
 from ci.hud.server.queries.window import DAY_S, Window, form, moment
 from ci.store.database import Database
 from ci.store.identity import key_of_test
@@ -86,17 +95,36 @@ def _add_times(router: APIRouter, database: Database, clock: Clock) -> None:
         jobs = chosen_jobs(database, window)
         lanes = _longest_first(lane_times(jobs))
         newest = newest_with_rows(database, window)
+        files = files_of_run(database, newest, limit=SLOWEST) if newest else []
+        tests = run_tests(database, newest, limit=SLOWEST, order="time")[1] if newest else []
+        before = runs_before(jobs, newest["id"]) if newest else []
         return page(
             "durations.html",
             here="/durations",
             form=form(database, window),
-            lanes=[(one, times_chart(one)) for one in lanes[:LANES]],
+            lanes=[(one, times_chart(one), slower_lane(one)) for one in lanes[:LANES]],
             hidden=max(0, len(lanes) - LANES),
             newest=newest,
-            files=files_of_run(database, newest, limit=SLOWEST) if newest else [],
-            tests=run_tests(database, newest, limit=SLOWEST, order="time")[1] if newest else [],
+            before=before,
+            files=files,
+            tests=tests,
+            slower=slower_files(database, {one.file: one.seconds for one in files}, before)
+            | slower_tests(database, {one.test_key: one.seconds for one in tests}, before),
             jobs=_completed(jobs),
         )
+
+
+def runs_before(jobs: Sequence[Job], number: int) -> list[Job]:
+    """The newest completed runs of the same job and stage that came before one, the newest first."""
+    one = next(job for job in jobs if job.id == number)
+    same = (one.repo, one.workflow, one.job_name, one.stage, one.percent)
+    return [
+        job
+        for job in jobs
+        if job.done
+        and job.started_at < one.started_at
+        and (job.repo, job.workflow, job.job_name, job.stage, job.percent) == same
+    ][:RUNS_BACK]
 
 
 def _longest_first(lanes: Sequence[LaneTimes]) -> list[LaneTimes]:
@@ -233,10 +261,14 @@ def _add_test_pages(router: APIRouter, database: Database, clock: Clock) -> None
     def show_tests(filters: Annotated[VerdictFilters, Query()]) -> HTMLResponse:
         window = filters.window(clock())
         total, tests = worst_tests(database, window, filters.verdict)
+        jobs = chosen_jobs(database, window)
         return page(
             "tests.html",
             here="/tests",
             form=form(database, window),
+            failing=failing_now(database, jobs),
+            reliability=reliability_of_flaky(database, jobs, tests),
+            runs=RUNS_BACK,
             verdict=filters.verdict,
             verdicts=VERDICTS,
             total=total,

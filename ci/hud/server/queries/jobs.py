@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from ci.hud.server.queries.window import CHOSEN, LANE, Window
-from ci.store.database import Database
+from ci.hud.server.queries.window import CHOSEN, LANE, Window, listed
+from ci.store.database import Database, Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +28,8 @@ class Job:
     workflow: str
     job_name: str
     run_id: str
+    workflow_id: int
+    job_id: int
     run: str
     attempt: int
     status: str
@@ -41,6 +43,7 @@ class Job:
     failed: int
     skipped: int
     device: str
+    pytorch: str
     stage: int | None
     percent: float | None
     cards: int | None
@@ -53,6 +56,16 @@ class Job:
     ran_s: float | None
     passed_s: float | None
     first_failure_s: float | None
+
+    @property
+    def rows_of(self) -> tuple[int, int, int]:
+        """What its rows of tests are found by: workflow, attempt and job."""
+        return self.workflow_id, self.attempt, self.job_id
+
+    @property
+    def values(self) -> dict[str, Value]:
+        """The same for queries."""
+        return dict(zip(("workflow", "attempt", "job"), self.rows_of, strict=True))
 
     @property
     def done(self) -> bool:
@@ -68,16 +81,18 @@ class Job:
 _COLUMNS = {
     "id": "j.id", "repo": "j.downstream_repo", "lane": LANE, "event": "j.event_type", "pr": "j.pr_number",
     "upstream": "j.upstream_repo", "sha": "j.pytorch_head_sha", "workflow": "j.workflow_name",
-    "job_name": "j.job_name", "run_id": "j.run_id", "run": "coalesce(d.run, '')", "attempt": "j.run_attempt",
+    "job_name": "j.job_name", "run_id": "j.run_id", "workflow_id": "j.workflow_id",
+    "job_id": "j.job_id", "run": "coalesce(d.run, '')", "attempt": "j.run_attempt",
     "status": "j.status", "conclusion": "j.conclusion", "started_at": "j.started_at",
     "completed_at": "j.completed_at", "duration_s": "j.duration_seconds", "queue_s": "j.queue_time",
     "total": "j.total_tests", "passed": "j.passed_tests", "failed": "j.failed_tests",
-    "skipped": "j.skipped_tests", "device": "coalesce(d.device, '')", "stage": "d.stage",
-    "percent": "d.percent",
+    "skipped": "j.skipped_tests", "device": "coalesce(d.device, '')", "pytorch": "coalesce(d.pytorch, '')",
+    "stage": "d.stage", "percent": "d.percent",
     "cards": "d.cards", "in_scope": "d.in_scope", "selected": "d.selected", "ran": "d.ran",
     "ran_passed": "d.passed", "in_scope_s": "d.in_scope_seconds", "selected_s": "d.selected_seconds",
     "ran_s": "d.ran_seconds", "passed_s": "d.passed_seconds", "first_failure_s": "d.first_failure_seconds",
 }  # fmt: skip
+_TABLES = "FROM crcr_workflow_job_ranked AS j LEFT JOIN job_detail AS d ON d.dynamoKey = j.dynamoKey"
 # The names of an answer's columns stand apart from those of the tables, which conditions name.
 _SELECT = ", ".join(f"{column} AS o_{name}" for name, column in _COLUMNS.items())
 
@@ -86,6 +101,27 @@ def chosen_jobs(database: Database, window: Window) -> list[Job]:
     """Every job of a window that was not superseded, the newest start first."""
     rows = database.rows(f"SELECT {_SELECT} {CHOSEN} ORDER BY j.started_at DESC, j.id DESC", window.values)
     return [_job(row) for row in rows]
+
+
+def jobs_of_pull_request(database: Database, number: int) -> list[Job]:
+    """Every job of a pull request that was not superseded, the newest start first."""
+    rows = database.rows(
+        f"SELECT {_SELECT} {_TABLES} WHERE j.pr_number = :number AND NOT j.superseded "  # our names
+        "ORDER BY j.started_at DESC, j.id DESC",
+        {"number": number},
+    )
+    return [_job(row) for row in rows]
+
+
+def jobs_with_rows(database: Database, jobs: Collection[Job]) -> set[tuple[int, int, int]]:
+    """Which of some jobs brought rows of tests, by `rows_of`."""
+    if not jobs:
+        return set()
+    rows = database.tuples(
+        "SELECT DISTINCT workflow_id, workflow_run_attempt, job_id FROM job_card "  # noqa: S608  # whole numbers
+        f"WHERE workflow_id IN ({listed(job.workflow_id for job in jobs)})"
+    )
+    return {(workflow, attempt, job) for workflow, attempt, job in rows}
 
 
 def one_job(database: Database, number: int) -> Mapping[str, Any] | None:
@@ -97,8 +133,7 @@ def one_job(database: Database, number: int) -> Mapping[str, Any] | None:
 def details(database: Database, number: int) -> Job | None:
     """A job, superseded or not, as the lists have it."""
     rows = database.rows(
-        f"SELECT {_SELECT} FROM crcr_workflow_job_ranked AS j "  # noqa: S608  # our names
-        "LEFT JOIN job_detail AS d ON d.dynamoKey = j.dynamoKey WHERE j.id = :number",
+        f"SELECT {_SELECT} {_TABLES} WHERE j.id = :number",  # our names
         {"number": number},
     )
     return _job(rows[0]) if rows else None

@@ -1,12 +1,15 @@
-"""Durations and time-to-signal of lanes; pure."""
+"""Durations and time-to-signal of lanes, and what takes longer than it used to."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ci.hud.server.queries.jobs import Job
+from ci.hud.server.queries.window import listed
+from ci.report.compare.times import usual_s
+from ci.store.database import Database
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,3 +87,55 @@ def spread(seconds: Iterable[float]) -> Spread | None:
 def rank(ordered: Sequence[float], share: float) -> float:
     """The value that `share` of them do not exceed, by nearest rank."""
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
+
+
+def slower_lane(lane: LaneTimes) -> float | None:
+    """The usual seconds of a lane whose newest job took longer than its jobs of the same stage; else None."""
+    timed = [job for job in lane.jobs if job.completed_at]
+    if not timed:
+        return None
+    *before, newest = timed
+    alike = [job for job in before if (job.stage, job.percent) == (newest.stage, newest.percent)]
+    return usual_s(newest.duration_s, [job.duration_s for job in alike])
+
+
+def slower_tests(database: Database, now: Mapping[str, float], before: Sequence[Job]) -> dict[str, float]:
+    """By key of a test its usual seconds, of those that now take longer than noise explains.
+
+    Args:
+        database: what is asked.
+        now: seconds by key, of those that are asked about.
+        before: the jobs that they are compared with.
+    """
+    if not now or not before:
+        return {}
+    rows = database.tuples(
+        "SELECT test_key, time, workflow_id, workflow_run_attempt, job_id FROM settled_test_run "  # noqa: S608
+        f"WHERE test_key IN ({listed(map(int, now))}) "
+        f"AND workflow_id IN ({listed(job.workflow_id for job in before)}) AND verdict = 'passed'"
+    )
+    return _slower(now, before, ((str(key), took, tuple(job)) for key, took, *job in rows))
+
+
+def slower_files(database: Database, now: Mapping[str, float], before: Sequence[Job]) -> dict[str, float]:
+    """By file the usual seconds of its tests, as `slower_tests`."""
+    if not now or not before:
+        return {}
+    rows = database.tuples(
+        "SELECT file, sum(time), workflow_id, workflow_run_attempt, job_id FROM test_run_summary "  # noqa: S608
+        f"WHERE workflow_id IN ({listed(job.workflow_id for job in before)}) "
+        "GROUP BY workflow_id, workflow_run_attempt, job_id, file"
+    )
+    return _slower(now, before, ((file, took, tuple(job)) for file, took, *job in rows))
+
+
+def _slower(
+    now: Mapping[str, float], before: Sequence[Job], rows: Iterable[tuple[str, float, tuple[int, ...]]]
+) -> dict[str, float]:
+    jobs = {job.rows_of for job in before}
+    past: dict[str, list[float]] = {}
+    for name, took, job in rows:
+        if job in jobs and name in now:
+            past.setdefault(name, []).append(took)
+    found = {name: usual_s(now[name], times) for name, times in past.items()}
+    return {name: usual for name, usual in found.items() if usual is not None}

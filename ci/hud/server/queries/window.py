@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -21,6 +22,11 @@ def names_of(prefix: str, number: int) -> list[str]:
     """So many names for values of a query; of letters alone, which is what ClickHouse's values may have."""
     letters = str.maketrans("0123456789", "abcdefghij")
     return [f"{prefix}_{str(place).translate(letters)}" for place in range(number)]
+
+
+def listed(numbers: Iterable[int]) -> str:
+    """Whole numbers for an `IN (…)`; each once."""
+    return ", ".join(sorted({str(int(number)) for number in numbers}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

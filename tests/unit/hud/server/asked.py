@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from ci.hud.server.queries import card_health, compare, failures, history, hud
+from ci.hud.server.queries import card_health, compare, failing, failures, history, timing
 from ci.hud.server.queries.jobs import (
     attempts,
     chosen_jobs,
@@ -18,7 +18,6 @@ from ci.hud.server.queries.jobs import (
 from ci.hud.server.queries.tests_of_run import files_of_run, run_tests
 from ci.hud.server.queries.window import Window, form
 from ci.store.database import Database
-from tests.hud_seed_plan import SPYRE
 
 END = datetime(2026, 8, 30, 12, tzinfo=UTC)
 NOW = END.timestamp()
@@ -41,18 +40,12 @@ ASKED: dict[str, Ask] = {
     "seen": lambda database, _: failures.seen(database, {"7", "8"}),
     "worst": lambda database, _: history.worst_tests(database, EVERYTHING, "flaky"),
     "by day": lambda database, _: card_health.verdicts_by_day(database, EVERYTHING, cards=True),
-    "summary": lambda database, _: hud.summary(database, now=NOW, days=9),
-    "dashboard": lambda database, _: hud.nightly_dashboard(database, now=NOW, repo=SPYRE, days=9),
-    "nightly summary": lambda database, _: hud.nightly_summary(database, now=NOW, days=30),
-    "backend summary": lambda database, _: hud.backend_summary(database, now=NOW, repo=SPYRE, days=30),
-    "no backend": lambda database, _: hud.backend_summary(database, now=NOW, repo="no/such", days=30),
-    "success rate": lambda database, _: hud.success_rate(database, now=NOW, days=30),
-    "health": lambda database, _: hud.health_last_prs(
-        database, now=NOW, window_minutes=90_000, stale_after_minutes=9
+    "failing": lambda database, _: failing.failing_now(database, chosen_jobs(database, EVERYTHING)),
+    "pull request": lambda database, job: failing.pull_request(database, job["pr_number"], NOW),
+    "slower tests": lambda database, _: timing.slower_tests(
+        database, {"7": 1.0}, chosen_jobs(database, EVERYTHING)
     ),
-    "by pull request": lambda database, _: hud.backend_dashboard(
-        database, now=NOW, repo=SPYRE, days=30, per_page=9, offset=1
+    "slower files": lambda database, _: timing.slower_files(
+        database, {"f": 1.0}, chosen_jobs(database, EVERYTHING)
     ),
-    "pull request": lambda database, job: hud.pr_results(database, pr=job["pr_number"]),
-    "pull requests": lambda database, job: hud.hud_results(database, numbers=[job["pr_number"], 3]),
 }
