@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import SplitResult, urlsplit
@@ -38,24 +39,6 @@ def _clickhouse_url(text: str) -> str:
     if parts.password is not None:
         raise ValueError("holds a password: give it in SPYRE_CI_CLICKHOUSE_PASSWORD")
     return text
-
-
-def _matches(pattern: str, text: str) -> bool:
-    """Whether `*` of the pattern can stand for text that makes them equal; takes time linear in each."""
-    first, *rest = pattern.split("*")
-    if not rest:
-        return pattern == text
-    *middle, last = rest
-    end = len(text) - len(last)
-    if not text.startswith(first) or not text.endswith(last) or len(first) > end:
-        return False
-    at = len(first)
-    for part in middle:
-        found = text.find(part, at, end)
-        if found < 0:
-            return False
-        at = found + len(part)
-    return True
 
 
 ClickhouseUrl = Annotated[str, AfterValidator(_clickhouse_url)]
@@ -99,9 +82,11 @@ class Issuer(Section):
         return self.keys or self.url + ("/jwks" if self.kind == "jenkins" else "/.well-known/jwks")
 
     @property
-    def told_by(self) -> str:
-        """The claim that tells its reporters apart."""
-        return self.claim or ("sub" if self.kind == "jenkins" else "repository")
+    def told_by(self) -> tuple[str, ...]:
+        """The claims that tell its reporters apart."""
+        if self.kind == "buildkite":
+            return ("organization_slug", "pipeline_slug")
+        return (self.claim or ("sub" if self.kind == "jenkins" else "repository"),)
 
     def repository_of(self, said: str) -> str | None:
         """The repository that what a claim says stands for; None where the settings name none.
@@ -111,17 +96,10 @@ class Issuer(Section):
         if not self.repositories:
             return said if re.fullmatch(REPOSITORY, said) else None
         for pattern, repository in self.repositories.items():
-            if _matches(pattern, said):
+            # Only `*` is a wildcard of ours.
+            if fnmatchcase(said, pattern.replace("[", "[[]").replace("?", "[?]")):
                 return repository
         return None
-
-
-class SharedSecret(Section):
-    """A secret that a reporter in a closed network signs its requests with."""
-
-    name: str = Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$", description="by which a request says whose it is")
-    secret: Path = Field(description="file that holds the secret, at least 32 characters")
-    repository: Repository = Field(description="owner/name it may report for")
 
 
 class Hud(Section):
@@ -129,14 +107,8 @@ class Hud(Section):
 
     host: str = Field(default="127.0.0.1", description="address it listens on")
     port: int = Field(default=8765, ge=0, le=65535, description="port it listens on; 0: any free one")
-    strict_upstream: bool = Field(
-        default=False, description="whether it answers exactly as PyTorch's relay and HUD do, flaws included"
-    )
     issuers: list[Issuer] = Field(
         default_factory=list, max_length=64, description="whose OIDC tokens are taken, besides its own token"
-    )
-    hmac: list[SharedSecret] = Field(
-        default_factory=list, max_length=1024, description="shared secrets that requests may be signed with"
     )
     allow_list: Path | None = Field(
         default=None,
@@ -179,11 +151,8 @@ class Hud(Section):
 
     @model_validator(mode="after")
     def _told_apart(self) -> Hud:
-        for what, names in (
-            ("issuers", [one.url for one in self.issuers]),
-            ("hmac", [one.name for one in self.hmac]),
-        ):
-            twice = next((name for name in names if names.count(name) > 1), None)
-            if twice is not None:
-                raise ValueError(f"{what} names {twice!r} twice")
+        urls = [one.url for one in self.issuers]
+        twice = next((url for url in urls if urls.count(url) > 1), None)
+        if twice is not None:
+            raise ValueError(f"issuers names {twice!r} twice")
         return self

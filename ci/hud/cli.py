@@ -9,7 +9,6 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -26,7 +25,7 @@ from ci.hud.deliver import FLUSH_BUDGET_S, Delivery, Reporter, begin, flush_run
 from ci.hud.flush import Effects
 from ci.hud.handing import forward, hand_over
 from ci.hud.making import FIELDS, name_run
-from ci.hud.opening import STORE_FILE, open_kept, open_server
+from ci.hud.opening import open_kept, open_server
 from ci.hud.row_upload import JUNIT_FOLDER, job_of_run, rows_wait
 from ci.store.identity import MAX_WHOLE, job_number
 from ci.store.row_export import export_rows, junit_files, object_store, row_file
@@ -142,65 +141,12 @@ def prune_verb(
     )
 
 
-@app.command("backup")
-def backup_verb(
-    ctx: typer.Context,
-    file: Annotated[Path, typer.Argument(help="Where the copy goes.")],
-    json_output: Json = False,
-) -> None:
-    """Copy the store, also while a server uses it, and check the copy.
-
-    Example: spyre-ci hud backup hud-backup.sqlite
-    """
-    from ci.hud.server.backup import back_up  # noqa: PLC0415  # as in `open_server`
-
-    jobs = back_up(settings_from_context(ctx).state_dir / STORE_FILE, file)
-    if json_output:
-        typer.echo(document_text("hud-backup", {"file": file, "jobs": jobs}))
-        return
-    typer.echo(f"HUD store: {counted(jobs, 'job')} in {file}, checked")
-
-
-@app.command("restore")
-def restore_verb(
-    ctx: typer.Context,
-    file: Annotated[Path, typer.Argument(help="A backup.")],
-    json_output: Json = False,
-) -> None:
-    """Put a backup in the store's place, while nothing uses it; the store before is kept beside it.
-
-    Example: spyre-ci hud restore hud-backup.sqlite
-    """
-    from ci.hud.server.backup import restore  # noqa: PLC0415  # as in `open_server`
-
-    settings = settings_from_context(ctx)
-    store, copied = settings.state_dir / STORE_FILE, settings.model.hud.clickhouse is not None
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
-    jobs, kept = restore(file, store, stamp=stamp, copied=copied)
-    if json_output:
-        typer.echo(document_text("hud-restore", {"store": store, "jobs": jobs, "before": kept}))
-    else:
-        before = f"; the one before is {kept}" if kept else ""
-        typer.echo(f"HUD store: {counted(jobs, 'job')} in {store}{before}")
-    if copied:
-        # Opening it takes ClickHouse back; where that is away now, the next one who opens it does.
-        with open_kept(settings, os.environ, warn=partial(typer.echo, err=json_output), waits=True):
-            pass
-
-
 @app.command()
 def serve(
     ctx: typer.Context,
     host: Annotated[str | None, typer.Option(help="Address to listen on; default: hud.host.")] = None,
     port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="Port; 0 takes a free one; default: hud.port.")
-    ] = None,
-    strict_upstream: Annotated[
-        bool | None,
-        typer.Option(
-            "--strict-upstream/--no-strict-upstream",
-            help="Answer exactly as PyTorch's relay and HUD do; default: hud.strict_upstream.",
-        ),
     ] = None,
 ) -> None:
     """Serve the HUD-compatible endpoint and its pages until Ctrl-C.
@@ -211,23 +157,23 @@ def serve(
 
     settings = settings_from_context(ctx)
     hud = settings.model.hud
-    strict = hud.strict_upstream if strict_upstream is None else strict_upstream
-    with open_server(settings, os.environ, clock=time.time, warn=typer.echo, strict=strict) as server:
+    # The address is the first line of the output; what is warned of before goes beside it.
+    warn = _echo(err=True)
+    with open_server(settings, os.environ, clock=time.time, warn=warn) as server:
         chores = serving.Chores(
             store=server.store,
             rows=server.rows,
             warn=typer.echo,
             sweep_every_s=hud.sweep_every_s,
             keep_days=hud.keep_days,
-            strict=strict,
         )
-        with serving.doing(chores, clock=time.time):
-            serving.serve(
-                host if host is not None else hud.host,
-                port if port is not None else hud.port,
-                server.app,
-                echo=typer.echo,
-            )
+        serving.serve(
+            host if host is not None else hud.host,
+            port if port is not None else hud.port,
+            server.app,
+            echo=typer.echo,
+            chores=serving.doing(chores, clock=time.time),
+        )
 
 
 @app.command("begin")

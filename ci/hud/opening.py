@@ -131,7 +131,6 @@ def open_server(
     *,
     clock: Callable[[], float],
     warn: Callable[[str], None],
-    strict: bool | None = None,
 ) -> Iterator[Server]:
     """The server of the settings, for the length of the block.
 
@@ -140,21 +139,19 @@ def open_server(
         environ: may hold ClickHouse's password.
         clock: seconds since the epoch.
         warn: takes lines for people.
-        strict: whether it answers exactly as upstream; None: as `hud.strict_upstream` says.
 
     Raises:
         SpyreCiError: the store or a file of the settings cannot be used, or ClickHouse is there and cannot.
     """
     from ci.hud.server.app import create_app  # noqa: PLC0415
-    from ci.hud.server.gate import gate_of  # noqa: PLC0415
+    from ci.hud.server.auth import auth_of  # noqa: PLC0415
 
     token = own_token(settings, warn=warn)
-    strict = settings.model.hud.strict_upstream if strict is None else strict
-    gate = gate_of(settings, token=token, clock=clock, warn=warn, strict=strict)
+    auth = auth_of(settings, token=token, clock=clock, warn=warn)
     repository = settings.model.report.repository
     with open_kept(settings, environ, warn=warn, waits=True) as kept:
         app = create_app(
-            kept.store, token=token, repository=repository, clock=clock, gate=gate, rows=kept.rows
+            kept.store, token=token, repository=repository, clock=clock, auth=auth, rows=kept.rows
         )
         yield Server(store=kept.store, rows=kept.rows, app=app)
 

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
-from ci.core.errors import BadFileError, RunInUseError
-from ci.core.locks import take
+from ci.core.errors import BadFileError
 from ci.store.database import Database, SqliteDatabase, connect
 from ci.store.schema import MIGRATIONS
 
@@ -30,7 +25,6 @@ class Store:
 
     Raises:
         BadFileError: it is no database, or was written by a newer version.
-        RunInUseError: it is being restored.
     """
 
     def __init__(self, path: Path, database: Database | None = None) -> None:
@@ -38,12 +32,7 @@ class Store:
         self.path = path
         self._lock = threading.RLock()
         self.database = database or SqliteDatabase(path)
-        self._hold = InUse(path)
-        try:
-            self._writer = connect(path)
-        except BaseException:
-            self._hold.close()
-            raise
+        self._writer = connect(path)
         try:
             # Before the first table is made, so that what is pruned can be given back to the disk.
             self._writer.execute("PRAGMA auto_vacuum=INCREMENTAL")
@@ -63,7 +52,6 @@ class Store:
     def close(self) -> None:
         """Close the file."""
         self._writer.close()
-        self._hold.close()
 
     def put(self, row: Row, detail: Row | None, *, at: float) -> None:
         """Write what a job's row defines, and what it says of itself, past the states.
@@ -146,39 +134,3 @@ def merge(connection: sqlite3.Connection, table: str, row: Row, *, at: float | N
         f"ON CONFLICT (dynamoKey) DO UPDATE SET {updates}",
         values,
     )
-
-
-class InUse:
-    """A hold on a store, until it is closed or the process ends.
-
-    Args:
-        store: the store's file; the hold is on a file beside it, which stays.
-        alone: whether nobody else may have the store open meanwhile.
-
-    Raises:
-        RunInUseError: somebody has it open, or alone.
-    """
-
-    def __init__(self, store: Path, *, alone: bool = False) -> None:
-        path = store.with_name(f".{store.name}.lock")
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        with suppress(OSError):  # a file system without locks: nothing to hold
-            if not take(self._file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH):
-                self.close()
-                what = "is open: a server or a run uses it" if alone else "is being restored"
-                remedy = "end `spyre-ci hud serve` and the runs" if alone else "wait until that is done"
-                raise RunInUseError(f"the HUD store {what}", where=store, remedy=remedy)
-
-    def close(self) -> None:
-        """Let go."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

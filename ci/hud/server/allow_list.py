@@ -26,72 +26,48 @@ from ci.core.errors import SpyreCiError
 from test_selection.yaml_reader import Reader
 
 LEVELS = ("L1", "L2", "L3", "L4")
-HEARD = LEVELS[1:]
 
 
 class AllowList:
-    """The levels of a file, read again when the file changes.
+    """The levels of a file, read again when the file changes; or one repository, at no level.
 
     A changed file that is broken, or gone, leaves the levels as they were, and is said once.
 
     Args:
-        path: the file.
+        path: the file; None: there is none.
+        only: the repository that is heard where there is no file.
         warn: takes lines for people.
 
     Raises:
         SpyreCiError: the file is not there or broken.
     """
 
-    def __init__(self, path: Path, *, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self, path: Path | None = None, *, only: str = "", warn: Callable[[str], None] = print
+    ) -> None:
         self._path = path
         self._warn = warn
         self._mark = _mark(path)
-        self._levels = read_allow_list(path)
+        self._levels = {only: ""} if path is None else read_allow_list(path)
 
     def level(self, repository: str) -> str | None:
-        """The level of a repository, L1 to L4; None where it is not in the list."""
-        return self._current().get(repository)
+        """L2 to L4, or empty where there are no levels; None where the repository is not heard."""
+        level = self._current().get(repository)
+        return None if level == LEVELS[0] else level
 
     def heard(self) -> list[str]:
         """The repositories whose reports are taken, in the order of the file."""
-        return [name for name, level in self._current().items() if level in HEARD]
-
-    def meant(self, repository: str) -> str | None:
-        """The repository of the list that differs in letter case alone."""
-        return next((name for name in self._current() if name.lower() == repository.lower()), None)
+        return [name for name in self._current() if self.level(name) is not None]
 
     def _current(self) -> dict[str, str]:
         mark = _mark(self._path)
-        if mark != self._mark:
+        if self._path is not None and mark != self._mark:
             self._mark = mark
             try:
                 self._levels = read_allow_list(self._path)
             except (SpyreCiError, OSError) as error:
                 self._warn(f"the allow-list stays as it was: {error}")
         return self._levels
-
-
-class OnlyRepository:
-    """The list where there is no file: one repository, at no level.
-
-    Args:
-        repository: owner/name.
-    """
-
-    def __init__(self, repository: str) -> None:
-        self._repository = repository
-
-    def level(self, repository: str) -> str | None:
-        """An empty level for the one repository; None for others."""
-        return "" if repository == self._repository else None
-
-    def heard(self) -> list[str]:
-        """The one repository."""
-        return [self._repository]
-
-    def meant(self, repository: str) -> str | None:
-        """The one repository, where the letter case alone differs."""
-        return self._repository if repository.lower() == self._repository.lower() else None
 
 
 def read_allow_list(path: Path) -> dict[str, str]:
@@ -105,42 +81,33 @@ def read_allow_list(path: Path) -> dict[str, str]:
     top.known(*LEVELS)
     levels: dict[str, str] = {}
     for level in LEVELS:
-        for place, key, name in _entries(top, level):
+        for name in _names(top, level):
             if not isinstance(name, str) or not re.fullmatch(REPOSITORY, name):
-                raise place.error(
-                    key, f"{name!r} is not owner/name", "write owner/name in its exact letter case"
-                )
+                raise top.error(level, f"{name!r} is not owner/name", "write owner/name in its letter case")
             if name in levels:
-                raise place.error(key, f"{name} stands twice, first at {levels[name]}", "keep one of them")
+                raise top.error(level, f"{name} stands twice, first at {levels[name]}", "keep one of them")
             levels[name] = level
     return levels
 
 
-def _entries(top: Reader, level: str) -> Iterator[tuple[Reader, str | int, Any]]:
-    """The entries of a level as (table, key within it, what stands there for a repository)."""
-    content = top.content.get(level)
+def _names(top: Reader, level: str) -> Iterator[Any]:
+    """What stands for the repositories of a level: in a list, or in a table for each device."""
+    content = top.content.get(level) or []
     if isinstance(content, dict):
-        for device in content:
-            if not isinstance(device, str):
-                raise top.error(level, f"the device {device!r} is not text", "quote it")
-            table = top.table(level).table(device)
-            yield from ((table, str(name), name) for name in table.content)
+        for device, names in content.items():
+            if not isinstance(names, dict):
+                raise top.error(level, f"{device!r} is not a table of keys", "write `owner/name: [on-call]`")
+            yield from names
     elif isinstance(content, list):
-        items = Reader(top.document, (level,), {})
-        for index, one in enumerate(content):
-            names = list(one) if isinstance(one, dict) else [one]
-            if len(names) != 1:
-                raise items.error(index, f"{one!r} is not one repository", "write one `- ` item for each")
-            yield items, index, names[0]
-    elif content is not None:
-        raise top.error(
-            level, f"{level} is {content!r}, not a list", f"write `- owner/name` under `{level}:`"
-        )
+        for item in content:
+            yield from item if isinstance(item, dict) else [item]
+    else:
+        raise top.error(level, f"{content!r} is not a list", f"write `- owner/name` under `{level}:`")
 
 
-def _mark(path: Path) -> tuple[int, int, int] | None:
+def _mark(path: Path | None) -> tuple[int, int, int] | None:
     try:
-        status = path.stat()
+        status = None if path is None else path.stat()
     except OSError:
         return None
-    return status.st_mtime_ns, status.st_size, status.st_ino
+    return None if status is None else (status.st_mtime_ns, status.st_size, status.st_ino)

@@ -1,14 +1,15 @@
 """How the server learns which pull requests' jobs were dispatched: from whoever starts them, or from GitHub.
 
-`POST /api/dispatch` is for the CI that starts a job, with the server's own token or a shared secret; an OIDC
-token gives no right to it, since a reporter must not vouch for its own dispatch. `POST /github/webhook` takes
-GitHub's `pull_request` events, signed with the webhook's secret.
+`POST /api/dispatch` is for whoever has the server's own token: the CI that starts a job, or a client that no
+relay dispatches. An OIDC token gives no right to it, since a reporter must not vouch for its own dispatch.
+`POST /github/webhook` takes GitHub's `pull_request` events, signed with the webhook's secret.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+from collections.abc import Callable
 from typing import Annotated
 
 from fastapi import FastAPI, HTTPException, Request
@@ -18,10 +19,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ci.config.section import REPOSITORY
 from ci.hud.callback import Name, explain
-from ci.hud.server.document import body_of
-from ci.hud.server.gate import Gate, Vouched, same_secret
-from ci.hud.server.http import digest_of, json_answer, parse_json, read_body
+from ci.hud.server.auth import Auth, Bearer, same_secret
+from ci.hud.server.http import json_answer, parse_json, read_body
 from ci.hud.server.record import note_dispatched
+from ci.hud.server.relay import json_body
 from ci.store.store import Store
 
 DISPATCH_PATH = "/api/dispatch"
@@ -47,59 +48,44 @@ class DispatchAnswer(BaseModel):
     new: bool
 
 
-def add_dispatch(app: FastAPI, store: Store, gate: Gate) -> None:
+def add_dispatch(app: FastAPI, store: Store, auth: Auth, clock: Callable[[], float]) -> None:
     """Add both routes."""
 
     @app.post(
-        DISPATCH_PATH,
-        responses={
-            200: {"model": DispatchAnswer, "description": "it is noted"},
-            400: {"description": "it names no delivery"},
-            401: {"description": "missing or wrong credentials"},
-            403: {"description": "they give no right to dispatch for that repository"},
-            429: {"description": "too many requests of this repository; Retry-After says when"},
-        },
-        openapi_extra=body_of(Dispatch),
+        DISPATCH_PATH, response_model=DispatchAnswer, openapi_extra=json_body(Dispatch.model_json_schema())
     )
-    async def dispatch(request: Request) -> JSONResponse:
+    async def dispatch(request: Request, bearer: Bearer) -> JSONResponse:
         """Note that a pull request's job was dispatched, so that its callbacks are taken; twice is once."""
-        vouched = await gate.admit(request)
-        body = await read_body(request)
-        vouched.check(digest_of(body))
+        writer = await auth.admit(bearer)
         try:
-            told = Dispatch.model_validate(parse_json(body))
+            told = Dispatch.model_validate(parse_json(await read_body(request)))
         except ValidationError as error:
             raise HTTPException(400, "; ".join(explain(one) for one in error.errors()[:5])) from error
-        repository = told.repository or vouched.repository
-        _check_right(gate, vouched, repository)
+        if not writer.own:
+            raise HTTPException(403, "a reporter cannot dispatch: use the server's token")
+        repository = told.repository or writer.repository
+        if auth.allow_list.level(repository) is None:
+            raise HTTPException(403, f"{repository} is not at level L2 or above in the allow-list")
         new = await run_in_threadpool(
-            note_dispatched, store, delivery_id=told.delivery_id, repository=repository, at=gate.clock()
+            note_dispatched, store, delivery_id=told.delivery_id, repository=repository, at=clock()
         )
         return json_answer({"ok": True, "repository": repository, "new": new})
 
     @app.post(WEBHOOK_PATH, include_in_schema=False)
     async def webhook(request: Request) -> JSONResponse:
         body = await read_body(request)
-        _check_signature(request, body, gate.webhook_secret)
+        _check_signature(request, body, auth.webhook_secret)
         event, delivery = _event(request)
         content = parse_json(body)
         action = content.get("action") if isinstance(content, dict) else None
         if event != "pull_request" or not isinstance(action, str) or action not in ACTIONS:
             return json_answer({"ok": True, "status": "ignored"})
-        for repository in gate.levels.heard():
+        heard = auth.allow_list.heard()
+        for repository in heard:
             await run_in_threadpool(
-                note_dispatched, store, delivery_id=delivery, repository=repository, at=gate.clock()
+                note_dispatched, store, delivery_id=delivery, repository=repository, at=clock()
             )
-        return json_answer({"ok": True, "status": "dispatched", "repositories": gate.levels.heard()})
-
-
-def _check_right(gate: Gate, vouched: Vouched, repository: str) -> None:
-    if vouched.by == "oidc":
-        raise HTTPException(403, "a reporter cannot dispatch: use the server's token or a shared secret")
-    if vouched.by != "token" and repository != vouched.repository:
-        raise HTTPException(403, f"the secret speaks for {vouched.repository} alone")
-    if gate.level(repository) is None:
-        raise HTTPException(403, f"{repository} is not at level L2 or above in the allow-list")
+        return json_answer({"ok": True, "status": "dispatched", "repositories": heard})
 
 
 def _check_signature(request: Request, body: bytes, secret: str) -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import sqlite3
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.requests import ClientDisconnect
 
@@ -19,13 +19,18 @@ from ci.hud.callback import MAX_BYTES
 from ci.store.database import StoreUnavailableError
 
 HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
+CALLBACK_PATH = "/github/callback"
+RESULTS_PATH = "/api/crcr/results"
 STORE_RETRY_S = 30
 BODY_TIMEOUT_S = 60.0
 
 
-def digest_of(body: bytes) -> str:
-    """The SHA-256 of a body, in hex."""
-    return hashlib.sha256(body).hexdigest()
+class Refusal(BaseModel):
+    """The answer to a request that is not taken; the relay's route says `detail`, HUD's `error` alone."""
+
+    ok: bool | None = None
+    error: str | None = None
+    detail: str | None = None
 
 
 async def receive(
@@ -78,30 +83,15 @@ def parse_json(body: bytes) -> Any:
     """The value a body holds.
 
     Raises:
-        HTTPException: 400, it is no JSON (RFC 8259: no NaN, no key twice).
+        HTTPException: 400, it is no JSON (RFC 8259 knows no NaN).
     """
     try:
-        return json.loads(body.decode("utf-8"), parse_constant=_no_constant, object_pairs_hook=_once)
+        return json.loads(body, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        said = f": {error}" if isinstance(error, _TwiceError) else ""
-        raise HTTPException(400, f"the body is no JSON{said}") from error
+        raise HTTPException(400, "Invalid JSON body") from error
 
 
-class _TwiceError(ValueError):
-    pass
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    # Of a key that stands twice, whoever checked the body before us may have read the other one.
-    table = dict(pairs)
-    if len(table) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise _TwiceError(f"key {twice[:80]!r} stands twice")
-    return table
-
-
-def _no_constant(name: str) -> Any:
+def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON")
 
 
@@ -134,21 +124,33 @@ def html_answer(page: str, nonce: str, *, status: int = 200) -> HTMLResponse:
 
 
 def add_error_answers(app: FastAPI) -> None:
-    """Errors as JSON: `{"ok": false, "error": …}`."""
+    """Answer errors in the words of the relay, of HUD, or of our own routes: `{"ok": false, "error": …}`."""
 
     @app.exception_handler(StarletteHTTPException)
-    def refused(_: Request, error: StarletteHTTPException) -> JSONResponse:
-        return json_answer({"ok": False, "error": error.detail}, error.status_code, error.headers)
+    def refused(request: Request, error: StarletteHTTPException) -> JSONResponse:
+        return _refusal(request, error.detail, error.status_code, error.headers)
 
     @app.exception_handler(RequestValidationError)
-    def unusable(_: Request, error: RequestValidationError) -> JSONResponse:
+    def unusable(request: Request, error: RequestValidationError) -> JSONResponse:
         said = "; ".join(f"{detail['loc'][-1]}: {detail['msg']}" for detail in error.errors())
-        return json_answer({"ok": False, "error": said}, 422)
+        return _refusal(request, said, 422)
+
+    @app.exception_handler(RecursionError)
+    def too_deep(request: Request, _: Exception) -> JSONResponse:
+        return _refusal(request, "the body is nested too deeply", 400)
 
     @app.exception_handler(StoreUnavailableError)
     @app.exception_handler(sqlite3.OperationalError)
-    def no_store(_: Request, error: Exception) -> JSONResponse:
+    def no_store(request: Request, error: Exception) -> JSONResponse:
         # A full disk or a lock that is held: the client keeps its report and comes again.
-        return json_answer(
-            {"ok": False, "error": f"the store failed: {error}"}, 503, {"Retry-After": str(STORE_RETRY_S)}
-        )
+        return _refusal(request, f"the store failed: {error}", 503, {"Retry-After": str(STORE_RETRY_S)})
+
+
+def _refusal(request: Request, said: str, status: int, headers: Any = None) -> JSONResponse:
+    if request.url.path.startswith(CALLBACK_PATH):
+        content: dict[str, Any] = {"detail": said}
+    elif request.url.path == RESULTS_PATH:
+        content = {"error": said}
+    else:
+        content = {"ok": False, "error": said}
+    return json_answer(content, status, headers)

@@ -46,14 +46,22 @@ class _Server(uvicorn.Server):
         self.ready.set()
 
 
-def serve(host: str, port: int, app: FastAPI, *, echo: Callable[[str], None]) -> None:
-    """Serve until Ctrl-C.
+def serve(
+    host: str,
+    port: int,
+    app: FastAPI,
+    *,
+    echo: Callable[[str], None],
+    chores: AbstractContextManager[None] | None = None,
+) -> None:
+    """Serve until Ctrl-C; the first line says where.
 
     Args:
         host: address to listen on.
         port: port to listen on; 0 takes a free one, and says which.
         app: the server.
         echo: takes lines for people.
+        chores: done meanwhile.
 
     Raises:
         PortInUseError: it cannot listen there.
@@ -65,7 +73,7 @@ def serve(host: str, port: int, app: FastAPI, *, echo: Callable[[str], None]) ->
         if address in {"0.0.0.0", "::"}:  # noqa: S104  # it is told, not bound
             echo("  it listens on every address: whoever reaches this machine can read the results")
         # uvicorn ends its requests first, then hands the interrupt on.
-        with contextlib.suppress(KeyboardInterrupt):
+        with chores or contextlib.nullcontext(), contextlib.suppress(KeyboardInterrupt):
             config = _config(app, log_level="error", log_config=uvicorn.config.LOGGING_CONFIG)
             _Server(config).run(sockets=[listener])
 
@@ -148,7 +156,6 @@ class Chores:
         warn: takes lines for people.
         sweep_every_s: seconds between two sweeps.
         keep_days: after which a job is pruned, once a day.
-        strict: whether the sweep is upstream's.
     """
 
     store: Store
@@ -156,7 +163,6 @@ class Chores:
     warn: Callable[[str], None]
     sweep_every_s: float
     keep_days: int
-    strict: bool = False
     _done: dict[str, float] = field(default_factory=dict)
 
     def tick(self, at: float) -> None:
@@ -194,7 +200,7 @@ class Chores:
             self._done[name] = at
 
     def _sweep(self, at: float) -> None:
-        ended = sweep(self.store, at=at, strict=self.strict)
+        ended = sweep(self.store, at=at)
         if ended:
             self.warn(f"HUD store: {counted(ended, 'job was', 'jobs were')} silent for 6 hours: timed out")
 

@@ -54,20 +54,17 @@ def note_dispatch(connection: sqlite3.Connection, *, delivery_id: str, repositor
     return cursor.rowcount > 0
 
 
-def advance(
-    connection: sqlite3.Connection, step: Step, at: float, *, rerun_queues: bool = False
-) -> dict[str, float]:
+def advance(connection: sqlite3.Connection, step: Step, at: float) -> dict[str, float]:
     """Take a pull request's job a step on, and measure the time since the one before.
 
     Args:
         connection: in a transaction.
         step: what is asked.
         at: seconds since the epoch.
-        rerun_queues: whether a re-run has a queue time, as upstream has it, although its delivery is the
-            first run's and the time since then is none in a queue.
 
     Returns:
-        `queue_time` of a job that begins, `execution_time` of one that ends, in seconds.
+        `queue_time` of a job that begins, `execution_time` of one that ends, in seconds. A re-run has no
+        queue time: its delivery is the first run's, and the time since then is none in a queue.
 
     Raises:
         CallbackRefusedError: it was not dispatched, or this is no step from where it is.
@@ -88,7 +85,7 @@ def advance(
     connection.execute("INSERT OR REPLACE INTO callback_state VALUES (?, ?, ?)", (step.key, after, at))
     since = before[1] if before else dispatched[1]
     name = "queue_time" if step.status == "in_progress" else "execution_time"
-    if name == "queue_time" and step.run_attempt > 1 and not rerun_queues:
+    if name == "queue_time" and step.run_attempt > 1:
         return {}
     return {name: round(max(0.0, at - since), 3)}
 

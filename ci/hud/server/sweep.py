@@ -1,14 +1,11 @@
 """When a job that fell silent counts as timed out.
 
-Silence counts after six hours, as upstream's sweeper has it, but for two things, unless strict: a job whose
-name holds a colon, or is a number, is swept as well (upstream takes its own key apart wrongly and loses it);
-and a job that reports after all is still taken, because its own word is better than our guess.
+Silence counts after six hours, as upstream's sweeper has it, but for two things: a job whose name holds
+a colon, or is a number, is swept as well (upstream takes its own key apart wrongly and loses it); and a job
+that reports after all is still taken, because its own word is better than our guess.
 """
 
 from __future__ import annotations
-
-import re
-import sqlite3
 
 from ci.hud.server.states import key_of, state_of
 from ci.store.prune import text_of
@@ -27,38 +24,18 @@ WHERE id = ?
 """
 
 
-def sweep(store: Store, *, at: float, strict: bool = False) -> int:
+def sweep(store: Store, *, at: float) -> int:
     """End the jobs that have been silent for six hours; how many they were.
 
     Args:
         store: of the jobs.
         at: seconds since the epoch.
-        strict: whether it sweeps as upstream does, flaws included.
     """
     with store.transaction() as connection:
         silent = connection.execute(_SILENT, (text_of(at - SILENT_S),)).fetchall()
-        return sum(_end(connection, *row, at=at, strict=strict) for row in silent)
-
-
-def _end(  # noqa: PLR0917  # the columns of a row
-    connection: sqlite3.Connection,
-    number: int,
-    delivery_id: str,
-    repository: str,
-    run_id: str,
-    run_attempt: int,
-    job_name: str,
-    *,
-    at: float,
-    strict: bool,
-) -> bool:
-    key = key_of(delivery_id, repository, run_id, run_attempt, job_name)
-    state = state_of(connection, key)
-    begun = state is not None and state[0] == "IN_PROGRESS"
-    if strict:
-        if not begun or ":" in job_name or re.fullmatch(r"\s*[+-]?\d+\s*", job_name):
-            return False
-        connection.execute("UPDATE callback_state SET state = 'COMPLETED', at = ? WHERE key = ?", (at, key))
-    took = round(max(0.0, at - state[1]), 3) if state is not None and begun else None
-    connection.execute(_END, (text_of(at), took, text_of(at), number))
-    return True
+        for number, *names in silent:
+            state = state_of(connection, key_of(*names))
+            begun = state is not None and state[0] == "IN_PROGRESS"
+            took = round(max(0.0, at - state[1]), 3) if state is not None and begun else None
+            connection.execute(_END, (text_of(at), took, text_of(at), number))
+    return len(silent)

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import IO, Annotated
 
 import anyio
 import anyio.to_thread
 from fastapi import Depends, FastAPI, HTTPException, Query, Request
-from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
 
 from ci.core.errors import BadFileError
-from ci.hud.server.gate import Vouched
+from ci.hud.server.auth import Auth, Bearer, Writer
 from ci.hud.server.http import receive
-from ci.hud.server.relay import answered, note_answer
 from ci.store.identity import MAX_WHOLE
 from ci.store.row_files import read_rows, unpacked
 from ci.store.row_layout import TestRun, TestRunSummary
@@ -42,8 +38,12 @@ UPLOAD_TIMEOUT_S = 900.0
 IN_MEMORY = 4 * 1024 * 1024
 
 
-# Says in the OpenAPI document how a request shows who it is; the routes check it themselves.
-BEARER = HTTPBearer(auto_error=False)
+BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
 
 
 class UploadQuery(BaseModel):
@@ -77,80 +77,39 @@ class UploadAnswer(BaseModel):
     unchanged: str
 
 
-def add_uploads(
-    app: FastAPI,
-    uploads: Uploads,
-    store: Store,
-    *,
-    admit: Callable[[Request], Awaitable[Vouched]],
-    clock: Callable[[], float],
-    folder: Path,
-) -> None:
-    """Add the route.
-
-    Args:
-        app: the server.
-        uploads: takes what comes.
-        store: knows what signed requests were answered.
-        admit: what a request's credentials vouch for; refuses it with an HTTPException.
-        clock: seconds since the epoch.
-        folder: where large bodies wait while they are read.
-    """
+def add_uploads(app: FastAPI, uploads: Uploads, store: Store, auth: Auth, clock: Callable[[], float]) -> None:
+    """Add the route; large bodies wait beside the store while they are read."""
     workers = anyio.CapacityLimiter(AT_ONCE)
 
-    async def authorize(request: Request) -> None:
+    async def admit(request: Request, bearer: Bearer) -> None:
         # A dependency, so that a stranger learns nothing of what a request should look like.
-        request.state.vouched = await admit(request)
+        request.state.writer = await auth.admit(bearer)
 
-    @app.post(
-        f"{UPLOAD_PATH}/{{kind}}",
-        responses=_answers(),
-        openapi_extra=_body(),
-        dependencies=[Depends(BEARER), Depends(authorize)],
-    )
+    @app.post(f"{UPLOAD_PATH}/{{kind}}", openapi_extra=BODY, dependencies=[Depends(admit)])
     async def upload(
         kind: UploadKind,
         request: Request,
         query: Annotated[UploadQuery, Query()],
     ) -> UploadAnswer:
         """Take a job's tests: JUnit or rows, plain or gzip. The same file again changes nothing."""
-        with tempfile.SpooledTemporaryFile(max_size=IN_MEMORY, mode="w+b", dir=str(folder)) as body:
+        writer: Writer = request.state.writer
+        folder = str(store.path.parent)
+        with tempfile.SpooledTemporaryFile(max_size=IN_MEMORY, mode="w+b", dir=folder) as body:
             digest = await _receive(request, body)
-            vouched: Vouched = request.state.vouched
-            vouched.check(digest)
             if query.sha256 not in {None, digest}:
                 raise HTTPException(400, f"the body's sha256 is {digest}: it was cut or changed on its way")
             incoming = Incoming(
-                repository=vouched.repository,
+                repository=writer.repository,
                 job=query.job,
                 kind=kind,
                 name=query.name,
                 sha256=digest,
                 rows=query.rows,
             )
-            signed = _Signed(store=store, uploads=uploads, signature=vouched.signature, at=clock())
-            return await anyio.to_thread.run_sync(partial(signed.take, incoming, body), limiter=workers)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Signed:
-    """A request that may be a repetition of one that was taken."""
-
-    store: Store
-    uploads: Uploads
-    signature: str
-    at: float
-
-    def take(self, incoming: Incoming, body: IO[bytes]) -> UploadAnswer:
-        with self.store.transaction() as connection:
-            before = answered(connection, self.signature)
-        if before is not None:
-            return UploadAnswer.model_validate(before)
-        receipt = _take(self.uploads, incoming, body, at=self.at)
-        answer = UploadAnswer(ok=True, sent=receipt.sent, stored=receipt.stored, unchanged=receipt.unchanged)
-        with self.store.transaction() as connection:
-            note_answer(connection, self.signature, answer.model_dump(), at=self.at)
-        return answer
+            receipt = await anyio.to_thread.run_sync(
+                partial(_take, uploads, incoming, body, at=clock()), limiter=workers
+            )
+        return UploadAnswer(ok=True, sent=receipt.sent, stored=receipt.stored, unchanged=receipt.unchanged)
 
 
 def _take(uploads: Uploads, incoming: Incoming, body: IO[bytes], *, at: float) -> Receipt:
@@ -219,20 +178,3 @@ class Bounded:
         ):
             raise ValueError(f"it unpacks to more than {MOST_RATIO} times its size")
         return given
-
-
-def _answers() -> dict[int | str, dict[str, str]]:
-    return {
-        400: {"description": "it cannot be read, or is not what was said to be sent"},
-        401: {"description": "missing or wrong bearer token"},
-        403: {"description": "nobody vouches for the repository"},
-        404: {"description": "the repository reported no such job"},
-        409: {"description": "its tests came in another layout, or the same file is sent at this moment"},
-        413: {"description": f"the body is larger than {MOST_BYTES} bytes"},
-        503: {"description": "the store failed"},
-    }
-
-
-def _body() -> dict[str, object]:
-    binary = {"schema": {"type": "string", "format": "binary"}}
-    return {"requestBody": {"required": True, "content": {"application/octet-stream": binary}}}

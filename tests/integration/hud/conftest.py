@@ -23,8 +23,8 @@ from ci.config import Settings, load_settings
 from ci.hud.deliver import Delivery, Reporter, begin, deliver, flush_run, give_up
 from ci.hud.flush import Effects
 from ci.hud.payload import RunIdentity, check_run_of, nightly_completed
-from ci.hud.server.allow_list import OnlyRepository
-from ci.hud.server.gate import Gate, RateLimit
+from ci.hud.server.allow_list import AllowList
+from ci.hud.server.auth import Auth, RateLimit
 from ci.store.store import Store
 from test_selection.files import write_json
 
@@ -95,14 +95,13 @@ def serve_process(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Po
         process.communicate(timeout=30)
 
 
-def quick_gate(token: str, repository: str, now: float, *, ingest_token: str = "") -> Gate:
+def quick_auth(token: str, repository: str, now: float, *, ingest_token: str = "") -> Auth:
     """What lets through as many requests as come."""
-    return Gate(
+    return Auth(
         token=token,
         repository=repository,
-        levels=OnlyRepository(repository),
+        allow_list=AllowList(only=repository),
         limit=RateLimit(100_000, lambda: now),
-        clock=lambda: now,
         ingest_token=ingest_token,
     )
 

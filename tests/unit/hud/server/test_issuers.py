@@ -1,4 +1,4 @@
-"""Tokens as a hostile client makes them; good ones, and each claim, are in the contract's replay."""
+"""Who an OIDC token speaks for, tokens as a hostile client makes them, and keys as an issuer gives them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import base64
 import hashlib
 import hmac
 import json
+import time
 from typing import Any
 
 import jwt
@@ -15,31 +16,71 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 
 from ci.config.hud_model import Issuer
 from ci.hud.server.issuers import (
+    FAILED_S,
     FRESH_S,
-    MAX_KEYS,
+    UNKNOWN_KEY_S,
     Issuers,
-    KeySet,
+    Keys,
     KeysUnavailableError,
     TokenRefusedError,
-    public_keys,
 )
 
-NOW = 1_785_000_000.0
-ISSUER = "https://issuer.example"
+NOW = time.time()
+GITHUB = "https://token.actions.githubusercontent.com"
+BUILDKITE = "https://agent.buildkite.com"
+JENKINS = "https://jenkins.example/oidc"
 KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+OTHER_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+SHORT_KEY = rsa.generate_private_key(public_exponent=65537, key_size=1024)  # noqa: S505  # it is refused
 PUBLIC = KEY.public_key().public_bytes(
     serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
 )
-CLAIMS = {"iss": ISSUER, "aud": "pytorch-cross-repo-ci-relay", "exp": NOW + 300, "repository": "o/r"}
+CLAIMS = {
+    "iss": GITHUB,
+    "aud": "pytorch-cross-repo-ci-relay",
+    "exp": NOW + 300,
+    "iat": NOW,
+    "repository": "o/r",
+}
+GONE = object()
 
 
 def jwk(key: rsa.RSAPrivateKey = KEY, **fields: Any) -> dict[str, Any]:
     return {**json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(key.public_key())), "kid": "k1", **fields}
 
 
-def issuers(*keys: dict[str, Any]) -> Issuers:
-    content = {"keys": list(keys) or [jwk()]}
-    return Issuers([Issuer(url=ISSUER, kind="github")], clock=lambda: NOW, fetch=lambda _: content)
+class Source:
+    """What an issuer answers to whoever asks for its keys, and PyJWT's time, which the test moves."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.answer: Any = {"keys": [jwk()]}
+        self.asked = 0
+        self.now = time.monotonic()
+        monkeypatch.setattr(Keys, "_read", lambda _: self.read())
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+
+    def read(self) -> bytes:
+        self.asked += 1
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return json.dumps(self.answer).encode()
+
+
+@pytest.fixture
+def source(monkeypatch: pytest.MonkeyPatch) -> Source:
+    return Source(monkeypatch)
+
+
+@pytest.fixture
+def issuers(source: Source) -> Issuers:
+    assert source.asked == 0
+    return Issuers(
+        [
+            Issuer(url=GITHUB, kind="github"),
+            Issuer(url=BUILDKITE, kind="buildkite", repositories={"spyre/nightly": "o/r"}),
+            Issuer(url=JENKINS, kind="jenkins", repositories={"https://jenkins.example/job/spyre/*": "o/r"}),
+        ]
+    )
 
 
 def part(content: Any) -> str:
@@ -47,195 +88,172 @@ def part(content: Any) -> str:
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
+def token_of(key: Any = KEY, algorithm: str = "RS256", headers: Any = None, **claims: Any) -> str:
+    content = {name: value for name, value in {**CLAIMS, **claims}.items() if value is not GONE}
+    return jwt.encode(content, key, algorithm=algorithm, headers={"kid": "k1", **(headers or {})})
+
+
 def signed_as_text(header: dict[str, Any], secret: bytes) -> str:
     said = f"{part(header)}.{part(CLAIMS)}"
     return f"{said}.{part(hmac.new(secret, said.encode(), hashlib.sha256).digest())}"
 
 
-def test_a_good_token_speaks_for_its_repository() -> None:
-    token = jwt.encode(CLAIMS, KEY, algorithm="RS256", headers={"kid": "k1"})
-    assert issuers().repository(token) == "o/r"
+def signed_by_hand(key: rsa.RSAPrivateKey = KEY, **claims: Any) -> str:
+    # The library makes no such token.
+    said = f"{part({'alg': 'RS256', 'kid': 'k1'})}.{part({**CLAIMS, **claims})}"
+    return f"{said}.{part(key.sign(said.encode(), padding.PKCS1v15(), hashes.SHA256()))}"
 
 
-def elliptic() -> str:
-    return jwt.encode(
-        CLAIMS, ec.generate_private_key(ec.SECP256R1()), algorithm="ES256", headers={"kid": "k1"}
-    )
+def unsigned(header: dict[str, Any], claims: Any = CLAIMS, signature: str = "AA") -> str:
+    return f"{part(header)}.{part(claims)}.{signature}"
 
 
-HOSTILE = {
-    "alg none": f"{part({'alg': 'none', 'kid': 'k1'})}.{part(CLAIMS)}.",
-    "alg None": f"{part({'alg': 'None', 'kid': 'k1'})}.{part(CLAIMS)}.",
-    "no alg": f"{part({'kid': 'k1'})}.{part(CLAIMS)}.",
+GOOD = {
+    "a GitHub token": token_of(),
+    "expired within the leeway": token_of(exp=NOW - 10),
+    "a Buildkite pipeline that is mapped": token_of(
+        iss=BUILDKITE, organization_slug="spyre", pipeline_slug="nightly"
+    ),
+    "a Jenkins job that is mapped": token_of(iss=JENKINS, sub="https://jenkins.example/job/spyre/job/main/"),
+}
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_a_good_token_speaks_for_its_repository(issuers: Issuers, name: str) -> None:
+    assert issuers.repository(GOOD[name]) == "o/r"
+
+
+UNKNOWN = {
+    "a path for a repository": token_of(repository="a/b/c"),
+    "a Buildkite pipeline that is not mapped": token_of(
+        iss=BUILDKITE, organization_slug="spyre", pipeline_slug="other"
+    ),
+    "a slug that plays two": token_of(iss=BUILDKITE, organization_slug="x", pipeline_slug="spyre/nightly"),
+    "a Jenkins job that is not mapped": token_of(iss=JENKINS, sub="https://jenkins.example/job/other/"),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_a_genuine_token_of_somebody_unknown_is_a_403(issuers: Issuers, name: str) -> None:
+    with pytest.raises(TokenRefusedError, match="is not registered here") as caught:
+        issuers.repository(UNKNOWN[name])
+    assert caught.value.status == 403
+
+
+REFUSED = {
+    "expired": token_of(exp=NOW - 60),
+    "without an end": token_of(exp=GONE),
+    "not valid yet": token_of(nbf=NOW + 60),
+    "of the future": token_of(iat=NOW + 60),
+    "another audience": token_of(aud="sts.amazonaws.com"),
+    "no audience": token_of(aud=GONE),
+    "another issuer": token_of(iss="https://evil.example"),
+    "no issuer": token_of(iss=GONE),
+    "a list for the issuer": unsigned({"alg": "RS256", "kid": "k1"}, {**CLAIMS, "iss": [GITHUB]}),
+    "half a surrogate for the issuer": token_of(iss="https://x\ud800"),
+    "no repository": token_of(repository=GONE),
+    "a number for a repository": token_of(repository=5),
+    "no pipeline": token_of(iss=BUILDKITE, organization_slug="spyre"),
+    "an unknown kid": token_of(headers={"kid": "k2"}),
+    "no kid": jwt.encode(CLAIMS, KEY, algorithm="RS256"),
+    "a list for a kid": unsigned({"alg": "RS256", "kid": ["k1"]}),
+    "another key": token_of(OTHER_KEY),
+    "its own key in the header": token_of(
+        OTHER_KEY, headers={"jku": "https://evil.example/jwks", "jwk": {"kty": "RSA"}}
+    ),
+    "alg none": unsigned({"alg": "none", "kid": "k1"}, signature=""),
+    "alg None": unsigned({"alg": "None", "kid": "k1"}, signature=""),
+    "no alg": unsigned({"kid": "k1"}, signature=""),
     "HS256 with the public key": signed_as_text({"alg": "HS256", "kid": "k1"}, PUBLIC),
     "HS256 with an empty key": signed_as_text({"alg": "HS256", "kid": "k1"}, b""),
     "HS256 that says RS256": signed_as_text({"alg": "RS256", "kid": "k1"}, PUBLIC),
-    "ES256": elliptic(),
-    "RS512": jwt.encode(CLAIMS, KEY, algorithm="RS512", headers={"kid": "k1"}),
-    "PS256": jwt.encode(CLAIMS, KEY, algorithm="PS256", headers={"kid": "k1"}),
-    "no kid": jwt.encode(CLAIMS, KEY, algorithm="RS256"),
-    "a list for a kid": f"{part({'alg': 'RS256', 'kid': ['k1']})}.{part(CLAIMS)}.AA",
-    "its own key in the header": jwt.encode(
-        CLAIMS,
-        rsa.generate_private_key(public_exponent=65537, key_size=2048),
-        algorithm="RS256",
-        headers={"kid": "k1", "jku": "https://evil.example/jwks", "jwk": {"kty": "RSA"}},
-    ),
-    "an unknown critical header": jwt.encode(
-        CLAIMS, KEY, algorithm="RS256", headers={"kid": "k1", "crit": ["exotic"], "exotic": 1}
-    ),
+    "ES256": token_of(ec.generate_private_key(ec.SECP256R1()), "ES256"),
+    "RS512": token_of(algorithm="RS512"),
+    "PS256": token_of(algorithm="PS256"),
+    "an unknown critical header": token_of(headers={"crit": ["exotic"], "exotic": 1}),
     "a detached payload": f"{part({'alg': 'RS256', 'kid': 'k1', 'b64': False, 'crit': ['b64']})}..AA",
-    "claims that are a list": f"{part({'alg': 'RS256', 'kid': 'k1'})}.{part([CLAIMS])}.AA",
-    "claims that are deep": f"{part({'alg': 'RS256', 'kid': 'k1'})}.{part(b'[' * 9000)}.AA",
-    "a list for the issuer": f"{part({'alg': 'RS256', 'kid': 'k1'})}.{part({**CLAIMS, 'iss': [ISSUER]})}.AA",
+    "claims that are a list": unsigned({"alg": "RS256", "kid": "k1"}, [CLAIMS]),
+    "claims that are deep": unsigned({"alg": "RS256", "kid": "k1"}, b"[" * 9000),
     "no base64": "***.***.***",
     "too long": "a" * 40_000,
     "half a surrogate": "\ud800.\ud800.\ud800",
     "five parts": "a.b.c.d.e",
+    "nothing": "",
+}
+REFUSED |= {
+    f"{field} {value}": signed_by_hand(**{field: value})
+    for field in ("exp", "nbf", "iat")
+    for value in ("soon", [], 10**400 if field != "exp" else -1, float("nan"), float("inf"))
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_a_forged_token_is_refused_and_never_repeated(name: str) -> None:
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_token_that_does_not_hold_is_refused_and_never_repeated(issuers: Issuers, name: str) -> None:
+    token = REFUSED[name]
     with pytest.raises(TokenRefusedError) as caught:
-        issuers().repository(HOSTILE[name])
+        issuers.repository(token)
     assert caught.value.status == 401
-    assert HOSTILE[name][:40] not in str(caught.value)
-
-
-@pytest.mark.parametrize("field", ["exp", "nbf", "iat"])
-@pytest.mark.parametrize("value", ["soon", True, [], 1e300, 10**400, -(10**400), float("nan"), float("inf")])
-def test_a_time_that_is_none_is_refused(field: str, value: Any) -> None:
-    # Signed by hand: the library makes no such token.
-    said = f"{part({'alg': 'RS256', 'kid': 'k1'})}.{part({**CLAIMS, field: value})}"
-    token = f"{said}.{part(KEY.sign(said.encode(), padding.PKCS1v15(), hashes.SHA256()))}"
-    with pytest.raises(TokenRefusedError):
-        issuers().repository(token)
+    assert not token or token[:40] not in str(caught.value)
 
 
 USELESS: dict[str, Any] = {
     "symmetric": {"kty": "oct", "kid": "k1", "k": part(PUBLIC)},
-    "of another algorithm": jwk(alg="HS256"),
+    "of another algorithm": {"kty": "EC", "crv": "P-256", "kid": "k1", "x": part(b"x"), "y": part(b"y")},
     "to encrypt with": jwk(use="enc"),
     "with a number for an id": jwk(kid=5),
-    "with no base64": {**jwk(), "n": "***"},
-    "with a number for a modulus": {**jwk(), "n": 5},
-    "with an empty exponent": {**jwk(), "e": ""},
-    "of another kind": {**jwk(), "kty": "EC"},
     "an id alone": {"kid": "k1"},
-    "text": "text",
-    "too short": jwk(rsa.generate_private_key(public_exponent=65537, key_size=1024)),  # noqa: S505  # refused
+    "too short": jwk(SHORT_KEY),
 }
 
 
 @pytest.mark.parametrize("name", USELESS)
-def test_a_key_that_cannot_check_rs256_is_passed_over(name: str) -> None:
-    assert public_keys({"keys": [USELESS[name]]}) == {}
-    assert list(public_keys({"keys": [USELESS[name], jwk()]})) == ["k1"]
+def test_a_key_that_cannot_check_rs256_vouches_for_nobody(
+    issuers: Issuers, source: Source, name: str
+) -> None:
+    source.answer = {"keys": [USELESS[name], jwk(kid="k2")]}
+    for token in (token_of(), signed_by_hand(SHORT_KEY), REFUSED["HS256 with the public key"]):
+        with pytest.raises(TokenRefusedError):
+            issuers.repository(token)
+    assert issuers.repository(token_of(headers={"kid": "k2"})) == "o/r"
 
 
-def test_a_modulus_with_the_sign_byte_jenkins_puts_before_it_is_read() -> None:
+def test_a_modulus_with_the_sign_byte_jenkins_puts_before_it_is_read(
+    issuers: Issuers, source: Source
+) -> None:
     number = KEY.public_key().public_numbers().n
-    signed = part(b"\0" + number.to_bytes(256, "big"))
-    (key,) = public_keys({"keys": [jwk(n=signed)]}).values()
-    assert key.public_numbers().n == number
+    source.answer = {"keys": [jwk(n=part(b"\0" + number.to_bytes(256, "big")))]}
+    assert issuers.repository(token_of()) == "o/r"
 
 
-@pytest.mark.parametrize("content", [[], {}, {"keys": {}}, None, "text"])
-def test_what_is_no_jwks_is_said(content: Any) -> None:
-    with pytest.raises(KeysUnavailableError, match="no JWKS"):
-        public_keys(content)
+@pytest.mark.parametrize(
+    "answer", [[], {}, {"keys": {}}, {"keys": []}, {"keys": [1]}, None, "text", OSError()]
+)
+def test_keys_that_cannot_be_had_are_said_and_asked_for_again_after_a_while(
+    issuers: Issuers, source: Source, answer: Any
+) -> None:
+    source.answer = answer
+    for _ in range(3):
+        with pytest.raises(KeysUnavailableError, match="gives no keys"):
+            issuers.repository(token_of())
+    assert source.asked == 1
+    source.answer = {"keys": [jwk()]}
+    source.now += FAILED_S + 1
+    assert issuers.repository(token_of()) == "o/r"
 
 
-def test_a_jwks_of_a_million_keys_is_read_in_part() -> None:
-    assert len(public_keys({"keys": [jwk(kid=f"k{n}") for n in range(MAX_KEYS + 5)]})) == MAX_KEYS
-
-
-class Source:
-    """Keys behind a URL that can fail, and time that the test moves."""
-
-    def __init__(self) -> None:
-        self.now = NOW
-        self.asked = 0
-        self.works = True
-        self.keys = [jwk()]
-        self.set = KeySet(ISSUER, clock=lambda: self.now, fetch=self.fetch)
-
-    def fetch(self, _: str) -> Any:
-        self.asked += 1
-        if not self.works:
-            raise KeysUnavailableError("no answer")
-        return {"keys": self.keys}
-
-
-def test_keys_are_fetched_once_and_again_after_an_hour() -> None:
-    source = Source()
+def test_keys_are_kept_for_an_hour_and_an_unknown_id_asks_once_a_minute(
+    issuers: Issuers, source: Source
+) -> None:
+    rotated = token_of(headers={"kid": "new"})
+    assert issuers.repository(token_of()) == "o/r"
+    source.answer = {"keys": [jwk(kid="new")]}
     for _ in range(5):
-        assert source.set.key("k1") is not None
+        with pytest.raises(TokenRefusedError):
+            issuers.repository(rotated)
     assert source.asked == 1
-    source.now += 3601
-    source.set.key("k1")
+    source.now += UNKNOWN_KEY_S + 1
+    assert issuers.repository(rotated) == "o/r"
     assert source.asked == 2
-
-
-def test_an_unknown_key_asks_again_at_most_once_a_minute() -> None:
-    source = Source()
-    for _ in range(100):
-        assert source.set.key("new") is None
-    assert source.asked == 1
-    source.keys = [jwk(kid="new")]
-    source.now += 61
-    assert source.set.key("new") is not None
-    assert source.asked == 2
-
-
-def test_an_issuer_out_of_reach_is_asked_again_after_ten_seconds() -> None:
-    source = Source()
-    source.works = False
-    for _ in range(5):
-        with pytest.raises(KeysUnavailableError, match="no answer"):
-            source.set.key("k1")
-    assert source.asked == 1
-    source.works = True
-    source.now += 11
-    assert source.set.key("k1") is not None
-
-
-def test_known_keys_outlive_their_issuer_by_a_day_and_no_more() -> None:
-    source = Source()
-    source.set.key("k1")
-    source.works = False
-    source.now += 23 * 3600
-    assert source.set.key("k1") is not None
-    source.now += 2 * 3600
-    with pytest.raises(KeysUnavailableError):
-        source.set.key("k1")
-
-
-def test_a_key_that_is_known_is_used_while_another_request_asks_for_newer_ones() -> None:
-    now, asked = [NOW], []
-
-    def fetch(url: str) -> Any:
-        asked.append(url)
-        if len(asked) > 1:
-            # As from another thread: this one holds the lock.
-            assert keys.key("k1") is not None
-        return {"keys": [jwk()]}
-
-    keys = KeySet(f"{ISSUER}/jwks", clock=lambda: now[0], fetch=fetch)
-    assert keys.key("k1") is not None
-    now[0] += FRESH_S + 1
-    assert keys.key("k1") is not None
-    assert len(asked) == 2
-
-
-def test_who_waits_for_keys_that_do_not_come_is_told_to_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ci.hud.server.issuers.TOTAL_S", 0.01)
-
-    def fetch(_: str) -> Any:
-        with pytest.raises(KeysUnavailableError, match="does not answer"):
-            keys.key("k1")
-        return {"keys": [jwk()]}
-
-    keys = KeySet(f"{ISSUER}/jwks", clock=lambda: NOW, fetch=fetch)
-    assert keys.key("k1") is not None
+    source.now += FRESH_S + 1
+    assert issuers.repository(rotated) == "o/r"
+    assert source.asked == 3
