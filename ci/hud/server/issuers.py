@@ -14,6 +14,7 @@ from typing import Any
 
 import jwt
 import requests
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from urllib3.exceptions import HTTPError
 
 from ci.config.hud_model import Issuer
@@ -106,10 +107,13 @@ class Issuers:
         """
         try:
             issuer, keys = self._issuer_of(token)
-            # The key and not PyJWT's wrapper of it: a symmetric one in the set is then no key of RS256.
+            key = keys.get_signing_key_from_jwt(token).key
+            # A symmetric key in the set would make a signature of everybody's own.
+            if not isinstance(key, RSAPublicKey):
+                raise TokenRefusedError("Invalid authorization token: its key is none of RS256")
             claims = jwt.decode(
                 token,
-                keys.get_signing_key_from_jwt(token).key,
+                key,
                 algorithms=["RS256"],
                 audience=issuer.audience,
                 issuer=issuer.url,

@@ -16,7 +16,7 @@ from ci.config.section import REPOSITORY
 from ci.hud.server.auth import Auth, same_secret
 from ci.hud.server.http import RESULTS_PATH, json_answer, parse_json, read_body
 from ci.hud.server.record import MissingFieldError, row_of
-from ci.hud.server.relay import CALLBACK, json_body
+from ci.hud.server.relay import json_body
 from ci.store.store import Row, Store
 
 HEADER = "x-hud-internal-bot"
@@ -26,7 +26,9 @@ TRUSTED = {
     "required": ["verified_repo"],
     "properties": {"verified_repo": {"type": "string", "pattern": REPOSITORY}},
 }
-UNTRUSTED = {"type": "object", "required": ["callback_payload"], "properties": {"callback_payload": CALLBACK}}
+WORKFLOW: dict[str, Any] = {"type": "object", "required": ["job_name", "check_run_id"]}
+PAYLOAD = {"type": "object", "required": ["workflow"], "properties": {"workflow": WORKFLOW}}
+UNTRUSTED = {"type": "object", "required": ["callback_payload"], "properties": {"callback_payload": PAYLOAD}}
 RESULTS = {
     "type": "object",
     "required": ["trusted", "untrusted"],

@@ -20,7 +20,7 @@ from ci.store.identity import job_number
 from ci.store.prune import DAY_S
 from ci.store.store import Store
 
-from .conftest import post_report, quick_gate
+from .conftest import post_report, quick_auth
 
 TOKEN = "s3cret-token"
 AUTH = {"Authorization": f"Bearer {TOKEN}"}
@@ -33,8 +33,10 @@ NOW = 1_785_000_000.0
 
 @pytest.fixture
 def url(store: Store) -> Iterator[str]:
-    gate = quick_gate(TOKEN, REPOSITORY, NOW)
-    with embedded(create_app(store, token=TOKEN, repository=REPOSITORY, clock=gate.clock, gate=gate)) as base:
+    auth = quick_auth(TOKEN, REPOSITORY, NOW)
+    with embedded(
+        create_app(store, token=TOKEN, repository=REPOSITORY, clock=lambda: NOW, auth=auth)
+    ) as base:
         yield base
 
 

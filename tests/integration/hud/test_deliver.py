@@ -64,16 +64,6 @@ def test_a_corrected_summary_corrects_the_row(world: Any, run_dir: Path, setting
     assert (row["passed_tests"], row["failed_tests"], row["conclusion"]) == (10, 0, "success")
 
 
-def test_a_server_that_runs_already_is_used(world: Any, run_dir: Path, settings: MakeSettings) -> None:
-    with open_server(settings(), {}, clock=world.clock, warn=print) as server, embedded(server.app) as url:
-        store = server.store
-        port = int(url.rpartition(":")[2])
-        delivery = world.deliver(run_dir, settings(hud__port=port))
-        assert delivery.page == f"{url}/"
-        assert count_jobs(store.database) == 1
-    assert world.lines == [f"HUD: reported; see it at {url}/"]
-
-
 def test_a_stranger_on_the_port_is_not_sent_the_token(
     world: Any, run_dir: Path, settings: MakeSettings, tmp_path: Path
 ) -> None:

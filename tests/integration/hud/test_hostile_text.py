@@ -20,7 +20,7 @@ from ci.hud.server.serve import embedded
 from ci.store.identity import key_of_test
 from ci.store.store import Store
 
-from .conftest import post_report, quick_gate
+from .conftest import post_report, quick_auth
 
 TOKEN = "s3cret-token"
 REPOSITORY = "torch-spyre/torch-spyre"
@@ -94,9 +94,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def serving(path: Path) -> Any:
-    gate = quick_gate(TOKEN, REPOSITORY, NOW, ingest_token=TOKEN)
+    auth = quick_auth(TOKEN, REPOSITORY, NOW, ingest_token=TOKEN)
     store = Store(path)
-    return embedded(create_app(store, token=TOKEN, repository=REPOSITORY, clock=gate.clock, gate=gate))
+    return embedded(create_app(store, token=TOKEN, repository=REPOSITORY, clock=lambda: NOW, auth=auth))
 
 
 @pytest.fixture(scope="module")

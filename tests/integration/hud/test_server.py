@@ -15,7 +15,6 @@ import requests
 from ci.hud.callback import MAX_BYTES
 from ci.hud.server.app import create_app
 from ci.hud.server.serve import embedded
-from ci.hud.token import proof_of_token
 from ci.store.store import Store
 
 from .conftest import empty
@@ -119,17 +118,9 @@ def test_odd_addresses_have_plain_answers(url: str, path: str, status: int) -> N
         assert answer.json()["ok"] is False
 
 
-def test_health_proves_that_it_knows_the_token_without_telling_it(url: str) -> None:
-    told = requests.get(f"{url}/healthz", params={"nonce": "abc"}, timeout=TIMEOUT)
-    assert told.json() == {
-        "ok": True,
-        "server": "spyre-ci-hud",
-        "runs": 0,
-        "proof": proof_of_token(TOKEN, "abc"),
-    }
-    assert TOKEN not in told.text
-    assert "proof" not in requests.get(f"{url}/healthz", timeout=TIMEOUT).json()
-    assert proof_of_token(TOKEN, "abd") != proof_of_token(TOKEN, "abc") != proof_of_token("other", "abc")
+def test_health_says_how_many_runs_there_are(url: str) -> None:
+    told = requests.get(f"{url}/healthz", timeout=TIMEOUT)
+    assert told.json() == {"ok": True, "server": "spyre-ci-hud", "runs": 0}
 
 
 def test_the_server_says_nothing_on_the_users_terminal(

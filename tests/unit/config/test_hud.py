@@ -15,14 +15,13 @@ from ci.core.errors import SettingsError
 
 GOOD = """
 hud:
-  strict_upstream: true
+  rate_limit: 7
   issuers:
     - {url: https://token.actions.githubusercontent.com, kind: github}
     - url: https://jenkins.example/oidc
       kind: jenkins
       repositories: {"https://jenkins.example/job/spyre/*": torch-spyre/torch-spyre}
     - {url: http://127.0.0.1:8080, claim: project, audience: hud}
-  hmac: [{name: lab, secret: lab.secret, repository: torch-spyre/torch-spyre}]
 """
 
 
@@ -31,15 +30,15 @@ def load(tmp_path: Path, text: str) -> Any:
     return load_settings(path=None, environ={}, flags={}, cwd=tmp_path).model.hud
 
 
-def test_issuers_and_secrets_are_settings(tmp_path: Path) -> None:
+def test_issuers_are_settings(tmp_path: Path) -> None:
     hud = load(tmp_path, GOOD)
     assert [one.keys_url for one in hud.issuers] == [
         "https://token.actions.githubusercontent.com/.well-known/jwks",
         "https://jenkins.example/oidc/jwks",
         "http://127.0.0.1:8080/.well-known/jwks",
     ]
-    assert [one.told_by for one in hud.issuers] == ["repository", "sub", "project"]
-    assert (hud.strict_upstream, hud.rate_limit, hud.keep_days) == (True, 100, 180)
+    assert [one.told_by for one in hud.issuers] == [("repository",), ("sub",), ("project",)]
+    assert (hud.rate_limit, hud.keep_days) == (7, 180)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +58,6 @@ def test_issuers_and_secrets_are_settings(tmp_path: Path) -> None:
         ("hud: {issuers: [{url: https://a, kind: gitlab}]}\n", ["kind", "gitlab"]),
         ("hud: {issuers: [{url: https://a, repositories: {x: y}}]}\n", ["repositories", '"y"']),
         ("hud: {issuers: [{url: https://a}, {url: https://a}]}\n", ["issuers names 'https://a' twice"]),
-        ("hud: {hmac: [{name: 'a b', secret: f, repository: o/r}]}\n", ["hmac.0.name"]),
         ("hud: {rate_limit: 0}\n", ["hud.rate_limit", "requests of one repository"]),
         ("hud: {keep_days: 0}\n", ["hud.keep_days"]),
         ("hud: {issuers: [{url: 'https://a:abc'}]}\n", ["hud.issuers.0.url", "could not be cast", "abc"]),

@@ -16,7 +16,7 @@ from ci.hud.callback import Callback, parse_time, stored_time
 from ci.hud.server.pages.charts import epoch
 from ci.hud.server.pages.render import time_text
 from ci.hud.server.queries.jobs import list_jobs
-from ci.hud.server.record import row_of_body
+from ci.hud.server.record import row_of
 from ci.store.schema import MIGRATIONS
 from ci.store.store import Store
 
@@ -34,7 +34,7 @@ def test_a_time_that_its_offset_leads_out_of_the_years_is_refused(payload: dict[
     for key in ("started_at", "completed_at"):
         with pytest.raises(ValidationError, match="outside the years 1970 to 2261"):
             Callback.model_validate(bent(payload, **{key: text}))
-        row, _ = row_of_body(bent(payload, **{key: text}), repository="o/r", level="", metrics={})
+        row, _ = row_of(bent(payload, **{key: text}), repository="o/r", level="")
         assert key not in row
 
 
@@ -68,7 +68,7 @@ def test_an_end_before_its_start_is_refused(payload: dict[str, Any]) -> None:
 def test_a_row_whose_end_is_before_its_start_took_no_time(tmp_path: Path, payload: dict[str, Any]) -> None:
     store = Store(tmp_path / "hud.sqlite")
     early = bent(payload, completed_at="2026-08-01T01:00:00Z")
-    row, detail = row_of_body(early, repository="o/r", level="", metrics={})
+    row, detail = row_of(early, repository="o/r", level="")
     store.put(row, detail, at=1000.0)
     (stored,) = list_jobs(store.database, limit=9)
     assert stored["duration_seconds"] == 0

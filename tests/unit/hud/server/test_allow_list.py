@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ci.core.errors import MissingInputError, SettingsError
-from ci.hud.server.allow_list import AllowList, OnlyRepository, read_allow_list
+from ci.hud.server.allow_list import AllowList, read_allow_list
 
 LISTED = """
 L1: [owner/one]
@@ -41,13 +41,11 @@ def test_levels_are_read_in_upstreams_layout(file: Path) -> None:
     [
         ("L5: []\n", ["allow-list.yaml:1", "unknown key 'L5'", "known keys: L1, L2, L3, L4"]),
         ("L1: []\nL22: []\n", ["allow-list.yaml:2", "unknown key 'L22'", "did you mean 'L2'"]),
-        ("L2:\n  - owner/two\n  - nobody\n", ["allow-list.yaml:3", "'nobody' is not owner/name"]),
-        ("L2:\n  - 5\n", ["allow-list.yaml:2", "5 is not owner/name"]),
-        ("L2: owner/two\n", ["allow-list.yaml:1", "L2 is 'owner/two', not a list"]),
-        ("L1: [owner/a]\nL2:\n  - owner/a\n", ["allow-list.yaml:3", "owner/a stands twice, first at L1"]),
-        ("L2:\n  - {owner/a: x, owner/b: y}\n", ["allow-list.yaml:2", "is not one repository"]),
-        ("L3:\n  5: {owner/a: []}\n", ["allow-list.yaml:1", "the device 5 is not text"]),
-        ("L3:\n  spyre: [owner/a]\n", ["allow-list.yaml:2", "not a table of keys"]),
+        ("L1: []\nL2: [owner/two, nobody]\n", ["allow-list.yaml:2", "'nobody' is not owner/name"]),
+        ("L2:\n  - 5\n", ["allow-list.yaml:1", "5 is not owner/name"]),
+        ("L2: owner/two\n", ["allow-list.yaml:1", "'owner/two' is not a list"]),
+        ("L1: [owner/a]\nL2:\n  - owner/a\n", ["allow-list.yaml:2", "owner/a stands twice, first at L1"]),
+        ("L3:\n  spyre: [owner/a]\n", ["allow-list.yaml:1", "'spyre' is not a table of keys"]),
         ("- owner/a\n", ["allow-list.yaml:1", "holds a list"]),
         ("L2: [\n", ["is not YAML"]),
     ],
@@ -90,15 +88,13 @@ def test_a_changed_list_is_read_again_and_a_broken_one_changes_nothing(file: Pat
     assert levels.level("owner/two") == "L2"
 
 
-def test_letter_case_counts_and_the_right_one_is_known(file: Path) -> None:
-    levels = AllowList(file, warn=print)
-    assert levels.level("Owner/Two") is None
-    assert levels.meant("Owner/Two") == "owner/two"
-    assert levels.meant("owner/none") is None
+def test_letter_case_counts_and_level_one_is_not_heard(file: Path) -> None:
+    levels = AllowList(file)
+    assert (levels.level("Owner/Two"), levels.level("owner/one")) == (None, None)
     assert levels.heard() == ["owner/two", "owner/three", "owner/four"]
 
 
 def test_without_a_list_one_repository_is_heard() -> None:
-    levels = OnlyRepository("o/r")
-    assert (levels.level("o/r"), levels.level("O/r"), levels.meant("O/r")) == ("", None, "o/r")
+    levels = AllowList(only="o/r")
+    assert (levels.level("o/r"), levels.level("O/r")) == ("", None)
     assert levels.heard() == ["o/r"]

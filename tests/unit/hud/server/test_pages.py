@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.hud.callback import Callback
 from ci.hud.server.pages import jobs as pages
 from ci.hud.server.pages import render
 from ci.hud.server.pages.render import page_text
@@ -27,7 +26,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def row(store: Store, payload: dict[str, Any], **workflow: Any) -> dict[str, Any]:
     content = {**payload, "workflow": {**payload["workflow"], **workflow}}
-    record_callback(store, Callback.model_validate(content), repository="o/r", at=1000)
+    record_callback(store, content, repository="o/r", at=1000)
     return list_jobs(store.database, limit=1)[0]
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from ci.core.errors import BadFileError
-from ci.hud.callback import Callback
 from ci.hud.server.queries.jobs import attempts, count_jobs, list_jobs, one_job
 from ci.hud.server.record import note_dispatched, record_callback
 from ci.store.store import Store
@@ -29,17 +28,17 @@ def store(tmp_path: Path) -> Iterator[Store]:
     store.close()
 
 
-def changed(payload: dict[str, Any], **workflow: Any) -> Callback:
-    return Callback.model_validate({**payload, "workflow": {**payload["workflow"], **workflow}})
+def changed(payload: dict[str, Any], **workflow: Any) -> dict[str, Any]:
+    return {**payload, "workflow": {**payload["workflow"], **workflow}}
 
 
-def pull_request(payload: dict[str, Any], status: str, **workflow: Any) -> Callback:
+def pull_request(payload: dict[str, Any], status: str, **workflow: Any) -> dict[str, Any]:
     dispatched = {"pull_request": {"number": 7, "head": {"sha": "abc"}}}
     content = {**payload, "event_type": "pull_request", "delivery_id": "d-1", "payload": dispatched}
     return changed(content, status=status, **workflow)
 
 
-def record(store: Store, callback: Callback, at: float = 1000.0) -> None:
+def record(store: Store, callback: dict[str, Any], at: float = 1000.0) -> None:
     record_callback(store, callback, repository=REPOSITORY, at=at)
 
 
@@ -124,10 +123,5 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
 
 def test_an_event_without_a_type_counts_as_a_pull_request(store: Store, payload: dict[str, Any]) -> None:
     note_dispatched(store, delivery_id=payload["delivery_id"], repository=REPOSITORY, at=1)
-    record(
-        store,
-        Callback.model_validate(
-            {**payload, "event_type": "", "workflow": {**payload["workflow"], "status": "in_progress"}}
-        ),
-    )
+    record(store, changed({**payload, "event_type": ""}, status="in_progress"))
     assert list_jobs(store.database, limit=1)[0]["event_type"] == "pull_request"
