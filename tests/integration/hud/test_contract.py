@@ -398,7 +398,7 @@ def test_refused_requests_count_and_a_minute_of_silence_ends_it(
 # --- A: the states of a pull request
 
 BEGIN, END = "in_progress", "completed"
-AGAIN = {"run_attempt": 2, "check_run_id": 2}
+AGAIN: dict[str, Any] = {"run_attempt": 2, "check_run_id": 2}
 WALKS: dict[str, tuple[bool, list[tuple[str, dict[str, Any], int]]]] = {
     "begins and ends": (True, [(BEGIN, {}, 200), (END, {}, 200)]),
     "was not dispatched": (False, [(BEGIN, {}, 400)]),

@@ -41,11 +41,6 @@ def s3_client(world: World) -> Any:
     return boto3.client("s3", endpoint_url=address)
 
 
-def backup(world: World) -> None:
-    """A copy of the HUD's store."""
-    assert world.call("hud", "backup", "hud-backup.sqlite").code == 0
-
-
 def github(world: World) -> None:
     """GitHub with pull request 7 of o/r, and a token for it."""
     api: GitHubApi = world.request.getfixturevalue("github")

@@ -69,8 +69,6 @@ ROWS: Mapping[str, Row] = {
     "suite promote": Row(after=[cards.suites]),
     "hud rows": Row(after=[hubs.bucket]),
     "hud prune": Row(),
-    "hud backup": Row(),
-    "hud restore": Row(after=[hubs.backup]),
     "hud serve": Row(until="HUD on http://"),
     "hud begin": Row(),
     "hud flush": Row(),
