@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci.config import Settings
@@ -85,15 +84,19 @@ def open_kept(
         with contextlib.closing(Store(path)) as store:
             yield Kept(store=store, rows=SqliteRowStore(store.transaction))
         return
+    from ci.store.clickhouse import Clickhouse, ClickhouseRowStore  # noqa: PLC0415
+    from ci.store.replicate import Copier, copying  # noqa: PLC0415
+
     password = environ.get(PASSWORD_VARIABLE, "")
     if password:
         check_recipient(settings, "hud.clickhouse", shown=shown(address), what="password")
-    from ci.store.clickhouse import Clickhouse  # noqa: PLC0415
-
     with contextlib.closing(Clickhouse(address, password=password)) as clickhouse:
         _connect(clickhouse, warn if waits else None)
-        with _with_clickhouse(path, clickhouse, warn) as kept:
-            yield kept
+        with (
+            contextlib.closing(Store(path, clickhouse)) as store,
+            copying(Copier(store, clickhouse, warn=warn)),
+        ):
+            yield Kept(store=store, rows=ClickhouseRowStore(clickhouse))
 
 
 def _connect(clickhouse: Clickhouse, warn: Callable[[str], None] | None) -> None:
@@ -109,19 +112,6 @@ def _connect(clickhouse: Clickhouse, warn: Callable[[str], None] | None) -> None
             f"{WHERE} is not reached ({error}): reports are taken and wait to be copied; uploads of "
             "tests and pages get 503 until it is there"
         )
-
-
-@contextlib.contextmanager
-def _with_clickhouse(path: Path, clickhouse: Clickhouse, warn: Callable[[str], None]) -> Iterator[Kept]:
-    from ci.store.clickhouse import ClickhouseRowStore  # noqa: PLC0415
-    from ci.store.replicate import Copier, copying  # noqa: PLC0415
-    from ci.store.store import Store  # noqa: PLC0415
-
-    with (
-        contextlib.closing(Store(path, clickhouse)) as store,
-        copying(Copier(store, clickhouse, warn=warn)),
-    ):
-        yield Kept(store=store, rows=ClickhouseRowStore(clickhouse))
 
 
 @contextlib.contextmanager

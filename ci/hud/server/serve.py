@@ -1,7 +1,6 @@
 """Running the server: in the foreground for people, or on a loopback port for the length of a block.
 
-Meanwhile it sweeps silent jobs, cleans up uploads that were cut off, and prunes. Deciding what is due takes
-the time as an argument; the thread only waits and asks.
+Meanwhile it sweeps silent jobs, cleans up uploads that were cut off, and prunes once a day.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import uvicorn
@@ -119,34 +118,20 @@ def _config(app: FastAPI, *, log_level: str, log_config: dict[str, Any] | None) 
 
 def _listen(host: str, port: int) -> socket.socket:
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
+        family, _, _, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        listener = socket.socket(family, kind, protocol)
+        return socket.create_server(address, family=family, backlog=128)
     except (OSError, ValueError) as error:
-        raise _unusable(host, port, error) from error
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(128)
-    except OSError as error:
-        listener.close()
-        raise _unusable(host, port, error) from error
-    return listener
+        what = f"cannot listen on {host} port {port}: {getattr(error, 'strerror', None) or error}"
+        if isinstance(error, socket.gaierror | ValueError) or error.errno == errno.EADDRNOTAVAIL:
+            where, remedy = "hud.host", "name an address of this machine"
+        else:
+            where, remedy = "hud.port", "end what listens there, or name another (--port 0 takes a free one)"
+        raise PortInUseError(what, where=where, remedy=remedy) from error
 
 
-def _unusable(host: str, port: int, error: OSError | ValueError) -> PortInUseError:
-    what = f"cannot listen on {host} port {port}: {getattr(error, 'strerror', None) or error}"
-    if isinstance(error, socket.gaierror | ValueError) or error.errno == errno.EADDRNOTAVAIL:
-        return PortInUseError(what, where="hud.host", remedy="name an address of this machine")
-    return PortInUseError(
-        what,
-        where="hud.port",
-        remedy="end what listens there, or name another port (--port 0 takes a free one)",
-    )
-
-
-@dataclass(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Chores:
     """The chores of one store.
 
@@ -163,41 +148,21 @@ class Chores:
     warn: Callable[[str], None]
     sweep_every_s: float
     keep_days: int
-    _done: dict[str, float] = field(default_factory=dict)
 
     def tick(self, at: float) -> None:
-        """Do what is due; a chore that fails is said and comes again with the next tick."""
-        self._do("sweep", self.sweep_every_s, at, self._sweep)
-        self._do("prune", DAY_S, at, self._prune)
+        """Do what is due; a chore that fails is said and comes again."""
+        self._do("sweep", at, self._sweep)
+        self.prune_daily(at)
 
     def prune_daily(self, at: float) -> None:
-        """Prune where the store says nobody did for a day; for who has no thread for chores."""
-        if self._is_prune_due(at):
-            self._do("prune", DAY_S, at, self._prune)
+        """Prune where the store says nobody did for a day; also for who has no thread for chores."""
+        self._do("prune", at, self._prune)
 
-    def _is_prune_due(self, at: float) -> bool:
-        try:
-            with self.store.transaction() as connection:
-                done = connection.execute("SELECT at FROM chore WHERE name = 'prune'").fetchone()
-                # A clock that was ahead once must not keep everything until then.
-                if done is not None and 0 <= at - done[0] < DAY_S:
-                    return False
-                # Before it is done, or whoever comes meanwhile does it as well.
-                connection.execute("INSERT OR REPLACE INTO chore VALUES ('prune', ?)", (at,))
-        except sqlite3.Error as error:
-            self.warn(f"HUD store: prune failed and is tried again: {error}")
-            return False
-        return True
-
-    def _do(self, name: str, every_s: float, at: float, work: Callable[[float], None]) -> None:
-        if at - self._done.get(name, float("-inf")) < every_s:
-            return
+    def _do(self, name: str, at: float, work: Callable[[float], None]) -> None:
         try:
             work(at)
         except (sqlite3.Error, StoreUnavailableError) as error:
             self.warn(f"HUD store: {name} failed and is tried again: {error}")
-        else:
-            self._done[name] = at
 
     def _sweep(self, at: float) -> None:
         ended = sweep(self.store, at=at)
@@ -205,6 +170,13 @@ class Chores:
             self.warn(f"HUD store: {counted(ended, 'job was', 'jobs were')} silent for 6 hours: timed out")
 
     def _prune(self, at: float) -> None:
+        with self.store.transaction() as connection:
+            done = connection.execute("SELECT at FROM chore WHERE name = 'prune'").fetchone()
+            # A clock that was ahead once must not keep everything until then.
+            if done is not None and 0 <= at - done[0] < DAY_S:
+                return
+            # Before it is done, or whoever comes meanwhile does it as well.
+            connection.execute("INSERT OR REPLACE INTO chore VALUES ('prune', ?)", (at,))
         Uploads(self.store, self.rows).clean(at=at)
         gone = prune(self.store, self.rows, before=at - self.keep_days * DAY_S, at=at)
         if gone.jobs or gone.uploads:
