@@ -27,7 +27,7 @@ from ci.config.stage_model import Buckets, Stage, roll_out
 class History(Section):
     """The store of past runs."""
 
-    path: Path = Field(default=Path("history.sqlite"), description="file, relative to the state folder")
+    path: Path = Field(default=Path("store.sqlite"), description="SQLite file, relative to the state folder")
     keep_days: int = Field(default=180, ge=1, description="after which a run leaves the history")
 
 

@@ -79,6 +79,7 @@ CREATE TABLE IF NOT EXISTS job_detail (
     provider String,
     device String,
     pytorch String,
+    checkout String,
     stage Nullable(Int64),
     percent Nullable(Float64),
     exit_code Nullable(Int64),

@@ -260,6 +260,31 @@ CREATE TABLE signed_request (signature TEXT PRIMARY KEY, answer TEXT NOT NULL, a
 # When a chore was last done by whoever has no thread for chores, in seconds since the epoch.
 CHORES = "CREATE TABLE chore (name TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID"
 
+# What past runs took beside their tests, and what was measured elsewhere; names as `ci.store.names` keeps them.
+SETUPS = """
+CREATE TABLE file_setup (
+    workflow_id INTEGER NOT NULL,
+    workflow_run_attempt INTEGER NOT NULL,
+    job_id INTEGER NOT NULL,
+    file TEXT NOT NULL,
+    seconds REAL NOT NULL,
+    PRIMARY KEY (workflow_id, workflow_run_attempt, job_id, file)
+) WITHOUT ROWID
+"""
+IMPORTED_TESTS = """
+CREATE TABLE imported_test (
+    device TEXT NOT NULL, name TEXT NOT NULL, seconds REAL NOT NULL, spread REAL, PRIMARY KEY (device, name)
+) WITHOUT ROWID
+"""
+IMPORTED_SETUPS = """
+CREATE TABLE imported_setup (
+    device TEXT NOT NULL, file TEXT NOT NULL, seconds REAL NOT NULL, PRIMARY KEY (device, file)
+) WITHOUT ROWID
+"""
+IMPORTED_CLASSES = """
+CREATE TABLE imported_class (name TEXT PRIMARY KEY, seconds REAL NOT NULL) WITHOUT ROWID
+"""
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         JOBS,
@@ -304,5 +329,12 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         SIGNED,
         "CREATE INDEX signed_age ON signed_request (at)",
         CHORES,
+    ),
+    (
+        "ALTER TABLE job_detail ADD COLUMN checkout TEXT NOT NULL DEFAULT ''",
+        SETUPS,
+        IMPORTED_TESTS,
+        IMPORTED_SETUPS,
+        IMPORTED_CLASSES,
     ),
 )

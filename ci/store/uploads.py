@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
@@ -12,7 +12,7 @@ from typing import Any, Literal, cast
 from ci.store.identity import stored_number
 from ci.store.row_layout import TestRun, TestRunSummary
 from ci.store.row_store import RowStore
-from ci.store.row_values import Totals, chunks, counted, stored_rows, summary_totals
+from ci.store.row_values import StoredRow, Totals, chunks, counted, stored_rows, summary_totals
 from ci.store.rows import Job
 from ci.store.store import Store
 
@@ -136,13 +136,44 @@ class Uploads:
         begun = self._begin(incoming, at)
         if isinstance(begun, Receipt):
             return begun
+        if incoming.kind == "test_run_summary":
+            return self._store(incoming, begun, summaries=cast("Iterable[TestRunSummary]", rows))
+        tests = stored_rows(cast("Iterable[TestRun]", rows), begun.job, upload=begun.number)
+        return self._store(incoming, begun, tests)
+
+    def take_stored(
+        self, incoming: Incoming, rows: Callable[[int], Iterable[StoredRow]], *, at: float
+    ) -> Receipt:
+        """Store rows that are made here.
+
+        Args:
+            incoming: as if they were a file.
+            rows: made for the number of their upload.
+            at: seconds since the epoch.
+
+        Raises:
+            UploadRefusedError: see `take`.
+        """
+        begun = self._begin(incoming, at)
+        if isinstance(begun, Receipt):
+            return begun
+        return self._store(incoming, begun, rows(begun.number))
+
+    def _store(
+        self,
+        incoming: Incoming,
+        begun: _Begun,
+        tests: Iterable[StoredRow] = (),
+        *,
+        summaries: Iterable[TestRunSummary] | None = None,
+    ) -> Receipt:
         totals = Totals()
         try:
             self._rows.begin(begun.number)
-            if incoming.kind == "test_run_summary":
-                totals = summary_totals(cast("Iterable[TestRunSummary]", rows))
+            if summaries is None:
+                self._insert(tests, begun, totals)
             else:
-                self._insert(cast("Iterable[TestRun]", rows), begun, totals)
+                totals = summary_totals(summaries)
             return self._finish(incoming, begun, totals)
         except BaseException:
             self._take_back(begun.job, begun.number)
@@ -185,10 +216,9 @@ class Uploads:
         partial = [one for one in others if kind in FULL and one["kind"] not in FULL]
         return _Begun(job=job, number=int(number or 0), stale=tuple(one["id"] for one in [*partial, *same]))
 
-    def _insert(self, rows: Iterable[TestRun], begun: _Begun, totals: Totals) -> None:
-        stored, into = stored_rows(rows, begun.job, upload=begun.number), self._rows
-        if not into.counts_anew:
-            stored = counted(stored, totals)
+    def _insert(self, rows: Iterable[StoredRow], begun: _Begun, totals: Totals) -> None:
+        into = self._rows
+        stored = rows if into.counts_anew else counted(rows, totals)
         # The next rows are read while the last ones are stored.
         with ThreadPoolExecutor(1, thread_name_prefix="upload") as pool:
             storing: Future[None] | None = None

@@ -1,0 +1,246 @@
+"""A run written into the store of results: its job, its tests and what its files took to set up.
+
+Pages and planning read the same rows. The same run again replaces what it wrote before (law 6).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from ci.config import Settings
+from ci.core.errors import BadFileError, SpyreCiError
+from ci.core.text import one_line
+from ci.hud.callback import Callback, explain
+from ci.hud.making import SUMMARY, Ways, ended_of, find_dispatch
+from ci.record.journal import gathered_journals
+from ci.record.result import Result
+from ci.record.run_state import replay
+from ci.record.verdict import Verdict
+from ci.report.history import told
+from ci.report.junit import split_id
+from ci.report.results import RESULTS_FILE, read_results, read_summary
+from ci.store.identity import job_number, key_of_test, stored_number
+from ci.store.names import stored
+from ci.store.rows import MESSAGE_CHARACTERS, Job, invoking_file
+from test_selection.durations import MAX_S
+from test_selection.files import read_json
+
+if TYPE_CHECKING:
+    from ci.hud.opening import Kept
+    from ci.store.row_values import StoredRow
+
+# As a client names the file of rows that it sends of a run: whichever comes later takes the other's place.
+ROWS = "rows"
+DAY_S = 24 * 3600
+_MOST = 2**63 - 1
+_SETUP = "INSERT INTO file_setup VALUES (?, ?, ?, ?, ?)"
+_NO_SETUPS = "DELETE FROM file_setup WHERE workflow_id = ? AND workflow_run_attempt = ? AND job_id = ?"
+
+
+def record_run(
+    kept: Kept,
+    summary: Mapping[str, Any],
+    results: Sequence[Result],
+    setups: Mapping[str, Sequence[float]],
+    *,
+    repository: str,
+    at: float,
+    ways: Ways | None = None,
+    where: Path,
+) -> None:
+    """Write a run into a store.
+
+    Args:
+        kept: the store.
+        summary: the content of its `summary.json`.
+        results: every planned test's verdict.
+        setups: by file, the seconds of each time it was set up; the median is kept.
+        repository: owner/name it is reported for.
+        at: now, in seconds since the epoch.
+        ways: how it is reported; None: by itself.
+        where: the summary's file, for errors.
+
+    Raises:
+        BadFileError: the summary does not say who the run is, or a value is none that a run can have.
+        SpyreCiError: the store cannot be written.
+    """
+    from ci.hud.server.record import detail_of, row_of  # noqa: PLC0415
+    from ci.store.uploads import Incoming, UploadRefusedError, Uploads  # noqa: PLC0415
+
+    payload = ended_of(summary, ways or Ways(environ={}, own_server=True), path=where)
+    try:
+        callback = Callback.model_validate(payload)
+    except ValidationError as error:
+        raise _not_of_a_run(where, explain(error.errors()[0])) from error
+    workflow = callback.workflow
+    number = job_number(workflow.check_run_id, repository=repository)
+    job = Job(workflow_id=workflow.run_id, workflow_run_attempt=workflow.run_attempt, job_id=number)
+    own = Job(
+        workflow_id=job.workflow_id,
+        workflow_run_attempt=job.workflow_run_attempt,
+        job_id=stored_number(number, repository=repository),
+    )
+    detail = {**(detail_of(callback) or {}), "checkout": str(summary["identity"].get("commit", ""))}
+    incoming = Incoming(
+        repository=repository,
+        job=job,
+        kind="test_run",
+        name=ROWS,
+        sha256=_digest(results),
+        rows=len(results),
+    )
+    medians = [(stored(file), statistics.median(times)) for file, times in setups.items() if times]
+    with told(kept.store.path):
+        try:
+            kept.store.put(row_of(callback, repository=repository, metrics={}), detail, at=at)
+            Uploads(kept.store, kept.rows).take_stored(
+                incoming, lambda upload: stored_results(results, own, upload), at=at
+            )
+        except UploadRefusedError as error:
+            raise SpyreCiError(
+                f"the run's tests were not taken: {error}", where=kept.store.path, remedy="report it again"
+            ) from error
+        with kept.store.transaction() as connection:
+            connection.execute(_NO_SETUPS, own.numbers())
+            connection.executemany(_SETUP, ((*own.numbers(), *one) for one in medians))
+
+
+def stored_results(results: Sequence[Result], job: Job, upload: int) -> Iterator[StoredRow]:
+    """The rows of results; an outcome has the element that JUnit gives it."""
+    from ci.store.row_values import StoredRow  # noqa: PLC0415
+
+    run, attempt, number = job.numbers()
+    for one in results:
+        owner, name = split_id(one.id, one.file)
+        message = one_line(one.message)[:MESSAGE_CHARACTERS]
+        element = _element_of(one)
+        yield StoredRow(
+            workflow_id=run,
+            workflow_run_attempt=attempt,
+            job_id=number,
+            invoking_file=invoking_file(one.file),
+            file=one.file,
+            classname=owner or one.file,
+            name=name,
+            time=one.seconds,
+            test_id=one.id,
+            test_key=key_of_test(one.id),
+            verdict=one.verdict.value,
+            upload_id=upload,
+            cause=one.cause or "",
+            card=one.card or "",
+            attempts=max(1, one.attempts),
+            message=message,
+            **({element: json.dumps({"message": message or one.verdict.words})} if element else {}),
+        )
+
+
+def _element_of(result: Result) -> str:
+    """The column of the outcome; a failure in quarantine reddens nothing, so it counts as a skip."""
+    match result.verdict:
+        case Verdict.FAILED:
+            return "skipped" if result.forgiven else "failure"
+        case Verdict.HARDWARE | Verdict.INFRASTRUCTURE | Verdict.NOT_RUN:
+            return "error"
+        case Verdict.SKIPPED | Verdict.XFAILED:
+            return "skipped"
+        case Verdict.FLAKY:
+            return "rerun"
+        case _:
+            return ""
+
+
+def _digest(results: Sequence[Result]) -> str:
+    said = hashlib.sha256()
+    for one in results:
+        said.update(
+            f"{one.id}\n{one.verdict}\n{one.seconds}\n{one.card}\n{one.attempts}\n{one.message}\n".encode(
+                "utf-8", "surrogatepass"
+            )
+        )
+    return said.hexdigest()
+
+
+def remember_run(
+    run_dir: Path,
+    settings: Settings,
+    results: Sequence[Result],
+    setups: Mapping[str, Sequence[float]],
+    *,
+    environ: Mapping[str, str],
+    kept: Kept,
+    at: float,
+) -> None:
+    """Write a finished run of a folder into the store, as its report tells of it.
+
+    Raises:
+        SpyreCiError: as `record_run` says; or its dispatch cannot be read.
+    """
+    report = settings.model.report
+    event = None if report.event_file is None else settings.resolve(report.event_file)
+    ways = Ways(environ=environ, dispatch=find_dispatch(run_dir, environ, event), own_server=True)
+    path = run_dir / SUMMARY
+    summary = read_json(path, "summary")
+    record_run(
+        kept, summary, results, setups, repository=report.repository, at=at, ways=ways, where=path
+    )
+
+
+def import_run(
+    kept: Kept, folder: Path, *, repository: str, now: float, run: str = "", lane: str = ""
+) -> Mapping[str, Any]:
+    """Write a run into the store as its own report did elsewhere; again changes nothing (law 6).
+
+    Where its journals came along, what its files took to set up is kept as well.
+
+    Args:
+        kept: the store.
+        folder: of the run, with its summary and results.
+        repository: owner/name it is reported for.
+        now: seconds since the epoch.
+        run: what it is known by here; empty: as its report has it.
+        lane: it was begun for; empty: as its report has it.
+
+    Returns:
+        Who the run is, as its summary says.
+
+    Raises:
+        MissingInputError: there is no summary, or there are no results.
+        BadFileError: one of them is not what it has to be.
+        SpyreCiError: the store cannot be written.
+    """
+    path = folder / SUMMARY
+    identity = read_summary(path).identity
+    summary = dict(read_json(path, "summary"))
+    summary["identity"] = {
+        **summary["identity"], "run": run or identity.run, "lane": lane or identity.lane
+    }  # fmt: skip
+    results = read_results(folder / RESULTS_FILE)
+    if not 0 <= identity.started_at <= now + DAY_S:
+        # Of a later run than all that come, no plan would ever get rid.
+        raise _not_of_a_run(path, f"started_at is {identity.started_at!r:.40}")
+    for number, one in enumerate(results, start=2):
+        if not (0 <= one.attempts <= _MOST and 0 <= one.seconds < MAX_S):
+            seen = f"{one.id!r:.80}, {one.seconds!r:.40} s, attempts {one.attempts!r:.40}"
+            raise _not_of_a_run(f"{folder / RESULTS_FILE}:{number}", f"a result is {seen}")
+    setups: dict[str, list[float]] = {}
+    for journal in gathered_journals(folder):
+        for group in replay(journal.shard, journal.attempt, journal.events).groups:
+            if group.setup_s is not None and group.setup_s < MAX_S:
+                setups.setdefault(group.file, []).append(group.setup_s)
+    record_run(kept, summary, results, setups, repository=repository, at=now, where=path)
+    return dict(summary["identity"])
+
+
+def _not_of_a_run(where: Path | str, what: str) -> BadFileError:
+    return BadFileError(
+        f"{what}, which no run can have", where=where, remedy="report the run again with `spyre-ci report`"
+    )
