@@ -9,7 +9,6 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -17,15 +16,14 @@ import typer
 
 from ci.config import Settings, completing
 from ci.config.context import settings_from_context
-from ci.config.flags import Json, renamed
+from ci.config.flags import Json
 from ci.core.errors import EXIT_INCOMPLETE, MissingInputError, UsageError
-from ci.core.text import counted
 from ci.hud.callback import MAX_ATTEMPT
 from ci.hud.deliver import FLUSH_BUDGET_S, Delivery, Reporter, begin, flush_run
 from ci.hud.flush import Effects
 from ci.hud.handing import forward, hand_over
 from ci.hud.making import FIELDS, name_run
-from ci.hud.opening import open_kept, open_server
+from ci.hud.opening import open_server
 from ci.hud.row_upload import JUNIT_FOLDER, job_of_run, rows_wait
 from ci.store.identity import MAX_WHOLE, job_number
 from ci.store.row_export import export_rows, junit_files, object_store, row_file
@@ -106,41 +104,6 @@ def _of_run(paths: Sequence[Path], repository: str, environ: Mapping[str, str]) 
     return job_of_run(paths[0], repository, environ), [paths[0] / JUNIT_FOLDER]
 
 
-@app.command("prune")
-def prune_verb(
-    ctx: typer.Context,
-    keep_days: Annotated[
-        int | None, typer.Option(min=0, max=36_500, help="Younger ones stay; default: hud.keep_days.")
-    ] = None,
-    older: Annotated[int | None, typer.Option(min=0, max=36_500, hidden=True)] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
-    json_output: Json = False,
-) -> None:
-    """Take jobs last heard of so many days ago out of the store, with their tests.
-
-    Example: spyre-ci hud prune --keep-days 90 --dry-run
-    """
-    from ci.store.prune import DAY_S, give_back, prune  # noqa: PLC0415  # as in `open_server`
-
-    settings = settings_from_context(ctx)
-    named = renamed("--older", "--keep-days", older, keep_days)
-    days = settings.model.hud.keep_days if named is None else named
-    with open_kept(settings, os.environ, warn=partial(typer.echo, err=json_output), there=True) as kept:
-        now = time.time()
-        gone = prune(kept.store, kept.rows, before=now - days * DAY_S, at=now, dry_run=dry_run)
-        if not dry_run:
-            give_back(kept.store, whole=True)
-    if json_output:
-        content = {"days": days, "dry_run": dry_run, **asdict(gone)}
-        typer.echo(document_text("hud-prune", content))
-        return
-    typer.echo(
-        f"HUD store: {'would prune' if dry_run else 'pruned'} {counted(gone.jobs, 'job')} older than "
-        f"{days} days, with {counted(gone.tests, 'test')} in {counted(gone.uploads, 'upload')}, "
-        f"and {counted(gone.states, 'state')}"
-    )
-
-
 @app.command()
 def serve(
     ctx: typer.Context,
@@ -165,7 +128,7 @@ def serve(
             rows=server.rows,
             warn=typer.echo,
             sweep_every_s=hud.sweep_every_s,
-            keep_days=hud.keep_days,
+            keep_days=settings.model.store.keep_days,
         )
         serving.serve(
             host if host is not None else hud.host,

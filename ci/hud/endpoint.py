@@ -13,6 +13,7 @@ from pathlib import Path
 import requests
 
 from ci.config import Settings
+from ci.config.recipient import check_address
 from ci.core.errors import SettingsError
 from ci.core.http import is_private
 from ci.hud import oidc
@@ -20,7 +21,7 @@ from ci.hud.client import CALLBACK_PATH, Target, callback_url
 from ci.hud.hmac_auth import HmacAuth
 from ci.hud.opening import open_server, own_token
 from ci.hud.throttle import Throttle, shared_throttle
-from ci.hud.token import SERVER_NAME, check_recipient, find_token, has_token, proof_of_token
+from ci.hud.token import SERVER_NAME, find_token, has_token, proof_of_token
 
 EMBEDDED = "embedded"
 NONE = "none"
@@ -79,21 +80,10 @@ def open_endpoint(
         target = _target(settings, running + CALLBACK_PATH, lambda: token)
         yield Endpoint(target=target, shown=EMBEDDED, page=f"{running}/")
         return
-    from ci.hud.server.serve import Chores, embedded  # noqa: PLC0415  # as in `open_server`
+    from ci.hud.server.serve import embedded  # noqa: PLC0415  # as in `open_server`
 
-    with open_server(settings, environ, clock=clock, warn=warn) as server:
-        with embedded(server.app) as url:
-            yield Endpoint(target=_target(settings, url + CALLBACK_PATH, lambda: token), shown=EMBEDDED)
-        # Where nobody serves the store, whoever reports to it prunes it; what is sent went first.
-        hud = settings.model.hud
-        chores = Chores(
-            store=server.store,
-            rows=server.rows,
-            warn=warn,
-            sweep_every_s=hud.sweep_every_s,
-            keep_days=hud.keep_days,
-        )
-        chores.prune_daily(clock())
+    with open_server(settings, environ, clock=clock, warn=warn) as server, embedded(server.app) as url:
+        yield Endpoint(target=_target(settings, url + CALLBACK_PATH, lambda: token), shown=EMBEDDED)
 
 
 def _remote(
@@ -148,11 +138,11 @@ def _remote_target(
     file, shown = _file(settings, settings.model.report.token_file), url.partition("?")[0]
     if has_token(environ, file) or not oidc.offered(environ):
         find_token(environ, file)  # said at once and clearly, not by every report
-        check_recipient(settings, "report.endpoint", shown=shown)
+        check_address(settings, "report.endpoint", shown=shown)
         return _target(settings, url, lambda: find_token(environ, file))
     if settings.origins.get("report.audience") == "file":
         # Else one change of the file could order a token for any party, to any address.
-        check_recipient(settings, "report.endpoint", shown=shown, what="token for an audience of the file")
+        check_address(settings, "report.endpoint", shown=shown, what="token for an audience of the file")
     if not is_private(url):
         raise SettingsError(
             f"{shown!r} is plain http, and a token minted for it could be read on the way",

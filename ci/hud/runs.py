@@ -5,7 +5,6 @@ Pages and planning read the same rows. The same run again replaces what it wrote
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import statistics
@@ -34,7 +33,7 @@ from test_selection.durations import MAX_S
 from test_selection.files import read_json
 
 if TYPE_CHECKING:
-    from ci.hud.opening import Kept
+    from ci.report.store import Kept
     from ci.store.row_values import StoredRow
 
 # As a client names the file of rows that it sends of a run: whichever comes later takes the other's place.
@@ -72,7 +71,7 @@ def record_run(
         BadFileError: the summary does not say who the run is, or a value is none that a run can have.
         SpyreCiError: the store cannot be written.
     """
-    from ci.hud.server.record import detail_of, row_of  # noqa: PLC0415
+    from ci.hud.server.record import row_of  # noqa: PLC0415
     from ci.store.uploads import Incoming, UploadRefusedError, Uploads  # noqa: PLC0415
 
     payload = ended_of(summary, ways or Ways(environ={}, own_server=True), path=where)
@@ -88,7 +87,8 @@ def record_run(
         workflow_run_attempt=job.workflow_run_attempt,
         job_id=stored_number(number, repository=repository),
     )
-    detail = {**(detail_of(callback) or {}), "checkout": str(summary["identity"].get("commit", ""))}
+    row, said = row_of(payload, repository=repository, level="")
+    detail = {**(said or {}), "checkout": str(summary["identity"].get("commit", ""))}
     incoming = Incoming(
         repository=repository,
         job=job,
@@ -100,7 +100,7 @@ def record_run(
     medians = [(stored(file), statistics.median(times)) for file, times in setups.items() if times]
     with told(kept.store.path):
         try:
-            kept.store.put(row_of(callback, repository=repository, metrics={}), detail, at=at)
+            kept.store.put(row, detail, at=at)
             Uploads(kept.store, kept.rows).take_stored(
                 incoming, lambda upload: stored_results(results, own, upload), at=at
             )
@@ -121,7 +121,7 @@ def stored_results(results: Sequence[Result], job: Job, upload: int) -> Iterator
     for one in results:
         owner, name = split_id(one.id, one.file)
         message = one_line(one.message)[:MESSAGE_CHARACTERS]
-        element = _element_of(one)
+        element, said = _element_of(one), json.dumps({"message": message or one.verdict.words})
         yield StoredRow(
             workflow_id=run,
             workflow_run_attempt=attempt,
@@ -139,7 +139,10 @@ def stored_results(results: Sequence[Result], job: Job, upload: int) -> Iterator
             card=one.card or "",
             attempts=max(1, one.attempts),
             message=message,
-            **({element: json.dumps({"message": message or one.verdict.words})} if element else {}),
+            failure=said if element == "failure" else "",
+            error=said if element == "error" else "",
+            skipped=said if element == "skipped" else "",
+            rerun=said if element == "rerun" else "",
         )
 
 
@@ -189,9 +192,7 @@ def remember_run(
     ways = Ways(environ=environ, dispatch=find_dispatch(run_dir, environ, event), own_server=True)
     path = run_dir / SUMMARY
     summary = read_json(path, "summary")
-    record_run(
-        kept, summary, results, setups, repository=report.repository, at=at, ways=ways, where=path
-    )
+    record_run(kept, summary, results, setups, repository=report.repository, at=at, ways=ways, where=path)
 
 
 def import_run(

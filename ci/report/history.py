@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +20,6 @@ from ci.core.errors import BadFileError, MissingInputError, SpyreCiError
 from ci.store.database import Database, SqliteDatabase, StoreUnavailableError
 from ci.store.identity import key_of_test
 from ci.store.names import original, stored
-from ci.store.schema import MIGRATIONS
 from ci.store.store import Store
 from test_selection.durations import Durations
 from test_selection.estimates import SPREAD_AT, quantile
@@ -56,10 +56,11 @@ WHERE t.test_key = :key AND t.verdict = 'passed' ORDER BY b.o_started DESC, b.o_
 """  # noqa: S608  # the same
 _FAILURES = f"""
 WITH jobs AS ({JOBS})
-SELECT min(t.test_id) AS o_name, sum(CASE WHEN t.verdict = 'passed' THEN 0 ELSE 1 END) AS bad, count(*) AS all_runs
+SELECT min(t.test_id) AS o_name, sum(CASE WHEN t.verdict = 'passed' THEN 0 ELSE 1 END) AS bad,
+    count(*) AS all_runs
 {OF_JOBS} AND t.verdict IN ('passed', 'failed', 'flaky')
 GROUP BY t.test_key HAVING sum(CASE WHEN t.verdict = 'passed' THEN 0 ELSE 1 END) > 0 ORDER BY o_name
-"""  # noqa: S608  # the same
+"""  # the same
 _OUTCOMES = f"""
 WITH jobs AS ({JOBS})
 SELECT b.o_sha, t.verdict, t.attempts, b.o_started FROM jobs AS b JOIN settled_test_run AS t
@@ -80,7 +81,7 @@ SELECT d.device AS o_device, count(*) AS all_runs, min(j.started_at) AS oldest, 
 FROM crcr_workflow_job_ranked AS j JOIN job_detail AS d ON d.dynamoKey = j.dynamoKey
 WHERE d.device != '' GROUP BY d.device
 """
-_TIMED = f"WITH jobs AS ({JOBS}) SELECT count(DISTINCT t.test_key) {OF_JOBS} AND t.verdict = 'passed'"  # noqa: S608
+_TIMED = f"WITH jobs AS ({JOBS}) SELECT count(DISTINCT t.test_key) {OF_JOBS} AND t.verdict = 'passed'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +90,11 @@ class History:
 
     Attributes:
         path: of its SQLite file.
-        answers: what keeps the tests; None: the file as well.
+        opens: opens what keeps the tests; None: the file as well.
     """
 
     path: Path
-    answers: Database | None = None
+    opens: Callable[[], AbstractContextManager[Database]] | None = None
 
     @property
     def there(self) -> bool:
@@ -112,14 +113,9 @@ class History:
         must_exist(self.path)
         with told(self.path):
             file = SqliteDatabase(self.path)
-            version = file.tuples("PRAGMA user_version")[0][0]
-            if version != len(MIGRATIONS):
-                raise BadFileError(
-                    f"is a store of version {version}, not {len(MIGRATIONS)}",
-                    where=self.path,
-                    remedy="use the spyre-ci that wrote it, or set `store.path` to another file",
-                )
-            yield self.answers or file, file
+            file.check()
+            with contextlib.nullcontext(file) if self.opens is None else self.opens() as answers:
+                yield answers, file
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -129,7 +125,11 @@ class History:
             BadFileError: the file is no store, or cannot take what it is given.
             SpyreCiError: it cannot be used, or another process holds it for too long.
         """
-        with told(self.path), contextlib.closing(Store(self.path)) as store, store.transaction() as connection:
+        with (
+            told(self.path),
+            contextlib.closing(Store(self.path)) as store,
+            store.transaction() as connection,
+        ):
             yield connection
 
 
@@ -172,7 +172,9 @@ def told(path: Path) -> Iterator[None]:
         ) from error
 
 
-def asked(*, device: str = "", lane: str = "", since: float = 0.0, until: float | None = None) -> dict[str, Any]:
+def asked(
+    *, device: str = "", lane: str = "", since: float = 0.0, until: float | None = None
+) -> dict[str, Any]:
     """What the conditions of JOBS bind; times are seconds since the epoch."""
     return {
         "device": device,
@@ -251,9 +253,7 @@ def past_seconds(
     """
     wanted = {**asked(device=device, until=until), "last": LAST_RUNS}
     with history.reading() as (answers, _):
-        found = {
-            name: answers.tuples(_LAST_OF_SOME, {**wanted, "key": key_of_test(name)}) for name in names
-        }
+        found = {name: answers.tuples(_LAST_OF_SOME, {**wanted, "key": key_of_test(name)}) for name in names}
     return {name: [seconds for (seconds,) in rows] for name, rows in found.items() if rows}
 
 
@@ -345,7 +345,8 @@ def import_durations(history: History, durations: Durations, *, device: str) -> 
         SpyreCiError: as `History.writing` says.
     """
     tests = [
-        (device, stored(name), seconds, durations.spread.get(name)) for name, seconds in durations.tests.items()
+        (device, stored(name), seconds, durations.spread.get(name))
+        for name, seconds in durations.tests.items()
     ]
     files = [(device, stored(file), seconds) for file, seconds in durations.files.items()]
     with history.writing() as file:

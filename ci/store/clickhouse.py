@@ -30,7 +30,7 @@ TIMEOUT_S = 60
 CONNECT_TIMEOUT_S = 10
 # After it could not be reached; whoever asks meanwhile is told so at once.
 RETRY_S = 5.0
-WHERE = "hud.clickhouse"
+WHERE = "store.clickhouse"
 # Deletions are done when they are answered; FINAL is asked for by everybody, so that rows replaced or summed
 # later are read as if they were already.
 SETTINGS = {"final": 1, "lightweight_deletes_sync": 2, "mutations_sync": 2, "join_use_nulls": 1}

@@ -44,8 +44,6 @@ CREATE TABLE IF NOT EXISTS crcr_workflow_job (
     duration_seconds Float64 ALIAS DURATION
 ) ENGINE = ReplacingMergeTree(_inserted_at) ORDER BY (downstream_repo, delivery_id, dynamoKey)
 """.replace("DURATION", DURATION)
-# Of a table of before.
-JOBS_DURATION = f"ALTER TABLE crcr_workflow_job MODIFY COLUMN duration_seconds Float64 ALIAS {DURATION}"
 
 _TEXT = (
     "if(toUnixTimestamp64Nano({0}) = 0, '', "
@@ -181,7 +179,6 @@ FROM job_card GROUP BY workflow_id, workflow_run_attempt, job_id, verdict
 
 STATEMENTS = (
     JOBS,
-    JOBS_DURATION,
     JOBS_RANKED,
     DETAILS,
     TESTS,

@@ -17,6 +17,9 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
 
+from ci.core.errors import BadFileError
+from ci.store.schema import VERSION
+
 BUSY_TIMEOUT_S = 15.0
 Value = str | int | float | None
 Row = dict[str, Any]
@@ -76,6 +79,34 @@ class SqliteDatabase:
         """See Database."""
         with closing(_connect_to_read(self._path)) as connection:
             return connection.execute(query, dict(values or {})).fetchall()
+
+    def check(self) -> None:
+        """Refuse a file that is no store of this version.
+
+        Raises:
+            BadFileError: it is of another version, or another program's.
+        """
+        with closing(_connect_to_read(self._path)) as connection:
+            check_version(connection, self._path)
+
+
+def check_version(connection: sqlite3.Connection, path: Path) -> bool:
+    """Refuse a file that is no store of this version; whether it is one, and not empty.
+
+    Raises:
+        BadFileError: it is of another version, or another program's.
+    """
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version == VERSION:
+        return True
+    if not version and not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        return False
+    what = (
+        f"is a store of results of version {version}, not {VERSION}"
+        if version
+        else "is a database of another program, not a store of results"
+    )
+    raise BadFileError(what, where=path, remedy="set `store.path` to another file, or move this one away")
 
 
 def connect(path: Path) -> sqlite3.Connection:

@@ -1,4 +1,4 @@
-"""Names as a table keeps them: as JSON writes them without the quotes, so that any text comes back as it was."""
+"""Names as a table keeps them: as JSON writes them, so that any text comes back as it was."""
 
 from __future__ import annotations
 

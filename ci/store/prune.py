@@ -30,6 +30,7 @@ _OLD = f"""
 SELECT id, dynamoKey, CAST(run_id AS INTEGER), run_attempt, job_id FROM crcr_workflow_job
 WHERE {_IS_OLD} ORDER BY id
 """  # noqa: S608  # the same
+_NO_SETUPS = "DELETE FROM file_setup WHERE workflow_id = ? AND workflow_run_attempt = ? AND job_id = ?"
 _STILL_OLD = f"SELECT count(*) FROM crcr_workflow_job WHERE id = ? AND {_IS_OLD}"  # noqa: S608  # the same
 _SAME = """
 SELECT count(*) FROM crcr_workflow_job
@@ -67,6 +68,7 @@ def prune(
     at: float,
     dry_run: bool = False,
     keep: Collection[int] = (),
+    only: Collection[int] | None = None,
 ) -> Pruned:
     """Take away jobs last heard of before a time, and the states no callback needs any more.
 
@@ -80,10 +82,11 @@ def prune(
         at: now, in seconds since the epoch.
         dry_run: whether it only counts.
         keep: numbers of runs whose jobs stay, however old.
+        only: numbers of jobs, of which no other goes; None: all.
     """
     jobs = uploads = tests = 0
     for old in map(_Old._make, _fetch(store, _OLD, text_of(before), before)):
-        if old.run_id in keep:
+        if old.run_id in keep or (only is not None and old.number not in only):
             continue
         gone = _prune_job(store, rows, old, before, dry_run=dry_run)
         jobs, uploads, tests = jobs + gone.jobs, uploads + gone.uploads, tests + gone.tests
@@ -98,6 +101,31 @@ def prune(
             _drop_upload(store, rows, job, upload)
             _settle(store, rows, job)
     return Pruned(jobs=jobs, uploads=uploads, tests=tests, states=_prune_states(store, at, dry_run=dry_run))
+
+
+def prune_daily(
+    store: Store, rows: RowStore, *, keep_days: float, at: float, keep: Collection[int] = ()
+) -> Pruned:
+    """Prune where the store says nobody did for a day; for who reports to a store that nobody serves.
+
+    Args:
+        store: of the jobs.
+        rows: of their tests.
+        keep_days: after which a job goes.
+        at: now, in seconds since the epoch.
+        keep: numbers of runs whose jobs stay, however old.
+    """
+    with store.transaction() as connection:
+        done = connection.execute("SELECT at FROM chore WHERE name = 'prune'").fetchone()
+        # A clock that was ahead once must not keep everything until then.
+        if done is not None and 0 <= at - done[0] < DAY_S:
+            return Pruned()
+        # Before it is done, or whoever comes meanwhile does it as well.
+        connection.execute("INSERT OR REPLACE INTO chore VALUES ('prune', ?)", (at,))
+    gone = prune(store, rows, before=at - keep_days * DAY_S, at=at, keep=keep)
+    if gone.jobs or gone.uploads:
+        give_back(store)
+    return gone
 
 
 def give_back(store: Store, *, whole: bool = False) -> None:
@@ -152,6 +180,8 @@ def _prune_job(store: Store, rows: RowStore, old: _Old, before: float, *, dry_ru
         goes = _still_old(connection, old, before)
         if goes:
             connection.execute("DELETE FROM job_detail WHERE dynamoKey = ?", (old.key,))
+            if not shared:
+                connection.execute(_NO_SETUPS, old.job.numbers())
             connection.execute("DELETE FROM crcr_workflow_job WHERE id = ?", (old.number,))
         if not shared and not rows.counts_anew:
             _settle(store, rows, old.job)

@@ -1,7 +1,8 @@
-"""The SQLite schema of the HUD store, as migrations; `PRAGMA user_version` says how many were made.
+"""The tables of the store in SQLite; `PRAGMA user_version` says of which version a file is.
 
 Table and column names are those of HUD's ClickHouse table `default.crcr_workflow_job`. Times are ISO-8601
-text in UTC with microseconds, empty where HUD has its zero time; `id` is ours and names a page.
+text in UTC with microseconds, empty where HUD has its zero time; `id` is ours and names a page. A job that says
+it ended before it began took no time, and pulls no average below zero.
 """
 
 from __future__ import annotations
@@ -36,22 +37,14 @@ CREATE TABLE crcr_workflow_job (
     environment TEXT NOT NULL DEFAULT '',
     downstream_repo_level TEXT NOT NULL DEFAULT '',
     event_type TEXT NOT NULL DEFAULT 'pull_request',
+    job_id INTEGER NOT NULL DEFAULT -1,
     _inserted_at TEXT NOT NULL DEFAULT '',
     repository_full_name TEXT GENERATED ALWAYS AS (downstream_repo) VIRTUAL,
     duration_seconds REAL GENERATED ALWAYS AS (
         CASE WHEN started_at = '' OR completed_at = '' THEN 0
-        ELSE round((julianday(completed_at) - julianday(started_at)) * 86400, 3) END
+        ELSE max(0.0, round((julianday(completed_at) - julianday(started_at)) * 86400, 3)) END
     ) VIRTUAL
 )
-"""
-
-# A re-run replaces the attempt before: one definition, used by every page and every route.
-JOBS_RANKED = """
-CREATE VIEW crcr_workflow_job_ranked AS
-SELECT *, run_attempt < max(run_attempt) OVER (
-    PARTITION BY downstream_repo, delivery_id, workflow_name, job_name, run_id
-) AS superseded
-FROM crcr_workflow_job
 """
 
 STATES = """
@@ -72,6 +65,7 @@ CREATE TABLE job_detail (
     provider TEXT NOT NULL DEFAULT '',
     device TEXT NOT NULL DEFAULT '',
     pytorch TEXT NOT NULL DEFAULT '',
+    checkout TEXT NOT NULL DEFAULT '',
     stage INTEGER,
     percent REAL,
     exit_code INTEGER,
@@ -159,10 +153,6 @@ SELECT workflow_id, workflow_run_attempt, job_id, verdict, sum(tests) AS tests, 
 FROM job_card GROUP BY workflow_id, workflow_run_attempt, job_id, verdict
 """
 
-FAILED = """
-CREATE VIEW failed_test_runs AS SELECT * FROM test_run WHERE failure != '' OR error != '' OR rerun != ''
-"""
-
 # One file of rows. Its rows belong to it: the same bytes sent again change nothing, others under its name
 # take their place, once all of them are there: until then `done` is 0. `stored` is counted in the tables.
 UPLOADS = """
@@ -182,9 +172,9 @@ CREATE TABLE upload (
 )
 """
 
-# The same meaning, asked for each row by an index and not of a window over all of them; with the numbers that
-# rows of tests have.
-JOBS_RANKED_2 = """
+# A re-run replaces the attempt before: one definition, used by every page and every route, and asked for each row
+# by an index; with the numbers that rows of tests have.
+JOBS_RANKED = """
 CREATE VIEW crcr_workflow_job_ranked AS
 SELECT j.*, CAST(j.run_id AS BIGINT) AS workflow_id, j.run_attempt AS workflow_run_attempt,
     EXISTS (
@@ -217,7 +207,7 @@ SETTLED = """
 CREATE VIEW settled_test_run AS
 SELECT * FROM test_run WHERE upload_id NOT IN (SELECT id FROM upload WHERE NOT done)
 """
-FAILED_2 = """
+FAILED = """
 CREATE VIEW failed_test_runs AS
 SELECT * FROM settled_test_run WHERE failure != '' OR error != '' OR rerun != ''
 """
@@ -239,28 +229,10 @@ CHANGES = tuple(
     for event in ("INSERT", "UPDATE", "DELETE")
 )
 
-# A job that says it ended before it began took no time, and pulls no average below zero.
-_DURATION = """
-ALTER TABLE crcr_workflow_job ADD COLUMN duration_seconds REAL GENERATED ALWAYS AS (
-    CASE WHEN started_at = '' OR completed_at = '' THEN 0
-    ELSE max(0.0, round((julianday(completed_at) - julianday(started_at)) * 86400, 3)) END
-) VIRTUAL
-"""
-# Times that an offset led out of the years that can be read again.
-_READABLE = tuple(
-    f"UPDATE crcr_workflow_job SET {name} = '' WHERE {name} != '' AND ({name} < '1970' OR {name} >= '2262')"  # noqa: S608
-    for name in ("started_at", "completed_at")
-)
-
-# Signed requests that were taken, for as long as their signatures hold, and what was answered.
-SIGNED = """
-CREATE TABLE signed_request (signature TEXT PRIMARY KEY, answer TEXT NOT NULL, at REAL NOT NULL) WITHOUT ROWID
-"""
-
 # When a chore was last done by whoever has no thread for chores, in seconds since the epoch.
 CHORES = "CREATE TABLE chore (name TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID"
 
-# What past runs took beside their tests, and what was measured elsewhere; names as `ci.store.names` keeps them.
+# What files took to set up, and what was measured elsewhere; names are as `ci.store.names` keeps them.
 SETUPS = """
 CREATE TABLE file_setup (
     workflow_id INTEGER NOT NULL,
@@ -285,56 +257,35 @@ IMPORTED_CLASSES = """
 CREATE TABLE imported_class (name TEXT PRIMARY KEY, seconds REAL NOT NULL) WITHOUT ROWID
 """
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (
-    (
-        JOBS,
-        "CREATE INDEX job_order ON crcr_workflow_job (downstream_repo, delivery_id, dynamoKey)",
-        "CREATE INDEX job_started ON crcr_workflow_job (started_at)",
-        JOBS_RANKED,
-        STATES,
-        "CREATE INDEX state_age ON callback_state (at)",
-    ),
-    (
-        # Not 0: rows of before have no tests, and 0 would be everybody's.
-        "ALTER TABLE crcr_workflow_job ADD COLUMN job_id INTEGER NOT NULL DEFAULT -1",
-        "CREATE INDEX job_number ON crcr_workflow_job (job_id)",
-        "CREATE INDEX job_attempts ON crcr_workflow_job (delivery_id, run_id, job_name, run_attempt)",
-        DETAILS,
-        TESTS,
-        "CREATE INDEX test_history ON test_run (test_key, workflow_id)",
-        "CREATE INDEX test_job ON test_run (workflow_id, workflow_run_attempt, job_id, verdict)",
-        SUMMARIES,
-        CARDS,
-        VERDICTS,
-        FAILED,
-        UPLOADS,
-        "DROP VIEW crcr_workflow_job_ranked",
-        JOBS_RANKED_2,
-    ),
-    (PROBLEMS_OF_TEST,),
-    (TO_COPY, *CHANGES, "INSERT INTO job_to_copy SELECT dynamoKey, 1 FROM crcr_workflow_job"),
-    (
-        TESTS_OF_JOB,
-        "CREATE INDEX upload_under_way ON upload (id) WHERE NOT done",
-        SETTLED,
-        "DROP VIEW failed_test_runs",
-        FAILED_2,
-    ),
-    (
-        "DROP VIEW crcr_workflow_job_ranked",
-        "ALTER TABLE crcr_workflow_job DROP COLUMN duration_seconds",
-        _DURATION,
-        JOBS_RANKED_2,
-        *_READABLE,
-        SIGNED,
-        "CREATE INDEX signed_age ON signed_request (at)",
-        CHORES,
-    ),
-    (
-        "ALTER TABLE job_detail ADD COLUMN checkout TEXT NOT NULL DEFAULT ''",
-        SETUPS,
-        IMPORTED_TESTS,
-        IMPORTED_SETUPS,
-        IMPORTED_CLASSES,
-    ),
+SCHEMA = (
+    JOBS,
+    "CREATE INDEX job_order ON crcr_workflow_job (downstream_repo, delivery_id, dynamoKey)",
+    "CREATE INDEX job_started ON crcr_workflow_job (started_at)",
+    "CREATE INDEX job_number ON crcr_workflow_job (job_id)",
+    "CREATE INDEX job_attempts ON crcr_workflow_job (delivery_id, run_id, job_name, run_attempt)",
+    JOBS_RANKED,
+    STATES,
+    "CREATE INDEX state_age ON callback_state (at)",
+    DETAILS,
+    TESTS,
+    "CREATE INDEX test_history ON test_run (test_key, workflow_id)",
+    "CREATE INDEX test_job ON test_run (workflow_id, workflow_run_attempt, job_id, verdict)",
+    PROBLEMS_OF_TEST,
+    TESTS_OF_JOB,
+    SUMMARIES,
+    CARDS,
+    VERDICTS,
+    UPLOADS,
+    "CREATE INDEX upload_under_way ON upload (id) WHERE NOT done",
+    SETTLED,
+    FAILED,
+    TO_COPY,
+    *CHANGES,
+    CHORES,
+    SETUPS,
+    IMPORTED_TESTS,
+    IMPORTED_SETUPS,
+    IMPORTED_CLASSES,
 )
+# Counted up with every change of it; nothing carries a file of another version over.
+VERSION = 8

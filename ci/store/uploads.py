@@ -137,9 +137,9 @@ class Uploads:
         if isinstance(begun, Receipt):
             return begun
         if incoming.kind == "test_run_summary":
-            return self._store(incoming, begun, summaries=cast("Iterable[TestRunSummary]", rows))
+            return self._take(incoming, begun, summaries=cast("Iterable[TestRunSummary]", rows))
         tests = stored_rows(cast("Iterable[TestRun]", rows), begun.job, upload=begun.number)
-        return self._store(incoming, begun, tests)
+        return self._take(incoming, begun, tests)
 
     def take_stored(
         self, incoming: Incoming, rows: Callable[[int], Iterable[StoredRow]], *, at: float
@@ -157,9 +157,9 @@ class Uploads:
         begun = self._begin(incoming, at)
         if isinstance(begun, Receipt):
             return begun
-        return self._store(incoming, begun, rows(begun.number))
+        return self._take(incoming, begun, rows(begun.number))
 
-    def _store(
+    def _take(
         self,
         incoming: Incoming,
         begun: _Begun,

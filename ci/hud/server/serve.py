@@ -170,25 +170,6 @@ class Chores:
         self._do("sweep", self.sweep_every_s, at, self._sweep)
         self._do("prune", DAY_S, at, self._prune)
 
-    def prune_daily(self, at: float) -> None:
-        """Prune where the store says nobody did for a day; for who has no thread for chores."""
-        if self._is_prune_due(at):
-            self._do("prune", DAY_S, at, self._prune)
-
-    def _is_prune_due(self, at: float) -> bool:
-        try:
-            with self.store.transaction() as connection:
-                done = connection.execute("SELECT at FROM chore WHERE name = 'prune'").fetchone()
-                # A clock that was ahead once must not keep everything until then.
-                if done is not None and 0 <= at - done[0] < DAY_S:
-                    return False
-                # Before it is done, or whoever comes meanwhile does it as well.
-                connection.execute("INSERT OR REPLACE INTO chore VALUES ('prune', ?)", (at,))
-        except sqlite3.Error as error:
-            self.warn(f"HUD store: prune failed and is tried again: {error}")
-            return False
-        return True
-
     def _do(self, name: str, every_s: float, at: float, work: Callable[[float], None]) -> None:
         if at - self._done.get(name, float("-inf")) < every_s:
             return

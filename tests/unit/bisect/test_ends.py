@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from ci.report.history_queries import past_outcomes
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,7 +16,6 @@ from ci.record.identity import RunIdentity
 from ci.record.result import Result
 from ci.record.verdict import Verdict
 from ci.report.history import record
-from ci.report.history_queries import past_outcomes
 from tests.unit.bisect.hands import shas
 
 S = shas(20)

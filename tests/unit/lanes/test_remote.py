@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from ci.report.history_queries import overview
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,7 +23,6 @@ from ci.lanes.remote import (
     of_code,
     settled,
 )
-from ci.report.history_queries import overview
 from tests.pipeline_runs import T0, report_folder
 
 

@@ -9,6 +9,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from ci.report.history_store import VERSION
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,7 +28,6 @@ from ci.report.flakes import (
     wilson_low,
 )
 from ci.report.history import record
-from ci.report.history_store import VERSION
 from ci.report.quarantine import load_quarantine
 
 from .conftest import T0, identity

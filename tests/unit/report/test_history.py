@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ci.report.history_queries import DeviceHistory, overview
+from ci.report.history_store import VERSION
 
 from ci.cli.app import run
 from ci.core.errors import BadFileError, MissingInputError, SpyreCiError
@@ -27,8 +29,6 @@ from ci.report.history import (
     prune,
     record,
 )
-from ci.report.history_queries import DeviceHistory, overview
-from ci.report.history_store import VERSION
 from ci.report.reconcile import Account
 from ci.report.results import read_results, read_summary
 from test_selection.durations import Durations

@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from ci.report.history_store import forget_runs, stored_runs
 
 from ci.core.errors import MissingInputError
 from ci.record.identity import RunIdentity
 from ci.record.result import Result
 from ci.record.verdict import Verdict
 from ci.report.history import export_durations, record
-from ci.report.history_store import forget_runs, stored_runs
 
 WHO = RunIdentity(
     run="r", run_id=1, run_attempt=1, device="spyre", pytorch_version="2", pytorch_sha="c", stage=1,

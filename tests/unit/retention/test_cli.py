@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import jsonschema
 import pytest
+from ci.report.history_store import stored_runs
 from filelock import FileLock
 
 from ci.cli.app import run
@@ -21,7 +22,6 @@ from ci.record.reproduction import FILE, KIND, content_of
 from ci.record.result import Result
 from ci.record.verdict import Verdict
 from ci.report.history import record
-from ci.report.history_store import stored_runs
 from ci.store.store import Store
 from tests.retention_world import DAY_S, age, make_record, make_run, make_tree, put, release_of
 
