@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -13,7 +12,7 @@ from rich.text import Text
 
 from ci.core.errors import UsageError
 from ci.core.text import counted
-from ci.hud.runs import import_run
+from ci.hud.runs import ReportedRun, read_run, record_run
 from ci.report.history import (
     DAY_S,
     DeviceHistory,
@@ -25,7 +24,6 @@ from ci.report.history import (
 )
 from ci.report.store import open_kept
 from ci.steps import options
-from ci.steps.context import Context
 from test_selection.durations import (
     Durations,
     choose_class_times,
@@ -93,13 +91,16 @@ def import_(
     context = options.make_context(ctx, {"device.name": device}, json_output=json_output)
     name = context.settings.model.device.name
     # All are read before the first is kept: a broken one leaves the history as it was.
-    read = [None if path.is_dir() else _read(path, config or ()) for path in files]
+    now = context.clock()
+    read = [read_run(path, now=now) if path.is_dir() else _read(path, config or ()) for path in files]
     rows: list[dict[str, object]] = []
     if replace:
         context.say(f"{forget_imports(context.history):,} imported names forgotten")
     for path, found in zip(files, read, strict=True):
-        if found is None:
-            who = _import_run(context, path)
+        if isinstance(found, ReportedRun):
+            who = found.summary["identity"]
+            with open_kept(context.settings, context.environ, warn=context.say) as kept:
+                record_run(kept, found, repository=context.settings.model.report.repository, at=now)
             context.say(f"{path}: run {who['run']}, attempt {who['run_attempt']}, on {who['device']}")
             rows.append({"path": path, "kind": "run", "run": who["run"], "device": who["device"]})
         elif isinstance(found, Durations):
@@ -112,12 +113,6 @@ def import_(
             rows.append({"path": path, "kind": "classes", "classes": len(found)})
     if json_output:
         typer.echo(document_text("history-import", {"imported": rows}))
-
-
-def _import_run(context: Context, folder: Path) -> Mapping[str, Any]:
-    with open_kept(context.settings, context.environ, warn=context.say) as kept:
-        repository = context.settings.model.report.repository
-        return import_run(kept, folder, repository=repository, now=context.clock())
 
 
 @app.command()

@@ -9,6 +9,7 @@ import hashlib
 import json
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from ci.record.run_state import replay
 from ci.record.verdict import Verdict
 from ci.report.history import told
 from ci.report.junit import split_id
+from ci.report.reconcile import Account
 from ci.report.results import RESULTS_FILE, read_results, read_summary
 from ci.store.identity import job_number, key_of_test, stored_number
 from ci.store.names import stored
@@ -44,28 +46,32 @@ _SETUP = "INSERT INTO file_setup VALUES (?, ?, ?, ?, ?)"
 _NO_SETUPS = "DELETE FROM file_setup WHERE workflow_id = ? AND workflow_run_attempt = ? AND job_id = ?"
 
 
-def record_run(
-    kept: Kept,
-    summary: Mapping[str, Any],
-    results: Sequence[Result],
-    setups: Mapping[str, Sequence[float]],
-    *,
-    repository: str,
-    at: float,
-    ways: Ways | None = None,
-    where: Path,
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportedRun:
+    """A run as its report tells of it.
+
+    Attributes:
+        summary: the content of its `summary.json`.
+        results: every planned test's verdict.
+        setups: by file, the seconds of each time it was set up; the median is kept.
+        where: the summary's file, for errors.
+    """
+
+    summary: Mapping[str, Any]
+    results: Sequence[Result]
+    setups: Mapping[str, Sequence[float]]
+    where: Path
+
+
+def record_run(kept: Kept, run: ReportedRun, *, repository: str, at: float, ways: Ways | None = None) -> None:
     """Write a run into a store.
 
     Args:
         kept: the store.
-        summary: the content of its `summary.json`.
-        results: every planned test's verdict.
-        setups: by file, the seconds of each time it was set up; the median is kept.
+        run: what is written.
         repository: owner/name it is reported for.
         at: now, in seconds since the epoch.
         ways: how it is reported; None: by itself.
-        where: the summary's file, for errors.
 
     Raises:
         BadFileError: the summary does not say who the run is, or a value is none that a run can have.
@@ -74,11 +80,11 @@ def record_run(
     from ci.hud.server.record import row_of  # noqa: PLC0415
     from ci.store.uploads import Incoming, UploadRefusedError, Uploads  # noqa: PLC0415
 
-    payload = ended_of(summary, ways or Ways(environ={}, own_server=True), path=where)
+    payload = ended_of(run.summary, ways or Ways(environ={}, own_server=True), path=run.where)
     try:
         callback = Callback.model_validate(payload)
     except ValidationError as error:
-        raise _not_of_a_run(where, explain(error.errors()[0])) from error
+        raise _not_of_a_run(run.where, explain(error.errors()[0])) from error
     workflow = callback.workflow
     number = job_number(workflow.check_run_id, repository=repository)
     job = Job(workflow_id=workflow.run_id, workflow_run_attempt=workflow.run_attempt, job_id=number)
@@ -88,21 +94,21 @@ def record_run(
         job_id=stored_number(number, repository=repository),
     )
     row, said = row_of(payload, repository=repository, level="")
-    detail = {**(said or {}), "checkout": str(summary["identity"].get("commit", ""))}
+    detail = {**(said or {}), "checkout": str(run.summary["identity"].get("commit", ""))}
     incoming = Incoming(
         repository=repository,
         job=job,
         kind="test_run",
         name=ROWS,
-        sha256=_digest(results),
-        rows=len(results),
+        sha256=_digest(run.results),
+        rows=len(run.results),
     )
-    medians = [(stored(file), statistics.median(times)) for file, times in setups.items() if times]
+    medians = [(stored(file), statistics.median(times)) for file, times in run.setups.items() if times]
     with told(kept.store.path):
         try:
             kept.store.put(row, detail, at=at)
             Uploads(kept.store, kept.rows).take_stored(
-                incoming, lambda upload: stored_results(results, own, upload), at=at
+                incoming, lambda upload: stored_results(run.results, own, upload), at=at
             )
         except UploadRefusedError as error:
             raise SpyreCiError(
@@ -120,23 +126,23 @@ def stored_results(results: Sequence[Result], job: Job, upload: int) -> Iterator
     run, attempt, number = job.numbers()
     for one in results:
         owner, name = split_id(one.id, one.file)
-        message = one_line(one.message)[:MESSAGE_CHARACTERS]
+        message = _safe(one_line(one.message))[:MESSAGE_CHARACTERS]
         element, said = _element_of(one), json.dumps({"message": message or one.verdict.words})
         yield StoredRow(
             workflow_id=run,
             workflow_run_attempt=attempt,
             job_id=number,
-            invoking_file=invoking_file(one.file),
-            file=one.file,
-            classname=owner or one.file,
-            name=name,
+            invoking_file=_safe(invoking_file(one.file)),
+            file=_safe(one.file),
+            classname=_safe(owner or one.file),
+            name=_safe(name),
             time=one.seconds,
-            test_id=one.id,
+            test_id=_safe(one.id),
             test_key=key_of_test(one.id),
             verdict=one.verdict.value,
             upload_id=upload,
             cause=one.cause or "",
-            card=one.card or "",
+            card=_safe(one.card or ""),
             attempts=max(1, one.attempts),
             message=message,
             failure=said if element == "failure" else "",
@@ -144,6 +150,11 @@ def stored_results(results: Sequence[Result], job: Job, upload: int) -> Iterator
             skipped=said if element == "skipped" else "",
             rerun=said if element == "rerun" else "",
         )
+
+
+def _safe(text: str) -> str:
+    """Text that a table can hold: half of a surrogate pair, which no UTF-8 has, as Python writes it."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 def _element_of(result: Result) -> str:
@@ -175,8 +186,7 @@ def _digest(results: Sequence[Result]) -> str:
 def remember_run(
     run_dir: Path,
     settings: Settings,
-    results: Sequence[Result],
-    setups: Mapping[str, Sequence[float]],
+    account: Account,
     *,
     environ: Mapping[str, str],
     kept: Kept,
@@ -191,54 +201,52 @@ def remember_run(
     event = None if report.event_file is None else settings.resolve(report.event_file)
     ways = Ways(environ=environ, dispatch=find_dispatch(run_dir, environ, event), own_server=True)
     path = run_dir / SUMMARY
-    summary = read_json(path, "summary")
-    record_run(kept, summary, results, setups, repository=report.repository, at=at, ways=ways, where=path)
+    run = ReportedRun(
+        summary=read_json(path, "summary"),
+        results=account.results,
+        setups=account.setup_seconds(),
+        where=path,
+    )
+    record_run(kept, run, repository=report.repository, at=at, ways=ways)
 
 
-def import_run(
-    kept: Kept, folder: Path, *, repository: str, now: float, run: str = "", lane: str = ""
-) -> Mapping[str, Any]:
-    """Write a run into the store as its own report did elsewhere; again changes nothing (law 6).
+def read_run(folder: Path, *, now: float, run: str = "", lane: str = "") -> ReportedRun:
+    """Read a run that was reported elsewhere.
 
-    Where its journals came along, what its files took to set up is kept as well.
+    Where its journals came along, what its files took to set up is read as well.
 
     Args:
-        kept: the store.
         folder: of the run, with its summary and results.
-        repository: owner/name it is reported for.
         now: seconds since the epoch.
-        run: what it is known by here; empty: as its report has it.
+        run: what it is to be known by; empty: as its report has it.
         lane: it was begun for; empty: as its report has it.
-
-    Returns:
-        Who the run is, as its summary says.
 
     Raises:
         MissingInputError: there is no summary, or there are no results.
         BadFileError: one of them is not what it has to be.
-        SpyreCiError: the store cannot be written.
     """
     path = folder / SUMMARY
     identity = read_summary(path).identity
-    summary = dict(read_json(path, "summary"))
-    summary["identity"] = {
-        **summary["identity"], "run": run or identity.run, "lane": lane or identity.lane
-    }  # fmt: skip
-    results = read_results(folder / RESULTS_FILE)
     if not 0 <= identity.started_at <= now + DAY_S:
         # Of a later run than all that come, no plan would ever get rid.
         raise _not_of_a_run(path, f"started_at is {identity.started_at!r:.40}")
+    summary = dict(read_json(path, "summary"))
+    named = {"run": run or identity.run, "lane": lane or identity.lane}
+    summary |= {"run": named["run"], "identity": {**summary["identity"], **named}}
+    results = read_results(folder / RESULTS_FILE)
+    seen: set[str] = set()
     for number, one in enumerate(results, start=2):
-        if not (0 <= one.attempts <= _MOST and 0 <= one.seconds < MAX_S):
-            seen = f"{one.id!r:.80}, {one.seconds!r:.40} s, attempts {one.attempts!r:.40}"
-            raise _not_of_a_run(f"{folder / RESULTS_FILE}:{number}", f"a result is {seen}")
+        if one.id in seen or not (0 <= one.attempts <= _MOST and 0 <= one.seconds < MAX_S):
+            said = f"{one.id!r:.80}, {one.seconds!r:.40} s, attempts {one.attempts!r:.40}"
+            twice = ", for the second time" if one.id in seen else ""
+            raise _not_of_a_run(f"{folder / RESULTS_FILE}:{number}", f"a result is {said}{twice}")
+        seen.add(one.id)
     setups: dict[str, list[float]] = {}
     for journal in gathered_journals(folder):
         for group in replay(journal.shard, journal.attempt, journal.events).groups:
             if group.setup_s is not None and group.setup_s < MAX_S:
                 setups.setdefault(group.file, []).append(group.setup_s)
-    record_run(kept, summary, results, setups, repository=repository, at=now, where=path)
-    return dict(summary["identity"])
+    return ReportedRun(summary=summary, results=results, setups=setups, where=path)
 
 
 def _not_of_a_run(where: Path | str, what: str) -> BadFileError:

@@ -17,7 +17,7 @@ from pathlib import Path
 from ci.config.load import Settings
 from ci.core.errors import CommandError, SettingsError, UsageError
 from ci.core.process import run_command, signal_name
-from ci.hud.runs import import_run
+from ci.hud.runs import read_run, record_run
 from ci.lanes.order import Executor, Order, Seen, Standing
 from ci.lanes.remote import Far, Remote
 from ci.lanes.wrapper import ASKED, BEGIN, BEGIN_KIND, BY_LIMIT, END, END_KIND, MARK, held, mark_of
@@ -217,9 +217,9 @@ class Places:
         )
 
     def _remember(self, folder: Path, run: str, lane: str) -> None:
+        found = read_run(folder, now=self.clock(), run=run, lane=lane)
         with open_kept(self.settings, os.environ, warn=lambda _: None) as kept:
-            repository = self.settings.model.report.repository
-            import_run(kept, folder, repository=repository, now=self.clock(), run=run, lane=lane)
+            record_run(kept, found, repository=self.settings.model.report.repository, at=self.clock())
 
     def _far(self, name: str) -> Far:
         """The place where a lane runs, with what it wants of this machine found.

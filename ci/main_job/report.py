@@ -255,8 +255,7 @@ def _remember(context: Context, folder: RunFolder, account: Account) -> None:
             remember_run(
                 folder.path,
                 settings,
-                account.results,
-                account.setup_seconds(),
+                account,
                 environ=context.environ,
                 kept=kept,
                 at=context.clock(),

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ci.core.errors import BadFileError, MissingInputError, SpyreCiError
-from ci.store.database import Database, SqliteDatabase, StoreUnavailableError
+from ci.store.database import Database, SqliteDatabase, StoreUnavailableError, unusable
 from ci.store.identity import key_of_test
 from ci.store.names import original, stored
 from ci.store.store import Store
@@ -152,24 +152,20 @@ def told(path: Path) -> Iterator[None]:
     """SQLite's errors in words for people."""
     try:
         yield
-    except (sqlite3.OperationalError, StoreUnavailableError) as error:
+    except StoreUnavailableError as error:
         raise SpyreCiError(
-            f"the history cannot be used: {error}",
+            f"the store of results does not answer: {error}",
             where=path,
-            remedy="check the folder's rights and disk, or try again when no other report is written",
+            remedy="check that ClickHouse runs (store.clickhouse), or try again",
         ) from error
     except (sqlite3.InterfaceError, sqlite3.ProgrammingError, OverflowError, UnicodeEncodeError) as error:
         raise BadFileError(
             f"cannot take what it is given, and is as it was: {error}",
             where=path,
-            remedy="the history is whole; look at the run that is reported or imported",
+            remedy="the store is whole; look at the run that is reported or imported",
         ) from error
-    except sqlite3.DatabaseError as error:
-        raise BadFileError(
-            f"is not a history of runs: {error}",
-            where=path,
-            remedy="set `store.path` to another file, or move this one away",
-        ) from error
+    except sqlite3.Error as error:
+        raise unusable(error, path) from error
 
 
 def asked(

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
 
-from ci.core.errors import BadFileError
+from ci.core.errors import BadFileError, SpyreCiError
 from ci.store.schema import VERSION
 
 BUSY_TIMEOUT_S = 15.0
@@ -88,6 +88,21 @@ class SqliteDatabase:
         """
         with closing(_connect_to_read(self._path)) as connection:
             check_version(connection, self._path)
+
+
+def unusable(error: sqlite3.Error, path: Path) -> SpyreCiError:
+    """SQLite's error of a file in words for people."""
+    if isinstance(error, sqlite3.OperationalError):
+        return SpyreCiError(
+            f"the store of results cannot be used: {error}",
+            where=path,
+            remedy="check the folder's rights and disk, or try again when no other report is written",
+        )
+    return BadFileError(
+        f"is no store of results: {error}",
+        where=path,
+        remedy="set `store.path` to another file, or move this one away",
+    )
 
 
 def check_version(connection: sqlite3.Connection, path: Path) -> bool:

@@ -1,7 +1,7 @@
 """Keeping ClickHouse's copies of the jobs up to date with the SQLite store, which alone has transactions.
 
 What changed is noted in the transaction that changes it, so nothing is lost while ClickHouse is away: it is
-copied when it is back. A store that had no ClickHouse before is copied whole. Everything here can be done twice.
+copied when it is back. A store that had no ClickHouse before is copied whole. Everything can be done twice.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The tables of the store in SQLite; `PRAGMA user_version` says of which version a file is.
 
 Table and column names are those of HUD's ClickHouse table `default.crcr_workflow_job`. Times are ISO-8601
-text in UTC with microseconds, empty where HUD has its zero time; `id` is ours and names a page. A job that says
-it ended before it began took no time, and pulls no average below zero.
+text in UTC with microseconds, empty where HUD has its zero time; `id` is ours and names a page. A job that
+says it ended before it began took no time, and pulls no average below zero.
 """
 
 from __future__ import annotations
@@ -172,8 +172,8 @@ CREATE TABLE upload (
 )
 """
 
-# A re-run replaces the attempt before: one definition, used by every page and every route, and asked for each row
-# by an index; with the numbers that rows of tests have.
+# A re-run replaces the attempt before: one definition, used by every page and every route, and asked for each
+# row by an index; with the numbers that rows of tests have.
 JOBS_RANKED = """
 CREATE VIEW crcr_workflow_job_ranked AS
 SELECT j.*, CAST(j.run_id AS BIGINT) AS workflow_id, j.run_attempt AS workflow_run_attempt,

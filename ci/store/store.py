@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ci.core.errors import BadFileError
-from ci.store.database import Database, SqliteDatabase, check_version, connect
+from ci.store.database import Database, SqliteDatabase, check_version, connect, unusable
 from ci.store.schema import SCHEMA, VERSION
 
 # The columns of a row that are defined; the others stay as they are.
@@ -40,13 +40,9 @@ class Store:
             self._writer.execute("PRAGMA journal_mode=WAL")
             self._writer.execute("PRAGMA synchronous=FULL")
             self._prepare()
-        except sqlite3.DatabaseError as error:
+        except sqlite3.Error as error:
             self.close()
-            raise BadFileError(
-                f"cannot be used as the store of results: {error}",
-                where=path,
-                remedy="set `store.path` to another file, or move this one away",
-            ) from error
+            raise unusable(error, path) from error
         except BadFileError:
             self.close()
             raise

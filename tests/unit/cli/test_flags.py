@@ -60,7 +60,7 @@ MEANINGS = {
 }
 # Types of a flag's meanings that differ.
 KINDS = {
-    "--base", "--check", "--config", "--durations", "--from", "--index", "--keep", "--keep-days", "--lane",
+    "--base", "--check", "--config", "--durations", "--from", "--index", "--keep", "--lane",
     "--plan", "--run", "--shard", "--state", "--to",
 }  # fmt: skip
 # One name for one thing: what is on the left is never a flag's name.
@@ -149,6 +149,5 @@ def test_a_flag_that_had_another_name_is_hidden() -> None:
         for name in option.names
     }
     assert old == {
-        ("hud prune", "--older"),
         ("lanes status", "--last"), ("image test", "--device"),
     }  # fmt: skip

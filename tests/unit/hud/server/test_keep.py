@@ -16,7 +16,7 @@ from ci.hud.server.serve import Chores
 from ci.hud.server.sweep import SILENT_S
 from ci.store.database import StoreUnavailableError
 from ci.store.identity import job_number
-from ci.store.prune import DAY_S, Pruned, give_back, prune
+from ci.store.prune import DAY_S, Pruned, give_back, prune, prune_daily
 from ci.store.row_layout import TestRun
 from ci.store.row_store import SqliteRowStore
 from ci.store.rows import Job
@@ -258,39 +258,27 @@ def test_a_chore_that_fails_is_said_and_comes_again(
 
 
 def test_a_store_nobody_serves_is_pruned_once_a_day(store: Store, payload: dict[str, Any]) -> None:
-    said: list[str] = []
-
-    def prune_daily(at: float) -> int:
-        # New each time, as each report's process is.
-        chores(store, said).prune_daily(at)
-        return len(list_jobs(store.database, limit=9))
-
+    rows = SqliteRowStore(store.transaction)
     record_callback(store, payload, repository=REPOSITORY, at=NOW)
-    assert prune_daily(NOW + 29.5 * DAY_S) == 1
-    assert prune_daily(NOW + 30.4 * DAY_S) == 1
-    assert prune_daily(NOW + 30.6 * DAY_S) == 0
-    assert said == ["HUD store: 1 job older than 30 days pruned"]
+    assert prune_daily(store, rows, keep_days=30, at=NOW + 29.5 * DAY_S) == Pruned()
+    assert prune_daily(store, rows, keep_days=30, at=NOW + 30.4 * DAY_S) == Pruned()
+    assert prune_daily(store, rows, keep_days=30, at=NOW + 30.6 * DAY_S).jobs == 1
 
 
 def test_a_clock_that_was_ahead_does_not_keep_everything(store: Store, payload: dict[str, Any]) -> None:
-    said: list[str] = []
-    chores(store, said).prune_daily(NOW + 3000 * DAY_S)
+    rows = SqliteRowStore(store.transaction)
+    prune_daily(store, rows, keep_days=30, at=NOW + 3000 * DAY_S)
     record_callback(store, payload, repository=REPOSITORY, at=NOW)
-    chores(store, said).prune_daily(NOW + 31 * DAY_S)
-    assert list_jobs(store.database, limit=9) == []
+    assert prune_daily(store, rows, keep_days=30, at=NOW + 31 * DAY_S).jobs == 1
 
 
-def test_pruning_that_fails_does_not_fail_the_report(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    def away(*_: Any, **__: Any) -> int:
-        raise StoreUnavailableError("ClickHouse: away")
-
-    said: list[str] = []
-    monkeypatch.setattr("ci.hud.server.serve.prune", away)
-    chores(store, said).prune_daily(NOW)
-    with store.transaction() as connection:
-        connection.execute("DROP TABLE chore")
-    chores(store, said).prune_daily(NOW)
-    assert said == [
-        "HUD store: prune failed and is tried again: ClickHouse: away",
-        "HUD store: prune failed and is tried again: no such table: chore",
-    ]
+def test_only_what_is_named_goes_and_no_word_of_it_that_comes_meanwhile(
+    store: Store, payload: dict[str, Any]
+) -> None:
+    rows = SqliteRowStore(store.transaction)
+    for number in (1, 2, 3):
+        add_job(store, payload, number, at=NOW)
+    chosen = [row["id"] for row in list_jobs(store.database, limit=9)[:2]]
+    add_job(store, payload, 3, at=NOW + 60)
+    assert prune(store, rows, before=NOW + 1, at=NOW + 1, only=chosen).jobs <= 2
+    assert len(list_jobs(store.database, limit=9)) >= 1

@@ -109,16 +109,16 @@ def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA user_version = 99")
     connection.close()
-    with pytest.raises(BadFileError, match=r"newer version \(schema 99"):
+    with pytest.raises(BadFileError, match="is a store of results of version 99, not"):
         Store(path)
 
 
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "hud.sqlite"
     path.write_text("not a database, but long enough to be read as one" * 100)
-    with pytest.raises(BadFileError, match="cannot be used as the HUD store") as caught:
+    with pytest.raises(BadFileError, match="is no store of results") as caught:
         Store(path)
-    assert caught.value.remedy == "move the file away"
+    assert caught.value.remedy == "set `store.path` to another file, or move this one away"
 
 
 def test_an_event_without_a_type_counts_as_a_pull_request(store: Store, payload: dict[str, Any]) -> None:

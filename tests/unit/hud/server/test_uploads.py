@@ -14,7 +14,7 @@ import pytest
 from ci.store.identity import stored_number
 from ci.store.row_layout import TestRun, TestRunSummary
 from ci.store.row_store import SqliteRowStore
-from ci.store.row_values import Totals
+from ci.store.row_values import Totals, stored_rows
 from ci.store.rows import Job
 from ci.store.store import Store
 from ci.store.uploads import Incoming, Receipt, UploadKind, UploadRefusedError, Uploads, _Begun
@@ -112,12 +112,13 @@ def test_what_a_killed_server_left_is_taken_back_and_can_come_again(store: Store
     uploads.take(incoming(), [row("old")], at=0)
     left = uploads._begin(incoming(sha="1"), 100)
     assert not isinstance(left, Receipt)
-    uploads._insert([row("half")], left, Totals())
+    uploads._insert(stored_rows([row("half")], left.job, upload=left.number), left, Totals())
     assert uploads.clean(at=3000) == 0
     assert stored(store) == ["half", "old"]
     assert uploads.clean(at=4000) == 1
     assert stored(store) == ["old"]
-    uploads._insert([row("half")], _begun(uploads), Totals())
+    begun = _begun(uploads)
+    uploads._insert(stored_rows([row("half")], begun.job, upload=begun.number), begun, Totals())
     assert uploads.take(incoming(sha="2"), [row("new")], at=5000) == Receipt(sent=1, stored=1)
     assert (stored(store), verdicts(store)) == (["new"], {"passed": 1})
 
