@@ -134,7 +134,7 @@ def check_run_of(identity: RunIdentity) -> str:
     Upstream's own reporter makes it of the first two; but a job may run us twice, and Jenkins counts the
     builds of each of its jobs from 1.
     """
-    names = (identity.run, identity.workflow, identity.job_name, identity.lane)
+    names = (identity.run, identity.workflow, identity.job_name)
     digest = hashlib.blake2b("\n".join(names).encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
     return f"{identity.run_id}-{identity.run_attempt}-{digest}"
 

@@ -231,7 +231,9 @@ def read_run(folder: Path, *, now: float, run: str = "", lane: str = "") -> Repo
         # Of a later run than all that come, no plan would ever get rid.
         raise _not_of_a_run(path, f"started_at is {identity.started_at!r:.40}")
     summary = dict(read_json(path, "summary"))
-    named = {"run": run or identity.run, "lane": lane or identity.lane}
+    # Lanes of one run of a CI whose jobs have no names are jobs of their own.
+    lane = lane or identity.lane
+    named = {"run": run or identity.run, "lane": lane, "job_name": identity.job_name or lane}
     summary |= {"run": named["run"], "identity": {**summary["identity"], **named}}
     results = read_results(folder / RESULTS_FILE)
     seen: set[str] = set()
