@@ -16,8 +16,17 @@ import msgspec
 from msgspec import UNSET
 
 from ci.store.identity import key_of_test
-from ci.store.row_layout import Outcomes, Property, Said, TestRun, TestRunSummary
-from ci.store.rows import ID_PROPERTY, MESSAGE_CHARACTERS, Job, counted_as
+from ci.store.rows import (
+    ID_PROPERTY,
+    MESSAGE_CHARACTERS,
+    Job,
+    Outcomes,
+    Property,
+    Said,
+    TestRun,
+    TestRunSummary,
+    counted_as,
+)
 
 COUNTS = ("tests", "errors", "failures", "skipped", "successes", "time")
 # Few enough that they stay in the processor's cache until they are packed.

@@ -14,10 +14,19 @@ from hypothesis import strategies as st
 
 from ci.core.errors import BadFileError
 from ci.store.row_files import RowWriter, object_name, read_rows, unpacked
-from ci.store.row_layout import TestRun, TestRunSummary
 from ci.store.row_values import Told
 from ci.store.row_values import told as told_of
-from ci.store.rows import Job, SummaryRows, file_of_class, invoking_file, is_failed, junit_rows, seconds
+from ci.store.rows import (
+    Job,
+    SummaryRows,
+    TestRun,
+    TestRunSummary,
+    file_of_class,
+    invoking_file,
+    is_failed,
+    junit_rows,
+    seconds,
+)
 
 JOB = Job(workflow_id=4242, workflow_run_attempt=2, job_id=77)
 
