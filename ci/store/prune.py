@@ -86,7 +86,7 @@ def prune(
         keep: numbers of runs whose jobs stay, however old.
         only: numbers of jobs, of which no other goes; None: all.
     """
-    values = {
+    values: dict[str, str | float | None] = {
         "before": before,
         "text": text_of(before),
         "keep": json.dumps([*keep]),

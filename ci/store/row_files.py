@@ -268,7 +268,7 @@ def export_rows(files: Sequence[Path], job: Job, folder: Path) -> Mapping[Kind, 
         BadFileError: a file is no JUnit or is cut off, or they hold no test at all.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    summaries = SummaryRows()
+    summaries = SummaryRows(job)
     with contextlib.ExitStack() as stack:
         writers = {
             kind: stack.enter_context(RowWriter(stack.enter_context(atomic_writer(row_file(folder, kind)))))

@@ -20,7 +20,6 @@ from xml.etree.ElementTree import Element  # the type; files are read by defused
 
 import msgspec
 from msgspec import UNSET, UnsetType
-from msgspec.structs import replace
 
 from ci.record.junit import Source, junit_cases, left_out, message_of
 from ci.store.identity import MAX_WHOLE
@@ -29,6 +28,7 @@ ID_PROPERTY = "id"
 MESSAGE_CHARACTERS = 2000
 TEXT_CHARACTERS = 64 * 1024
 DIGEST_CHARACTERS = 16
+COUNTS = ("tests", "errors", "failures", "skipped", "successes", "time")
 
 Kind = Literal["test_run", "test_run_summary", "failed_test_runs"]
 KINDS: tuple[Kind, ...] = ("test_run", "test_run_summary", "failed_test_runs")
@@ -240,39 +240,36 @@ def invoking_file(file: str) -> str:
 
 
 class SummaryRows:
-    """Counts the `test_run_summary` of rows that pass by: one a file, class and job, as they first stand."""
+    """Counts the `test_run_summary` of a job's rows that pass by: one a file and class, as they first stand.
 
-    def __init__(self) -> None:
-        self._found: dict[tuple[str | int, ...], TestRunSummary] = {}
+    Args:
+        job: whose rows they are.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._found: dict[tuple[str, str, str], dict[str, float]] = {}
 
     def add(self, row: TestRun) -> None:
         """Count a row of `test_run`."""
-        ids = row.workflow_id, row.workflow_run_attempt, row.job_id
-        key = (row.file, row.classname, row.invoking_file, *ids)
-        one = self._found.get(key)
-        if one is None:
-            one = self._found[key] = TestRunSummary(
-                file=row.file,
-                classname=row.classname,
-                job_id=row.job_id,
-                workflow_id=row.workflow_id,
-                workflow_run_attempt=row.workflow_run_attempt,
-                invoking_file=row.invoking_file,
-                tests=0,
-                errors=0,
-                failures=0,
-                skipped=0,
-                successes=0,
-                time=0.0,
-            )
-        one.tests += 1
-        counted = counted_as(row.failure, row.error, row.skipped)
-        setattr(one, counted, getattr(one, counted) + 1)
-        one.time += row.time
+        key = (row.invoking_file, row.file, row.classname)
+        counts = self._found.setdefault(key, dict.fromkeys(COUNTS, 0))
+        counts["tests"] += 1
+        counts[counted_as(row.failure, row.error, row.skipped)] += 1
+        counts["time"] += row.time
 
     def rows(self) -> list[TestRunSummary]:
         """What was counted."""
-        return [replace(one, time=round(one.time, 6)) for one in self._found.values()]
+        return [
+            msgspec.convert(
+                self._job.keys()
+                | {"invoking_file": invoking, "file": file, "classname": classname}
+                | counts
+                | {"time": round(counts["time"], 6)},
+                TestRunSummary,
+            )
+            for (invoking, file, classname), counts in self._found.items()
+        ]
 
 
 def is_failed(row: TestRun) -> bool:

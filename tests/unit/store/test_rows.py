@@ -221,7 +221,7 @@ outcomes = st.sampled_from(["", "<failure/>", "<error/>", "<skipped/>", "<rerun/
 def test_a_summary_adds_up_to_its_rows(cases: list[tuple[str, str, float]]) -> None:
     inside = "".join(f'<testcase classname="{c}" name="n" time="{t!r}">{o}</testcase>' for c, o, t in cases)
     rows = cases_of(f"<testsuite>{inside}</testsuite>")
-    counting = SummaryRows()
+    counting = SummaryRows(JOB)
     for row in rows:
         counting.add(row)
     summaries = counting.rows()
