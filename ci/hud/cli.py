@@ -26,10 +26,8 @@ from ci.hud.making import FIELDS, name_run
 from ci.hud.opening import open_server
 from ci.hud.row_upload import JUNIT_FOLDER, job_of_run, rows_wait
 from ci.store.identity import MAX_WHOLE, job_number
-from ci.store.row_export import export_rows, junit_files, object_store, row_file
-from ci.store.row_files import object_name
-from ci.store.row_layout import KINDS
-from ci.store.rows import Job
+from ci.store.row_files import export_rows, junit_files, object_name, object_store, row_file
+from ci.store.rows import KINDS, Job
 from test_selection.files import document_text
 
 app = typer.Typer(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ci.core.errors import BadFileError
 from ci.store.database import Database, SqliteDatabase, check_version, connect, unusable
-from ci.store.schema import SCHEMA, VERSION
+from ci.store.schema import SQLITE, VERSION
 
 # The columns of a row that are defined; the others stay as they are.
 Row = dict[str, str | int | float]
@@ -92,7 +92,7 @@ class Store:
     def _prepare(self) -> None:
         with self.transaction() as connection:
             if not check_version(connection, self.path):
-                for statement in SCHEMA:
+                for statement in SQLITE:
                     connection.execute(statement)
                 connection.execute(f"PRAGMA user_version = {VERSION}")
 

@@ -168,6 +168,7 @@ class Chores:
     def tick(self, at: float) -> None:
         """Do what is due; a chore that fails is said and comes again with the next tick."""
         self._do("sweep", self.sweep_every_s, at, self._sweep)
+        self._do("clean", self.sweep_every_s, at, self._clean)
         self._do("prune", DAY_S, at, self._prune)
 
     def _do(self, name: str, every_s: float, at: float, work: Callable[[float], None]) -> None:
@@ -185,8 +186,10 @@ class Chores:
         if ended:
             self.warn(f"HUD store: {counted(ended, 'job was', 'jobs were')} silent for 6 hours: timed out")
 
-    def _prune(self, at: float) -> None:
+    def _clean(self, at: float) -> None:
         Uploads(self.store, self.rows).clean(at=at)
+
+    def _prune(self, at: float) -> None:
         gone = prune(self.store, self.rows, before=at - self.keep_days * DAY_S, at=at)
         if gone.jobs or gone.uploads:
             give_back(self.store)
