@@ -6,14 +6,13 @@ import contextlib
 import random
 import shlex
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ci.core import interrupts
 from ci.core.errors import EXIT_INTERRUPTED, BadFileError, SpyreCiError
-from ci.hud.deliver import Reporter, begin, deliver, give_up
-from ci.hud.flush import Effects
+from ci.hud.send import Effects, Reporter, begin, give_up, report_run
 from ci.record.environment import as_it_ran, differences
 from ci.record.identity import RunIdentity, read_identity
 from ci.record.journal import gathered_journals
@@ -100,29 +99,24 @@ def report_step(
         _show_ending(context, summary, account, folder.report)
     if goes_on:
         return summary
-    deliver(
-        folder.path,
-        context.settings,
-        environ=context.environ,
-        clock=context.clock,
-        sleep=time.sleep,
-        rng=random.SystemRandom().random,
-        echo=context.detail,
-        budget_s=context.settings.model.report.budget_s,
-    )
+    report_run(folder.path, _reporter(context, context.detail, cancelled=interrupted))
     return summary
+
+
+def _reporter(context: Context, echo: Callable[[str], None], *, cancelled: bool = False) -> Reporter:
+    return Reporter(
+        settings=context.settings,
+        environ=context.environ,
+        effects=Effects(clock=context.clock, sleep=time.sleep, rng=random.SystemRandom().random),
+        echo=echo,
+        cancelled=cancelled,
+    )
 
 
 @contextlib.contextmanager
 def told_hud(context: Context, folder: RunFolder) -> Iterator[None]:
     """Tell HUD that a dispatched run begins; and that it ends, where it comes to no report."""
-    reporter = Reporter(
-        settings=context.settings,
-        environ=context.environ,
-        effects=Effects(clock=context.clock, sleep=time.sleep, rng=random.SystemRandom().random),
-        echo=context.say,
-        budget_s=context.settings.model.report.budget_s,
-    )
+    reporter = _reporter(context, context.say)
     begin(folder.path, reporter)
     try:
         yield
