@@ -73,7 +73,7 @@ class Report(Section):
     job_name: str = Field(
         default="",
         pattern=r"^([^:]*[^:0-9\s][^:]*)?$",
-        description="what the check is called at HUD, with the lane or device behind it; none: as the CI's job",
+        description="name of the check at HUD, with the lane or device behind it; none: the CI's job",
     )
     repository: str = Field(
         default="torch-spyre/torch-spyre",

@@ -103,21 +103,35 @@ def classify(
     said = f"HTTP {status}: {shown}" if shown else f"HTTP {status}"
     if status == 200:  # noqa: PLR2004  # HTTP's own numbers, as the contract's table names them
         return _taken(body, said)
-    if _begins_so(body, _REFUSED_BY_HUD):
-        return _refused_by_hud(status, said, nightly=nightly, retry_after=retry_after)
-    if status == 429:  # noqa: PLR2004  # the same
-        wait_s = seconds_of(retry_after)
-        return Answer(outcome=Outcome.RATE_LIMITED, status=status, detail=said, retry_after_s=wait_s)
-    if status == 408 or status >= 500:  # noqa: PLR2004  # the same
-        # Behind a 500 or a gateway's time-out the relay may have stored the state already.
-        return Answer(outcome=Outcome.RETRY, status=status, detail=said, doubtful=True)
-    if status in {401, 403}:
-        return Answer(outcome=Outcome.UNAUTHORIZED, status=status, detail=said)
-    if status == 400 and not nightly and (doubtful or begins) and _begins_so(body, _REFUSED_STEP):  # noqa: PLR2004  # the same
+    if _begins_so(body, _REFUSED_STEP) and status == 400 and not nightly and (doubtful or begins):  # noqa: PLR2004  # the same
         return _held_already(said, doubtful=doubtful)
+    by_hud = 400 <= status < 500 and _begins_so(body, _REFUSED_BY_HUD)  # noqa: PLR2004  # the same
+    if by_hud and not nightly:
+        # The state is stored, so that a retry would meet "invalid state transition" for ever.
+        lost = f"state known, row lost: HUD did not take it from the relay ({said})"
+        return Answer(outcome=Outcome.STATE_APPLIED, status=status, detail=lost, doubtful=True)
+    outcome = _outcome_of(status)
+    if by_hud and outcome is Outcome.UNAUTHORIZED:
+        # HUD does not know the relay then; our token was taken.
+        outcome = Outcome.RETRY
     if 300 <= status < 400:  # noqa: PLR2004  # the same
         said = f"HTTP {status}: a redirect, which is not followed with the token"
-    return Answer(outcome=Outcome.REFUSED, status=status, detail=said)
+    return Answer(
+        outcome=outcome,
+        status=status,
+        detail=said,
+        retry_after_s=seconds_of(retry_after) if outcome is Outcome.RATE_LIMITED else None,
+        # Behind a 500 or a gateway's time-out the relay may have stored the state already.
+        doubtful=outcome is Outcome.RETRY,
+    )
+
+
+def _outcome_of(status: int) -> Outcome:
+    if status == 429:  # noqa: PLR2004  # HTTP's own numbers
+        return Outcome.RATE_LIMITED
+    if status == 408 or status >= 500:  # noqa: PLR2004  # the same
+        return Outcome.RETRY
+    return Outcome.UNAUTHORIZED if status in {401, 403} else Outcome.REFUSED
 
 
 def seconds_of(retry_after: str | None) -> float | None:
@@ -130,19 +144,6 @@ def _begins_so(body: str, words: re.Pattern[str]) -> bool:
     told = _told(body)
     said = next((told[key] for key in ("detail", "error") if key in told), None) if told else body
     return isinstance(said, str) and words.match(said) is not None
-
-
-def _refused_by_hud(status: int, said: str, *, nightly: bool, retry_after: str | None) -> Answer:
-    """What HUD said of the relay's own request: it is not about our token."""
-    if not nightly:
-        # The state is stored, so that a retry would meet "invalid state transition" for ever.
-        detail = f"state known, row lost: HUD did not take it from the relay ({said})"
-        return Answer(outcome=Outcome.STATE_APPLIED, status=status, detail=detail, doubtful=True)
-    outcome = Outcome.REFUSED if status in {400, 413} else Outcome.RETRY
-    if status == 429:  # noqa: PLR2004  # HTTP's own number
-        outcome = Outcome.RATE_LIMITED
-    wait_s = seconds_of(retry_after)
-    return Answer(outcome=outcome, status=status, detail=said, retry_after_s=wait_s, doubtful=True)
 
 
 def _held_already(said: str, *, doubtful: bool) -> Answer:

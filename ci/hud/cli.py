@@ -22,7 +22,7 @@ from ci.hud.callback import MAX_ATTEMPT
 from ci.hud.forward import VARIABLE, forward, hand_over, is_handed_over
 from ci.hud.opening import open_server
 from ci.hud.outbox import FOLDER as OUTBOX
-from ci.hud.payload import SUMMARY
+from ci.hud.payload import IDENTITY, SUMMARY
 from ci.hud.row_upload import JUNIT_FOLDER, job_of_run
 from ci.hud.send import Effects, Reporter, send_run
 from ci.store.identity import MAX_WHOLE, job_number
@@ -176,16 +176,17 @@ def send_verb(
 
 
 def run_folder(runs: Path, named: Path) -> Path:
-    """The folder of a run by path or name; `latest` is the newest that was planned, reported or sent.
+    """The folder of a run by path or name; `latest` is the newest that was begun.
 
     Raises:
         MissingInputError: there is none.
     """
     if named == LATEST:
-        found = [path for name in ("run.json", SUMMARY, OUTBOX) for path in runs.glob(f"*/{name}")]
+        # What an older run has sent since makes it no later.
+        found = {path.parent: path for name in (OUTBOX, SUMMARY, IDENTITY) for path in runs.glob(f"*/{name}")}
         if not found:
             raise MissingInputError("there is no run yet", where=runs, remedy="run one first")
-        return max(found, key=lambda path: path.stat().st_mtime_ns).parent
+        return max(found, key=lambda folder: found[folder].stat().st_mtime_ns)
     folder = next((folder for folder in (named, runs / named) if folder.is_dir()), None)
     if folder is None:
         raise MissingInputError("there is no such run folder", where=named, remedy="check the path")

@@ -131,10 +131,14 @@ def kept(run_dir: Path) -> Dispatch | None:
     content = read_json(path, KIND)
     found = dispatch_of(content.get("client_payload"), where=path)
     check_run_id = content.get("check_run_id")
-    numbers = [content.get(key) for key in ("run_id", "run_attempt")]
-    if found is None or not isinstance(check_run_id, str) or any(type(one) is not int for one in numbers):
+    run_id, run_attempt = content.get("run_id"), content.get("run_attempt")
+    if (
+        found is None
+        or not isinstance(check_run_id, str)
+        or not isinstance(run_id, int)
+        or not isinstance(run_attempt, int)
+    ):
         raise BadFileError("holds no dispatch", where=path, remedy="remove it to report the run as a nightly")
-    run_id, run_attempt = numbers
     return replace(found, check_run_id=check_run_id, run_id=run_id, run_attempt=run_attempt)
 
 

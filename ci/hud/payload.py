@@ -303,8 +303,9 @@ class Ways:
 
     def workflow(self, identity: RunIdentity, status: str) -> dict[str, Any]:
         """What both callbacks of the run's job say alike."""
-        named = {"check_run_id": self.check_run_id, "job_name": self.job_name}
-        return workflow_of(self.job(identity), status=status, **named)
+        return workflow_of(
+            self.job(identity), status=status, check_run_id=self.check_run_id, job_name=self.job_name
+        )
 
 
 def find_dispatch(run_dir: Path, environ: Mapping[str, str], event_file: Path | None) -> Dispatch | None:
@@ -405,8 +406,15 @@ def given_up_of(identity: RunIdentity, ways: Ways, *, conclusion: str, at: str) 
     if ways.dispatch is None:
         return None
     ended = ways.job(identity).model_copy(update={"completed_at": at})
-    named = {"check_run_id": ways.check_run_id, "job_name": ways.job_name}
-    return ways.dispatch.callback(completed(ended, verdicts={}, exit_code=1, conclusion=conclusion, **named))
+    workflow = completed(
+        ended,
+        verdicts={},
+        exit_code=1,
+        conclusion=conclusion,
+        check_run_id=ways.check_run_id,
+        job_name=ways.job_name,
+    )
+    return ways.dispatch.callback(workflow)
 
 
 def _identity_of(content: Any, *, path: Path) -> RunIdentity:

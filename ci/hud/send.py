@@ -310,7 +310,7 @@ def no_commit(delivery_id: str, reporter: Reporter) -> str:
 
 
 def _enqueue_end(run_dir: Path, reporter: Reporter) -> Delivery | None:
-    """Keep a run's end, and its begin where nobody told it, until they are sent; why not, where they are not."""
+    """Keep a run's end, and its begin where nobody told it, until they are sent; or say why they are not."""
     path = run_dir / SUMMARY
     summary, ways = read_json(path, "summary"), reporter.ways(run_dir)
     ended = ended_of(summary, ways, path=path)

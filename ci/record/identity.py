@@ -34,7 +34,7 @@ class RunIdentity:
         device: the device's name.
         pytorch_version: such as `2.13.0`.
         pytorch_sha: the exact commit; of a tree without git its version and content hash.
-        pytorch_commit: that the torch of this version was built from, where the tree has no git; empty: unknown.
+        pytorch_commit: that the torch of the tree's version was built from; empty where it is not known.
         stage: the row of the roll-out; None where a percentage was asked for by itself.
         percent: the share of the tests in scope that was asked for.
         started_at: seconds since the epoch.

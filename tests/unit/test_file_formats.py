@@ -23,7 +23,7 @@ from ci.config import load_settings
 from ci.config.model import SettingsModel
 from ci.core.errors import SpyreCiError
 from ci.hud.dispatched import kept
-from ci.hud.making import Ways, ended_of
+from ci.hud.payload import Ways, ended_of
 from ci.hud.server.allow_list import read_allow_list
 from ci.image.stack import read_stack
 from ci.jobs.record import JobRecord

@@ -12,13 +12,14 @@ from pydantic import ValidationError
 from ci.core.errors import BadFileError
 from ci.hud.callback import MAX_BYTES, Callback, is_web_url, parse_time
 from ci.hud.checks import check
-from ci.hud.making import Ways, ended_of
 from ci.hud.payload import (
     COUNT_OF_VERDICT,
     RunIdentity,
+    Ways,
     check_run_of,
     conclusion_of,
     count_verdicts,
+    ended_of,
     job_name_of,
     key_part,
     nightly_completed,
@@ -52,7 +53,7 @@ def test_a_nightly_callback_has_the_contracts_fields(payload: dict[str, Any], id
     assert payload["workflow"] == {
         "status": "completed",
         "conclusion": "failure",
-        "run_id": 4242,
+        "run_id": "4242",
         "run_attempt": 1,
         "name": "Nightly",
         "job_name": "pytorch (nightly-main)",
