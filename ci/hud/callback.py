@@ -210,10 +210,9 @@ class RunDetails(BaseModel):
 
 
 class ClientPayload(_Part):
-    """The dispatch's payload, `after` being the commit of a push; of a nightly, made by the reporter."""
+    """The dispatch's payload; of a nightly, made by the reporter."""
 
     head_sha: Text | None = None
-    after: Text | None = None
     repository: Repository = Repository()
     pull_request: PullRequest | None = None
     spyre_ci: RunDetails | None = None
@@ -231,14 +230,6 @@ class Callback(_Part):
     def nightly(self) -> bool:
         """Whether it is self-reported (`nightly`, `periodic`): one completed callback, no states."""
         return self.event_type in NIGHTLY_EVENTS
-
-    @property
-    def head_sha(self) -> str:
-        """The PyTorch commit: the pull request's head, else the push's or nightly's, else the delivery."""
-        pull_request = self.payload.pull_request
-        if pull_request is not None and pull_request.head.sha:
-            return pull_request.head.sha
-        return self.payload.head_sha or self.payload.after or self.delivery_id
 
     def key(self, repository: str) -> str:
         """HUD's `dynamoKey` of the job when `repository` reports it."""

@@ -212,7 +212,13 @@ FORMATS: dict[str, tuple[Callable[[Path], object], Callable[[Path], object]]] = 
         lambda path: read_reused(path.parent),
     ),
     "dispatch.json": (
-        of_json("dispatch", client_payload={"delivery_id": "d", "event_type": "push"}, check_run_id="1"),
+        of_json(
+            "dispatch",
+            client_payload={"delivery_id": "d", "event_type": "push"},
+            check_run_id="1",
+            run_id=1,
+            run_attempt=1,
+        ),
         lambda path: kept(path.parent),
     ),
     "job.json": (lambda path: write_job(path.parent, RECORD), lambda path: read_job(path.parent)),

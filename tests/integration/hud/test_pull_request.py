@@ -303,5 +303,5 @@ def test_a_push_is_answered_as_a_pull_request_is(
     here = settings()
     assert world.deliver(run_dir, here, environ).outcome == "delivered"
     with closing(Store(here.state_dir / "hud.sqlite")) as store:
-        rows = store.database.rows("SELECT status, pytorch_head_sha FROM crcr_workflow_job")
-    assert [dict(row) for row in rows] == [{"status": "completed", "pytorch_head_sha": "b" * 40}]
+        rows = store.database.rows("SELECT status, event_type, delivery_id FROM crcr_workflow_job")
+    assert [tuple(dict(row).values()) for row in rows] == [("completed", "push", "p-1")]

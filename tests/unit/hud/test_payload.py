@@ -357,13 +357,6 @@ def test_ids_may_come_as_digits_and_whole_floats(payload: dict[str, Any]) -> Non
     assert callback.workflow.test_results.passed == 7
 
 
-def test_the_commit_is_the_pull_requests_head_first(payload: dict[str, Any]) -> None:
-    head = {"number": 7, "head": {"sha": "abc"}}
-    assert Callback.model_validate(bent(payload, "payload.pull_request", head)).head_sha == "abc"
-    assert Callback.model_validate(bent(payload, "payload.head_sha", "def")).head_sha == "def"
-    assert Callback.model_validate(bent(payload, "payload", {})).head_sha == payload["delivery_id"]
-
-
 def test_reports_of_one_job_differ_by_attempt_and_status(payload: dict[str, Any]) -> None:
     variants = [
         payload,
