@@ -19,12 +19,13 @@ from ci.config.context import settings_from_context
 from ci.config.flags import Json
 from ci.core.errors import EXIT_INCOMPLETE, MissingInputError, UsageError
 from ci.hud.callback import MAX_ATTEMPT
+from ci.hud.delivery import Effects
 from ci.hud.forward import VARIABLE, forward, hand_over, is_handed_over
 from ci.hud.opening import open_server
 from ci.hud.outbox import FOLDER as OUTBOX
 from ci.hud.payload import IDENTITY, SUMMARY
 from ci.hud.row_upload import JUNIT_FOLDER, job_of_run
-from ci.hud.send import Effects, Reporter, send_run
+from ci.hud.send import Reporter, send_run
 from ci.store.identity import MAX_WHOLE, job_number
 from ci.store.row_export import export_rows, junit_files, object_store, row_file
 from ci.store.row_files import object_name

@@ -26,11 +26,12 @@ from ci.hud.answers import Answer, Outcome, seconds_of
 from ci.hud.callback import NIGHTLY_EVENTS, UPSTREAM_REPOSITORY, RunDetails, TestResults, Workflow
 from ci.hud.checks import check
 from ci.hud.client import Target, no_reply
+from ci.hud.delivery import flush
 from ci.hud.dispatched import kept
 from ci.hud.endpoint import EMBEDDED, NONE
 from ci.hud.outbox import Outbox
 from ci.hud.payload import SUMMARY, Ways, encode, ended_of, report_identity
-from ci.hud.send import HUD_FILE, Delivery, Reporter, delivery_of, flush, no_commit, send_waiting, tell
+from ci.hud.send import HUD_FILE, Delivery, Reporter, delivery_of, no_commit, send_waiting, tell
 from ci.hud.token import find_token
 from ci.hud.wire import NoReplyError, Reply, exchange
 from test_selection.files import read_json, write_json

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from ci.core import interrupts
 from ci.core.errors import EXIT_INTERRUPTED, BadFileError, SpyreCiError
-from ci.hud.send import Effects, Reporter, begin, give_up, report_run
+from ci.hud.delivery import Effects
+from ci.hud.send import Reporter, begin, give_up, report_run
 from ci.record.environment import as_it_ran, differences
 from ci.record.identity import RunIdentity, read_identity
 from ci.record.journal import gathered_journals

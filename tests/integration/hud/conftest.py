@@ -20,8 +20,9 @@ import pytest
 import requests
 
 from ci.config import Settings, load_settings
+from ci.hud.delivery import Effects
 from ci.hud.payload import RunIdentity, check_run_of, nightly_completed
-from ci.hud.send import Delivery, Effects, Reporter, begin, give_up, report_run, send_run
+from ci.hud.send import Delivery, Reporter, begin, give_up, report_run, send_run
 from ci.hud.server.allow_list import AllowList
 from ci.hud.server.auth import Auth, RateLimit
 from ci.store.store import Store

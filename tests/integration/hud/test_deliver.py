@@ -15,10 +15,8 @@ import pytest
 
 from ci.config import Settings
 from ci.core.errors import SettingsError
-from ci.hud.opening import open_server
 from ci.hud.outbox import Outbox
 from ci.hud.server.queries.jobs import count_jobs, list_jobs
-from ci.hud.server.serve import embedded
 from ci.store.store import Store
 from test_selection.files import read_json, write_json
 
@@ -62,22 +60,6 @@ def test_a_corrected_summary_corrects_the_row(world: Any, run_dir: Path, setting
     world.deliver(run_dir, here)
     (row,) = stored(here)
     assert (row["passed_tests"], row["failed_tests"], row["conclusion"]) == (10, 0, "success")
-
-
-def test_a_stranger_on_the_port_is_not_sent_the_token(
-    world: Any, run_dir: Path, settings: MakeSettings, tmp_path: Path
-) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    with (
-        open_server(settings(state=str(elsewhere)), {}, clock=world.clock, warn=print) as server,
-        embedded(server.app) as url,
-    ):
-        store = server.store
-        here = settings(hud__port=int(url.rpartition(":")[2]))
-        assert world.deliver(run_dir, here).outcome == "delivered"
-        assert count_jobs(store.database) == 0
-    assert len(stored(here)) == 1
 
 
 def test_the_cis_check_run_and_artifact_are_told(
@@ -180,7 +162,8 @@ KILLED_WHILE_SENDING = """
 import sys, time
 from pathlib import Path
 from ci.config import load_settings
-from ci.hud.send import Effects, Reporter, report_run
+from ci.hud.delivery import Effects
+from ci.hud.send import Reporter, report_run
 folder, url = Path(sys.argv[1]), sys.argv[2]
 settings = load_settings(path=None, environ={}, flags={"report.endpoint": url}, cwd=folder.parent)
 effects = Effects(clock=time.time, sleep=time.sleep, rng=lambda: 0.0)

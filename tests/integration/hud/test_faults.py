@@ -151,7 +151,8 @@ import sys, time
 from pathlib import Path
 from ci.config import load_settings
 from ci.hud import outbox
-from ci.hud.send import Effects, Reporter, send_run
+from ci.hud.delivery import Effects
+from ci.hud.send import Reporter, send_run
 folder, url, kill = Path(sys.argv[1]), sys.argv[2], sys.argv[3:]
 flags = {"report.endpoint": url}
 settings = load_settings(path=None, environ={}, flags=flags, cwd=folder.parent)

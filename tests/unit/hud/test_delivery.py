@@ -11,19 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.config.report_model import RELAY_TIMEOUT_S, Report
-from ci.hud import send as send_module
+from ci.hud import delivery as delivery_module
 from ci.hud.answers import Answer, Outcome
 from ci.hud.client import Target
+from ci.hud.delivery import MAX_ATTEMPTS, Effects, FlushReport, flush, pause_s, send_command
 from ci.hud.outbox import Outbox
-from ci.hud.send import (
-    MAX_ATTEMPTS,
-    Effects,
-    FlushReport,
-    delivery_of,
-    flush,
-    pause_s,
-    send_command,
-)
+from ci.hud.send import delivery_of
 
 TARGET = Target(url="https://hud.example/github/callback", repository="o/r", token=lambda: "t")
 
@@ -72,7 +65,7 @@ Run = Callable[..., tuple[World, FlushReport]]
 def run(tmp_path: Path, payload: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Run:
     def go(*answers: Answer, jobs: int = 1, budget_s: float = 10_000) -> tuple[World, FlushReport]:
         world = World(answers)
-        monkeypatch.setattr(send_module, "post", world.post)
+        monkeypatch.setattr(delivery_module, "post", world.post)
         outbox = Outbox(tmp_path, lambda: world.now)
         for job in range(jobs):
             workflow = {**payload["workflow"], "job_name": f"job-{job}"}
