@@ -24,12 +24,12 @@ from ci.hud.endpoint import EMBEDDED, NONE
 from ci.hud.token import has_token
 
 HUD, CLOCK = "hud", "clock"
-# A second is what the header Date tells; tokens and signatures are good for minutes.
+# A second is what the header Date tells; tokens are good for minutes.
 WARN_S, FAULT_S = 30.0, 300.0
 # RFC 9111 has caches count to 2^31.
 _MAX_AGE_S = 2.0**31 + 1
 _MEND = (
-    "check report.endpoint and the network; what is not sent waits in each run's outbox: spyre-ci hud flush"
+    "check report.endpoint and the network; what is not sent waits in each run's outbox: spyre-ci hud send"
 )
 _REDIRECTS, _BAD, _MISSING, _BUSY = range(300, 400), 500, 404, 429
 LIMIT_S = 12.0
@@ -174,7 +174,7 @@ def facts_of(world: World) -> HudFacts:
 
 
 def _sends_token(world: World) -> bool:
-    """Whether a token itself would be sent, and no signature or minted one."""
+    """Whether a token that was given would be sent, and no minted one."""
     report = world.settings.model.report
     file = None if report.token_file is None else world.settings.resolve(report.token_file)
-    return not report.hmac.name and has_token(world.environ, file)
+    return has_token(world.environ, file)

@@ -9,24 +9,22 @@ import hashlib
 import json
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from ci.config import Settings
 from ci.core.errors import BadFileError, SpyreCiError
 from ci.core.text import one_line
 from ci.hud.callback import Callback, explain
-from ci.hud.making import SUMMARY, Ways, ended_of, find_dispatch
+from ci.hud.payload import SUMMARY, Ways, ended_of
 from ci.record.journal import gathered_journals
 from ci.record.result import Result
 from ci.record.run_state import replay
 from ci.record.verdict import Verdict
 from ci.report.history import told
 from ci.report.junit import split_id
-from ci.report.reconcile import Account
 from ci.report.results import RESULTS_FILE, read_results, read_summary
 from ci.store.identity import job_number, key_of_test, stored_number
 from ci.store.names import stored
@@ -40,6 +38,7 @@ if TYPE_CHECKING:
 
 # As a client names the file of rows that it sends of a run: whichever comes later takes the other's place.
 ROWS = "rows"
+_TESTS = "SELECT 1 FROM upload WHERE workflow_id = ? AND workflow_run_attempt = ? AND job_id = ?"
 DAY_S = 24 * 3600
 _MOST = 2**63 - 1
 _SETUP = "INSERT INTO file_setup VALUES (?, ?, ?, ?, ?)"
@@ -80,7 +79,9 @@ def record_run(kept: Kept, run: ReportedRun, *, repository: str, at: float, ways
     from ci.hud.server.record import row_of  # noqa: PLC0415
     from ci.store.uploads import Incoming, UploadRefusedError, Uploads  # noqa: PLC0415
 
-    payload = ended_of(run.summary, ways or Ways(environ={}, own_server=True), path=run.where)
+    # What HUD's contract has no field for is for this store as well.
+    ways = replace(ways or Ways(environ={}), own_server=True)
+    payload = ended_of(run.summary, ways, path=run.where)
     try:
         callback = Callback.model_validate(payload)
     except ValidationError as error:
@@ -183,31 +184,32 @@ def _digest(results: Sequence[Result]) -> str:
     return said.hexdigest()
 
 
-def remember_run(
-    run_dir: Path,
-    settings: Settings,
-    account: Account,
-    *,
-    environ: Mapping[str, str],
-    kept: Kept,
-    at: float,
+def take_report(
+    payload: Mapping[str, Any], kept: Kept, run_dir: Path, *, repository: str, at: float, ways: Ways
 ) -> None:
-    """Write a finished run of a folder into the store, as its report tells of it.
+    """Write a callback into the store, with the run's tests where it ended and they are not there.
+
+    Args:
+        payload: the callback's body.
+        kept: the store.
+        run_dir: the run's folder.
+        repository: owner/name it is reported for.
+        at: now, in seconds since the epoch.
+        ways: how the run is reported.
 
     Raises:
-        SpyreCiError: as `record_run` says; or its dispatch cannot be read.
+        SpyreCiError: the store cannot be written, or the run's files are not what they have to be.
     """
-    report = settings.model.report
-    event = None if report.event_file is None else settings.resolve(report.event_file)
-    ways = Ways(environ=environ, dispatch=find_dispatch(run_dir, environ, event), own_server=True)
-    path = run_dir / SUMMARY
-    run = ReportedRun(
-        summary=read_json(path, "summary"),
-        results=account.results,
-        setups=account.setup_seconds(),
-        where=path,
-    )
-    record_run(kept, run, repository=report.repository, at=at, ways=ways)
+    from ci.hud.server.record import row_of  # noqa: PLC0415
+
+    row, detail = row_of(payload, repository=repository, level="")
+    with told(kept.store.path):
+        kept.store.put(row, detail, at=at)
+        with kept.store.transaction() as connection:
+            numbers = (int(row["run_id"]), row["run_attempt"], row["job_id"])
+            there = connection.execute(_TESTS, numbers).fetchone()
+    if payload["workflow"]["status"] == "completed" and not there and (run_dir / RESULTS_FILE).is_file():
+        record_run(kept, read_run(run_dir, now=at), repository=repository, at=at, ways=ways)
 
 
 def read_run(folder: Path, *, now: float, run: str = "", lane: str = "") -> ReportedRun:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import os
 import secrets
 import stat
@@ -24,7 +22,6 @@ WAYS = (
 )
 LOCK_TIMEOUT_S = 30
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
-SERVER_NAME = "spyre-ci-hud"
 
 
 def has_token(environ: Mapping[str, str], token_file: Path | None) -> bool:
@@ -95,8 +92,3 @@ def _keep_private(path: Path, warn: Callable[[str], None]) -> None:
             f"{path}: others could read the HUD token (mode {stat.S_IMODE(status.st_mode):04o}); it is "
             "private again, remove the file to get a new one"
         )
-
-
-def proof_of_token(token: str, nonce: str) -> str:
-    """What shows that a server knows the token, without telling it."""
-    return hmac.new(token.encode(), f"{SERVER_NAME}:{nonce}".encode(), hashlib.sha256).hexdigest()

@@ -40,7 +40,6 @@ MEANINGS = {
     "--results": "where results go",
     "--run": "of a release a run's folder; of a job its run's id",
     "--sha": "a commit",
-    "--shard": "of a run a range; of an identity one",
     "--shards": "how many",
     "--stage": "a row of the roll-out",
     "--state": "of a commit's status, as GitHub calls it; of a poller its file",
