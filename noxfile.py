@@ -169,13 +169,6 @@ def plan(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
-def begin(session: nox.Session) -> None:
-    """Tell PyTorch's relay that the run it asked for begins: `-- runs/ci`."""
-    install(session, "-e", ".")
-    spyre_ci(session, "hud", "begin", *session.posargs)
-
-
-@nox.session(default=False)
 def shards(session: nox.Session) -> None:
     """Run shards of a plan on this host: `-- --run-dir runs/ci --shard 0-3`."""
     install(session, "-e", ".[torch]")
@@ -273,16 +266,11 @@ def publish(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def hud(session: nox.Session) -> None:
-    """Serve the embedded HUD-compatible endpoint with its pages."""
+    """Serve the embedded HUD-compatible endpoint with its pages; `-- send RUN` sends what a run owes HUD."""
     install(session, "-e", ".")
-    spyre_ci(session, "hud", "serve", *session.posargs)
-
-
-@nox.session(default=False)
-def forward(session: nox.Session) -> None:
-    """Post the report that another CI handed over in SPYRE_CI_REPORT, with this job's own token."""
-    install(session, "-e", ".")
-    spyre_ci(session, "hud", "forward", *session.posargs)
+    named = bool(session.posargs) and not session.posargs[0].startswith("-")
+    verb = [] if named else ["serve"]
+    spyre_ci(session, "hud", *verb, *session.posargs)
 
 
 @nox.session(default=False)

@@ -1,4 +1,4 @@
-"""The settings of what becomes of results: who hears of them, signed by what, and how long that may take."""
+"""The settings of what becomes of results: who hears of them, and how long that may take."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Dispatch(Section):
     repository: str | None = Field(
         default=None,
         pattern=r"^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$",
-        description="owner/name that `hud dispatch` asks to report; none: nobody",
+        description="owner/name that `hud send` asks to report, where no token can be minted; none: nobody",
     )
     workflow: str = Field(
         default="hud-report.yml", pattern=r"^[A-Za-z0-9_.-]+\.ya?ml$", description="its workflow file"
@@ -41,28 +41,6 @@ class Dispatch(Section):
     )
 
 
-class Signature(Section):
-    """A secret shared with a server of our own that signs reports; for networks without OIDC."""
-
-    name: str = Field(
-        default="",
-        pattern=r"^[A-Za-z0-9_.-]{0,64}$",
-        description="by which the server knows the secret (its hud.hmac); none: reports are not signed",
-    )
-    secret_file: Path | None = Field(
-        default=None,
-        description="file with the secret; the environment's SPYRE_CI_HUD_HMAC_SECRET wins",
-    )
-
-    @model_validator(mode="after")
-    def _has_a_name(self) -> Signature:
-        if self.secret_file is not None and not self.name:
-            raise ValueError(
-                "secret_file is given without a name: say which secret it is in the server's hud.hmac"
-            )
-        return self
-
-
 class Report(Section):
     """What becomes of the results."""
 
@@ -77,7 +55,6 @@ class Report(Section):
         description="file with the bearer token; the environment's SPYRE_CI_HUD_TOKEN wins; without either a "
         "GitHub job with `id-token: write` mints one a report",
     )
-    hmac: Signature = Field(default_factory=Signature)
     audience: str = Field(
         default="pytorch-cross-repo-ci-relay",
         pattern=r"^[\x21-\x7e]{1,255}$",
@@ -93,10 +70,10 @@ class Report(Section):
         "what HUD's contract has no field for; upstream wants the dispatch's payload unchanged",
     )
     dispatch: Dispatch = Field(default_factory=Dispatch)
-    post_times: Path | None = Field(
-        default=None,
-        description="folder where runs note when they posted, to stay below the relay's limit together; "
-        "none: one in the temporary folder for all runs of the user",
+    job_name: str = Field(
+        default="",
+        pattern=r"^([^:]*[^:0-9\s][^:]*)?$",
+        description="name of the check at HUD, with the lane or device behind it; none: the CI's job",
     )
     repository: str = Field(
         default="torch-spyre/torch-spyre",
@@ -106,10 +83,12 @@ class Report(Section):
     timeout_s: Seconds = Field(
         default=RELAY_TIMEOUT_S,
         description="of one HTTP request; below the 60 that PyTorch's relay may take only to a server of our "
-        "own (embedded, on this machine, own_server, hmac.name)",
+        "own (embedded, on this machine, own_server)",
     )
     budget_s: Seconds = Field(
-        default=60, description="time a run spends on delivering its report; the outbox keeps what is left"
+        default=300,
+        description="time a run spends on delivering its report, which holds two waits of the relay's limit; "
+        "the outbox keeps what is left",
     )
 
     @model_validator(mode="after")
@@ -123,7 +102,7 @@ class Report(Section):
 
     def _is_foreign(self) -> bool:
         """Whether reports may go to PyTorch's relay: to no server that is known to be of our own."""
-        if self.endpoint in {"embedded", "none"} or self.own_server or self.hmac.name:
+        if self.endpoint in {"embedded", "none"} or self.own_server:
             return False
         try:
             return not is_loopback(urlsplit(self.endpoint).hostname or "")

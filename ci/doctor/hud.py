@@ -11,6 +11,7 @@ from email.utils import parsedate_to_datetime
 from typing import Literal
 from urllib.parse import urlsplit
 
+from ci.config.recipient import check_address
 from ci.core.addresses import shown
 from ci.core.errors import SpyreCiError
 from ci.core.http import is_private
@@ -20,16 +21,15 @@ from ci.doctor.finding import Finding, Level, fault, ok, warning
 from ci.doctor.world import World
 from ci.hud.client import callback_url
 from ci.hud.endpoint import EMBEDDED, NONE
-from ci.hud.opening import STORE_FILE
-from ci.hud.token import check_recipient, has_token
+from ci.hud.token import has_token
 
 HUD, CLOCK = "hud", "clock"
-# A second is what the header Date tells; tokens and signatures are good for minutes.
+# A second is what the header Date tells; tokens are good for minutes.
 WARN_S, FAULT_S = 30.0, 300.0
 # RFC 9111 has caches count to 2^31.
 _MAX_AGE_S = 2.0**31 + 1
 _MEND = (
-    "check report.endpoint and the network; what is not sent waits in each run's outbox: spyre-ci hud flush"
+    "check report.endpoint and the network; what is not sent waits in each run's outbox: spyre-ci hud send"
 )
 _REDIRECTS, _BAD, _MISSING, _BUSY = range(300, 400), 500, 404, 429
 LIMIT_S = 12.0
@@ -149,13 +149,13 @@ def facts_of(world: World) -> HudFacts:
     if endpoint == NONE:
         return HudFacts(kind="none")
     if endpoint == EMBEDDED:
-        return HudFacts(kind="embedded", shown=str(world.settings.state_dir / STORE_FILE))
+        return HudFacts(kind="embedded", shown=str(world.settings.store_path))
     about = shown(endpoint)
     try:
         url = callback_url(endpoint)
         sends = _sends_token(world)
         if sends:
-            check_recipient(world.settings, "report.endpoint", shown=about)
+            check_address(world.settings, "report.endpoint", shown=about)
         page = fetch(url, Way(), limit_s=LIMIT_S, clock=world.clock)
     except SpyreCiError as error:
         # Our own words may quote the address as it is.
@@ -174,7 +174,7 @@ def facts_of(world: World) -> HudFacts:
 
 
 def _sends_token(world: World) -> bool:
-    """Whether a token itself would be sent, and no signature or minted one."""
+    """Whether a token that was given would be sent, and no minted one."""
     report = world.settings.model.report
     file = None if report.token_file is None else world.settings.resolve(report.token_file)
-    return not report.hmac.name and has_token(world.environ, file)
+    return has_token(world.environ, file)

@@ -15,11 +15,11 @@ from ci.core.secrets import checked_token, read_secret
 from ci.core.text import iso_utc, shell_line
 from ci.doctor.finding import Finding, Level, ok
 from ci.doctor.world import World
-from ci.hud.endpoint import EMBEDDED, NONE, SECRET_VARIABLE
+from ci.hud.endpoint import EMBEDDED, NONE
 from ci.hud.oidc import offered
-from ci.hud.opening import PASSWORD_VARIABLE
 from ci.hud.token import OTHERS, TOKEN_VARIABLE
 from ci.package.credentials import TOKEN_VARIABLE as INDEX_VARIABLE
+from ci.report.store import PASSWORD_VARIABLE
 
 TOKENS = "tokens"
 State = Literal["there", "missing", "minted", "unusable", "no file"]
@@ -128,26 +128,18 @@ def look_tokens(world: World) -> list[Finding]:
 def _all(world: World) -> list[TokenFacts]:
     model = world.settings.model
     report, remote = model.report, model.report.endpoint not in {EMBEDDED, NONE}
-    signs = bool(report.hmac.name)
-    bearer: Wanted = "always" if remote and not signs else "no"
+    bearer: Wanted = "always" if remote else "no"
     found = [
         facts_of(world, TOKEN_VARIABLE, "to report to report.endpoint", bearer, report.token_file),
         facts_of(
             world,
-            SECRET_VARIABLE,
-            "to sign reports",
-            "always" if remote and signs else "no",
-            report.hmac.secret_file,
-        ),
-        facts_of(
-            world,
             GITHUB_VARIABLE,
-            "for `spyre-ci hud dispatch`, comments and statuses",
+            "for `spyre-ci hud send`, comments and statuses",
             "sometimes" if report.dispatch.repository else "no",
             report.dispatch.token_file,
         ),
         facts_of(world, SHARE_VARIABLE, "of run.share's Redis", "no", model.run.share_password_file),
-        facts_of(world, PASSWORD_VARIABLE, "of hud.clickhouse", "no", None),
+        facts_of(world, PASSWORD_VARIABLE, "of store.clickhouse", "no", None),
         facts_of(world, INDEX_VARIABLE, "to publish packages", "no", None),
     ]
     for name, index in sorted(model.package.indexes.items()):

@@ -10,6 +10,8 @@ from typing import Any
 
 from ci.core.text import one_line
 
+# The relay hands on what HUD refused, after it has stored the state (callback_handler.py).
+_REFUSED_BY_HUD = re.compile(r"\s*HUD rejected callback: HTTP [0-9]", re.IGNORECASE)
 # The relay's words for a step that does not follow from the job's state (callback_handler.py).
 _REFUSED_STEP = re.compile(r"\s*(callback rejected:\s*)?invalid state transition\b", re.IGNORECASE)
 
@@ -19,7 +21,7 @@ class Outcome(enum.StrEnum):
 
     DELIVERED = "delivered"
     STATE_APPLIED = "state_applied"
-    """The relay holds the state, but its row may be lost: a fault came first, and no retry mends it."""
+    """State known, row lost: the relay holds the state, HUD may have no row of it, and no retry mends it."""
     KNOWN = "known"
     """It knows that the job has begun: somebody else told it, so that the end may follow."""
     IGNORED = "ignored"
@@ -53,6 +55,7 @@ class Answer:
         detail: one line for people.
         retry_after_s: seconds the server asked to wait, or None.
         doubtful: whether the server may have taken the report although no 200 came.
+        remedy: what a user does about it, where it is not what REMEDIES says.
     """
 
     outcome: Outcome
@@ -60,14 +63,14 @@ class Answer:
     detail: str
     retry_after_s: float | None = None
     doubtful: bool = False
+    remedy: str = ""
 
 
 REMEDIES = {
     Outcome.IGNORED: "have the repository allow-listed at level L2 or above, in its exact letter case",
     Outcome.REFUSED: "mend what the answer says",
     Outcome.UNAUTHORIZED: "check the token (SPYRE_CI_HUD_TOKEN, report.token_file or the job's `id-token`) "
-    "or the secret (SPYRE_CI_HUD_HMAC_SECRET, report.hmac) and this machine's "
-    "clock",
+    "and this machine's clock",
     Outcome.RATE_LIMITED: "wait a minute",
     Outcome.RETRY: "wait until the endpoint is back",
     Outcome.INVALID: "mend what is named",
@@ -100,19 +103,35 @@ def classify(
     said = f"HTTP {status}: {shown}" if shown else f"HTTP {status}"
     if status == 200:  # noqa: PLR2004  # HTTP's own numbers, as the contract's table names them
         return _taken(body, said)
-    if status == 429:  # noqa: PLR2004  # the same
-        wait_s = seconds_of(retry_after)
-        return Answer(outcome=Outcome.RATE_LIMITED, status=status, detail=said, retry_after_s=wait_s)
-    if status == 408 or status >= 500:  # noqa: PLR2004  # the same
-        # Behind a 500 or a gateway's time-out the relay may have stored the state already.
-        return Answer(outcome=Outcome.RETRY, status=status, detail=said, doubtful=True)
-    if status in {401, 403}:
-        return Answer(outcome=Outcome.UNAUTHORIZED, status=status, detail=said)
-    if status == 400 and not nightly and (doubtful or begins) and _refuses_the_step(body):  # noqa: PLR2004  # the same
+    if _begins_so(body, _REFUSED_STEP) and status == 400 and not nightly and (doubtful or begins):  # noqa: PLR2004  # the same
         return _held_already(said, doubtful=doubtful)
+    by_hud = 400 <= status < 500 and _begins_so(body, _REFUSED_BY_HUD)  # noqa: PLR2004  # the same
+    if by_hud and not nightly:
+        # The state is stored, so that a retry would meet "invalid state transition" for ever.
+        lost = f"state known, row lost: HUD did not take it from the relay ({said})"
+        return Answer(outcome=Outcome.STATE_APPLIED, status=status, detail=lost, doubtful=True)
+    outcome = _outcome_of(status)
+    if by_hud and outcome is Outcome.UNAUTHORIZED:
+        # HUD does not know the relay then; our token was taken.
+        outcome = Outcome.RETRY
     if 300 <= status < 400:  # noqa: PLR2004  # the same
         said = f"HTTP {status}: a redirect, which is not followed with the token"
-    return Answer(outcome=Outcome.REFUSED, status=status, detail=said)
+    return Answer(
+        outcome=outcome,
+        status=status,
+        detail=said,
+        retry_after_s=seconds_of(retry_after) if outcome is Outcome.RATE_LIMITED else None,
+        # Behind a 500 or a gateway's time-out the relay may have stored the state already.
+        doubtful=outcome is Outcome.RETRY,
+    )
+
+
+def _outcome_of(status: int) -> Outcome:
+    if status == 429:  # noqa: PLR2004  # HTTP's own numbers
+        return Outcome.RATE_LIMITED
+    if status == 408 or status >= 500:  # noqa: PLR2004  # the same
+        return Outcome.RETRY
+    return Outcome.UNAUTHORIZED if status in {401, 403} else Outcome.REFUSED
 
 
 def seconds_of(retry_after: str | None) -> float | None:
@@ -120,14 +139,11 @@ def seconds_of(retry_after: str | None) -> float | None:
     return float(retry_after) if retry_after and re.fullmatch(r"[0-9]{1,6}", retry_after.strip()) else None
 
 
-def _refuses_the_step(body: str) -> bool:
-    """Whether a 400 is about the job's state alone; every other one says that the report is wrong.
-
-    The sentence has to begin so: further on it may be a name of the report's that the answer repeats.
-    """
+def _begins_so(body: str, words: re.Pattern[str]) -> bool:
+    """Whether an answer's sentence begins so: further on it may be a name of the report's that it repeats."""
     told = _told(body)
     said = next((told[key] for key in ("detail", "error") if key in told), None) if told else body
-    return isinstance(said, str) and _REFUSED_STEP.match(said) is not None
+    return isinstance(said, str) and words.match(said) is not None
 
 
 def _held_already(said: str, *, doubtful: bool) -> Answer:

@@ -231,14 +231,6 @@ class Callback(_Part):
         """Whether it is self-reported (`nightly`, `periodic`): one completed callback, no states."""
         return self.event_type in NIGHTLY_EVENTS
 
-    @property
-    def head_sha(self) -> str:
-        """The PyTorch commit: the pull request's head, else the nightly's, else the delivery."""
-        pull_request = self.payload.pull_request
-        if pull_request is not None and pull_request.head.sha:
-            return pull_request.head.sha
-        return self.payload.head_sha or self.delivery_id
-
     def key(self, repository: str) -> str:
         """HUD's `dynamoKey` of the job when `repository` reports it."""
         workflow = self.workflow

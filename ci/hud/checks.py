@@ -59,6 +59,10 @@ def _check_keys(callback: Callback, repository: str) -> list[str]:
     for key in ("workflow.job_name", "delivery_id"):
         if ":" in names[key]:
             reasons.append(f"{key}: holds a colon, at which the relay splits its keys (seen: {names[key]!r})")
+    if names["workflow.job_name"].isdigit():
+        reasons.append(
+            f"workflow.job_name: is a number, which the relay's time-out loses (seen: {workflow.job_name!r})"
+        )
     if not re.fullmatch(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+", repository):
         reasons.append(f"repository: is not owner/name (seen: {repository!r})")
     if len(callback.key(repository).encode("utf-8", "replace")) > MAX_KEY_BYTES:

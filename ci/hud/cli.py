@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -15,23 +14,21 @@ from typing import Annotated
 
 import typer
 
-from ci.config import Settings, completing
+from ci.config import completing
 from ci.config.context import settings_from_context
-from ci.config.flags import Json, renamed
+from ci.config.flags import Json
 from ci.core.errors import EXIT_INCOMPLETE, MissingInputError, UsageError
-from ci.core.text import counted
 from ci.hud.callback import MAX_ATTEMPT
-from ci.hud.deliver import FLUSH_BUDGET_S, Delivery, Reporter, begin, flush_run
-from ci.hud.flush import Effects
-from ci.hud.handing import forward, hand_over
-from ci.hud.making import FIELDS, name_run
-from ci.hud.opening import open_kept, open_server
-from ci.hud.row_upload import JUNIT_FOLDER, job_of_run, rows_wait
+from ci.hud.delivery import Effects
+from ci.hud.forward import VARIABLE, forward, hand_over, is_handed_over
+from ci.hud.opening import open_server
+from ci.hud.outbox import FOLDER as OUTBOX
+from ci.hud.payload import IDENTITY, SUMMARY
+from ci.hud.row_upload import JUNIT_FOLDER, job_of_run
+from ci.hud.send import Reporter, send_run
 from ci.store.identity import MAX_WHOLE, job_number
-from ci.store.row_export import export_rows, junit_files, object_store, row_file
-from ci.store.row_files import object_name
-from ci.store.row_layout import KINDS
-from ci.store.rows import Job
+from ci.store.row_files import export_rows, junit_files, object_name, object_store, row_file
+from ci.store.rows import KINDS, Job
 from test_selection.files import document_text
 
 app = typer.Typer(
@@ -39,9 +36,6 @@ app = typer.Typer(
 )
 
 LATEST = Path("latest")
-Run = Annotated[
-    Path, typer.Argument(metavar="RUN", help="Run folder, id or `latest`.", autocompletion=completing.runs)
-]
 
 
 @app.command()
@@ -106,41 +100,6 @@ def _of_run(paths: Sequence[Path], repository: str, environ: Mapping[str, str]) 
     return job_of_run(paths[0], repository, environ), [paths[0] / JUNIT_FOLDER]
 
 
-@app.command("prune")
-def prune_verb(
-    ctx: typer.Context,
-    keep_days: Annotated[
-        int | None, typer.Option(min=0, max=36_500, help="Younger ones stay; default: hud.keep_days.")
-    ] = None,
-    older: Annotated[int | None, typer.Option(min=0, max=36_500, hidden=True)] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
-    json_output: Json = False,
-) -> None:
-    """Take jobs last heard of so many days ago out of the store, with their tests.
-
-    Example: spyre-ci hud prune --keep-days 90 --dry-run
-    """
-    from ci.store.prune import DAY_S, give_back, prune  # noqa: PLC0415  # as in `open_server`
-
-    settings = settings_from_context(ctx)
-    named = renamed("--older", "--keep-days", older, keep_days)
-    days = settings.model.hud.keep_days if named is None else named
-    with open_kept(settings, os.environ, warn=partial(typer.echo, err=json_output), there=True) as kept:
-        now = time.time()
-        gone = prune(kept.store, kept.rows, before=now - days * DAY_S, at=now, dry_run=dry_run)
-        if not dry_run:
-            give_back(kept.store, whole=True)
-    if json_output:
-        content = {"days": days, "dry_run": dry_run, **asdict(gone)}
-        typer.echo(document_text("hud-prune", content))
-        return
-    typer.echo(
-        f"HUD store: {'would prune' if dry_run else 'pruned'} {counted(gone.jobs, 'job')} older than "
-        f"{days} days, with {counted(gone.tests, 'test')} in {counted(gone.uploads, 'upload')}, "
-        f"and {counted(gone.states, 'state')}"
-    )
-
-
 @app.command()
 def serve(
     ctx: typer.Context,
@@ -158,14 +117,14 @@ def serve(
     settings = settings_from_context(ctx)
     hud = settings.model.hud
     # The address is the first line of the output; what is warned of before goes beside it.
-    warn = _echo(err=True)
+    warn = partial(typer.echo, err=True)
     with open_server(settings, os.environ, clock=time.time, warn=warn) as server:
         chores = serving.Chores(
             store=server.store,
             rows=server.rows,
             warn=typer.echo,
             sweep_every_s=hud.sweep_every_s,
-            keep_days=hud.keep_days,
+            keep_days=settings.model.store.keep_days,
         )
         serving.serve(
             host if host is not None else hud.host,
@@ -176,149 +135,58 @@ def serve(
         )
 
 
-@app.command("begin")
-def begin_verb(ctx: typer.Context, run: Run = LATEST) -> None:
-    """Tell that a run begins which the relay dispatched; for runs that are split over machines.
-
-    Example: spyre-ci hud begin latest
-    """
-    settings = settings_from_context(ctx)
-    # A run that only begins has been planned, and has nothing to send yet.
-    run_dir = run_folder(settings.resolve(settings.model.runs), run, holding="run.json")
-    if begin(run_dir, _reporter(settings, budget_s=settings.model.report.budget_s)) is None:
-        typer.echo("HUD: there is nothing to tell yet: the run reports itself, when it has ended")
-
-
-@app.command("flush")
-def flush_verb(ctx: typer.Context, run: Run = LATEST, json_output: Json = False) -> None:
-    """Send the reports that wait in a run's outbox; ends with 3 when some are left.
-
-    Example: spyre-ci hud flush latest
-    """
-    settings = settings_from_context(ctx)
-    run_dir = run_folder(settings.resolve(settings.model.runs), run)
-    if not any((run_dir / "outbox").glob("*.json")) and not rows_wait(run_dir):
-        typer.echo(f"HUD: nothing waits in the outbox of {run_dir}", err=json_output)
-        _end(Delivery(outcome="delivered"), json_output=json_output)
-    reporter = _reporter(settings, json_output=json_output)
-    delivery = flush_run(
-        run_dir, settings, environ=reporter.environ, effects=reporter.effects, echo=reporter.echo
-    )
-    _end(delivery, json_output=json_output)
-
-
-@app.command("dispatch")
-def dispatch_verb(ctx: typer.Context, run: Run = LATEST, json_output: Json = False) -> None:
-    """Ask the GitHub repository of `report.dispatch` to report a run; ends with 3 when it was not asked.
-
-    Example: spyre-ci hud dispatch latest
-    """
-    settings = settings_from_context(ctx)
-    run_dir = run_folder(settings.resolve(settings.model.runs), run, holding="summary.json")
-    _end(hand_over(run_dir, _reporter(settings, json_output=json_output)), json_output=json_output)
-
-
-@app.command("forward")
-def forward_verb(ctx: typer.Context, json_output: Json = False) -> None:
-    """Report what another CI handed over in SPYRE_CI_REPORT; ends with 3 when it is not delivered.
-
-    Example: spyre-ci hud forward
-    """
-    settings = settings_from_context(ctx)
-    runs = settings.resolve(settings.model.runs)
-    _end(forward(runs, _reporter(settings, json_output=json_output)), json_output=json_output)
-
-
-@app.command("identity")
-def identity_verb(  # typer makes options of them
+@app.command("send")
+def send_verb(
     ctx: typer.Context,
     run: Annotated[
         Path | None,
         typer.Argument(
             metavar="RUN",
-            help="Run folder, id or `latest`; default: what the environment says.",
+            help="Run folder, id or `latest`, which is the default.",
             autocompletion=completing.runs,
         ),
     ] = None,
-    shard: Annotated[
-        int | None, typer.Option(min=0, max=MAX_WHOLE, help="A shard's index, for `shard_key`.")
-    ] = None,
-    test: Annotated[
-        str | None,
-        typer.Option(help="A test's canonical id, for `test_key`.", autocompletion=completing.tests),
-    ] = None,
-    field: Annotated[str | None, typer.Option(help="Print this one alone.")] = None,
     json_output: Json = False,
 ) -> None:
-    """Print what a run, its job, a shard and a test are known by, so that no pipeline works it out itself.
+    """Send what a run owes HUD: its begin, its end, what waits; ends with 3 when it is not delivered.
 
-    Example: spyre-ci hud identity latest --shard 0
+    Where SPYRE_CI_REPORT holds the report of another CI and no RUN is named, that is sent.
+
+    Example: spyre-ci hud send latest
     """
-    if field is not None and field not in FIELDS:
-        raise UsageError(
-            f"{field!r} is none of them", where="--field", remedy=f"name one of {', '.join(FIELDS)}"
-        )
     settings = settings_from_context(ctx)
-    report = settings.model.report
-    run_dir = (
-        None if run is None else run_folder(settings.resolve(settings.model.runs), run, holding="run.json")
-    )
-    event = None if report.event_file is None else settings.resolve(report.event_file)
-    named = name_run(
-        run_dir,
-        repository=report.repository,
+    runs = settings.resolve(settings.model.runs)
+    reporter = Reporter(
+        settings=settings,
         environ=os.environ,
-        epoch_s=time.time(),
-        event_file=event,
-        shard=shard,
-        test=test,
+        effects=Effects(clock=time.time, sleep=time.sleep, rng=random.SystemRandom().random),
+        echo=partial(typer.echo, err=json_output),
     )
-    if field is not None:
-        value = named[field]
-        typer.echo(json.dumps(value) if json_output else value)
-    elif json_output:
-        typer.echo(document_text("hud-identity", named))
+    if run is None and VARIABLE in os.environ:
+        delivery = forward(runs, reporter)
     else:
-        for name, value in named.items():
-            typer.echo(f"{name}={value}")
+        run_dir = run_folder(runs, run or LATEST)
+        delivery = send_run(run_dir, reporter)
+        if delivery.done and is_handed_over(run_dir, reporter):
+            delivery = hand_over(run_dir, reporter)
+    if json_output:
+        typer.echo(document_text("delivery", asdict(delivery)))
+    raise typer.Exit(0 if delivery.done else EXIT_INCOMPLETE)
 
 
-def run_folder(runs: Path, named: Path, *, holding: str = "outbox") -> Path:
-    """The folder of a run by path or name; `latest` is the newest that holds a file or folder.
+def run_folder(runs: Path, named: Path) -> Path:
+    """The folder of a run by path or name; `latest` is the newest that was begun.
 
     Raises:
         MissingInputError: there is none.
     """
-    if str(named) == "latest":
-        found = sorted(runs.glob(f"*/{holding}"), key=lambda path: path.stat().st_mtime_ns)
+    if named == LATEST:
+        # What an older run has sent since makes it no later.
+        found = {path.parent: path for name in (OUTBOX, SUMMARY, IDENTITY) for path in runs.glob(f"*/{name}")}
         if not found:
-            what = f"an {holding}" if holding == "outbox" else f"a {holding}"
-            raise MissingInputError(f"there is no run with {what} yet", where=runs, remedy="run one first")
-        return found[-1].parent
+            raise MissingInputError("there is no run yet", where=runs, remedy="run one first")
+        return max(found, key=lambda folder: found[folder].stat().st_mtime_ns)
     folder = next((folder for folder in (named, runs / named) if folder.is_dir()), None)
     if folder is None:
         raise MissingInputError("there is no such run folder", where=named, remedy="check the path")
     return folder
-
-
-def _reporter(settings: Settings, *, json_output: bool = False, budget_s: float = FLUSH_BUDGET_S) -> Reporter:
-    return Reporter(
-        settings=settings,
-        environ=os.environ,
-        effects=Effects(clock=time.time, sleep=time.sleep, rng=random.SystemRandom().random),
-        echo=_echo(err=json_output),
-        budget_s=budget_s,
-    )
-
-
-def _echo(*, err: bool) -> Callable[[str], None]:
-    def echo(line: str) -> None:
-        typer.echo(line, err=err)
-
-    return echo
-
-
-def _end(delivery: Delivery, *, json_output: bool) -> None:
-    if json_output:
-        typer.echo(document_text("delivery", asdict(delivery)))
-    raise typer.Exit(0 if delivery.outcome in {"delivered", "dispatched"} else EXIT_INCOMPLETE)

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from requests.auth import AuthBase
-
 from ci.core.addresses import safe_line
 from ci.core.errors import SettingsError, SpyreCiError
 from ci.core.http import is_private
@@ -19,7 +17,7 @@ from ci.hud.answers import Answer, Outcome, classify
 from ci.hud.callback import NIGHTLY_EVENTS
 from ci.hud.oidc import TokenUnavailableError
 from ci.hud.payload import encode
-from ci.hud.wire import Bearer, NoReplyError, exchange
+from ci.hud.wire import NoReplyError, exchange
 
 CALLBACK_PATH = "/github/callback"
 DISPATCH_PATH = "/api/dispatch"
@@ -32,10 +30,9 @@ class Target:
     Attributes:
         url: of the callback.
         repository: owner/name the results are reported for.
-        token: gives the token, or the shared secret, just before each post, so that it may be short-lived.
+        token: gives the token just before each post, so that it may be short-lived.
         timeout_s: of one request, its answer included.
         minted: whether each call of `token` makes a fresh one, so that a refused one is worth another.
-        auth: how the token is used: it is sent, or signs.
     """
 
     url: str
@@ -43,7 +40,6 @@ class Target:
     token: Callable[[], str] = field(repr=False)
     timeout_s: float = 60
     minted: bool = False
-    auth: Callable[[str], AuthBase] = field(default=Bearer, repr=False)
 
 
 def callback_url(endpoint: str) -> str:
@@ -89,7 +85,10 @@ def post(payload: Mapping[str, Any], target: Target, *, doubtful: bool = False) 
     except TokenUnavailableError as error:
         return Answer(outcome=Outcome.RETRY, status=None, detail=one_line(str(error)))
     except SpyreCiError as error:
-        return Answer(outcome=Outcome.UNAUTHORIZED, status=None, detail=one_line(str(error)))
+        what = f"{error.where}: {error.what}" if error.where else error.what
+        return Answer(
+            outcome=Outcome.UNAUTHORIZED, status=None, detail=one_line(what), remedy=error.remedy or ""
+        )
     try:
         reply = exchange(
             "POST",
@@ -98,7 +97,6 @@ def post(payload: Mapping[str, Any], target: Target, *, doubtful: bool = False) 
             timeout_s=target.timeout_s,
             data=encode(payload),
             headers={"Content-Type": "application/json"},
-            auth=target.auth,
         )
     except NoReplyError as error:
         return no_reply(error, token)
@@ -135,7 +133,6 @@ def note_dispatch(delivery_id: str, target: Target) -> None:
             timeout_s=target.timeout_s,
             data=body,
             headers={"Content-Type": "application/json"},
-            auth=target.auth,
         )
 
 

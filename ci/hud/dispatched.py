@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +30,14 @@ class Dispatch:
     Attributes:
         client_payload: as it came.
         check_run_id: of the job that answers for it, one for both callbacks; empty where none was given.
+        run_id: the CI's run that answers for it; 0 where nobody has begun.
+        run_attempt: the attempt of it whose begin has that check run.
     """
 
     client_payload: Mapping[str, Any]
     check_run_id: str = ""
+    run_id: int = 0
+    run_attempt: int = 0
 
     @property
     def delivery_id(self) -> str:
@@ -112,8 +116,7 @@ def read_event(environ: Mapping[str, str], event_file: Path | None) -> Dispatch 
 
 def keep(run_dir: Path, dispatch: Dispatch) -> None:
     """Write the dispatch into the run folder, for whoever reports the run later."""
-    content = {"client_payload": dispatch.client_payload, "check_run_id": dispatch.check_run_id}
-    write_json(run_dir / FILE, KIND, content)
+    write_json(run_dir / FILE, KIND, asdict(dispatch))
 
 
 def kept(run_dir: Path) -> Dispatch | None:
@@ -128,9 +131,15 @@ def kept(run_dir: Path) -> Dispatch | None:
     content = read_json(path, KIND)
     found = dispatch_of(content.get("client_payload"), where=path)
     check_run_id = content.get("check_run_id")
-    if found is None or not isinstance(check_run_id, str):
+    run_id, run_attempt = content.get("run_id"), content.get("run_attempt")
+    if (
+        found is None
+        or not isinstance(check_run_id, str)
+        or not isinstance(run_id, int)
+        or not isinstance(run_attempt, int)
+    ):
         raise BadFileError("holds no dispatch", where=path, remedy="remove it to report the run as a nightly")
-    return Dispatch(client_payload=found.client_payload, check_run_id=check_run_id)
+    return replace(found, check_run_id=check_run_id, run_id=run_id, run_attempt=run_attempt)
 
 
 def _load(path: Path) -> Any:

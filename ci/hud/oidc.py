@@ -6,20 +6,21 @@ GitHub gives a job with `permissions: id-token: write` a URL and a token to ask 
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from ci.core.errors import SettingsError, SpyreCiError
 from ci.core.http import is_private
 from ci.core.secrets import checked_token
+from ci.core.text import one_line
 from ci.hud.wire import NoReplyError, Reply, exchange
 
 URL_VARIABLE = "ACTIONS_ID_TOKEN_REQUEST_URL"
 TOKEN_VARIABLE = "ACTIONS_ID_TOKEN_REQUEST_TOKEN"  # noqa: S105  # the variable's name, not a secret
 TIMEOUT_S = 20.0
-ATTEMPTS = 4
-PAUSE_S = 1.0
+_PERMISSION = "give the job `permissions: id-token: write`"
 
 
 class TokenUnavailableError(SpyreCiError):
@@ -31,50 +32,63 @@ def offered(environ: Mapping[str, str]) -> bool:
     return bool(environ.get(URL_VARIABLE)) and bool(environ.get(TOKEN_VARIABLE))
 
 
-def mint(
-    environ: Mapping[str, str],
-    *,
-    audience: str,
-    sleep: Callable[[float], None],
-    rng: Callable[[], float],
-    timeout_s: float = TIMEOUT_S,
-) -> str:
-    """A fresh token for an audience; a fault of GitHub's is tried again a few times.
+def mint(environ: Mapping[str, str], *, audience: str, repository: str, timeout_s: float = TIMEOUT_S) -> str:
+    """A fresh token for an audience.
+
+    Args:
+        environ: of the job.
+        audience: whom the token is for.
+        repository: owner/name that the token has to vouch for.
+        timeout_s: of the request.
 
     Raises:
-        SettingsError: the job has no leave to ask, or GitHub refuses the request as it is.
+        SettingsError: the job has no leave to ask, GitHub refuses the request as it is, or the token is of
+            another repository.
         TokenUnavailableError: GitHub did not answer as it should. Its answer, which may hold a token, is not
             shown.
     """
     url, asking = environ.get(URL_VARIABLE, ""), environ.get(TOKEN_VARIABLE, "")
     _check(url, asking)
-    said = ""
-    for attempt in range(ATTEMPTS):
-        if attempt:
-            sleep(PAUSE_S * 2.0 ** (attempt - 1) * (0.5 + rng() / 2))
-        try:
-            reply = exchange("GET", url, token=asking, timeout_s=timeout_s, params={"audience": audience})
-        except NoReplyError as error:
-            if error.fault in {"untrusted", "unsendable"}:
-                raise _refused(f"no request can be made ({error.fault})") from None
-            said = f"no answer ({error.fault})"
-            continue
-        if reply.status == 200:  # noqa: PLR2004  # HTTP's own numbers
-            return _token_of(reply)
-        said = f"HTTP {reply.status}"
-        if reply.status < 500 and reply.status not in {408, 429}:  # noqa: PLR2004  # the same
-            raise _refused(said)
-    raise TokenUnavailableError(
-        f"GitHub gave no OIDC token: {said}, {ATTEMPTS} times", remedy="wait until GitHub answers again"
-    )
+    try:
+        reply = exchange("GET", url, token=asking, timeout_s=timeout_s, params={"audience": audience})
+    except NoReplyError as error:
+        if error.fault in {"untrusted", "unsendable"}:
+            raise _refused(f"no request can be made ({error.fault})") from None
+        raise _unavailable(f"no answer ({error.fault})") from None
+    if reply.status == 200:  # noqa: PLR2004  # HTTP's own numbers
+        token = _token_of(reply)
+        _check_repository(token, repository)
+        return token
+    if reply.status < 500 and reply.status not in {408, 429}:  # noqa: PLR2004  # the same
+        raise _refused(f"HTTP {reply.status}")
+    raise _unavailable(f"HTTP {reply.status}")
+
+
+def claims_of(token: str) -> Mapping[str, object]:
+    """What a token says of itself, unverified; empty where it is no JSON Web Token (RFC 7519)."""
+    _, _, rest = token.partition(".")
+    part = rest.partition(".")[0]
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    except (ValueError, RecursionError):
+        return {}
+    return claims if isinstance(claims, dict) else {}
+
+
+def _check_repository(token: str, repository: str) -> None:
+    vouched = claims_of(token).get("repository", repository)
+    if vouched != repository:
+        raise SettingsError(
+            f"is {repository!r}, but the job's token vouches for {one_line(str(vouched))!r}",
+            where="report.repository",
+            remedy="set it to the repository that runs the workflow, in its exact letter case",
+        )
 
 
 def _check(url: str, asking: str) -> None:
     if not url or not asking:
         raise SettingsError(
-            "the job may not ask GitHub for an OIDC token",
-            where=URL_VARIABLE,
-            remedy="give the job `permissions: id-token: write`",
+            "the job may not ask GitHub for an OIDC token", where=URL_VARIABLE, remedy=_PERMISSION
         )
     try:
         usable = bool(urlsplit(url).hostname) and is_private(url)
@@ -91,15 +105,19 @@ def _token_of(reply: Reply) -> str:
     except (ValueError, KeyError, TypeError, RecursionError):
         token = None
     if not isinstance(token, str):
-        raise TokenUnavailableError(
-            "GitHub answered without an OIDC token", remedy="wait until GitHub answers again"
-        )
+        raise _unavailable("an answer without one")
     return checked_token(token, "GitHub's OIDC token")
+
+
+def _unavailable(said: str) -> TokenUnavailableError:
+    return TokenUnavailableError(
+        f"GitHub gave no OIDC token: {said}", remedy="wait until GitHub answers again"
+    )
 
 
 def _refused(said: str) -> SettingsError:
     return SettingsError(
         f"GitHub gave no OIDC token: {said}",
         where=URL_VARIABLE,
-        remedy="give the job `permissions: id-token: write`, and leave GitHub's variables as they are",
+        remedy=f"{_PERMISSION}, and leave GitHub's variables as they are",
     )

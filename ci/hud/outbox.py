@@ -40,6 +40,16 @@ class OutboxBusyError(SpyreCiError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """What stays in an outbox, and why."""
+
+    identity: str
+    outcome: str
+    reason: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """One report that waits.
 
@@ -134,6 +144,11 @@ class Outbox:
     def has_delivered(self, identity: str) -> bool:
         """Whether the endpoint has a report of this identity."""
         return bool(self._delivered(identity))
+
+    def has_completed(self) -> bool:
+        """Whether the end of a job waits or was delivered."""
+        both = (*self.pending(), *_read_all(self.delivered_folder)[0])
+        return any(one.status == "completed" for one in both)
 
     def begin(self, report: Report) -> None:
         """Note that an attempt begins, so that a kill before its answer is noted leaves a doubt."""

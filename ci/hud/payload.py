@@ -1,4 +1,4 @@
-"""What a run tells HUD of itself: its counts, its conclusion, its callback; pure."""
+"""What a run tells HUD, from its folder to its two callbacks: the job's names, counts and conclusion."""
 
 from __future__ import annotations
 
@@ -6,13 +6,28 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
-from ci.hud.callback import UPSTREAM_REPOSITORY, Attempt, Count, Identifier, RunDetails, Time
+from ci.core.errors import BadFileError, SpyreCiError
+from ci.core.provider import detect
+from ci.hud import dispatched
+from ci.hud.callback import UPSTREAM_REPOSITORY, Attempt, Count, Identifier, RunDetails, Time, explain
+from ci.hud.dispatched import DETAILS_KEY, Dispatch
+from ci.record.identity import EMULATED
+from test_selection.files import read_json
 
+CHECK_RUN_VARIABLE = "SPYRE_CI_CHECK_RUN_ID"
+ARTIFACT_VARIABLE = "SPYRE_CI_ARTIFACT_URL"
+CANCELLED_VARIABLE = "SPYRE_CI_CANCELLED"
+SUMMARY, IDENTITY = "summary.json", "run.json"
+COMMIT = re.compile(r"[0-9a-f]{40}")
+# Our word in summary.json, and HUD's, which has no reserved ones.
+_SHARES = {"selected": "selected", "run": "ran", "passed": "passed"}
 SCHEMA_VERSION = "1"
 # What a job is known by beside repository and delivery; its two reports have them in common.
 JOB_KEYS = ("name", "job_name", "check_run_id", "run_id", "run_attempt")
@@ -53,6 +68,7 @@ class RunIdentity(BaseModel):
     provider: str = ""
     pytorch_version: str = ""
     pytorch_sha: str = ""
+    pytorch_commit: str = ""
     device: str = ""
     stage: Count | None = None
     percent: float | None = None
@@ -60,13 +76,17 @@ class RunIdentity(BaseModel):
     completed_at: Annotated[Time | None, BeforeValidator(_time_text)] = None
 
 
-def count_verdicts(verdicts: Mapping[str, int], *, quarantined: int = 0) -> dict[str, int]:
+def count_verdicts(
+    verdicts: Mapping[str, int], *, quarantined: int = 0, cancelled: bool = False
+) -> dict[str, int]:
     """HUD's counts `{passed, failed, skipped, total}` of the nine verdicts (see COUNT_OF_VERDICT).
 
     Args:
         verdicts: verdict to number of tests.
         quarantined: how many of the failed do not turn the run red; they count as skipped, which is what the
             JUnit files say of them.
+        cancelled: whether somebody ended the run; a test that was not started then is in no count, so that
+            no pass rate falls.
 
     Raises:
         ValueError: a verdict is none of the nine; a test would be lost in silence. Or more are quarantined
@@ -76,7 +96,8 @@ def count_verdicts(verdicts: Mapping[str, int], *, quarantined: int = 0) -> dict
     for verdict, number in verdicts.items():
         if verdict not in COUNT_OF_VERDICT:
             raise ValueError(f"{verdict!r} is not a verdict; known are: {', '.join(COUNT_OF_VERDICT)}")
-        counts[COUNT_OF_VERDICT[verdict]] += number
+        if not (cancelled and verdict == "not_run"):
+            counts[COUNT_OF_VERDICT[verdict]] += number
     if not 0 <= quarantined <= verdicts.get("failed", 0):
         raise ValueError(f"{quarantined} failures are quarantined of {verdicts.get('failed', 0)}")
     counts["failed"] -= quarantined
@@ -95,35 +116,45 @@ def key_part(text: str, *, otherwise: str) -> str:
     return cleaned[:255] or otherwise
 
 
-def workflow_of(identity: RunIdentity, *, status: str, check_run_id: str | None = None) -> dict[str, Any]:
+def workflow_of(
+    identity: RunIdentity, *, status: str, check_run_id: str = "", job_name: str = ""
+) -> dict[str, Any]:
     """What both callbacks of a job say alike.
 
     Args:
         identity: who the run is.
         status: in_progress or completed.
-        check_run_id: GitHub's `job.check_run_id`, which is not in the environment; None makes one.
+        check_run_id: GitHub's `job.check_run_id`, which is not in the environment; empty makes one.
+        job_name: see `job_name_of`.
     """
+    # HUD links `<url>/job/<check_run_id>`: behind a `#` that still leads to the build of a Jenkins.
+    fragment = "#" if identity.provider == "jenkins" and identity.url and "#" not in identity.url else ""
     return {
         "status": status,
         "conclusion": None,
-        "run_id": identity.run_id,
+        # HUD declares both as strings.
+        "run_id": str(identity.run_id),
         "run_attempt": identity.run_attempt,
         "name": key_part(identity.workflow, otherwise="spyre-ci"),
-        "job_name": job_name_of(identity),
+        "job_name": job_name_of(identity, job_name),
         "check_run_id": check_run_id or check_run_of(identity),
         "started_at": identity.started_at,
         "completed_at": None,
-        "url": identity.url,
+        "url": identity.url + fragment,
         "schema_version": SCHEMA_VERSION,
     }
 
 
-def job_name_of(identity: RunIdentity) -> str:
-    """The CI's job with the lane, or the device, where it does not name them.
+def job_name_of(identity: RunIdentity, name: str = "") -> str:
+    """The job's name with the lane, or the device, where it does not name them.
 
     GitHub's legs of a matrix have one name, and HUD takes what has one name in one run for one job.
+
+    Args:
+        identity: who the run is.
+        name: what the check is called; empty takes the CI's job.
     """
-    job, told = identity.job_name, identity.lane or identity.device
+    job, told = name or identity.job_name, identity.lane or identity.device
     named = f"{job} ({told})" if job and told and told not in job else job or told
     return key_part(named, otherwise="spyre-ci")
 
@@ -145,7 +176,8 @@ def completed(
     verdicts: Mapping[str, int],
     exit_code: int,
     quarantined: int = 0,
-    check_run_id: str | None = None,
+    check_run_id: str = "",
+    job_name: str = "",
     artifact_url: str = "",
     conclusion: str | None = None,
 ) -> dict[str, Any]:
@@ -157,24 +189,29 @@ def completed(
         exit_code: of the run; decides the conclusion.
         quarantined: how many of the failed tests do not turn it red.
         check_run_id: as `workflow_of` has it.
+        job_name: as `workflow_of` has it.
         artifact_url: where the report can be fetched.
         conclusion: overrides the exit code's, such as `timed_out`.
 
     Raises:
         ValueError: as `count_verdicts` says.
     """
+    ended = conclusion or conclusion_of(exit_code)
+    cancelled = ended == "cancelled"
     return {
-        **workflow_of(identity, status="completed", check_run_id=check_run_id),
-        "conclusion": conclusion or conclusion_of(exit_code),
+        **workflow_of(identity, status="completed", check_run_id=check_run_id, job_name=job_name),
+        "conclusion": ended,
         "completed_at": identity.completed_at,
-        "test_results": count_verdicts(verdicts, quarantined=quarantined),
+        "test_results": count_verdicts(verdicts, quarantined=quarantined, cancelled=cancelled),
         "artifact_url": artifact_url,
     }
 
 
 def delivery_of(identity: RunIdentity) -> str:
-    """The delivery of a nightly: the PyTorch commit, or version and content hash of a tree without git."""
-    return key_part(identity.pytorch_sha or identity.pytorch_version, otherwise="").replace("/", "-")
+    """The delivery of a nightly: the PyTorch commit, or version and content hash where none is known."""
+    commit = identity.pytorch_sha if COMMIT.fullmatch(identity.pytorch_sha) else identity.pytorch_commit
+    told = commit or identity.pytorch_sha or identity.pytorch_version
+    return key_part(told, otherwise="").replace("/", "-")
 
 
 def nightly_completed(
@@ -184,10 +221,8 @@ def nightly_completed(
     verdicts: Mapping[str, int],
     exit_code: int,
     quarantined: int = 0,
-    check_run_id: str | None = None,
-    artifact_url: str = "",
-    conclusion: str | None = None,
     details: Mapping[str, Any] | None = None,
+    **told: Any,
 ) -> dict[str, Any]:
     """The one callback of a nightly run.
 
@@ -197,13 +232,11 @@ def nightly_completed(
         verdicts: verdict to number of tests.
         exit_code: of the run; decides the conclusion.
         quarantined: how many of the failed tests do not turn it red.
-        check_run_id: as `workflow_of` has it.
-        artifact_url: where the report can be fetched.
-        conclusion: overrides the exit code's, such as `timed_out`.
         details: more of what HUD's contract has no field for.
+        told: what else `completed` takes.
     """
     sha = delivery_of(identity)
-    told = RunDetails.model_construct(
+    known = RunDetails.model_construct(
         run=run,
         lane=identity.lane,
         provider=identity.provider,
@@ -221,18 +254,199 @@ def nightly_completed(
         "payload": {
             "head_sha": sha,
             "repository": {"full_name": UPSTREAM_REPOSITORY},
-            "spyre_ci": {**told.model_dump(exclude={"emulated"}), **(details or {})},
+            "spyre_ci": {**known.model_dump(exclude={"emulated"}), **(details or {})},
         },
         "workflow": completed(
-            identity,
-            verdicts=verdicts,
-            exit_code=exit_code,
-            quarantined=quarantined,
-            check_run_id=check_run_id,
-            artifact_url=artifact_url,
-            conclusion=conclusion,
+            identity, verdicts=verdicts, exit_code=exit_code, quarantined=quarantined, **told
         ),
     }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ways:
+    """How a run is reported.
+
+    Attributes:
+        environ: may hold the CI's run and attempt, GitHub's check run id and the report's URL.
+        dispatch: what the relay sent; None of a run that reports itself.
+        own_server: whether the server is ours, so that a pull request's report may carry details too.
+        job_name: what the check is called; empty takes the CI's job.
+        cancelled: whether somebody ended the run.
+    """
+
+    environ: Mapping[str, str]
+    dispatch: Dispatch | None = None
+    own_server: bool = False
+    job_name: str = ""
+    cancelled: bool = False
+
+    @property
+    def check_run_id(self) -> str:
+        """The job's check run, one for both callbacks; empty where nobody said it."""
+        if self.dispatch is not None:
+            return self.dispatch.check_run_id
+        return self.environ.get(CHECK_RUN_VARIABLE, "")
+
+    def job(self, identity: RunIdentity) -> RunIdentity:
+        """The run as the job that sends has it: a re-run of failed jobs reports a plan of an attempt before.
+
+        Where no CI says, it is as it was begun, else as it was planned.
+        """
+        here = detect(self.environ, epoch_s=0)
+        if here.name != "none" and here.run_id:
+            told = {"run_id": here.run_id, "run_attempt": here.run_attempt, "url": here.url or identity.url}
+            return identity.model_copy(update=told)
+        begun = self.dispatch
+        if begun is None or not begun.run_id:
+            return identity
+        return identity.model_copy(update={"run_id": begun.run_id, "run_attempt": begun.run_attempt})
+
+    def workflow(self, identity: RunIdentity, status: str) -> dict[str, Any]:
+        """What both callbacks of the run's job say alike."""
+        return workflow_of(
+            self.job(identity), status=status, check_run_id=self.check_run_id, job_name=self.job_name
+        )
+
+
+def find_dispatch(run_dir: Path, environ: Mapping[str, str], event_file: Path | None) -> Dispatch | None:
+    """The dispatch of a run: the one kept in its folder, else the one of this job, which is kept then.
+
+    The check run is that of the job which begins this attempt.
+
+    Raises:
+        SpyreCiError: the file of either cannot be read.
+    """
+    known = dispatched.kept(run_dir)
+    found = known or dispatched.read_event(environ, event_file)
+    if found is None:
+        return None
+    job = Ways(environ=environ, dispatch=found).job(read_identity(run_dir))
+    if known is not None and (known.run_id, known.run_attempt) == (job.run_id, job.run_attempt):
+        return known
+    given = environ.get(CHECK_RUN_VARIABLE) or check_run_of(job)
+    found = replace(found, check_run_id=given, run_id=job.run_id, run_attempt=job.run_attempt)
+    dispatched.keep(run_dir, found)
+    return found
+
+
+def read_identity(run_dir: Path) -> RunIdentity:
+    """Who the run of a folder is: as its planner wrote it, else as its summary has it.
+
+    Raises:
+        SpyreCiError: neither file is there, or it does not say.
+    """
+    path = run_dir / IDENTITY
+    if path.is_file():
+        return _identity_of(read_json(path, "run"), path=path)
+    path = run_dir / SUMMARY
+    return _identity_of(read_json(path, "summary").get("identity"), path=path)
+
+
+def job_of(run_dir: Path, environ: Mapping[str, str]) -> dict[str, Any]:
+    """What both callbacks of a run's job say alike: its run, attempt, names and check run.
+
+    Raises:
+        SpyreCiError: a file of the folder cannot be read.
+    """
+    ways = Ways(environ=environ, dispatch=dispatched.kept(run_dir))
+    return ways.workflow(read_identity(run_dir), "completed")
+
+
+def begun_of(identity: RunIdentity, ways: Ways) -> dict[str, Any] | None:
+    """The `in_progress` callback of a run; None where it owes none, being self-reported."""
+    if ways.dispatch is None:
+        return None
+    return ways.dispatch.callback(ways.workflow(identity, "in_progress"))
+
+
+def ended_of(summary: Mapping[str, Any], ways: Ways, *, path: Path) -> dict[str, Any]:
+    """The `completed` callback of a `summary.json`.
+
+    Raises:
+        BadFileError: it does not say who the run is, or counts a verdict that is none.
+    """
+    identity = ways.job(_identity_of(summary.get("identity"), path=path))
+    try:
+        told: dict[str, Any] = {
+            "run": str(summary["run"]),
+            "verdicts": dict(summary["verdicts"]),
+            "exit_code": int(summary["exit_code"]),
+            "quarantined": int((summary.get("quarantine") or {}).get("forgiven", 0)),
+            "details": _details_of(summary),
+        }
+        # A URL's user and password are left out; its query stays, which may be what signs it.
+        artifact = re.sub(r"(?<=://)[^/?#\s]*@", "", ways.environ.get(ARTIFACT_VARIABLE, ""))
+        alone = nightly_completed(
+            identity,
+            **told,
+            check_run_id=ways.check_run_id,
+            job_name=ways.job_name,
+            artifact_url=artifact,
+            conclusion="cancelled" if ways.cancelled else None,
+        )
+    except KeyError as error:
+        raise _bad(f"the key {error} is missing", path) from error
+    except (TypeError, ValueError, AttributeError) as error:
+        raise _bad(str(error), path) from error
+    if ways.dispatch is None:
+        return alone
+    details = alone["payload"][DETAILS_KEY] if ways.own_server else None
+    return ways.dispatch.callback(alone["workflow"], details)
+
+
+def given_up_of(identity: RunIdentity, ways: Ways, *, conclusion: str, at: str) -> dict[str, Any] | None:
+    """The `completed` callback of a run that ended before it had a summary; None of a self-reported one.
+
+    Args:
+        identity: who the run is.
+        ways: how it is reported.
+        conclusion: failure or cancelled.
+        at: when it ended, ISO-8601.
+    """
+    if ways.dispatch is None:
+        return None
+    ended = ways.job(identity).model_copy(update={"completed_at": at})
+    workflow = completed(
+        ended,
+        verdicts={},
+        exit_code=1,
+        conclusion=conclusion,
+        check_run_id=ways.check_run_id,
+        job_name=ways.job_name,
+    )
+    return ways.dispatch.callback(workflow)
+
+
+def _identity_of(content: Any, *, path: Path) -> RunIdentity:
+    try:
+        return RunIdentity.model_validate(content)
+    except ValidationError as error:
+        raise _bad(f"identity.{explain(error.errors()[0])}", path) from error
+
+
+def _bad(what: str, path: Path) -> SpyreCiError:
+    return BadFileError(what, where=path, remedy="write it again with `spyre-ci report`")
+
+
+def _details_of(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of `RunDetails` that a `summary.json` fills beside who the run is and its verdicts.
+
+    They are not validated here: what does not hold is named when the report is checked.
+    """
+    identity = summary.get("identity") or {}
+    told: dict[str, Any] = {
+        **({"emulated": True} if identity.get("back_end") == EMULATED else {}),
+        "cards": summary.get("cards"),
+        "seed": identity.get("seed"),
+        "in_scope": summary.get("in_scope") or None,
+        "in_scope_seconds": summary.get("in_scope_s"),
+        "first_failure_seconds": summary.get("first_failure_s"),
+    }
+    for name, share in (summary.get("shares") or {}).items():
+        if name in _SHARES:
+            told[_SHARES[name]] = share["count"]
+            told[f"{_SHARES[name]}_seconds"] = share.get("seconds")
+    return told
 
 
 def report_identity(payload: Mapping[str, Any], *, repository: str) -> str:

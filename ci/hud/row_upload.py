@@ -20,12 +20,11 @@ from ci.core.errors import SpyreCiError
 from ci.core.text import one_line
 from ci.hud.answers import REMEDIES, Answer, Outcome
 from ci.hud.client import Target, no_reply, own_route
-from ci.hud.flush import Left
-from ci.hud.making import job_of
+from ci.hud.outbox import Left
+from ci.hud.payload import job_of
 from ci.hud.wire import NoReplyError, exchange
 from ci.store.identity import job_number
-from ci.store.row_export import junit_files, rows_of_files
-from ci.store.row_files import RowWriter
+from ci.store.row_files import RowWriter, junit_files, rows_of_files
 from ci.store.rows import Job
 from test_selection.files import write_json
 
@@ -56,7 +55,7 @@ def job_of_run(run_dir: Path, repository: str, environ: Mapping[str, str]) -> Jo
     """
     told = job_of(run_dir, environ)
     return Job(
-        workflow_id=told["run_id"],
+        workflow_id=int(told["run_id"]),
         workflow_run_attempt=told["run_attempt"],
         job_id=job_number(told["check_run_id"], repository=repository),
     )
@@ -113,7 +112,6 @@ def _send(run_dir: Path, target: Target, environ: Mapping[str, str]) -> Answer:
             data=data,
             params=query,
             headers={"Content-Type": "application/octet-stream"},
-            auth=target.auth,
         )
     except NoReplyError as error:
         return no_reply(error, token)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import os
 import secrets
 import stat
@@ -12,8 +10,6 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from ci.config import Settings
-from ci.config.explain import variable_of
 from ci.core.errors import SettingsError
 from ci.core.secrets import checked_token, read_secret
 from test_selection.files import write_text
@@ -26,7 +22,6 @@ WAYS = (
 )
 LOCK_TIMEOUT_S = 30
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
-SERVER_NAME = "spyre-ci-hud"
 
 
 def has_token(environ: Mapping[str, str], token_file: Path | None) -> bool:
@@ -68,29 +63,6 @@ def find_token(
     return checked_token(read_secret(token_file, what), str(token_file))
 
 
-def check_recipient(settings: Settings, key: str, *, shown: str, what: str = "token") -> None:
-    """A secret is sent only where whoever keeps secrets said, which is not the settings file.
-
-    Whoever may change a committed file would be told the secret, or what any other file holds.
-
-    Args:
-        settings: say where to.
-        key: of the setting that names the address.
-        shown: the address, for people.
-        what: would be sent, in errors.
-
-    Raises:
-        SettingsError: the address is that of the settings file.
-    """
-    if settings.origins.get(key) == "file":
-        raise SettingsError(
-            f"the {what} is not sent to {shown}: the address is that of the settings file, which a pull "
-            "request can change",
-            where=key,
-            remedy=f"give the address in the environment as well, as {variable_of(key)}",
-        )
-
-
 def embedded_token(state_dir: Path, *, warn: Callable[[str], None]) -> str:
     """The embedded server's write token, made on first use in a file only the user can read.
 
@@ -120,8 +92,3 @@ def _keep_private(path: Path, warn: Callable[[str], None]) -> None:
             f"{path}: others could read the HUD token (mode {stat.S_IMODE(status.st_mode):04o}); it is "
             "private again, remove the file to get a new one"
         )
-
-
-def proof_of_token(token: str, nonce: str) -> str:
-    """What shows that a server knows the token, without telling it."""
-    return hmac.new(token.encode(), f"{SERVER_NAME}:{nonce}".encode(), hashlib.sha256).hexdigest()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -64,7 +64,6 @@ def exchange(
     data: bytes | None = None,
     params: Mapping[str, str] | None = None,
     headers: Mapping[str, str] | None = None,
-    auth: Callable[[str], AuthBase] = Bearer,
 ) -> Reply:
     """Make one request and read its answer.
 
@@ -76,7 +75,6 @@ def exchange(
         data: the body.
         params: added to the URL's query.
         headers: besides the token's.
-        auth: how the token is used; it is sent as a bearer token, or signs the request.
 
     Raises:
         NoReplyError: no whole answer came; its text may hold the URL.
@@ -91,7 +89,7 @@ def exchange(
                 data=data,
                 params=params,
                 headers={"Accept": "application/json", **(headers or {})},
-                auth=auth(token),
+                auth=Bearer(token),
                 timeout=(min(CONNECT_TIMEOUT_S, timeout_s), timeout_s),
                 allow_redirects=False,
                 stream=True,

@@ -11,6 +11,7 @@ import typer
 from ci.config import completing
 from ci.core.errors import UsageError
 from ci.core.text import counted
+from ci.hud.send import is_cancelled
 from ci.main_job.report import end_run, report_shards, report_step
 from ci.main_job.resume import resume_step
 from ci.main_job.run import removed_where_refused, start_run
@@ -195,6 +196,10 @@ def report(
     allow_collect_errors: Annotated[
         bool, typer.Option(help="Files that cannot be collected do not redden the run.")
     ] = False,
+    cancelled: Annotated[
+        bool,
+        typer.Option("--cancelled", help="Somebody ended the run; SPYRE_CI_CANCELLED=true says it, too."),
+    ] = False,
     json_output: options.Json = False,
 ) -> None:
     """Report a run from its journals: results, JUnit, summary, page, history and HUD.
@@ -208,7 +213,12 @@ def report(
     folder = (
         RunFolder(path=named.resolve()) if named else find_run(runs, run_dir or "latest", holding=JOURNALS)
     )
-    summary = report_step(context, folder, allow_collect_errors=allow_collect_errors)
+    summary = report_step(
+        context,
+        folder,
+        allow_collect_errors=allow_collect_errors,
+        interrupted=cancelled or is_cancelled(context.environ),
+    )
     if json_output:
         typer.echo(json_text(read_json(folder.summary, "summary")))
     raise typer.Exit(summary.exit_code)

@@ -155,6 +155,16 @@ def other_torch(source: Source, installed: str) -> str:
     return f"{differ}: tests may fail for that alone"
 
 
+def is_of_release(source: Source, installed: str) -> bool:
+    """Whether a tree is of the very version of the torch that runs it, so that both are of one commit."""
+    if source.where is None or not source.version:
+        return False
+    try:
+        return Version(source.version).public == Version(installed).public
+    except InvalidVersion:
+        return False
+
+
 def start_run(context: Context, source: Source, share: Share, run_dir: Path | None = None) -> RunFolder:
     """Make the run folder, with the run's identity in it.
 
@@ -174,9 +184,11 @@ def start_run(context: Context, source: Source, share: Share, run_dir: Path | No
         # As it is found from whichever folder somebody pastes the line in.
         git = source.where.startswith("git+")
         words += ["--pytorch-src", source.where if git else str(Path(source.where).expanduser().resolve())]
+    torch = installed_torch()
     identity = replace(
         identity_here(context, folder),
-        pytorch_version=installed_torch().version,
+        pytorch_version=torch.version,
+        pytorch_commit=torch.git_sha if is_of_release(source, torch.version) else "",
         pytorch_sha=source.sha,
         stage=share.stage,
         percent=share.percent,

@@ -34,6 +34,7 @@ class RunIdentity:
         device: the device's name.
         pytorch_version: such as `2.13.0`.
         pytorch_sha: the exact commit; of a tree without git its version and content hash.
+        pytorch_commit: that the torch of the tree's version was built from; empty where it is not known.
         stage: the row of the roll-out; None where a percentage was asked for by itself.
         percent: the share of the tests in scope that was asked for.
         started_at: seconds since the epoch.
@@ -70,6 +71,7 @@ class RunIdentity:
     restricted: str = ""
     reproduce: tuple[str, ...] = ("spyre-ci", "run")
     seed: int | None = None
+    pytorch_commit: str = ""
 
     def __post_init__(self) -> None:
         # Here, so that no report, page or command can show what was in an address (law 9).

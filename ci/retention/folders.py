@@ -261,7 +261,7 @@ def _wanted(path: Path, kind: str, identity: Mapping[str, Any] | None, released:
     elif kind == RUNS and released.broken:
         yield "a release that cannot be read may name it"
     if any(path.glob("outbox*/*.json")):
-        yield "reports wait in its outbox (spyre-ci hud flush sends them)"
+        yield "reports wait in its outbox (spyre-ci hud send sends them)"
     if any(_is_worktree_of_another(git, path) for below in _DEEP for git in path.glob(f"{below}.git")):
         yield "a worktree of a repository elsewhere is in it"
 

@@ -48,17 +48,6 @@ def key_of_test(test_id: str, place: int = 0) -> int:
     return _hashed(f"{place}:{test_id}" if place else test_id, KEY_BITS)
 
 
-def shard_key(run_id: int, run_attempt: int, shard: int) -> str:
-    """What one shard's attempt is known by among all runs; fit for the name of a file, a stash, an artifact.
-
-    Args:
-        run_id: the CI's, above 0.
-        run_attempt: from 1.
-        shard: its index in the plan, from 0.
-    """
-    return f"{run_id}-{run_attempt}-{shard}"
-
-
 def _hashed(text: str, bits: int) -> int:
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> (64 - bits) or 1

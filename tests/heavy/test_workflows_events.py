@@ -206,20 +206,24 @@ def test_pytorchs_relay_hears_once_that_tests_begin_and_once_that_they_ended(
             "upstream-pr.yml",
             "--var",
             f"SPYRE_CI_HUD_ENDPOINT={address}",
-            environ={"SPYRE_CI_HUD_TOKEN": token, "SPYRE_CI__REPORT__POST_TIMES": str(tmp_path / "posts")},
+            environ={"SPYRE_CI_HUD_TOKEN": token},
         )
         assert set(ended.jobs.values()) == {"success"}, ended.told
     with closing(sqlite3.connect(tmp_path / "hud" / ".spyre-ci" / "hud.sqlite")) as database:
         rows = database.execute(
-            "SELECT status, conclusion, delivery_id, check_run_id, passed_tests, started_at < completed_at "
-            "FROM crcr_workflow_job"
+            "SELECT status, conclusion, delivery_id, job_name, artifact_url, passed_tests, "
+            "started_at < completed_at FROM crcr_workflow_job"
         ).fetchall()
     # One job: both callbacks were about the same check run.
-    ((status, conclusion, delivery, check_run, passed, in_order),) = rows
+    ((status, conclusion, delivery, job, artifact, passed, in_order),) = rows
     assert (status, conclusion, delivery, in_order) == ("completed", "success", "d-1", 1)
-    assert check_run
+    assert job.startswith("PyTorch tests (")
+    assert artifact == "https://github.example/artifacts/results"
     assert passed > 0
-    assert "HUD" in ended.log["PyTorch tests/tell that it begins"]
+    assert "HUD: told that the run has begun" in ended.log["PyTorch tests/tell that it begins"]
+    # It travelled with the plan: the job that reports told the end alone.
+    assert "HUD: reported to" in ended.log["PyTorch tests/report"]
+    assert "HUD: warning" not in ended.log["PyTorch tests/report"]
 
 
 def test_a_night_runs_the_stage_on_the_pinned_pytorch_and_on_main(scratch: Scratch) -> None:

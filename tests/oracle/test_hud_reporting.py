@@ -177,7 +177,7 @@ def test_the_relay_gets_a_nightly_once_as_the_contract_has_it(
     assert not shows_token(here, said.out, said.err)
     # The same account once more is no other report.
     here.call("report", "latest", code=1, **told(relay))
-    here.call("hud", "flush", "latest", code=0, **told(relay))
+    here.call("hud", "send", "latest", code=0, **told(relay))
     assert len(relay.seen) == 1
 
 
@@ -232,15 +232,15 @@ def test_whatever_the_relay_does_the_run_ends_as_it_did_and_a_flush_delivers_onc
     said = here.call("report", "latest", code=1, **environ)
     assert (outcome(here), len(waiting(here)), relay.taken) == ("left", 1, [])
     assert "NOT reported" in said.out + said.err
-    assert "spyre-ci hud flush" in said.out + said.err
+    assert "spyre-ci hud send" in said.out + said.err
     assert requests in {0, len(relay.seen)}
     assert not shows_token(here, said.out, said.err)
     relay.faults.clear()
-    here.call("hud", "flush", "latest", code=0, **environ)
+    here.call("hud", "send", "latest", code=0, **environ)
     assert [body["workflow"]["test_results"] for body in relay.taken] == [COUNTS]
     assert (outcome(here), waiting(here)) == ("delivered", [])
     seen = len(relay.seen)
-    here.call("hud", "flush", "latest", code=0, **environ)
+    here.call("hud", "send", "latest", code=0, **environ)
     assert len(relay.seen) == seen
 
 
@@ -249,10 +249,10 @@ def test_an_endpoint_that_is_down_leaves_an_outbox(here: Desk, relay: Relay) -> 
     here.call("report", "latest", code=1, **down)
     assert (outcome(here), len(waiting(here))) == ("left", 1)
     relay.then(403)
-    said = here.call("hud", "flush", "latest", "--json", code=3, **told(relay))
+    said = here.call("hud", "send", "latest", "--json", code=3, **told(relay))
     assert said.json["outcome"] == "left"
     assert len(said.json["report"]["left"]) == 1
-    assert here.call("hud", "flush", "latest", "--json", code=0, **told(relay)).json["outcome"] == "delivered"
+    assert here.call("hud", "send", "latest", "--json", code=0, **told(relay)).json["outcome"] == "delivered"
     assert len(relay.taken) == 1
 
 
@@ -318,10 +318,10 @@ def test_a_report_that_is_handed_to_github_arrives_where_it_is_forwarded(
         "SPYRE_CI__REPORT__DISPATCH__REPOSITORY": "our/repo",
     }
     github.fail("status", method="POST", path="dispatches", status=422, message="No ref found for: main")
-    said = here.call("hud", "dispatch", "latest", "--json", code=3, **environ)
+    said = here.call("hud", "send", "latest", "--json", code=3, **environ)
     assert said.json["report"]["left"][0]["outcome"] == "refused"
-    assert here.call("hud", "dispatch", "latest", "--json", code=0, **environ).json["outcome"] == "dispatched"
-    here.call("hud", "dispatch", "latest", code=0, **environ)
+    assert here.call("hud", "send", "latest", "--json", code=0, **environ).json["outcome"] == "dispatched"
+    here.call("hud", "send", "latest", code=0, **environ)
     # The one that was refused, and one that was not.
     asked = github.asked("POST", "/dispatches$")
     assert len(asked) == 2
@@ -330,12 +330,12 @@ def test_a_report_that_is_handed_to_github_arrives_where_it_is_forwarded(
     handed = asked[-1].body["inputs"]["report"]
     relay.then(403)
     forwarding = told(relay, SPYRE_CI_REPORT=handed)
-    assert here.call("hud", "forward", "--json", code=3, **forwarding).json["outcome"] == "left"
-    assert here.call("hud", "forward", "--json", code=0, **forwarding).json["outcome"] == "delivered"
+    assert here.call("hud", "send", "--json", code=3, **forwarding).json["outcome"] == "left"
+    assert here.call("hud", "send", "--json", code=0, **forwarding).json["outcome"] == "delivered"
     assert relay.taken == [json.loads(handed)]
     assert relay.taken[0]["workflow"]["test_results"] == COUNTS
     for wrong in ("$(id)", "", json.dumps({"event_type": "nightly"})):
-        here.call("hud", "forward", code=2, **told(relay, SPYRE_CI_REPORT=wrong))
+        here.call("hud", "send", code=2, **told(relay, SPYRE_CI_REPORT=wrong))
     assert len(relay.taken) == 1
 
 

@@ -275,11 +275,13 @@ def test_every_session_that_a_pipeline_calls_is_there() -> None:
 @pytest.mark.gate
 def test_every_verb_and_flag_that_a_pipeline_calls_is_there(desk: Desk) -> None:
     # Sessions that are called as the verb; of the others the first word behind is one.
-    verbs = {"shards": "run", "plan": "pipeline plan", "begin": "hud begin", "report": "report"}
+    verbs = {"shards": "run", "plan": "pipeline plan", "report": "report"}
     wide = replace(desk, environ=desk.environ | {"COLUMNS": "300"})
     asked: dict[str, set[str]] = {}
     for _, session, words in commands_of_workflows():
-        verb = verbs.get(session, f"{session} {words[0]}" if session in {"pipeline", "job", "image"} else "")
+        verb = verbs.get(
+            session, f"{session} {words[0]}" if session in {"pipeline", "job", "image", "hud"} else ""
+        )
         if verb:
             asked.setdefault(verb, set()).update(word for word in words if word.startswith("--"))
     for path in (ROOT / "jenkins").rglob("*.groovy"):

@@ -23,7 +23,7 @@ from ci.config import load_settings
 from ci.config.model import SettingsModel
 from ci.core.errors import SpyreCiError
 from ci.hud.dispatched import kept
-from ci.hud.making import Ways, ended_of
+from ci.hud.payload import Ways, ended_of
 from ci.hud.server.allow_list import read_allow_list
 from ci.image.stack import read_stack
 from ci.jobs.record import JobRecord
@@ -212,7 +212,13 @@ FORMATS: dict[str, tuple[Callable[[Path], object], Callable[[Path], object]]] = 
         lambda path: read_reused(path.parent),
     ),
     "dispatch.json": (
-        of_json("dispatch", client_payload={"delivery_id": "d", "event_type": "push"}, check_run_id="1"),
+        of_json(
+            "dispatch",
+            client_payload={"delivery_id": "d", "event_type": "push"},
+            check_run_id="1",
+            run_id=1,
+            run_attempt=1,
+        ),
         lambda path: kept(path.parent),
     ),
     "job.json": (lambda path: write_job(path.parent, RECORD), lambda path: read_job(path.parent)),

@@ -57,23 +57,30 @@ def used() -> Iterator[tuple[str, str]]:
         yield from re.findall(r"^ *(?:- )?uses: ([^.\s]\S*) *(.*)$", text, re.MULTILINE)
 
 
+def runs_nothing(job: dict[str, Any]) -> bool:
+    """Whether a job is there for its condition or its group alone, and may do nothing."""
+    return bool(job["steps"] == [{"run": "true"}] and job["permissions"] == {})
+
+
 @workflows
 def test_a_job_calls_one_nox_session_and_nothing_else(path: Path) -> None:
     line = re.compile(r'nox -f \.\./toolkit/noxfile\.py -s [a-z]+( -- [\w ./,"$-]+)?')
     for name, job in jobs(path).items():
-        if "uses" in job:
+        if "uses" in job or runs_nothing(job):
             continue
         runs = [step for step in job["steps"] if "run" in step]
-        assert len(runs) == 1, name
-        assert line.fullmatch(runs[0]["run"]), name
-        assert runs[0]["working-directory"] == "project"
+        # What was reported is sent once it is uploaded, whose address it tells.
+        assert len(runs) == (2 if name == "report" else 1), name
+        for step in runs:
+            assert line.fullmatch(step["run"]), name
+            assert step["working-directory"] == "project"
 
 
 @workflows
 def test_a_called_session_is_there_and_so_is_the_verb(path: Path) -> None:
     noxfile = (ROOT / "noxfile.py").read_text(encoding="utf-8")
     for step in steps(path):
-        if "run" in step:
+        if "run" in step and step["run"] != "true":
             session = step["run"].split(" -s ")[1].split()[0]
             assert f"\ndef {session}(session: nox.Session)" in noxfile
 
@@ -147,7 +154,7 @@ def test_a_newer_push_ends_runs_of_pull_requests_and_never_those_of_main(path: P
         return
     if path.stem == "upstream-pr":
         # Of the job: a dispatch that has nothing run must not end one that runs.
-        (job,) = content["jobs"].values()
+        job = content["jobs"]["pytorch"]
         assert "concurrency" not in content
         assert "if" in job
         content = job
@@ -284,7 +291,48 @@ def test_no_artifact_is_taken_for_that_of_another_call_plan_or_attempt() -> None
     assert all(name.endswith(".${{ github.run_attempt }}") for name in named)
     report = jobs(ROOT / ".github" / "workflows" / "pytorch-tests.yml")["report"]
     patterns = [step["with"]["pattern"] for step in report["steps"] if "pattern" in step.get("with", {})]
-    assert patterns == ["journal${{ env.CALL }}.${{ needs.deal.outputs.fingerprint }}.*"]
+    assert patterns == [
+        "journal${{ env.CALL }}.${{ needs.deal.outputs.fingerprint }}.*",
+        "begun${{ env.CALL }}",
+    ]
+
+
+def test_what_is_sent_to_the_hud_is_about_one_check_run_and_names_its_artifact() -> None:
+    """A begin that got something travels to the job that reports, which sends what waits at its end."""
+    found = jobs(ROOT / ".github" / "workflows" / "pytorch-tests.yml")
+    sends = {}
+    for name in ("begin", "report"):
+        (sends[name],) = (step for step in found[name]["steps"] if "-s hud -- send " in step.get("run", ""))
+        assert sends[name]["env"]["SPYRE_CI_CHECK_RUN_ID"] == "${{ job.check_run_id }}"
+        # Reporting fails no run.
+        assert sends[name]["continue-on-error"] is True
+        assert found[name]["permissions"]["id-token"] == "write"
+    assert found["report"]["steps"][-1] == sends["report"]
+    assert sends["report"]["if"] == "always()"
+    assert sends["report"]["env"]["SPYRE_CI_ARTIFACT_URL"] == "${{ steps.results.outputs.artifact-url }}"
+    handed = found["begin"]["steps"][-1]["with"]
+    assert handed["name"] == "begun${{ env.CALL }}"
+    assert handed["path"].split() == ["project/runs/ci/dispatch.json", "project/runs/ci/outbox"]
+
+
+def test_a_workflow_that_is_cancelled_reports_so() -> None:
+    found = jobs(ROOT / ".github" / "workflows" / "pytorch-tests.yml")
+    assert found["cancelled"]["if"] == "cancelled()"
+    assert set(found["cancelled"]["needs"]) < set(found["report"]["needs"])
+    words = [step.get("env", {}).get("SPYRE_CI_CANCELLED") for step in found["report"]["steps"]]
+    assert [one for one in words if one] == ["${{ needs.cancelled.result == 'success' }}"] * 2
+
+
+def test_what_pytorchs_relay_dispatches_is_listened_to() -> None:
+    path = ROOT / ".github" / "workflows" / "upstream-pr.yml"
+    assert events(path)["repository_dispatch"] == {"types": ["pull_request", "push"]}
+    found = jobs(path)
+    condition = found["pytorch"]["if"]
+    assert '["opened", "reopened", "synchronize"]' in condition
+    assert "github.event.action == 'push'" in condition
+    assert ".action == 'closed' && !github.event.client_payload" in found["closed"]["if"]
+    group = found["closed"]["concurrency"]["group"]
+    assert group.replace(" }}", " || github.run_id }}") == found["pytorch"]["concurrency"]["group"]
 
 
 # What tells one thing that has to happen from the next: of runs that wait in a group GitHub keeps the newest.

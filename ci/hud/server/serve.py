@@ -12,7 +12,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import uvicorn
@@ -148,36 +148,33 @@ class Chores:
     warn: Callable[[str], None]
     sweep_every_s: float
     keep_days: int
+    _done: dict[str, float] = field(default_factory=dict)
 
     def tick(self, at: float) -> None:
-        """Do what is due; a chore that fails is said and comes again."""
-        self._do("sweep", at, self._sweep)
-        self.prune_daily(at)
+        """Do what is due; a chore that fails is said and comes again with the next tick."""
+        self._do("sweep", self.sweep_every_s, at, self._sweep)
+        self._do("clean", self.sweep_every_s, at, self._clean)
+        self._do("prune", DAY_S, at, self._prune)
 
-    def prune_daily(self, at: float) -> None:
-        """Prune where the store says nobody did for a day; also for who has no thread for chores."""
-        self._do("prune", at, self._prune)
-
-    def _do(self, name: str, at: float, work: Callable[[float], None]) -> None:
+    def _do(self, name: str, every_s: float, at: float, work: Callable[[float], None]) -> None:
+        if at - self._done.get(name, float("-inf")) < every_s:
+            return
         try:
             work(at)
         except (sqlite3.Error, StoreUnavailableError) as error:
             self.warn(f"HUD store: {name} failed and is tried again: {error}")
+        else:
+            self._done[name] = at
 
     def _sweep(self, at: float) -> None:
         ended = sweep(self.store, at=at)
         if ended:
             self.warn(f"HUD store: {counted(ended, 'job was', 'jobs were')} silent for 6 hours: timed out")
 
-    def _prune(self, at: float) -> None:
-        with self.store.transaction() as connection:
-            done = connection.execute("SELECT at FROM chore WHERE name = 'prune'").fetchone()
-            # A clock that was ahead once must not keep everything until then.
-            if done is not None and 0 <= at - done[0] < DAY_S:
-                return
-            # Before it is done, or whoever comes meanwhile does it as well.
-            connection.execute("INSERT OR REPLACE INTO chore VALUES ('prune', ?)", (at,))
+    def _clean(self, at: float) -> None:
         Uploads(self.store, self.rows).clean(at=at)
+
+    def _prune(self, at: float) -> None:
         gone = prune(self.store, self.rows, before=at - self.keep_days * DAY_S, at=at)
         if gone.jobs or gone.uploads:
             give_back(self.store)

@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,9 @@ import pytest
 import requests
 
 from ci.config import Settings, load_settings
-from ci.hud.deliver import Delivery, Reporter, begin, deliver, flush_run, give_up
-from ci.hud.flush import Effects
+from ci.hud.delivery import Effects
 from ci.hud.payload import RunIdentity, check_run_of, nightly_completed
+from ci.hud.send import Delivery, Reporter, begin, give_up, report_run, send_run
 from ci.hud.server.allow_list import AllowList
 from ci.hud.server.auth import Auth, RateLimit
 from ci.store.store import Store
@@ -132,9 +132,7 @@ def settings(tmp_path: Path) -> Callable[..., Settings]:
     def make(**flags: Any) -> Settings:
         dotted = {key.replace("__", "."): value for key, value in flags.items()}
         # Port 0: a server that happens to run on this machine must not be found.
-        return load_settings(
-            path=None, environ={}, flags={"hud.port": 0, "report.post_times": "posts", **dotted}, cwd=tmp_path
-        )
+        return load_settings(path=None, environ={}, flags={"hud.port": 0, **dotted}, cwd=tmp_path)
 
     return make
 
@@ -170,18 +168,9 @@ class World:
         return self.now
 
     def deliver(
-        self, run_dir: Path, settings: Settings, environ: dict[str, str] | None = None, budget_s: float = 180
+        self, run_dir: Path, settings: Settings, environ: dict[str, str] | None = None, **more: Any
     ) -> Delivery:
-        return deliver(
-            run_dir,
-            settings,
-            environ=environ or {},
-            clock=self.clock,
-            sleep=self.sleep,
-            rng=lambda: 0.5,
-            echo=self.lines.append,
-            budget_s=budget_s,
-        )
+        return report_run(run_dir, replace(self.reporter(settings, environ or {}), **more))
 
     def begin(self, run_dir: Path, settings: Settings, environ: dict[str, str]) -> Delivery | None:
         return begin(run_dir, self.reporter(settings, environ))
@@ -194,8 +183,7 @@ class World:
         return Reporter(settings=settings, environ=environ, effects=effects, echo=self.lines.append)
 
     def flush(self, run_dir: Path, settings: Settings, environ: dict[str, str] | None = None) -> Delivery:
-        effects = Effects(clock=self.clock, sleep=self.sleep, rng=lambda: 0.5)
-        return flush_run(run_dir, settings, environ=environ or {}, effects=effects, echo=self.lines.append)
+        return send_run(run_dir, self.reporter(settings, environ or {}))
 
 
 @pytest.fixture

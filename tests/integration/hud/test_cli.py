@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 from ci.config import Settings
 from ci.core.errors import MissingInputError, PortInUseError
 from ci.hud.cli import app
-from ci.hud.making import Ways, ended_of
 from ci.hud.outbox import Outbox
+from ci.hud.payload import Ways, ended_of
 from ci.hud.row_upload import note_rows
 from ci.hud.server.app import create_app
 from ci.hud.server.serve import serve
@@ -68,7 +68,7 @@ def test_a_host_that_cannot_be_listened_on_is_told_as_the_host(tmp_path: Path, h
     assert (caught.value.where, "address" in str(caught.value.remedy)) == ("hud.host", True)
 
 
-def test_flush_sends_what_waits_by_the_runs_name_and_ends_with_0(
+def test_send_sends_what_waits_by_the_runs_name_and_ends_with_0(
     run_dir: Path, settings: Callable[..., Settings], faulty: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPYRE_CI_HUD_TOKEN", "t0ken")
@@ -76,17 +76,17 @@ def test_flush_sends_what_waits_by_the_runs_name_and_ends_with_0(
     payload = ended_of(read_json(run_dir / "summary.json", "summary"), Ways(environ={}), path=run_dir)
     for attempt, argument in enumerate((str(run_dir), run_dir.name, "latest"), start=1):
         Outbox(run_dir, lambda: 0.0).enqueue(f"report {attempt}", payload)
-        result = CliRunner().invoke(app, ["flush", argument], obj=there)
+        result = CliRunner().invoke(app, ["send", argument], obj=there)
         assert (result.exit_code, result.output) == (0, f"HUD: reported to {faulty.url}/github/callback\n")
 
 
-def test_flush_ends_with_3_when_some_are_left(
+def test_send_ends_with_3_when_some_are_left(
     run_dir: Path, settings: Callable[..., Settings], faulty: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPYRE_CI_HUD_TOKEN", "t")
     (run_dir / "outbox").mkdir()
     (run_dir / "outbox" / "000001-odd.json").write_text("{")
-    result = CliRunner().invoke(app, ["flush", str(run_dir)], obj=settings(report__endpoint=faulty.url))
+    result = CliRunner().invoke(app, ["send", str(run_dir)], obj=settings(report__endpoint=faulty.url))
     assert result.exit_code == 3
     assert "NOT reported (1 kept in the outbox): 000001-odd.json: cannot be read as JSON" in result.output
 
@@ -104,7 +104,7 @@ def test_what_is_no_report_keeps_back_neither_reports_nor_rows(
     note_rows(run_dir)
     faulty.script = ["ok", (200, {}, '{"stored": 1}')]
     here = settings(report__endpoint=faulty.url, report__own_server=True)
-    result = CliRunner().invoke(app, ["flush", str(run_dir)], obj=here)
+    result = CliRunner().invoke(app, ["send", str(run_dir)], obj=here)
     assert result.exit_code == 3
     assert "NOT reported (2 kept in the outbox): 000000-folder.json: is no file" in result.output
     assert [request["path"].partition("?")[0] for request in faulty.requests] == [
@@ -113,15 +113,15 @@ def test_what_is_no_report_keeps_back_neither_reports_nor_rows(
     ]
 
 
-def test_begin_takes_the_latest_run_that_is_planned(
+def test_send_takes_the_latest_run_that_is_planned(
     tmp_path: Path, settings: Callable[..., Settings], faulty: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPYRE_CI_HUD_TOKEN", "t")
     (tmp_path / "event.json").write_text(json.dumps({"client_payload": CLIENT_PAYLOAD}))
     here = settings(report__endpoint=faulty.url, report__event_file="event.json")
-    result = CliRunner().invoke(app, ["begin", "latest"], obj=here)
+    result = CliRunner().invoke(app, ["send", "latest"], obj=here)
     assert isinstance(result.exception, MissingInputError)
-    assert "there is no run with a run.json yet" in str(result.exception)
+    assert "there is no run yet" in str(result.exception)
     old, new = tmp_path / "runs" / "old", tmp_path / "runs" / "new"
     for at, folder in enumerate((old, new), start=1):
         write_json(folder / "run.json", "run", {**IDENTITY, "run_id": at})
@@ -129,18 +129,18 @@ def test_begin_takes_the_latest_run_that_is_planned(
     # What an older run has reported makes it no later.
     (old / "outbox").mkdir()
     faulty.script = [(200, {}, '{"ok": true, "status": "in_progress"}')]
-    assert CliRunner().invoke(app, ["begin", "latest"], obj=here).exit_code == 0
-    assert json.loads(faulty.requests[0]["body"])["workflow"]["run_id"] == 2
+    assert CliRunner().invoke(app, ["send", "latest"], obj=here).exit_code == 0
+    assert json.loads(faulty.requests[0]["body"])["workflow"]["run_id"] == "2"
     assert [(folder / "dispatch.json").exists() for folder in (old, new)] == [False, True]
 
 
-def test_flush_of_a_run_that_is_not_there_is_said(settings: Callable[..., Settings]) -> None:
-    result = CliRunner().invoke(app, ["flush", "gone"], obj=settings())
+def test_send_of_a_run_that_is_not_there_is_said(settings: Callable[..., Settings]) -> None:
+    result = CliRunner().invoke(app, ["send", "gone"], obj=settings())
     assert isinstance(result.exception, MissingInputError)
     assert result.exception.where == "gone"
 
 
-def test_flush_of_the_latest_of_no_runs_is_said(settings: Callable[..., Settings]) -> None:
-    result = CliRunner().invoke(app, ["flush", "latest"], obj=settings())
+def test_send_of_the_latest_of_no_runs_is_said(settings: Callable[..., Settings]) -> None:
+    result = CliRunner().invoke(app, ["send", "latest"], obj=settings())
     assert isinstance(result.exception, MissingInputError)
-    assert "there is no run with an outbox yet" in str(result.exception)
+    assert "there is no run yet" in str(result.exception)

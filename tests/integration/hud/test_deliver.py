@@ -15,10 +15,8 @@ import pytest
 
 from ci.config import Settings
 from ci.core.errors import SettingsError
-from ci.hud.opening import open_server
 from ci.hud.outbox import Outbox
 from ci.hud.server.queries.jobs import count_jobs, list_jobs
-from ci.hud.server.serve import embedded
 from ci.store.store import Store
 from test_selection.files import read_json, write_json
 
@@ -27,7 +25,7 @@ TOKEN = {"SPYRE_CI_HUD_TOKEN": "s3cret-token"}
 
 
 def stored(settings: Settings) -> list[dict[str, Any]]:
-    with closing(Store(settings.state_dir / "hud.sqlite")) as store:
+    with closing(Store(settings.store_path)) as store:
         return list_jobs(store.database, limit=10)
 
 
@@ -64,22 +62,6 @@ def test_a_corrected_summary_corrects_the_row(world: Any, run_dir: Path, setting
     assert (row["passed_tests"], row["failed_tests"], row["conclusion"]) == (10, 0, "success")
 
 
-def test_a_stranger_on_the_port_is_not_sent_the_token(
-    world: Any, run_dir: Path, settings: MakeSettings, tmp_path: Path
-) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    with (
-        open_server(settings(state=str(elsewhere)), {}, clock=world.clock, warn=print) as server,
-        embedded(server.app) as url,
-    ):
-        store = server.store
-        here = settings(hud__port=int(url.rpartition(":")[2]))
-        assert world.deliver(run_dir, here).outcome == "delivered"
-        assert count_jobs(store.database) == 0
-    assert len(stored(here)) == 1
-
-
 def test_the_cis_check_run_and_artifact_are_told(
     world: Any, run_dir: Path, settings: MakeSettings, faulty: Any
 ) -> None:
@@ -112,8 +94,7 @@ def test_reporting_can_be_switched_off(world: Any, run_dir: Path, settings: Make
     assert world.deliver(run_dir, settings(report__endpoint="none")).outcome == "disabled"
     assert world.lines == ["HUD: not reported (report.endpoint is `none`)"]
     assert not (run_dir / "outbox").exists()
-    with pytest.raises(SettingsError, match="results are not reported anywhere"):
-        world.flush(run_dir, settings(report__endpoint="none"))
+    assert world.flush(run_dir, settings(report__endpoint="none")).outcome == "disabled"
 
 
 @pytest.mark.parametrize(
@@ -161,7 +142,7 @@ def test_a_bug_of_the_reporter_fails_no_run(
     def broken(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr("ci.hud.deliver.flush", broken)
+    monkeypatch.setattr("ci.hud.send.flush", broken)
     assert world.deliver(run_dir, settings()).outcome == "left"
     assert "ZeroDivisionError: oops" in world.lines[0]
     assert waiting(run_dir) == 1
@@ -172,7 +153,7 @@ def test_a_store_that_cannot_be_opened_fails_no_run(
 ) -> None:
     here = settings()
     here.state_dir.mkdir()
-    (here.state_dir / "hud.sqlite").write_text("not a database" * 1000)
+    (here.store_path).write_text("not a database" * 1000)
     assert world.deliver(run_dir, here).outcome == "left"
     assert "cannot be used as the HUD store" in world.lines[0]
 
@@ -181,11 +162,13 @@ KILLED_WHILE_SENDING = """
 import sys, time
 from pathlib import Path
 from ci.config import load_settings
-from ci.hud.deliver import deliver
+from ci.hud.delivery import Effects
+from ci.hud.send import Reporter, report_run
 folder, url = Path(sys.argv[1]), sys.argv[2]
 settings = load_settings(path=None, environ={}, flags={"report.endpoint": url}, cwd=folder.parent)
-deliver(folder, settings, environ={"SPYRE_CI_HUD_TOKEN": "t"}, clock=time.time, sleep=time.sleep,
-        rng=lambda: 0.0, echo=print)
+effects = Effects(clock=time.time, sleep=time.sleep, rng=lambda: 0.0)
+environ = {"SPYRE_CI_HUD_TOKEN": "t"}
+report_run(folder, Reporter(settings=settings, environ=environ, effects=effects, echo=print))
 """
 
 
@@ -213,13 +196,43 @@ def test_the_embedded_store_is_pruned_after_a_report_and_keeps_what_came(
 ) -> None:
     there = settings()
     assert world.deliver(run_dir, there).outcome == "delivered"
-    with closing(Store(there.state_dir / "hud.sqlite")) as store:
+    with closing(Store(there.store_path)) as store:
         store.put({"dynamoKey": "old", "run_id": "1", "job_id": 1}, None, at=world.now - 200 * 24 * 3600)
         assert count_jobs(store.database) == 2
     world.now += 25 * 3600
     summary = read_json(run_dir / "summary.json", "summary")
     write_json(run_dir / "summary.json", "summary", {**summary, "exit_code": 0})
     assert world.deliver(run_dir, there).outcome == "delivered"
-    with closing(Store(there.state_dir / "hud.sqlite")) as store:
+    with closing(Store(there.store_path)) as store:
         assert count_jobs(store.database) == 1
     assert "HUD store: 1 job older than 180 days pruned" in world.lines
+
+
+def test_a_night_of_no_commit_is_not_told_to_pytorchs_relay_and_says_so(
+    world: Any, run_dir: Path, settings: MakeSettings, faulty: Any, github: Any
+) -> None:
+    summary = read_json(run_dir / "summary.json", "summary")
+    identity = {**summary["identity"], "pytorch_sha": "op-suite+sha256.0f", "pytorch_version": "2.13.0"}
+    write_json(run_dir / "summary.json", "summary", {**summary, "identity": identity})
+    environ = {
+        "ACTIONS_ID_TOKEN_REQUEST_URL": f"{github.url}/token",
+        "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "asking",
+    }
+    here = settings(report__endpoint=faulty.url)
+    for send in (world.deliver, world.flush):
+        assert send(run_dir, here, environ).outcome == "disabled"
+    assert (faulty.requests, github.requests, waiting(run_dir)) == ([], [], 0)
+    assert "its tests are of no PyTorch commit that is known ('op-suite+sha256.0f')" in world.lines[0]
+    # A server of one's own takes it.
+    assert world.deliver(run_dir, here, TOKEN).outcome == "delivered"
+
+
+@pytest.mark.parametrize("word", ["true", "false", ""])
+def test_a_cancelled_workflow_is_told_as_one(
+    world: Any, run_dir: Path, settings: MakeSettings, faulty: Any, word: str
+) -> None:
+    here = settings(report__endpoint=faulty.url)
+    world.deliver(run_dir, here, {**TOKEN, "SPYRE_CI_CANCELLED": word})
+    world.deliver(run_dir, here, TOKEN, cancelled=True)
+    told = [json.loads(request["body"])["workflow"]["conclusion"] for request in faulty.requests]
+    assert told == (["cancelled"] if word == "true" else ["failure", "cancelled"])

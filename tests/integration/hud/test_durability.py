@@ -86,14 +86,14 @@ def invoke(settings: Settings, *arguments: str) -> Result:
 @pytest.fixture
 def filled(settings: MakeSettings, payload: dict[str, Any]) -> Settings:
     there = settings()
-    with closing(Store(there.state_dir / "hud.sqlite")) as store:
+    with closing(Store(there.store_path)) as store:
         # In 1970, so that it is older than anything by the real clock.
         record_callback(store, payload, repository="o/r", at=1000.0)
     return there
 
 
 def jobs(settings: Settings) -> int:
-    with closing(Store(settings.state_dir / "hud.sqlite")) as store:
+    with closing(Store(settings.store_path)) as store:
         return count_jobs(store.database)
 
 
@@ -110,7 +110,7 @@ def test_prune_says_what_would_go_and_what_went(filled: Settings) -> None:
 def test_a_prune_without_a_store_says_so(settings: MakeSettings) -> None:
     there = settings()
     assert isinstance(invoke(there, "prune").exception, MissingInputError)
-    assert not (there.state_dir / "hud.sqlite").exists()
+    assert not (there.store_path).exists()
 
 
 def test_serve_prunes_what_is_older_than_it_keeps(filled: Settings, tmp_path: Path) -> None:

@@ -74,8 +74,8 @@ def test_a_fault_that_passes_is_waited_out_and_the_report_arrives(
     world: Any, run_dir: Path, settings: MakeSettings, faulty: Any, *, step: Any, least_s: float
 ) -> None:
     faulty.script = [step, "ok"]
-    there = settings(report__endpoint=faulty.url, report__timeout_s=0.5)
-    assert world.deliver(run_dir, there, TOKEN, budget_s=600).outcome == "delivered"
+    there = settings(report__endpoint=faulty.url, report__timeout_s=0.5, report__budget_s=600)
+    assert world.deliver(run_dir, there, TOKEN).outcome == "delivered"
     assert len(faulty.requests) == 2
     assert len({request["body"] for request in faulty.requests}) == 1
     assert sum(world.slept) >= least_s
@@ -111,7 +111,7 @@ def test_a_refusal_is_not_sent_again_and_waits_with_its_reason(
     (left,) = delivery.report.left
     assert (left.outcome, len(faulty.requests), world.slept) == (outcome, 1, [])
     assert said in left.reason
-    assert f"`spyre-ci hud flush {run_dir}`" in left.remedy
+    assert f"`spyre-ci hud send {run_dir}`" in left.remedy
     assert len(waiting(run_dir)) == 1
     assert read_json(run_dir / "hud.json", "hud")["report"]["left"][0]["reason"] == left.reason
 
@@ -124,7 +124,7 @@ def test_a_pull_requests_state_behind_a_fault_is_said_to_be_applied(
     faulty.script = [BEGUN, step, TRANSITION]
     there = settings(report__endpoint=faulty.url, report__timeout_s=0.5)
     delivery = world.deliver(run_dir, there, environ)
-    assert delivery.outcome == "delivered"
+    assert delivery.outcome == "row_lost"
     (warning,) = delivery.report.warnings
     assert "/completed: state applied, row possibly lost" in warning
     assert waiting(run_dir) == []
@@ -141,7 +141,7 @@ def test_a_pull_requests_400_after_a_429_is_a_refusal(
 
 def dispatched(run_dir: Path) -> dict[str, str]:
     write_json(run_dir / "run.json", "run", IDENTITY)
-    content = {"client_payload": CLIENT_PAYLOAD, "check_run_id": "991"}
+    content = {"client_payload": CLIENT_PAYLOAD, "check_run_id": "991", "run_id": 4242, "run_attempt": 1}
     write_json(run_dir / "dispatch.json", "dispatch", content)
     return TOKEN
 
@@ -151,16 +151,17 @@ import sys, time
 from pathlib import Path
 from ci.config import load_settings
 from ci.hud import outbox
-from ci.hud.deliver import flush_run
-from ci.hud.flush import Effects
+from ci.hud.delivery import Effects
+from ci.hud.send import Reporter, send_run
 folder, url, kill = Path(sys.argv[1]), sys.argv[2], sys.argv[3:]
-flags = {"report.endpoint": url, "report.post_times": str(folder.parent / "posts")}
+flags = {"report.endpoint": url}
 settings = load_settings(path=None, environ={}, flags=flags, cwd=folder.parent)
 if kill:
     import os, signal
     outbox.Outbox.record = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 effects = Effects(clock=time.time, sleep=time.sleep, rng=lambda: 0.0)
-flush_run(folder, settings, environ={"SPYRE_CI_HUD_TOKEN": "s3cret-token"}, effects=effects, echo=print)
+environ = {"SPYRE_CI_HUD_TOKEN": "s3cret-token"}
+send_run(folder, Reporter(settings=settings, environ=environ, effects=effects, echo=print))
 """
 
 
@@ -190,7 +191,7 @@ def test_a_kill_between_the_answer_and_the_outbox_leaves_a_pull_request_applied(
     assert start(run_dir, faulty, "kill").wait(60) == -signal.SIGKILL
     faulty.script = [TRANSITION]
     delivery = world.flush(run_dir, settings(report__endpoint=faulty.url), TOKEN)
-    assert delivery.outcome == "delivered"
+    assert delivery.outcome == "row_lost"
     assert "state applied, row possibly lost" in delivery.report.warnings[0]
 
 
@@ -203,24 +204,6 @@ def test_processes_that_flush_one_outbox_at_once_send_each_report_once(
     assert [process.wait(120) for process in processes] == [0] * 4
     assert jobs(faulty) == names
     assert waiting(run_dir) == []
-
-
-TAKE = """
-import sys
-from pathlib import Path
-from ci.hud.throttle import SharedThrottle
-throttle = SharedThrottle(Path(sys.argv[1]))
-print(sum(throttle.take(1000.0 + turn / 10) == 0 for turn in range(40)))
-"""
-
-
-def test_processes_share_the_posts_of_a_minute(tmp_path: Path) -> None:
-    processes = [
-        subprocess.Popen([sys.executable, "-c", TAKE, str(tmp_path / "x.json")], stdout=subprocess.PIPE)
-        for _ in range(4)
-    ]
-    taken = [int(process.communicate(timeout=120)[0]) for process in processes]
-    assert sum(taken) == 60
 
 
 def test_a_whole_answer_without_a_length_is_one(

@@ -27,7 +27,6 @@ def job(tmp_path: Path, tree: Path, faulty: Any, github: Any) -> Any:
         "PYTHONPATH": str(ROOT),
         "SPYRE_CI__DEVICE__NAME": "cpu",
         "SPYRE_CI__REPORT__ENDPOINT": faulty.url,
-        "SPYRE_CI__REPORT__POST_TIMES": str(tmp_path / "posts"),
         "SPYRE_CI_CHECK_RUN_ID": "53211",
         "GITHUB_ACTIONS": "true",
         "GITHUB_RUN_ID": "987",
@@ -63,7 +62,6 @@ def workflows(faulty: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.nightly
-@pytest.mark.nightly
 def test_a_job_that_finds_nothing_to_run_tells_its_end_as_a_failure(job: Any, faulty: Any) -> None:
     faulty.script = [BEGUN, "ok"]
     code, said = job("--percent", "100", "--files", "test_devices.py", "-k", "no_test_is_called_so")
@@ -73,7 +71,6 @@ def test_a_job_that_finds_nothing_to_run_tells_its_end_as_a_failure(job: Any, fa
     assert ended["test_results"]["total"] == 0
 
 
-@pytest.mark.nightly
 @pytest.mark.nightly
 def test_a_dry_run_tells_nothing(job: Any, faulty: Any) -> None:
     code, said = job("--percent", "100", "--files", "test_devices.py", "--dry-run")

@@ -119,7 +119,7 @@ def test_a_run_that_was_begun_in_another_job_is_reported(
     delivery = world.deliver(second, here, environ)
     assert (delivery.outcome, waiting(second)) == ("delivered", [])
     assert "the relay knew that this job has begun" in delivery.report.warnings[0]
-    with closing(Store(here.state_dir / "hud.sqlite")) as store:
+    with closing(Store(here.store_path)) as store:
         rows = store.database.rows("SELECT status, conclusion FROM crcr_workflow_job")
     assert [dict(row) for row in rows] == [{"status": "completed", "conclusion": "failure"}]
 
@@ -233,3 +233,75 @@ def test_a_server_that_takes_no_dispatch_gets_the_callback_all_the_same(
     faulty.script = [step, BEGUN]
     here = settings(report__endpoint=faulty.url, report__own_server=True)
     assert world.begin(run_dir, here, environ).outcome == "delivered"
+
+
+def test_failed_jobs_that_are_run_again_tell_an_attempt_of_their_own(
+    world: Any, run_dir: Path, settings: MakeSettings, faulty: Any, environ: dict[str, str]
+) -> None:
+    here = settings(report__endpoint=faulty.url, report__job_name="PyTorch tests")
+    first = {"GITHUB_ACTIONS": "true", "GITHUB_RUN_ID": "987", "GITHUB_RUN_ATTEMPT": "1"}
+    faulty.script = [BEGUN, "ok", BEGUN, "ok"]
+    world.begin(run_dir, here, {**environ, **first})
+    world.deliver(run_dir, here, {**environ, **first, "SPYRE_CI_CHECK_RUN_ID": "992"})
+    # The job that reports is run again, and the one that began is not.
+    shutil.rmtree(run_dir / "outbox")
+    again = {**environ, **first, "GITHUB_RUN_ATTEMPT": "2", "SPYRE_CI_CHECK_RUN_ID": "995"}
+    assert world.deliver(run_dir, here, again).outcome == "delivered"
+    workflows = [json.loads(request["body"])["workflow"] for request in faulty.requests]
+    keys = ("status", "run_id", "run_attempt", "check_run_id", "job_name")
+    assert [tuple(one[key] for key in keys) for one in workflows] == [
+        ("in_progress", "987", 1, "991", "PyTorch tests (nightly-main)"),
+        ("completed", "987", 1, "991", "PyTorch tests (nightly-main)"),
+        ("in_progress", "987", 2, "995", "PyTorch tests (nightly-main)"),
+        ("completed", "987", 2, "995", "PyTorch tests (nightly-main)"),
+    ]
+
+
+def test_what_hud_refuses_behind_the_relay_holds_no_end_and_is_a_row_lost(
+    world: Any, run_dir: Path, settings: MakeSettings, faulty: Any, environ: dict[str, str]
+) -> None:
+    output = run_dir / "output"
+    refused: Any = (401, {}, '{"detail": "HUD rejected callback: HTTP 401: who are you?"}')
+    faulty.script = [refused, "ok"]
+    outputs = {**environ, "GITHUB_OUTPUT": str(output)}
+    here = settings(report__endpoint=faulty.url)
+    assert world.begin(run_dir, here, outputs).outcome == "row_lost"
+    assert world.deliver(run_dir, here, outputs).outcome == "delivered"
+    assert told(faulty) == ["in_progress", "completed"]
+    assert output.read_text().split() == ["hud_outcome=row_lost", "hud_outcome=delivered"]
+    assert "state known, row lost" in world.lines[1]
+    assert "check the token" not in " ".join(world.lines)
+
+
+def test_a_begin_travels_with_the_plan_and_is_not_repeated(
+    world: Any, run_dir: Path, settings: MakeSettings, faulty: Any, environ: dict[str, str]
+) -> None:
+    here = settings(report__endpoint=faulty.url)
+    faulty.script = [BEGUN, "ok"]
+    second = run_dir.parent / "second"
+    summary = run_dir / "summary.json"
+    shutil.copytree(run_dir, second)
+    summary.unlink()
+    assert world.flush(run_dir, here, environ).outcome == "delivered"
+    for name in ("dispatch.json", "outbox"):
+        source = run_dir / name
+        (shutil.copytree if source.is_dir() else shutil.copy)(source, second / name)
+    assert world.flush(second, here, {**environ, "SPYRE_CI_CHECK_RUN_ID": "5"}).outcome == "delivered"
+    bodies = [json.loads(request["body"])["workflow"] for request in faulty.requests]
+    assert [(one["status"], one["check_run_id"]) for one in bodies] == [
+        ("in_progress", "991"),
+        ("completed", "991"),
+    ]
+
+
+def test_a_push_is_answered_as_a_pull_request_is(
+    world: Any, run_dir: Path, settings: MakeSettings, environ: dict[str, str]
+) -> None:
+    payload = {"after": "b" * 40, "ref": "refs/heads/main", "repository": {"full_name": "pytorch/pytorch"}}
+    event = {"event_type": "push", "delivery_id": "p-1", "payload": payload}
+    Path(environ["GITHUB_EVENT_PATH"]).write_text(json.dumps({"client_payload": event}))
+    here = settings()
+    assert world.deliver(run_dir, here, environ).outcome == "delivered"
+    with closing(Store(here.state_dir / "hud.sqlite")) as store:
+        rows = store.database.rows("SELECT status, event_type, delivery_id FROM crcr_workflow_job")
+    assert [tuple(dict(row).values()) for row in rows] == [("completed", "push", "p-1")]

@@ -11,8 +11,8 @@ import pytest
 
 from ci.config import Settings, load_settings
 from ci.core.errors import SettingsError
-from ci.hud.opening import open_kept
 from ci.hud.row_upload import rows_wait
+from ci.report.store import open_kept
 
 TOKEN = {"SPYRE_CI_HUD_TOKEN": "s3cret-token"}
 CLICKHOUSE = "clickhouse://hud@127.0.0.1:9/hud"
@@ -24,7 +24,7 @@ def load(tmp_path: Path) -> Load:
     """Settings of a file, in which `report` stands, and of an environment."""
 
     def make(report: Mapping[str, Any], environ: Mapping[str, str] | None = None, **hud: Any) -> Settings:
-        content = {"report": {"post_times": "posts", **report}, "hud": {"port": 0, **hud}}
+        content = {"report": dict(report), "hud": {"port": 0, **hud}}
         (tmp_path / "spyre-ci.yaml").write_text(json.dumps(content))
         return load_settings(path=None, environ=environ or {}, flags={}, cwd=tmp_path)
 
@@ -95,16 +95,6 @@ def test_a_given_token_is_refused_an_address_of_the_file_though_one_could_be_min
     assert (refused.outcome, github.requests, faulty.requests) == ("left", [], [])
 
 
-def test_a_signature_goes_to_an_address_of_the_file_because_it_holds_no_secret(
-    world: Any, run_dir: Path, load: Load, faulty: Any
-) -> None:
-    there = load({"endpoint": faulty.url, "hmac": {"name": "lab"}})
-    secret = "a-secret-of-thirty-two-characters"
-    assert world.deliver(run_dir, there, {"SPYRE_CI_HUD_HMAC_SECRET": secret, **TOKEN}).outcome == "delivered"
-    assert secret not in str(faulty.requests)
-    assert "s3cret-token" not in str(faulty.requests)
-
-
 def test_clickhouses_password_is_not_sent_to_an_address_of_the_settings_file(load: Load) -> None:
     there = load({}, clickhouse=CLICKHOUSE)
     with (
@@ -114,7 +104,7 @@ def test_clickhouses_password_is_not_sent_to_an_address_of_the_settings_file(loa
         open_kept(there, {"SPYRE_CI_CLICKHOUSE_PASSWORD": "very-secret"}, warn=print),
     ):
         pass
-    assert caught.value.where == "hud.clickhouse"
-    assert "SPYRE_CI__HUD__CLICKHOUSE" in str(caught.value.remedy)
+    assert caught.value.where == "store.clickhouse"
+    assert "SPYRE_CI__STORE__CLICKHOUSE" in str(caught.value.remedy)
     assert "very-secret" not in str(caught.value)
-    assert not (there.state_dir / "hud.sqlite").exists()
+    assert not (there.store_path).exists()

@@ -21,7 +21,6 @@ HOOK = {
     "events": ["pull_request", "push"],
     "secret": "SPYRE_CI_WEBHOOK_SECRET",
 }
-WORKFLOW = "on: {workflow_dispatch: {inputs: {report: {required: true}}}}\njobs: {}\n"
 
 
 def bucket(world: World) -> None:
@@ -52,28 +51,6 @@ def github(world: World) -> None:
         "GITHUB_RUN_ID": "55",
     }.items():
         world.patch.setenv(name, value)
-
-
-def dispatching(world: World) -> None:
-    """A workflow that reports for this CI."""
-    api: GitHubApi = world.request.getfixturevalue("github")
-    api.repositories["o/r"].workflows["hud-report.yml"] = WORKFLOW
-    world.patch.setenv("SPYRE_CI_GITHUB_TOKEN", TOKEN)
-    world.patch.setenv("SPYRE_CI__REPORT__DISPATCH__API", api.url)
-    world.patch.setenv("SPYRE_CI__REPORT__DISPATCH__REPOSITORY", "o/r")
-
-
-def handed(world: World) -> None:
-    """A report that another CI handed over, and the relay that takes it."""
-    github(world)
-    dispatching(world)
-    api: GitHubApi = world.request.getfixturevalue("github")
-    assert world.call("hud", "dispatch", "latest").code == 0
-    (sent,) = api.asked("POST", "/dispatches$")
-    relay = world.request.getfixturevalue("relay")
-    world.patch.setenv("SPYRE_CI_REPORT", sent.body["inputs"]["report"])
-    world.patch.setenv("SPYRE_CI_HUD_TOKEN", "made-up")
-    world.patch.setenv("SPYRE_CI__REPORT__ENDPOINT", relay.url)
 
 
 def build(world: World) -> None:

@@ -86,5 +86,5 @@ def test_every_verb_is_among_the_verbs() -> None:
     verbs: dict[str, object] = typer.main.get_command(app).commands  # type: ignore[attr-defined]  # a group
     for name, command in verbs.items():
         for verb in [f"{name} {one}" for one in getattr(command, "commands", ())] or [name]:
-            # A line may name several: `hud flush` beside `spyre-ci hud serve`.
+            # A line may name several: `hud send` beside `spyre-ci hud serve`.
             assert f"spyre-ci {verb}" in text or f"`{verb}" in text, verb

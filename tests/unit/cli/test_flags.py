@@ -40,7 +40,6 @@ MEANINGS = {
     "--results": "where results go",
     "--run": "of a release a run's folder; of a job its run's id",
     "--sha": "a commit",
-    "--shard": "of a run a range; of an identity one",
     "--shards": "how many",
     "--stage": "a row of the roll-out",
     "--state": "of a commit's status, as GitHub calls it; of a poller its file",
@@ -60,7 +59,7 @@ MEANINGS = {
 }
 # Types of a flag's meanings that differ.
 KINDS = {
-    "--base", "--check", "--config", "--durations", "--from", "--index", "--keep", "--keep-days", "--lane",
+    "--base", "--check", "--config", "--durations", "--from", "--index", "--keep", "--lane",
     "--plan", "--run", "--shard", "--state", "--to",
 }  # fmt: skip
 # One name for one thing: what is on the left is never a flag's name.
@@ -149,6 +148,5 @@ def test_a_flag_that_had_another_name_is_hidden() -> None:
         for name in option.names
     }
     assert old == {
-        ("hud prune", "--older"),
         ("lanes status", "--last"), ("image test", "--device"),
     }  # fmt: skip

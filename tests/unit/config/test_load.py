@@ -144,7 +144,11 @@ def test_a_section_and_a_key_of_it_in_the_environment_are_told_whatever_stands_f
     [
         ("state: s\nhud: [1]\n", {"SPYRE_CI__HUD__PORT": "1"}, "spyre-ci.yaml:2.*hud: .*known keys.*port"),
         ("hud: text\n", {}, r"spyre-ci.yaml:1.*hud: .*seen: \"text\""),
-        ("report:\n  hmac: 3\n", {"SPYRE_CI__REPORT__HMAC__NAME": "lab"}, "yaml:2.*report.hmac: "),
+        (
+            "report:\n  dispatch: 3\n",
+            {"SPYRE_CI__REPORT__DISPATCH__REF": "x"},
+            "yaml:2.*report.dispatch: ",
+        ),
         ("stages: [1]\n", {"SPYRE_CI__STAGES__1__PERCENT": "5"}, "yaml:1.*stages: .*seen: "),
     ],
 )
@@ -171,7 +175,6 @@ def test_a_time_out_that_the_relay_may_outlast_is_refused(tmp_path: Path) -> Non
     [
         "{endpoint: 'https://relay.example', timeout_s: 60}",
         "{endpoint: 'https://hud.example', timeout_s: 1, own_server: true}",
-        "{endpoint: 'https://hud.example', timeout_s: 1, hmac: {name: lab}}",
         "{endpoint: 'http://127.0.0.1:9', timeout_s: 1}",
         "{endpoint: 'http://[::1]:9', timeout_s: 1}",
         "{endpoint: 'http://localhost', timeout_s: 1}",

@@ -55,12 +55,6 @@ def test_a_token_of_the_environment_or_of_a_file_will_do(make_world: MakeWorld, 
         ({"SPYRE_CI_HUD_TOKEN": "two words"}, SERVER, Level.FAULT, "cannot be used"),
         ({"SPYRE_CI_HUD_TOKEN": expired()}, SERVER, Level.FAULT, "it expired at 2026-"),
         ({}, SERVER | {"report__token_file": "gone"}, Level.FAULT, "is not there"),
-        (
-            {},
-            SERVER | {"report__hmac__name": "me"},
-            Level.FAULT,
-            "SPYRE_CI_HUD_HMAC_SECRET, to sign reports: missing",
-        ),
         ({}, {"report__dispatch__repository": "a/b"}, Level.WARNING, "SPYRE_CI_GITHUB_TOKEN"),
         ({"SPYRE_CI_INDEX_TOKEN": "x"}, {}, Level.OK, "SPYRE_CI_INDEX_TOKEN, to publish packages: there"),
         (

@@ -90,6 +90,28 @@ def test_a_400_that_is_of_the_report_is_a_refusal_even_after_a_fault(body: str, 
         assert told.outcome is Outcome.REFUSED
 
 
+@pytest.mark.parametrize(
+    ("status", "of_a_nightly"),
+    [
+        (400, Outcome.REFUSED),
+        (401, Outcome.RETRY),
+        (403, Outcome.RETRY),
+        (413, Outcome.REFUSED),
+        (429, Outcome.RATE_LIMITED),
+    ],
+)
+def test_what_hud_refused_behind_the_relay_is_not_about_the_token(status: int, of_a_nightly: Outcome) -> None:
+    body = f'{{"detail": "HUD rejected callback: HTTP {status}: no"}}'
+    for begins in (True, False):
+        told = answer(status, body, nightly=False, begins=begins)
+        # The relay has stored the state, so that the end may follow.
+        assert (told.outcome, told.doubtful, told.outcome.settled) == (Outcome.STATE_APPLIED, True, True)
+        assert told.detail.startswith("state known, row lost: HUD did not take it")
+    assert answer(status, body).outcome is of_a_nightly
+    # Names of the report's, repeated by the relay, are no words of HUD's.
+    assert answer(status, f"x: {body}", nightly=False).outcome is not Outcome.STATE_APPLIED
+
+
 @pytest.mark.parametrize(("status", "doubtful"), [(500, True), (503, True), (408, True), (429, False)])
 def test_a_fault_of_the_server_leaves_doubt(status: int, doubtful: bool) -> None:
     assert answer(status).doubtful is doubtful

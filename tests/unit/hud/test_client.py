@@ -65,7 +65,7 @@ def test_a_token_that_cannot_be_had_is_an_answer() -> None:
 
     answer = post({}, Target(url="https://hud.invalid/", repository="o/r", token=none))
     assert answer.outcome is Outcome.UNAUTHORIZED
-    assert answer.detail == "there is no token remedy: set one"
+    assert (answer.detail, answer.remedy) == ("there is no token", "set one")
 
 
 def test_a_target_does_not_show_its_token() -> None:

@@ -11,8 +11,16 @@ from hypothesis import strategies as st
 from ci.core.errors import BadFileError, MissingInputError
 from ci.hud.checks import check
 from ci.hud.dispatched import MAX_EVENT_BYTES, Dispatch, dispatch_of, keep, kept, read_event
-from ci.hud.making import Ways, begun_of, ended_of, find_dispatch, given_up_of
-from ci.hud.payload import RunIdentity, check_run_of, report_identity
+from ci.hud.payload import (
+    RunIdentity,
+    Ways,
+    begun_of,
+    check_run_of,
+    ended_of,
+    find_dispatch,
+    given_up_of,
+    report_identity,
+)
 from test_selection.files import write_json
 
 HEAD = "89abcdef0123456789abcdef0123456789abcdef"
@@ -35,8 +43,8 @@ def event(folder: Path, content: Any = EVENT) -> dict[str, str]:
     return {"GITHUB_EVENT_NAME": "repository_dispatch", "GITHUB_EVENT_PATH": str(path)}
 
 
-def dispatch(check_run_id: str = "") -> Dispatch:
-    return Dispatch(client_payload=CLIENT_PAYLOAD, check_run_id=check_run_id)
+def dispatch(check_run_id: str = "", **begun: int) -> Dispatch:
+    return Dispatch(client_payload=CLIENT_PAYLOAD, check_run_id=check_run_id, **begun)
 
 
 def summary(identity: RunIdentity, **more: Any) -> dict[str, Any]:
@@ -185,17 +193,18 @@ def test_a_run_that_reports_itself_owes_no_begin(identity: RunIdentity) -> None:
 
 
 @pytest.mark.parametrize(("given", "wanted"), [({"SPYRE_CI_CHECK_RUN_ID": "991"}, "991"), ({}, "")])
-def test_the_dispatch_and_its_check_run_are_kept_for_later_jobs(
+def test_the_check_run_of_an_attempt_is_that_of_the_job_that_begins_it(
     tmp_path: Path, identity: RunIdentity, given: dict[str, str], wanted: str
 ) -> None:
     write_json(tmp_path / "run.json", "run", identity.model_dump())
-    assert find_dispatch(tmp_path, {**event(tmp_path), **given}, None) == dispatch(
-        wanted or check_run_of(identity)
-    )
+    begun = dispatch(wanted or check_run_of(identity), run_id=4242, run_attempt=1)
+    assert find_dispatch(tmp_path, {**event(tmp_path), **given}, None) == begun
     # The job that reports has another check run, and no event.
-    assert find_dispatch(tmp_path, {"SPYRE_CI_CHECK_RUN_ID": "5"}, None) == dispatch(
-        wanted or check_run_of(identity)
-    )
+    assert find_dispatch(tmp_path, {"SPYRE_CI_CHECK_RUN_ID": "5"}, None) == begun
+    again = {"GITHUB_ACTIONS": "true", "GITHUB_RUN_ID": "4242", "GITHUB_RUN_ATTEMPT": "2"}
+    begun = dispatch("5", run_id=4242, run_attempt=2)
+    assert find_dispatch(tmp_path, {"SPYRE_CI_CHECK_RUN_ID": "5", **again}, None) == begun
+    assert kept(tmp_path) == begun
 
 
 @pytest.mark.parametrize(

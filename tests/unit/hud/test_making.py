@@ -1,23 +1,17 @@
+"""What a summary says beside its counts, and which job of a CI says it."""
+
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from ci.config import Settings, load_settings
-from ci.core.errors import BadFileError, MissingInputError, SettingsError, UsageError
+from ci.core.errors import BadFileError
 from ci.hud.checks import check
-from ci.hud.cli import app
-from ci.hud.dispatched import Dispatch, keep
-from ci.hud.making import FIELDS, Ways, ended_of, name_run
-from ci.hud.payload import RunIdentity, check_run_of, nightly_completed
+from ci.hud.dispatched import Dispatch
+from ci.hud.payload import RunIdentity, Ways, check_run_of, delivery_of, ended_of
 from ci.record.identity import EMULATED
-from ci.store.identity import job_number, key_of_test, shard_key
-from test_selection.files import write_json
 
 SHARES = {
     "selected": {"count": 11, "of_count": 0.05, "seconds": 22.0, "of_seconds": 0.05},
@@ -103,133 +97,81 @@ GITHUB = {
     "GITHUB_ACTIONS": "true",
     "GITHUB_RUN_ID": "77",
     "GITHUB_RUN_ATTEMPT": "2",
-    "GITHUB_JOB": "pytorch",
-    "GITHUB_WORKFLOW": "Nightly: main",
+    "GITHUB_SERVER_URL": "https://github.com",
+    "GITHUB_REPOSITORY": "o/r",
 }
+JENKINS = {"JENKINS_URL": "https://j", "BUILD_NUMBER": "7", "BUILD_URL": "https://j/job/n/7/"}
 
 
-@pytest.fixture
-def run_dir(tmp_path: Path, identity: RunIdentity) -> Path:
-    write_json(tmp_path / "runs" / "r1" / "run.json", "run", identity.model_dump())
-    return tmp_path / "runs" / "r1"
-
-
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return load_settings(path=None, environ={}, flags={}, cwd=tmp_path)
-
-
-def test_a_run_is_named_as_its_report_names_it(run_dir: Path, identity: RunIdentity) -> None:
-    named = name_run(run_dir, repository="o/r", environ={}, epoch_s=0)
-    workflow = nightly_completed(identity, run="r", verdicts={}, exit_code=0)
-    told = workflow["workflow"]
-    assert named == {
-        "run_id": "4242",
-        "run_attempt": "1",
-        "check_run_id": told["check_run_id"],
-        "job_id": str(job_number(told["check_run_id"], repository="o/r")),
-        "workflow": told["name"],
-        "job_name": told["job_name"],
-        "delivery_id": workflow["delivery_id"],
-        "shard_key": "",
-        "test_key": "",
-    }
-
-
-def test_shard_and_test_are_named(run_dir: Path) -> None:
-    named = name_run(run_dir, repository="o/r", environ={}, epoch_s=0, shard=3, test="a.py::A::b")
-    assert named["shard_key"] == shard_key(4242, 1, 3) == "4242-1-3"
-    assert named["test_key"] == str(key_of_test("a.py::A::b"))
-
-
-def test_the_environment_alone_names_a_job_of_github() -> None:
-    named = name_run(None, repository="o/r", environ={**GITHUB, "SPYRE_CI_CHECK_RUN_ID": "123"}, epoch_s=5)
-    assert [named[key] for key in ("run_id", "run_attempt", "check_run_id", "job_id")] == [
-        "77",
-        "2",
-        "123",
-        "123",
-    ]
-    assert (named["workflow"], named["job_name"], named["delivery_id"]) == ("Nightly- main", "", "")
-
-
-def test_what_only_a_run_can_tell_is_empty_before_there_is_one() -> None:
-    named = name_run(None, repository="o/r", environ=GITHUB, epoch_s=5)
-    assert (named["check_run_id"], named["job_id"], named["job_name"]) == ("", "", "")
-
-
-def test_no_value_makes_a_line_of_its_own() -> None:
-    named = name_run(
-        None, repository="o/r", environ={**GITHUB, "SPYRE_CI_CHECK_RUN_ID": "1\nrun_id=2"}, epoch_s=5
-    )
-    assert named["check_run_id"] == "1 run_id=2"
-
-
-def test_without_a_ci_the_epoch_second_is_the_run() -> None:
-    assert name_run(None, repository="o/r", environ={}, epoch_s=1234.5)["run_id"] == "1234"
-
-
-def test_a_dispatched_run_has_the_dispatchs_delivery_and_check_run(run_dir: Path) -> None:
-    keep(run_dir, Dispatch(client_payload={"delivery_id": "d-1", "event_type": "x"}, check_run_id="9"))
-    named = name_run(run_dir, repository="o/r", environ={"SPYRE_CI_CHECK_RUN_ID": "other"}, epoch_s=0)
-    assert (named["delivery_id"], named["check_run_id"]) == ("d-1", "9")
-
-
-def test_a_dispatched_job_has_its_delivery_from_the_event(tmp_path: Path) -> None:
-    event = tmp_path / "event.json"
-    event.write_text(json.dumps({"client_payload": {"delivery_id": "d-1", "event_type": "x"}}))
-    assert name_run(None, repository="o/r", environ={}, epoch_s=1, event_file=event)["delivery_id"] == "d-1"
-
-
-def test_the_verb_prints_lines_json_or_one_field(
-    run_dir: Path, settings: Settings, identity: RunIdentity
-) -> None:
-    def printed(*words: str) -> str:
-        result = CliRunner().invoke(app, ["identity", *words], obj=settings)
-        assert result.exit_code == 0
-        return result.stdout
-
-    assert printed(str(run_dir)).splitlines()[:2] == ["run_id=4242", "run_attempt=1"]
-    assert printed("latest", "--field", "check_run_id") == f"{check_run_of(identity)}\n"
-    assert list(json.loads(printed("r1", "--json"))) == ["schema", *FIELDS]
-    assert printed("r1", "--shard", "0", "--field", "shard_key") == "4242-1-0\n"
-    assert json.loads(printed("r1", "--json", "--field", "run_id")) == "4242"
-
-
-def test_a_field_that_is_none_is_refused_with_those_there_are(run_dir: Path, settings: Settings) -> None:
-    result = CliRunner().invoke(app, ["identity", str(run_dir), "--field", "x"], obj=settings)
-    assert isinstance(result.exception, UsageError)
-    assert "name one of run_id, run_attempt" in str(result.exception)
+def workflow(identity: RunIdentity, **ways: Any) -> dict[str, Any]:
+    summary = {"identity": identity.model_dump(), "run": "r", "exit_code": 3}
+    summary["verdicts"] = {"passed": 4, "failed": 1, "not_run": 5}
+    body = ended_of(summary, Ways(**ways), path=Path("s"))
+    assert check(body, repository="o/r") == []
+    told: dict[str, Any] = body["workflow"]
+    return told
 
 
 @pytest.mark.parametrize(
-    ("named", "said"), [("gone", "no such run folder"), ("latest", "no run with a run.json")]
+    ("environ", "begun", "told"),
+    [
+        (GITHUB, {}, ("77", 2, "https://github.com/o/r/actions/runs/77")),
+        (GITHUB, {"run_id": 77, "run_attempt": 1}, ("77", 2, "https://github.com/o/r/actions/runs/77")),
+        (JENKINS, {}, ("7", 1, "https://j/job/n/7/")),
+        # On a laptop: as it was begun, else as it was planned.
+        ({}, {"run_id": 77, "run_attempt": 2}, ("77", 2, "https://ci.example/runs/4242")),
+        ({}, {}, ("4242", 1, "https://ci.example/runs/4242")),
+    ],
 )
-def test_a_run_that_is_not_there_is_said(settings: Settings, named: str, said: str) -> None:
-    result = CliRunner().invoke(app, ["identity", named], obj=settings)
-    assert isinstance(result.exception, MissingInputError)
-    assert said in str(result.exception)
+def test_run_and_attempt_are_those_of_the_job_that_sends(
+    identity: RunIdentity, environ: dict[str, str], begun: dict[str, int], told: tuple[str, int, str]
+) -> None:
+    payload = {"delivery_id": "d", "event_type": "push"}
+    dispatch = Dispatch(client_payload=payload, check_run_id="9", **begun) if begun else None
+    job = workflow(identity, environ=environ, dispatch=dispatch)
+    assert (job["run_id"], job["run_attempt"], job["url"]) == told
+    assert job["check_run_id"] == ("9" if begun else check_run_of(Ways(environ=environ).job(identity)))
 
 
-def test_a_shard_beyond_what_a_number_holds_is_refused(settings: Settings) -> None:
-    result = CliRunner().invoke(app, ["identity", "--shard", str(2**53)], obj=settings)
-    assert result.exit_code == 2
-    assert "--shard" in result.output
-    assert str(2**53 - 1) in result.output
+def test_numbers_that_hud_declares_as_strings_are_strings(identity: RunIdentity) -> None:
+    job = workflow(identity, environ={"SPYRE_CI_CHECK_RUN_ID": "53211"})
+    assert (job["run_id"], job["check_run_id"]) == ("4242", "53211")
+    assert isinstance(workflow(identity, environ={})["check_run_id"], str)
 
 
-@pytest.mark.parametrize(("number", "shard"), [(1, 0), (2**53 - 1, 2047)])
-def test_a_shard_key_is_fit_for_a_file_name(number: int, shard: int) -> None:
-    assert shard_key(number, 1, shard).replace("-", "").isdigit()
+def test_a_jenkins_build_has_an_address_that_the_link_of_hud_keeps(identity: RunIdentity) -> None:
+    build = identity.model_copy(update={"provider": "jenkins", "url": "https://j/job/n/7/"})
+    assert workflow(build, environ={})["url"] == "https://j/job/n/7/#"
+    assert workflow(build.model_copy(update={"url": ""}), environ={})["url"] == ""
 
 
-def test_keys_of_shards_differ() -> None:
-    made: Callable[[int, int, int], str] = shard_key
-    assert len({made(*key) for key in [(1, 11, 1), (11, 1, 1), (1, 1, 11), (1, 1, 1)]}) == 4
+def test_a_job_name_of_the_settings_says_what_the_check_is(identity: RunIdentity) -> None:
+    assert workflow(identity, environ={}, job_name="PyTorch tests")["job_name"] == (
+        "PyTorch tests (nightly-main)"
+    )
+    assert workflow(identity, environ={})["job_name"] == "pytorch (nightly-main)"
 
 
-def test_an_environment_no_ci_sets_is_said() -> None:
-    wrong = {**GITHUB, "GITHUB_RUN_ID": "9" * 30}
-    with pytest.raises(SettingsError, match="run_id: Input should be less than") as caught:
-        name_run(None, repository="o/r", environ=wrong, epoch_s=1)
-    assert caught.value.where == "the environment of github"
+def test_a_cancelled_run_is_told_as_one_and_its_pass_rate_does_not_fall(identity: RunIdentity) -> None:
+    job = workflow(identity, environ={}, cancelled=True)
+    assert job["conclusion"] == "cancelled"
+    assert job["test_results"] == {"passed": 4, "failed": 1, "skipped": 0, "total": 5}
+    job = workflow(identity, environ={})
+    assert job["conclusion"] == "failure"
+    assert job["test_results"] == {"passed": 4, "failed": 6, "skipped": 0, "total": 10}
+
+
+@pytest.mark.parametrize(
+    ("sha", "commit", "wanted"),
+    [
+        ("a" * 40, "b" * 40, "a" * 40),
+        ("2.13.0+sha256.0f", "b" * 40, "b" * 40),
+        ("2.13.0+sha256.0f", "", "2.13.0+sha256.0f"),
+        ("", "", "2.13.0"),
+    ],
+)
+def test_a_tree_without_git_is_known_by_the_commit_of_its_version(
+    identity: RunIdentity, sha: str, commit: str, wanted: str
+) -> None:
+    named = {"pytorch_sha": sha, "pytorch_commit": commit}
+    assert delivery_of(identity.model_copy(update=named)) == wanted

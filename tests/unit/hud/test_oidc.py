@@ -12,7 +12,7 @@ GOOD = {
 
 
 def minted(environ: dict[str, str]) -> str:
-    return mint(environ, audience="a", sleep=lambda _: None, rng=lambda: 0.0)
+    return mint(environ, audience="a", repository="o/r")
 
 
 def test_a_job_is_offered_a_token_by_both_variables() -> None:

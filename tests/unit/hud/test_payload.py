@@ -12,13 +12,14 @@ from pydantic import ValidationError
 from ci.core.errors import BadFileError
 from ci.hud.callback import MAX_BYTES, Callback, is_web_url, parse_time
 from ci.hud.checks import check
-from ci.hud.making import Ways, ended_of
 from ci.hud.payload import (
     COUNT_OF_VERDICT,
     RunIdentity,
+    Ways,
     check_run_of,
     conclusion_of,
     count_verdicts,
+    ended_of,
     job_name_of,
     key_part,
     nightly_completed,
@@ -52,7 +53,7 @@ def test_a_nightly_callback_has_the_contracts_fields(payload: dict[str, Any], id
     assert payload["workflow"] == {
         "status": "completed",
         "conclusion": "failure",
-        "run_id": 4242,
+        "run_id": "4242",
         "run_attempt": 1,
         "name": "Nightly",
         "job_name": "pytorch (nightly-main)",
@@ -354,13 +355,6 @@ def test_ids_may_come_as_digits_and_whole_floats(payload: dict[str, Any]) -> Non
     assert callback.workflow.run_id == 42
     assert callback.workflow.test_results is not None
     assert callback.workflow.test_results.passed == 7
-
-
-def test_the_commit_is_the_pull_requests_head_first(payload: dict[str, Any]) -> None:
-    head = {"number": 7, "head": {"sha": "abc"}}
-    assert Callback.model_validate(bent(payload, "payload.pull_request", head)).head_sha == "abc"
-    assert Callback.model_validate(bent(payload, "payload.head_sha", "def")).head_sha == "def"
-    assert Callback.model_validate(bent(payload, "payload", {})).head_sha == payload["delivery_id"]
 
 
 def test_reports_of_one_job_differ_by_attempt_and_status(payload: dict[str, Any]) -> None:

@@ -20,7 +20,6 @@ def test_tests_are_not_told_of_the_share() -> None:
 def test_tests_are_given_no_token_of_the_job_and_nothing_that_steers_it() -> None:
     names = [
         "SPYRE_CI_HUD_TOKEN",
-        "SPYRE_CI_HUD_HMAC_SECRET",
         "SPYRE_CI_GITHUB_TOKEN",
         "SPYRE_CI_CLICKHOUSE_PASSWORD",
         "GITHUB_TOKEN",

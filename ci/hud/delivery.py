@@ -1,11 +1,11 @@
-"""Sending what an outbox holds: in order, once, slowed down, retried within a budget of time."""
+"""Send queued reports in order, at most once each, within a time budget."""
 
 from __future__ import annotations
 
 import contextlib
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,9 +14,7 @@ from ci.hud.answers import REMEDIES, Answer, Outcome
 from ci.hud.callback import NIGHTLY_EVENTS
 from ci.hud.checks import check
 from ci.hud.client import Target, post, sends_token_in_clear
-from ci.hud.outbox import FOLDER, Outbox, OutboxBusyError, Report
-from ci.hud.throttle import MemoryThrottle, Throttle
-from ci.hud.wire import Bearer
+from ci.hud.outbox import Left, Outbox, OutboxBusyError, Report
 
 MAX_ATTEMPTS = 6
 RATE_LIMIT_WAIT_S = 60.0
@@ -27,8 +25,6 @@ BACKOFF_CAP_S = 60.0
 BUSY_WAIT_S = 10
 # What is in an outbox and no report; it holds up none.
 UNREADABLE = "unreadable"
-
-Say = Callable[[str], None]
 
 
 class Send(Protocol):
@@ -54,26 +50,18 @@ class Effects:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Left:
-    """A report that stays in the outbox, and why."""
-
-    identity: str
-    outcome: str
-    reason: str
-    remedy: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FlushReport:
-    """What a flush did.
+    """What became of the reports in an outbox.
 
     Attributes:
         delivered: identities the endpoint has now.
+        lost: those of them whose state the relay knows, but whose row HUD may not have.
         left: what stays, in order, each with its reason.
         warnings: what a person should know although it stopped nothing.
     """
 
     delivered: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
     left: tuple[Left, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -99,31 +87,27 @@ class _Flush:
     target: Target
     effects: Effects
     deadline: float
-    throttle: Throttle
     send: Send
     again: bool
 
     def answer_to(self, report: Report) -> Answer:
         """What becomes of a report, sent or not."""
-        if report.status == "in_progress" and self.outbox.has_delivered(report.identity):
-            return self._begun_before(report)
-        reasons = check(report.payload, repository=self.target.repository)
-        if reasons:
-            return Answer(outcome=Outcome.INVALID, status=None, detail="; ".join(reasons))
+        delivered = self.outbox.has_delivered(report.identity)
+        if report.status == "in_progress" and delivered:
+            # It was told before, whatever it said then: it leaves the outbox.
+            answer = _unsent(Outcome.DELIVERED, "the relay was told before that this job has begun")
+            self.outbox.record(report, answer)
+            return answer
+        if reasons := check(report.payload, repository=self.target.repository):
+            return _unsent(Outcome.INVALID, "; ".join(reasons))
         if not self.again and report.last_outcome == Outcome.REFUSED:
-            detail = str(report.attempts[-1].get("detail", ""))
-            return Answer(outcome=Outcome.REFUSED, status=None, detail=detail)
-        if report.payload["event_type"] not in NIGHTLY_EVENTS and self.outbox.has_delivered(report.identity):
+            return _unsent(Outcome.REFUSED, str(report.attempts[-1].get("detail", "")))
+        if report.payload["event_type"] not in NIGHTLY_EVENTS and delivered:
             detail = f"the relay has this attempt's `{report.status}` already, and takes no second one"
-            return Answer(outcome=Outcome.REFUSED, status=None, detail=detail)
+            return _unsent(Outcome.REFUSED, detail)
+        if self.effects.clock() >= self.deadline:
+            return _unsent(Outcome.RETRY, "the time for reporting was used up")
         return self._deliver(report)
-
-    def _begun_before(self, report: Report) -> Answer:
-        """Take a begin out of the outbox that was told before, whatever it said then."""
-        detail = "the relay was told before that this job has begun"
-        answer = Answer(outcome=Outcome.DELIVERED, status=None, detail=detail)
-        self.outbox.record(report, answer)
-        return answer
 
     def wait(self, seconds: float) -> bool:
         """Wait, if the budget has the time for it."""
@@ -133,10 +117,9 @@ class _Flush:
         return True
 
     def _deliver(self, report: Report) -> Answer:
-        doubtful, answer, fresh = report.doubtful, _out_of_time(), self.target.minted
-        for attempt in range(1, MAX_ATTEMPTS + 1):
-            if not self._take():
-                return answer
+        doubtful, fresh, attempt = report.doubtful, self.target.minted, 0
+        while True:
+            attempt += 1
             self.outbox.begin(report)
             answer = self.send(report.payload, self.target, doubtful=doubtful)
             doubtful = doubtful or answer.doubtful
@@ -144,23 +127,10 @@ class _Flush:
             if fresh and answer.status == 401:  # noqa: PLR2004  # HTTP's own number
                 fresh = False
                 continue
-            if not answer.outcome.transient:
+            if not answer.outcome.transient or attempt >= MAX_ATTEMPTS:
                 return answer
-            pause = pause_s(answer, attempt, self.effects.rng())
-            if answer.outcome is Outcome.RATE_LIMITED:
-                self.throttle.hold(self.effects.clock() + pause)
-            if attempt < MAX_ATTEMPTS and not self.wait(pause):
+            if not self.wait(pause_s(answer, attempt, self.effects.rng())):
                 return answer
-        return answer
-
-    def _take(self) -> bool:
-        while self.effects.clock() < self.deadline:
-            seconds = self.throttle.take(self.effects.clock())
-            if seconds == 0:
-                return True
-            if not self.wait(seconds):
-                return False
-        return False
 
 
 def flush(
@@ -169,11 +139,10 @@ def flush(
     effects: Effects,
     *,
     budget_s: float,
-    throttle: Throttle | None = None,
     send: Send | None = None,
-    box: str = FOLDER,
+    box: Outbox | None = None,
     again: bool = True,
-    remedies: Mapping[Outcome, str] | None = None,
+    remedies: Mapping[Outcome, str] = REMEDIES,
 ) -> FlushReport:
     """Send every report of a run folder that waits, those that come meanwhile included.
 
@@ -187,35 +156,34 @@ def flush(
         target: where reports go.
         effects: time, sleep and chance.
         budget_s: seconds after which nothing more is begun.
-        throttle: what all who post there share; None: this flush alone.
         send: makes one attempt; None posts a callback.
-        box: the outbox's name.
+        box: the outbox; None takes the run's.
         again: whether what was refused as it is is sent again; somebody may have mended the other side.
-        remedies: what a user does about an outcome, where it is not what REMEDIES says.
+        remedies: what a user does about an outcome.
     """
-    outbox = Outbox(run_dir, effects.clock, name=box)
+    outbox = box or Outbox(run_dir, effects.clock)
     broken = [_unreadable(bad) for bad in outbox.unreadable()]
     warnings: list[str] = []
-    if target.auth is Bearer and sends_token_in_clear(target.url):
+    if sends_token_in_clear(target.url):
         warnings.append("the endpoint is plain http: whoever listens on the way can read the token")
     job = _Flush(
         outbox=outbox,
         target=target,
         effects=effects,
         deadline=effects.clock() + budget_s,
-        throttle=throttle or MemoryThrottle(),
         send=send or post,
         again=again,
     )
     try:
         with _sending(job):
-            delivered, left, told = _send_all(
-                job, flush_command(run_dir, box), {**REMEDIES, **(remedies or {})}
-            )
+            sent = _send_all(job, send_command(run_dir), remedies)
     except OutboxBusyError as error:
-        left = [_left(report.identity, "busy", error.what, error.remedy or "") for report in outbox.pending()]
+        left = [
+            Left(identity=one.identity, outcome="busy", reason=error.what, remedy=error.remedy or "")
+            for one in outbox.pending()
+        ]
         return FlushReport(left=(*left, *broken), warnings=tuple(warnings))
-    return FlushReport(delivered=tuple(delivered), left=(*left, *broken), warnings=(*warnings, *told))
+    return replace(sent, left=(*sent.left, *broken), warnings=(*warnings, *sent.warnings))
 
 
 @contextlib.contextmanager
@@ -232,10 +200,9 @@ def _sending(job: _Flush) -> Iterator[None]:
         yield
 
 
-def _send_all(
-    job: _Flush, command: str, remedies: Mapping[Outcome, str]
-) -> tuple[list[str], list[Left], list[str]]:
+def _send_all(job: _Flush, command: str, remedies: Mapping[Outcome, str]) -> FlushReport:
     delivered: list[str] = []
+    lost: dict[str, str] = {}
     left: list[Left] = []
     warnings: list[str] = []
     stopped_by: Answer | None = None
@@ -244,6 +211,10 @@ def _send_all(
         answer = stopped_by or _held(report, not_begun) or job.answer_to(report)
         if answer.outcome.settled:
             delivered.append(report.identity)
+            # A later report of the job writes its row whole.
+            lost.pop(report.job, None)
+            if answer.outcome is Outcome.STATE_APPLIED:
+                lost[report.job] = report.identity
             if answer.outcome is not Outcome.DELIVERED:
                 warnings.append(f"{report.identity}: {answer.detail}")
             continue
@@ -251,9 +222,13 @@ def _send_all(
             not_begun[report.job] = answer
         elif answer.outcome not in {Outcome.REFUSED, Outcome.INVALID, Outcome.HELD}:
             stopped_by = answer
-        remedy = f"{remedies[answer.outcome]}, then `{command}`"
-        left.append(_left(report.identity, answer.outcome.value, answer.detail, remedy))
-    return delivered, left, warnings
+        remedy = f"{answer.remedy or remedies[answer.outcome]}, then `{command}`"
+        left.append(
+            Left(identity=report.identity, outcome=answer.outcome.value, reason=answer.detail, remedy=remedy)
+        )
+    return FlushReport(
+        delivered=tuple(delivered), lost=tuple(lost.values()), left=tuple(left), warnings=tuple(warnings)
+    )
 
 
 def _as_they_come(outbox: Outbox) -> Iterator[Report]:
@@ -271,24 +246,22 @@ def _held(report: Report, not_begun: Mapping[str, Answer]) -> Answer | None:
     before = not_begun.get(report.job) if report.status == "completed" else None
     if before is None:
         return None
-    detail = f"its in_progress report was not taken, so this one would be refused: {before.detail}"
-    return Answer(outcome=Outcome.HELD, status=None, detail=detail)
+    return _unsent(
+        Outcome.HELD,
+        f"its in_progress report was not taken, so this one would be refused: {before.detail}",
+    )
 
 
-def flush_command(run_dir: Path, box: str = FOLDER) -> str:
+def send_command(run_dir: Path) -> str:
     """The command that sends what is left, fit to paste."""
-    verb = "flush" if box == FOLDER else "dispatch"
-    return f"spyre-ci hud {verb} {shlex.quote(str(run_dir))}"
+    return f"spyre-ci hud send {shlex.quote(str(run_dir))}"
+
+
+def _unsent(outcome: Outcome, detail: str) -> Answer:
+    return Answer(outcome=outcome, status=None, detail=detail)
 
 
 def _unreadable(bad: BadFileError) -> Left:
     where = str(bad.where)
-    return _left(where, UNREADABLE, f"{Path(where).name}: {bad.what}", bad.remedy or "")
-
-
-def _left(identity: str, outcome: str, reason: str, remedy: str) -> Left:
-    return Left(identity=identity, outcome=outcome, reason=reason, remedy=remedy)
-
-
-def _out_of_time() -> Answer:
-    return Answer(outcome=Outcome.RETRY, status=None, detail="the time for reporting was used up")
+    reason = f"{Path(where).name}: {bad.what}"
+    return Left(identity=where, outcome=UNREADABLE, reason=reason, remedy=bad.remedy or "")

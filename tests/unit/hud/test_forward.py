@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.core.errors import BadFileError, UsageError
-from ci.hud.handing import MAX_INPUT_CHARACTERS, parse
+from ci.hud.forward import MAX_INPUT_CHARACTERS, parse
 
 from .test_payload import bent
 

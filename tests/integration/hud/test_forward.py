@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from ci.config import Settings, load_settings
 from ci.core.errors import BadFileError, MissingInputError, SettingsError, UsageError
 from ci.hud.dispatched import Dispatch, keep
-from ci.hud.handing import BOX, MAX_INPUT_CHARACTERS, forward, hand_over
+from ci.hud.forward import BOX, MAX_INPUT_CHARACTERS, forward, hand_over, is_handed_over
 from ci.hud.outbox import Outbox
 from test_selection.files import read_json, write_json
 
@@ -43,7 +44,7 @@ def test_a_refusal_of_github_is_said_and_the_report_kept(
     delivery = hand_over(run_dir, world.reporter(there, ENVIRON))
     assert (delivery.outcome, delivery.report.left[0].outcome) == ("left", outcome)
     assert said in world.lines[0]
-    assert f"then `spyre-ci hud dispatch {run_dir}`" in world.lines[0]
+    assert f"then `spyre-ci hud send {run_dir}`" in world.lines[0]
     assert TOKEN not in world.lines[0] + (run_dir / "hud.json").read_text()
     assert len(github.requests) == 1
     assert len(Outbox(run_dir, lambda: 0, name=BOX).pending()) == 1
@@ -81,10 +82,12 @@ def test_a_report_larger_than_githubs_inputs_is_said_and_not_sent(
     assert github.requests == []
 
 
-def test_a_pull_requests_run_is_not_handed_over(world: Any, run_dir: Path, there: Settings) -> None:
+def test_a_nightly_of_a_ci_without_oidc_is_handed_over(world: Any, run_dir: Path, there: Settings) -> None:
+    minting = {"ACTIONS_ID_TOKEN_REQUEST_URL": "https://x", "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "y"}
+    assert is_handed_over(run_dir, world.reporter(there, ENVIRON))
+    assert not is_handed_over(run_dir, world.reporter(there, minting))
     keep(run_dir, Dispatch(client_payload={"delivery_id": "d", "event_type": "pull_request"}))
-    with pytest.raises(UsageError, match="only a nightly can be handed over"):
-        hand_over(run_dir, world.reporter(there, ENVIRON))
+    assert not is_handed_over(run_dir, world.reporter(there, ENVIRON))
 
 
 def test_what_the_settings_lack_is_named(
@@ -130,17 +133,19 @@ def test_a_run_without_a_summary_is_said(world: Any, there: Settings, tmp_path: 
         hand_over(tmp_path, world.reporter(there, ENVIRON))
 
 
-def test_forwarding_wants_a_server_elsewhere_and_the_jobs_own_repository(
-    world: Any, settings: MakeSettings, tmp_path: Path
+def test_forwarding_wants_a_server_elsewhere_and_a_report(
+    world: Any, settings: MakeSettings, tmp_path: Path, payload: dict[str, Any]
 ) -> None:
     for endpoint in ("embedded", "none"):
         with pytest.raises(UsageError, match="a report is forwarded to a server elsewhere"):
             forward(tmp_path, world.reporter(settings(report__endpoint=endpoint), {}))
     there = settings(report__endpoint="https://hud.example")
-    with pytest.raises(SettingsError, match="the job's token vouches for 'Torch-Spyre/torch-spyre'"):
-        forward(tmp_path, world.reporter(there, {"GITHUB_REPOSITORY": "Torch-Spyre/torch-spyre"}))
     with pytest.raises(UsageError, match="no report was handed over"):
         forward(tmp_path, world.reporter(there, {}))
     with pytest.raises(BadFileError, match="is no JSON"):
         forward(tmp_path, world.reporter(there, {"SPYRE_CI_REPORT": "$(id)"}))
+    minting = {"ACTIONS_ID_TOKEN_REQUEST_URL": "https://x", "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "y"}
+    named = {**payload, "delivery_id": "2.13.0", "payload": {**payload["payload"], "head_sha": "2.13.0"}}
+    with pytest.raises(BadFileError, match="are of no PyTorch commit"):
+        forward(tmp_path, world.reporter(there, {**minting, "SPYRE_CI_REPORT": json.dumps(named)}))
     assert list(tmp_path.glob("handed-*")) == []

@@ -1,4 +1,4 @@
-"""Handing a nightly's report to a GitHub repository that may report, where this CI may not (Jenkins).
+"""Hand a nightly's report to a GitHub repository that may report, where this CI may not (Jenkins).
 
 The relay knows GitHub's and Buildkite's tokens only. So a workflow of an allow-listed repository is started
 with the report as its one input (`POST /repos/{owner}/{repo}/actions/workflows/{file}/dispatches`), and posts
@@ -20,18 +20,18 @@ from ci.config import Settings
 from ci.core.errors import BadFileError, SettingsError, SpyreCiError, UsageError
 from ci.core.http import is_private
 from ci.core.text import one_line
+from ci.hud import oidc
+from ci.hud.answers import REMEDIES as CALLBACKS
 from ci.hud.answers import Answer, Outcome, seconds_of
 from ci.hud.callback import NIGHTLY_EVENTS, UPSTREAM_REPOSITORY, RunDetails, TestResults, Workflow
 from ci.hud.checks import check
 from ci.hud.client import Target, no_reply
-from ci.hud.deliver import Delivery, Reporter, delivery_of, send_waiting, tell
+from ci.hud.delivery import flush
 from ci.hud.dispatched import kept
 from ci.hud.endpoint import EMBEDDED, NONE
-from ci.hud.flush import flush
-from ci.hud.making import SUMMARY, Ways, ended_of
 from ci.hud.outbox import Outbox
-from ci.hud.payload import encode, report_identity
-from ci.hud.throttle import shared_throttle
+from ci.hud.payload import SUMMARY, Ways, encode, ended_of, report_identity
+from ci.hud.send import HUD_FILE, Delivery, Reporter, delivery_of, no_commit, send_waiting, tell
 from ci.hud.token import find_token
 from ci.hud.wire import NoReplyError, Reply, exchange
 from test_selection.files import read_json, write_json
@@ -41,6 +41,7 @@ INPUT = "report"
 MAX_INPUT_CHARACTERS = 65_535
 BOX = "outbox-dispatch"
 REMEDIES = {
+    **CALLBACKS,
     Outcome.UNAUTHORIZED: f"give {TOKEN_VARIABLE} the right to start workflows there (actions: write)",
     Outcome.REFUSED: "check report.dispatch: the repository, its workflow file and the ref",
     Outcome.RETRY: "wait until GitHub answers again",
@@ -52,36 +53,38 @@ PAYLOAD = frozenset({"head_sha", "repository", "spyre_ci"})
 SHOWN = 5
 
 
+def is_handed_over(run_dir: Path, reporter: Reporter) -> bool:
+    """Whether a run is reported by the repository of `report.dispatch`: a nightly of a CI without OIDC."""
+    wanted = reporter.settings.model.report.dispatch.repository is not None
+    here = not oidc.offered(reporter.environ) and (run_dir / SUMMARY).is_file()
+    return wanted and here and kept(run_dir) is None
+
+
 def hand_over(run_dir: Path, reporter: Reporter) -> Delivery:
     """Ask the repository of `report.dispatch` to report a run.
 
     Raises:
         SpyreCiError: the settings or the token cannot be used, or there is nothing such to report.
     """
-    if kept(run_dir) is not None:
-        raise UsageError(
-            "the run answers a dispatch of the relay, and only a nightly can be handed over",
-            where=run_dir,
-            remedy="report a pull request's run from the GitHub job that was dispatched",
-        )
-    target = target_of(reporter)
+    target, report = target_of(reporter), reporter.settings.model.report
     path = run_dir / SUMMARY
-    payload = ended_of(read_json(path, "summary"), Ways(environ=reporter.environ), path=path)
+    ways = Ways(environ=reporter.environ, job_name=report.job_name)
+    payload = ended_of(read_json(path, "summary"), ways, path=path)
     identity = report_identity(payload, repository=target.repository)
-    Outbox(run_dir, reporter.effects.clock, name=BOX).enqueue(identity, payload)
-    report = flush(
+    box = Outbox(run_dir, reporter.effects.clock, name=BOX)
+    box.enqueue(identity, payload)
+    sent = flush(
         run_dir,
         target,
         reporter.effects,
-        budget_s=reporter.budget_s,
-        throttle=shared_throttle(target.url, target.repository, _post_times(reporter.settings)),
-        send=Handing(ref=reporter.settings.model.report.dispatch.ref),
-        box=BOX,
+        budget_s=report.budget_s,
+        send=HandOver(ref=report.dispatch.ref),
+        box=box,
         remedies=REMEDIES,
     )
-    shown = f"{target.repository} on GitHub ({reporter.settings.model.report.dispatch.workflow})"
-    delivery = delivery_of(report, endpoint=shown, done="dispatched")
-    write_json(run_dir / "hud.json", "hud", asdict(delivery))
+    shown = f"{target.repository} on GitHub ({report.dispatch.workflow})"
+    delivery = delivery_of(sent, endpoint=shown, done="dispatched")
+    write_json(run_dir / HUD_FILE, "hud", asdict(delivery))
     tell(delivery, reporter)
     return delivery
 
@@ -117,7 +120,7 @@ def target_of(reporter: Reporter) -> Target:
     return Target(url=url, repository=wanted.repository, token=token, timeout_s=report.timeout_s)
 
 
-class Handing:
+class HandOver:
     """Makes one attempt at handing a report over.
 
     Args:
@@ -193,11 +196,6 @@ def _check_api(settings: Settings) -> None:
         )
 
 
-def _post_times(settings: Settings) -> Path | None:
-    folder = settings.model.report.post_times
-    return None if folder is None else settings.resolve(folder)
-
-
 def forward(runs: Path, reporter: Reporter) -> Delivery:
     """Post the report that the environment holds.
 
@@ -215,21 +213,16 @@ def forward(runs: Path, reporter: Reporter) -> Delivery:
             where="report.endpoint",
             remedy="set SPYRE_CI__REPORT__ENDPOINT to the relay's URL",
         )
-    here = reporter.environ.get("GITHUB_REPOSITORY", report.repository)
-    if here != report.repository:
-        raise SettingsError(
-            f"is {report.repository!r}, but the job's token vouches for {here!r}",
-            where="report.repository",
-            remedy="set it to the repository that runs the workflow, in its exact letter case",
-        )
     text = reporter.environ.get(VARIABLE, "")
     payload = parse(text, repository=report.repository)
+    if reason := no_commit(payload["delivery_id"], reporter):
+        raise _bad(reason)
     digest = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:12]
     run_dir = runs / f"handed-{digest}"
     identity = report_identity(payload, repository=report.repository)
     Outbox(run_dir, reporter.effects.clock).enqueue(identity, payload)
     delivery = send_waiting(run_dir, reporter)
-    write_json(run_dir / "hud.json", "hud", asdict(delivery))
+    write_json(run_dir / HUD_FILE, "hud", asdict(delivery))
     tell(delivery, reporter)
     return delivery
 
@@ -249,7 +242,7 @@ def parse(text: str, *, repository: str) -> dict[str, Any]:
         raise UsageError(
             "no report was handed over",
             where=VARIABLE,
-            remedy="let `spyre-ci hud dispatch` start the workflow",
+            remedy="let `spyre-ci hud send` of another CI start the workflow",
         )
     if len(text) > MAX_INPUT_CHARACTERS:
         raise _bad(f"has {len(text)} characters, more than {MAX_INPUT_CHARACTERS}")
@@ -298,4 +291,4 @@ def _table(content: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 
 def _bad(what: str) -> BadFileError:
-    return BadFileError(what, where=VARIABLE, remedy="hand over what `spyre-ci hud dispatch` makes")
+    return BadFileError(what, where=VARIABLE, remedy="hand over what `spyre-ci hud send` makes")
