@@ -205,7 +205,7 @@ def test_the_embedded_store_is_pruned_after_a_report_and_keeps_what_came(
     assert world.deliver(run_dir, there).outcome == "delivered"
     with closing(Store(there.store_path)) as store:
         assert count_jobs(store.database) == 1
-    assert "HUD store: 1 job older than 180 days pruned" in world.lines
+    assert "store: 1 job older than 180 days pruned" in world.lines
 
 
 def test_a_night_of_no_commit_is_not_told_to_pytorchs_relay_and_says_so(
