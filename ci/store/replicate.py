@@ -51,11 +51,11 @@ class Copier:
                     self._copy(waiting)
             except (StoreUnavailableError, sqlite3.Error) as error:
                 if not self._trouble:
-                    self._warn(f"HUD store: jobs wait to be copied: {error}")
+                    self._warn(f"store: jobs wait to be copied: {error}")
                 self._trouble = True
                 return False
             if self._trouble:
-                self._warn("HUD store: the jobs that waited are copied")
+                self._warn("store: the jobs that waited are copied")
             self._trouble = False
             return True
 

@@ -162,14 +162,14 @@ class Chores:
         try:
             work(at)
         except (sqlite3.Error, StoreUnavailableError) as error:
-            self.warn(f"HUD store: {name} failed and is tried again: {error}")
+            self.warn(f"store: {name} failed and is tried again: {error}")
         else:
             self._done[name] = at
 
     def _sweep(self, at: float) -> None:
         ended = sweep(self.store, at=at)
         if ended:
-            self.warn(f"HUD store: {counted(ended, 'job was', 'jobs were')} silent for 6 hours: timed out")
+            self.warn(f"store: {counted(ended, 'job was', 'jobs were')} silent for 6 hours: timed out")
 
     def _clean(self, at: float) -> None:
         Uploads(self.store, self.rows).clean(at=at)
@@ -178,7 +178,7 @@ class Chores:
         gone = prune(self.store, self.rows, before=at - self.keep_days * DAY_S, at=at)
         if gone.jobs or gone.uploads:
             give_back(self.store)
-            self.warn(f"HUD store: {counted(gone.jobs, 'job')} older than {self.keep_days} days pruned")
+            self.warn(f"store: {counted(gone.jobs, 'job')} older than {self.keep_days} days pruned")
 
 
 def doing(chores: Chores, *, clock: Callable[[], float]) -> AbstractContextManager[None]:

@@ -100,7 +100,7 @@ def jobs(settings: Settings) -> int:
 def test_prune_says_what_would_go_and_what_went(filled: Settings) -> None:
     told = invoke(filled, "prune", "--dry-run")
     assert told.output == (
-        "HUD store: would prune 1 job older than 180 days, with 0 tests in 0 uploads, and 0 states\n"
+        "store: would prune 1 job older than 180 days, with 0 tests in 0 uploads, and 0 states\n"
     )
     assert jobs(filled) == 1
     assert "pruned 1 job older than 90 days" in invoke(filled, "prune", "--keep-days", "90").output
@@ -116,6 +116,6 @@ def test_a_prune_without_a_store_says_so(settings: MakeSettings) -> None:
 def test_serve_prunes_what_is_older_than_it_keeps(filled: Settings, tmp_path: Path) -> None:
     with serve_process(tmp_path) as (process, url):
         assert process.stdout is not None
-        assert process.stdout.readline() == "HUD store: 1 job older than 180 days pruned\n"
+        assert process.stdout.readline() == "store: 1 job older than 180 days pruned\n"
         assert requests.get(f"{url}/healthz", timeout=20).json()["runs"] == 0
     assert jobs(filled) == 0

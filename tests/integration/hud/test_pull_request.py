@@ -302,6 +302,6 @@ def test_a_push_is_answered_as_a_pull_request_is(
     Path(environ["GITHUB_EVENT_PATH"]).write_text(json.dumps({"client_payload": event}))
     here = settings()
     assert world.deliver(run_dir, here, environ).outcome == "delivered"
-    with closing(Store(here.state_dir / "hud.sqlite")) as store:
+    with closing(Store(here.store_path)) as store:
         rows = store.database.rows("SELECT status, event_type, delivery_id FROM crcr_workflow_job")
     assert [tuple(dict(row).values()) for row in rows] == [("completed", "push", "p-1")]

@@ -52,7 +52,6 @@ MEANINGS = {
     "--pytorch-src": "PyTorch's source; `scope` only counts its files",
     "--network": "of a container",
     "--keep-env": "of the last time",
-    "--keep-days": "what is younger stays",
     "--limit": "how many",
     "--run-dir": "the run's folder, with the default of each verb",
     "--pending-limit": "minutes",

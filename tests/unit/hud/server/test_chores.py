@@ -48,9 +48,9 @@ def test_chores_are_done_at_the_start_and_when_they_are_due(store: Store, payloa
     work.tick(NOW + SILENT_S + 60)
     assert said == []
     work.tick(NOW + SILENT_S + 600)
-    assert said == ["HUD store: 1 job was silent for 6 hours: timed out"]
+    assert said == ["store: 1 job was silent for 6 hours: timed out"]
     work.tick(NOW + 50 * DAY_S)
-    assert said[1:] == ["HUD store: 1 job older than 30 days pruned"]
+    assert said[1:] == ["store: 1 job older than 30 days pruned"]
 
 
 @pytest.mark.parametrize("error", [sqlite3.OperationalError, StoreUnavailableError])
@@ -65,7 +65,7 @@ def test_a_chore_that_fails_is_said_and_comes_again(
     running(store, payload, NOW)
     monkeypatch.setattr("ci.hud.server.serve.sweep", locked)
     work.tick(NOW + SILENT_S + 1)
-    assert said == ["HUD store: sweep failed and is tried again: database is locked"]
+    assert said == ["store: sweep failed and is tried again: database is locked"]
     monkeypatch.undo()
     work.tick(NOW + SILENT_S + 2)
-    assert said[1:] == ["HUD store: 1 job was silent for 6 hours: timed out"]
+    assert said[1:] == ["store: 1 job was silent for 6 hours: timed out"]
