@@ -1,4 +1,4 @@
-"""What was answered 200 stays: fifty clients post while the server is killed; and the verbs that keep it."""
+"""What was answered 200 stays: fifty clients post while the server is killed."""
 
 from __future__ import annotations
 
@@ -11,11 +11,8 @@ from typing import Any
 
 import pytest
 import requests
-from typer.testing import CliRunner, Result
 
 from ci.config import Settings
-from ci.core.errors import MissingInputError
-from ci.hud.cli import app
 from ci.hud.server.queries.jobs import count_jobs, list_jobs
 from ci.hud.server.record import record_callback
 from ci.store.store import Store
@@ -73,14 +70,10 @@ def test_a_server_killed_under_fifty_clients_has_what_it_answered(
         for thread in posting.threads:
             thread.join(60)
     assert posting.others == []
-    with closing(Store(tmp_path / ".spyre-ci" / "hud.sqlite")) as store:
+    with closing(Store(tmp_path / ".spyre-ci" / "store.sqlite")) as store:
         stored = {int(row["run_id"]) for row in list_jobs(store.database, limit=100_000)}
     assert set(posting.taken) <= stored
     assert len(posting.taken) >= ENOUGH
-
-
-def invoke(settings: Settings, *arguments: str) -> Result:
-    return CliRunner().invoke(app, list(arguments), obj=settings)
 
 
 @pytest.fixture
@@ -95,22 +88,6 @@ def filled(settings: MakeSettings, payload: dict[str, Any]) -> Settings:
 def jobs(settings: Settings) -> int:
     with closing(Store(settings.store_path)) as store:
         return count_jobs(store.database)
-
-
-def test_prune_says_what_would_go_and_what_went(filled: Settings) -> None:
-    told = invoke(filled, "prune", "--dry-run")
-    assert told.output == (
-        "store: would prune 1 job older than 180 days, with 0 tests in 0 uploads, and 0 states\n"
-    )
-    assert jobs(filled) == 1
-    assert "pruned 1 job older than 90 days" in invoke(filled, "prune", "--keep-days", "90").output
-    assert jobs(filled) == 0
-
-
-def test_a_prune_without_a_store_says_so(settings: MakeSettings) -> None:
-    there = settings()
-    assert isinstance(invoke(there, "prune").exception, MissingInputError)
-    assert not (there.store_path).exists()
 
 
 def test_serve_prunes_what_is_older_than_it_keeps(filled: Settings, tmp_path: Path) -> None:
