@@ -11,11 +11,8 @@ from typing import Any
 
 import pytest
 import requests
-from typer.testing import CliRunner, Result
 
 from ci.config import Settings
-from ci.core.errors import MissingInputError
-from ci.hud.cli import app
 from ci.hud.server.queries.jobs import count_jobs, list_jobs
 from ci.hud.server.record import record_callback
 from ci.store.store import Store
@@ -79,10 +76,6 @@ def test_a_server_killed_under_fifty_clients_has_what_it_answered(
     assert len(posting.taken) >= ENOUGH
 
 
-def invoke(settings: Settings, *arguments: str) -> Result:
-    return CliRunner().invoke(app, list(arguments), obj=settings)
-
-
 @pytest.fixture
 def filled(settings: MakeSettings, payload: dict[str, Any]) -> Settings:
     there = settings()
@@ -95,22 +88,6 @@ def filled(settings: MakeSettings, payload: dict[str, Any]) -> Settings:
 def jobs(settings: Settings) -> int:
     with closing(Store(settings.state_dir / "hud.sqlite")) as store:
         return count_jobs(store.database)
-
-
-def test_prune_says_what_would_go_and_what_went(filled: Settings) -> None:
-    told = invoke(filled, "prune", "--dry-run")
-    assert told.output == (
-        "HUD store: would prune 1 job older than 180 days, with 0 tests in 0 uploads, and 0 states\n"
-    )
-    assert jobs(filled) == 1
-    assert "pruned 1 job older than 90 days" in invoke(filled, "prune", "--keep-days", "90").output
-    assert jobs(filled) == 0
-
-
-def test_a_prune_without_a_store_says_so(settings: MakeSettings) -> None:
-    there = settings()
-    assert isinstance(invoke(there, "prune").exception, MissingInputError)
-    assert not (there.state_dir / "hud.sqlite").exists()
 
 
 def test_serve_prunes_what_is_older_than_it_keeps(filled: Settings, tmp_path: Path) -> None:
