@@ -1,4 +1,4 @@
-"""Ninety days of made-up history for the HUD store: the same seed and end give the same rows.
+"""Ninety days of made-up history for the store: the same seed and end give the same rows.
 
 What is in it: three repositories, lanes whose stage grows from 5 to 80 %, pull requests that ran again, flaky
 tests, a card that goes bad, four days without a good nightly, and text that wants to be more than text.

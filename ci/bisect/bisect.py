@@ -27,7 +27,7 @@ from ci.core.errors import (
 from ci.core.run_lock import run_lock
 from ci.core.text import counted, one_line
 from ci.core.withheld import without_job_secrets
-from ci.report.history_queries import past_outcomes
+from ci.report.history import past_outcomes
 from ci.steps.context import Context
 from ci.steps.folder import find_run
 from test_selection.files import write_text
@@ -229,7 +229,7 @@ def _ends(context: Context, question: Question) -> Ends:
     """What the history knows of the ends; it has to know those that are not named."""
     lane = context.settings.model.bisect.lane
     named = bool(question.good and question.bad)
-    if named and not context.history.is_file():
+    if named and not context.history.there:
         return Ends()
     seen = past_outcomes(context.history, test=question.test, device=question.device, lane=lane)
     found = choose_ends((one.sha, counted_outcome(one.verdict, one.attempts)) for one in seen)

@@ -111,7 +111,7 @@ def settings_for(settings: Settings, view: View, work: Path, asked: Asked) -> Se
             "runs": settings.resolve(model.runs) if settings.path else work / "runs",
             "pytorch": PyTorch(rules=view.rules, ladder=work / "no-ladder.lock.gz"),
             "report": model.report.model_copy(update={"endpoint": "none"}),
-            "history": model.history.model_copy(update={"path": work / "history.sqlite"}),
+            "store": model.store.model_copy(update={"path": work / "store.sqlite", "clickhouse": None}),
             "run": model.run.model_copy(update={key: one for key, one in given.items() if one is not None}),
         }
     )

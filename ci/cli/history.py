@@ -12,17 +12,17 @@ from rich.text import Text
 
 from ci.core.errors import UsageError
 from ci.core.text import counted
+from ci.hud.runs import ReportedRun, read_run, record_run
 from ci.report.history import (
     DAY_S,
+    DeviceHistory,
     export_durations,
     forget_imports,
     import_classes,
     import_durations,
-    import_run,
+    overview,
 )
-from ci.report.history import prune as prune_runs
-from ci.report.history_queries import DeviceHistory, overview
-from ci.report.released import kept_by_releases, read_releases
+from ci.report.store import open_kept
 from ci.steps import options
 from test_selection.durations import (
     Durations,
@@ -77,6 +77,9 @@ def import_(
             help="Configuration of class times to take; given again: the median over them.",
         ),
     ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Forget all durations that were imported before.")
+    ] = False,
     json_output: options.Json = False,
 ) -> None:
     """Keep seconds measured elsewhere; runs in the history go before them.
@@ -88,13 +91,18 @@ def import_(
     context = options.make_context(ctx, {"device.name": device}, json_output=json_output)
     name = context.settings.model.device.name
     # All are read before the first is kept: a broken one leaves the history as it was.
-    read = [None if path.is_dir() else _read(path, config or ()) for path in files]
+    now = context.clock()
+    read = [read_run(path, now=now) if path.is_dir() else _read(path, config or ()) for path in files]
     rows: list[dict[str, object]] = []
+    if replace:
+        context.say(f"{forget_imports(context.history):,} imported names forgotten")
     for path, found in zip(files, read, strict=True):
-        if found is None:
-            identity = import_run(context.history, path, now=context.clock())
-            context.say(f"{path}: run {identity.run}, attempt {identity.run_attempt}, on {identity.device}")
-            rows.append({"path": path, "kind": "run", "run": identity.run, "device": identity.device})
+        if isinstance(found, ReportedRun):
+            who = found.summary["identity"]
+            with open_kept(context.settings, context.environ, warn=context.say) as kept:
+                record_run(kept, found, repository=context.settings.model.report.repository, at=now)
+            context.say(f"{path}: run {who['run']}, attempt {who['run_attempt']}, on {who['device']}")
+            rows.append({"path": path, "kind": "run", "run": who["run"], "device": who["device"]})
         elif isinstance(found, Durations):
             import_durations(context.history, found, device=name)
             context.say(f"{path}: {_counts(found)} on {name}")
@@ -105,37 +113,6 @@ def import_(
             rows.append({"path": path, "kind": "classes", "classes": len(found)})
     if json_output:
         typer.echo(document_text("history-import", {"imported": rows}))
-
-
-@app.command()
-def prune(
-    ctx: typer.Context,
-    keep_days: Annotated[
-        int | None, typer.Option(min=1, max=36500, help="Younger runs stay; default: history.keep_days.")
-    ] = None,
-    imported: Annotated[bool, typer.Option("--imported", help="Forget all that was imported, too.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
-    json_output: options.Json = False,
-) -> None:
-    """Take old runs out of the history; those that a release names stay.
-
-    Example: spyre-ci history prune --keep-days 90 --dry-run
-    """
-    context = options.make_context(ctx, {}, json_output=json_output)
-    path = context.history
-    days = keep_days if keep_days is not None else context.settings.model.history.keep_days
-    released = read_releases(context.settings)
-    gone = prune_runs(path, days, context.clock(), dry_run=dry_run, keeps=kept_by_releases(released))
-    verb = "would leave" if dry_run else "left"
-    context.say(f"{counted(gone, 'run')} that began more than {days} x 24 h ago {verb} the history")
-    for broken, why in released.broken:
-        context.say(f"no run left: {broken} is of a release and cannot be read ({why}), and may name any")
-    names = forget_imports(path, dry_run=dry_run) if imported else 0
-    if imported:
-        context.say(f"{names:,} imported names {verb} the history")
-    if json_output:
-        content = {"days": days, "dry_run": dry_run, "runs": gone, "imported": names}
-        typer.echo(document_text("history-prune", content))
 
 
 @app.command()

@@ -59,7 +59,7 @@ VERBS: Mapping[str, Verb] = {
         "ci.bisect.cli:bisect", "Find the commit of PyTorch that broke a test, in the fewest steps."
     ),
     "prune": Verb(
-        "ci.retention.cli:prune", "Remove old runs, caches, images and history; what a release names stays."
+        "ci.retention.cli:prune", "Remove old runs, caches, images and results; what a release names stays."
     ),
     "flakes": Verb(
         "ci.cli.flakes:flakes", "Rank flaky tests over the history, and say whether fewer than 5 % are."

@@ -29,19 +29,6 @@ def _key_url(text: str) -> str:
     return text
 
 
-def _clickhouse_url(text: str) -> str:
-    """`clickhouse://user@host:8443/database?secure=true`, or `chdb:///folder`; never with a password."""
-    parts = _split(text)
-    if parts.scheme not in {"clickhouse", "chdb"}:
-        raise ValueError("is no clickhouse:// address")
-    if parts.scheme == "clickhouse" and not parts.hostname:
-        raise ValueError("names no host")
-    if parts.password is not None:
-        raise ValueError("holds a password: give it in SPYRE_CI_CLICKHOUSE_PASSWORD")
-    return text
-
-
-ClickhouseUrl = Annotated[str, AfterValidator(_clickhouse_url)]
 KeyUrl = Annotated[str, AfterValidator(_key_url)]
 Repository = Annotated[str, Field(pattern=REPOSITORY)]
 
@@ -137,16 +124,6 @@ class Hud(Section):
     )
     sweep_every_s: Seconds = Field(
         default=600, description="how often jobs that were silent for 6 hours are marked as timed out"
-    )
-    keep_days: int = Field(
-        default=180, ge=1, le=36_500, description="after which a job and its tests leave the store"
-    )
-
-    clickhouse: ClickhouseUrl | None = Field(
-        default=None,
-        description="ClickHouse that keeps the tests and answers the pages, such as "
-        "clickhouse://user@host:8443/hud?secure=true; its password is SPYRE_CI_CLICKHOUSE_PASSWORD, "
-        "sent only where the environment gives the address; none: all is in SQLite",
     )
 
     @model_validator(mode="after")

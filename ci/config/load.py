@@ -43,8 +43,13 @@ class Settings:
 
     @property
     def state_dir(self) -> Path:
-        """The folder for caches, history, the HUD store and its token."""
+        """The folder for caches, the store of results and its token."""
         return self.resolve(self.model.state)
+
+    @property
+    def store_path(self) -> Path:
+        """The SQLite file of the store of results; it need not be there yet."""
+        return self.state_dir / self.model.store.path
 
 
 def load_settings(

@@ -22,13 +22,7 @@ from ci.config.retention_model import Retention
 from ci.config.run_model import Collect, Device, Matrix, Plan, PyTorch, Run
 from ci.config.section import GIT_ADDRESS, Section
 from ci.config.stage_model import Buckets, Stage, roll_out
-
-
-class History(Section):
-    """The store of past runs."""
-
-    path: Path = Field(default=Path("history.sqlite"), description="file, relative to the state folder")
-    keep_days: int = Field(default=180, ge=1, description="after which a run leaves the history")
+from ci.config.store_model import Store
 
 
 class Image(Section):
@@ -71,7 +65,7 @@ class SettingsModel(Section):
 
     runs: Path = Field(default=Path("runs"), description="folder that holds a folder a run")
     state: Path = Field(
-        default=Path(".spyre-ci"), description="folder for caches, history, the HUD store and its token"
+        default=Path(".spyre-ci"), description="folder for caches, the store of results and its token"
     )
     stage: int = Field(default=1, ge=0, description="row of the roll-out that runs by default")
     stages: dict[int, Stage] = Field(default_factory=roll_out, description="the roll-out, by stage number")
@@ -86,7 +80,7 @@ class SettingsModel(Section):
     matrix: Matrix = Field(default_factory=Matrix)
     report: Report = Field(default_factory=Report)
     hud: Hud = Field(default_factory=Hud)
-    history: History = Field(default_factory=History)
+    store: Store = Field(default_factory=Store)
     image: Image = Field(default_factory=Image)
     package: Package = Field(default_factory=Package)
     pipeline: Pipeline = Field(default_factory=Pipeline)

@@ -49,4 +49,4 @@ class Retention(Section):
     caches: Keep = Field(default_factory=lambda: Keep(keep_last=0))
     worktrees: Keep = Field(default_factory=lambda: Keep(keep_last=1))
     images: Keep = Field(default_factory=lambda: Keep(keep_last=3))
-    history: KeepStored = Field(default_factory=KeepStored)
+    store: KeepStored = Field(default_factory=KeepStored)

@@ -11,6 +11,7 @@ from email.utils import parsedate_to_datetime
 from typing import Literal
 from urllib.parse import urlsplit
 
+from ci.config.recipient import check_address
 from ci.core.addresses import shown
 from ci.core.errors import SpyreCiError
 from ci.core.http import is_private
@@ -20,8 +21,7 @@ from ci.doctor.finding import Finding, Level, fault, ok, warning
 from ci.doctor.world import World
 from ci.hud.client import callback_url
 from ci.hud.endpoint import EMBEDDED, NONE
-from ci.hud.opening import STORE_FILE
-from ci.hud.token import check_recipient, has_token
+from ci.hud.token import has_token
 
 HUD, CLOCK = "hud", "clock"
 # A second is what the header Date tells; tokens are good for minutes.
@@ -149,13 +149,13 @@ def facts_of(world: World) -> HudFacts:
     if endpoint == NONE:
         return HudFacts(kind="none")
     if endpoint == EMBEDDED:
-        return HudFacts(kind="embedded", shown=str(world.settings.state_dir / STORE_FILE))
+        return HudFacts(kind="embedded", shown=str(world.settings.store_path))
     about = shown(endpoint)
     try:
         url = callback_url(endpoint)
         sends = _sends_token(world)
         if sends:
-            check_recipient(world.settings, "report.endpoint", shown=about)
+            check_address(world.settings, "report.endpoint", shown=about)
         page = fetch(url, Way(), limit_s=LIMIT_S, clock=world.clock)
     except SpyreCiError as error:
         # Our own words may quote the address as it is.

@@ -15,9 +15,9 @@ from ci.doctor.finding import Finding, Level, ok
 from ci.doctor.world import World
 from ci.hud.endpoint import EMBEDDED, NONE
 from ci.hud.oidc import claims_of, offered
-from ci.hud.opening import PASSWORD_VARIABLE
 from ci.hud.token import OTHERS, TOKEN_VARIABLE
 from ci.package.credentials import TOKEN_VARIABLE as INDEX_VARIABLE
+from ci.report.store import PASSWORD_VARIABLE
 
 TOKENS = "tokens"
 State = Literal["there", "missing", "minted", "unusable", "no file"]
@@ -132,7 +132,7 @@ def _all(world: World) -> list[TokenFacts]:
             report.dispatch.token_file,
         ),
         facts_of(world, SHARE_VARIABLE, "of run.share's Redis", "no", model.run.share_password_file),
-        facts_of(world, PASSWORD_VARIABLE, "of hud.clickhouse", "no", None),
+        facts_of(world, PASSWORD_VARIABLE, "of store.clickhouse", "no", None),
         facts_of(world, INDEX_VARIABLE, "to publish packages", "no", None),
     ]
     for name, index in sorted(model.package.indexes.items()):

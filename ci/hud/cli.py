@@ -27,10 +27,8 @@ from ci.hud.payload import IDENTITY, SUMMARY
 from ci.hud.row_upload import JUNIT_FOLDER, job_of_run
 from ci.hud.send import Reporter, send_run
 from ci.store.identity import MAX_WHOLE, job_number
-from ci.store.row_export import export_rows, junit_files, object_store, row_file
-from ci.store.row_files import object_name
-from ci.store.row_layout import KINDS
-from ci.store.rows import Job
+from ci.store.row_files import export_rows, junit_files, object_name, object_store, row_file
+from ci.store.rows import KINDS, Job
 from test_selection.files import document_text
 
 app = typer.Typer(
@@ -126,7 +124,7 @@ def serve(
             rows=server.rows,
             warn=typer.echo,
             sweep_every_s=hud.sweep_every_s,
-            keep_days=hud.keep_days,
+            keep_days=settings.model.store.keep_days,
         )
         serving.serve(
             host if host is not None else hud.host,

@@ -1,4 +1,4 @@
-"""Where the settings send reports: a server elsewhere, or the embedded one for the length of a block."""
+"""Where the settings send reports: a server elsewhere, or the store of results here."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ci.config import Settings
+from ci.config.recipient import check_address
 from ci.core.errors import SettingsError
 from ci.core.http import is_private
 from ci.hud import oidc
-from ci.hud.client import CALLBACK_PATH, Target, callback_url
-from ci.hud.opening import open_server, own_token
-from ci.hud.token import check_recipient, find_token, has_token
+from ci.hud.client import Target, callback_url
+from ci.hud.token import find_token, has_token
+from ci.report.store import Kept, open_kept
 
 EMBEDDED = "embedded"
 NONE = "none"
@@ -26,10 +27,12 @@ class Endpoint:
     Attributes:
         target: what the client needs.
         shown: its name for people; a query, which may hold a secret, is left out.
+        store: of the embedded one, which reports are written into; None: they are posted.
     """
 
     target: Target
     shown: str
+    store: Kept | None = None
 
 
 @contextlib.contextmanager
@@ -37,7 +40,6 @@ def open_endpoint(
     settings: Settings,
     environ: Mapping[str, str],
     *,
-    clock: Callable[[], float],
     warn: Callable[[str], None],
 ) -> Iterator[Endpoint]:
     """The endpoint of the settings.
@@ -59,22 +61,8 @@ def open_endpoint(
     if configured != EMBEDDED:
         yield _remote(settings, environ)
         return
-    from ci.hud.server.serve import Chores, embedded  # noqa: PLC0415  # as in `open_server`
-
-    token = own_token(settings, warn=warn)
-    with open_server(settings, environ, clock=clock, warn=warn) as server:
-        with embedded(server.app) as url:
-            yield Endpoint(target=_target(settings, url + CALLBACK_PATH, lambda: token), shown=EMBEDDED)
-        # Where nobody serves the store, whoever reports to it prunes it; what is sent went first.
-        hud = settings.model.hud
-        chores = Chores(
-            store=server.store,
-            rows=server.rows,
-            warn=warn,
-            sweep_every_s=hud.sweep_every_s,
-            keep_days=hud.keep_days,
-        )
-        chores.prune_daily(clock())
+    with open_kept(settings, environ, warn=warn) as store:
+        yield Endpoint(target=_target(settings, "", lambda: ""), shown=EMBEDDED, store=store)
 
 
 def mints(settings: Settings, environ: Mapping[str, str]) -> bool:
@@ -89,11 +77,11 @@ def _remote(settings: Settings, environ: Mapping[str, str]) -> Endpoint:
     shown = url.partition("?")[0]
     if not mints(settings, environ):
         find_token(environ, file)  # said at once and clearly, not by every report
-        check_recipient(settings, "report.endpoint", shown=shown)
+        check_address(settings, "report.endpoint", shown=shown)
         return Endpoint(target=_target(settings, url, lambda: find_token(environ, file)), shown=shown)
     if settings.origins.get("report.audience") == "file":
         # Else one change of the file could order a token for any party, to any address.
-        check_recipient(settings, "report.endpoint", shown=shown, what="token for an audience of the file")
+        check_address(settings, "report.endpoint", shown=shown, what="token for an audience of the file")
     if not is_private(url):
         raise SettingsError(
             f"{shown!r} is plain http, and a token minted for it could be read on the way",

@@ -24,8 +24,7 @@ from ci.hud.outbox import Left
 from ci.hud.payload import job_of
 from ci.hud.wire import NoReplyError, exchange
 from ci.store.identity import job_number
-from ci.store.row_export import junit_files, rows_of_files
-from ci.store.row_files import RowWriter
+from ci.store.row_files import RowWriter, junit_files, rows_of_files
 from ci.store.rows import Job
 from test_selection.files import write_json
 

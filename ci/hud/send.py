@@ -6,6 +6,7 @@ Reporting never fails a run (law 7).
 from __future__ import annotations
 
 import contextlib
+import sqlite3
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -15,8 +16,10 @@ from typing import Any
 from ci.config import Settings
 from ci.core.errors import SpyreCiError
 from ci.core.provider import write_outputs
+from ci.core.text import one_line
+from ci.hud.answers import Answer, Outcome
 from ci.hud.client import Target, note_dispatch
-from ci.hud.delivery import UNREADABLE, Effects, FlushReport, flush, send_command
+from ci.hud.delivery import UNREADABLE, Effects, FlushReport, Send, flush, send_command
 from ci.hud.dispatched import kept
 from ci.hud.endpoint import EMBEDDED, NONE, mints, open_endpoint
 from ci.hud.outbox import Outbox
@@ -33,6 +36,8 @@ from ci.hud.payload import (
     report_identity,
 )
 from ci.hud.row_upload import note_rows, rows_wait, send_rows
+from ci.hud.runs import take_report
+from ci.report.store import Kept
 from test_selection.files import read_json, write_json
 
 HUD_FILE = "hud.json"
@@ -208,18 +213,38 @@ def send_waiting(run_dir: Path, reporter: Reporter, *, again: bool = True) -> De
     """
     effects = reporter.effects
     begins = any(one.status == "in_progress" for one in Outbox(run_dir, effects.clock).pending())
-    with open_endpoint(
-        reporter.settings, reporter.environ, clock=effects.clock, warn=reporter.echo
-    ) as endpoint:
-        if begins and reporter.own_server:
+    with open_endpoint(reporter.settings, reporter.environ, warn=reporter.echo) as endpoint:
+        if begins and reporter.settings.model.report.own_server:
             _note_dispatch(run_dir, endpoint.target)
         budget_s = reporter.settings.model.report.budget_s
-        report = flush(run_dir, endpoint.target, effects, budget_s=budget_s, again=again)
+        write = None if endpoint.store is None else _writer(endpoint.store, run_dir, reporter)
+        report = flush(run_dir, endpoint.target, effects, budget_s=budget_s, send=write, again=again)
         # Rows of a job the server does not know yet would be refused; what is no report says nothing of that.
         known = all(left.outcome == UNREADABLE for left in report.left)
         if known and (left := send_rows(run_dir, endpoint.target, reporter.environ)) is not None:
             report = replace(report, left=(*report.left, left))
     return delivery_of(report, endpoint=endpoint.shown)
+
+
+def _writer(store: Kept, run_dir: Path, reporter: Reporter) -> Send:
+    """What writes reports into the store here, which needs no server."""
+
+    def write(payload: Mapping[str, Any], target: Target, *, doubtful: bool) -> Answer:
+        del doubtful  # whatever was written before is written over
+        try:
+            take_report(
+                payload,
+                store,
+                run_dir,
+                repository=target.repository,
+                at=reporter.effects.clock(),
+                ways=reporter.ways(run_dir),
+            )
+        except (SpyreCiError, sqlite3.Error) as error:
+            return Answer(outcome=Outcome.RETRY, status=None, detail=one_line(str(error)))
+        return Answer(outcome=Outcome.DELIVERED, status=None, detail="written")
+
+    return write
 
 
 def delivery_of(report: FlushReport, *, endpoint: str, done: str = "delivered") -> Delivery:
@@ -271,7 +296,7 @@ def _enqueue_end(run_dir: Path, reporter: Reporter) -> Delivery | None:
         _enqueue(run_dir, reporter, begun)
     # One that does not hold the contract is kept too: the flush says why, nothing is dropped in silence.
     _enqueue(run_dir, reporter, ended)
-    if reporter.own_server:
+    if reporter.settings.model.report.own_server:
         note_rows(run_dir)
     return None
 

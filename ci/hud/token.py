@@ -10,8 +10,6 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from ci.config import Settings
-from ci.config.explain import variable_of
 from ci.core.errors import SettingsError
 from ci.core.secrets import checked_token, read_secret
 from test_selection.files import write_text
@@ -61,29 +59,6 @@ def find_token(
             remedy=remedy,
         )
     return checked_token(read_secret(token_file, "token"), str(token_file))
-
-
-def check_recipient(settings: Settings, key: str, *, shown: str, what: str = "token") -> None:
-    """A secret is sent only where whoever keeps secrets said, which is not the settings file.
-
-    Whoever may change a committed file would be told the secret, or what any other file holds.
-
-    Args:
-        settings: say where to.
-        key: of the setting that names the address.
-        shown: the address, for people.
-        what: would be sent, in errors.
-
-    Raises:
-        SettingsError: the address is that of the settings file.
-    """
-    if settings.origins.get(key) == "file":
-        raise SettingsError(
-            f"the {what} is not sent to {shown}: the address is that of the settings file, which a pull "
-            "request can change",
-            where=key,
-            remedy=f"give the address in the environment as well, as {variable_of(key)}",
-        )
 
 
 def embedded_token(state_dir: Path, *, warn: Callable[[str], None]) -> str:

@@ -6,6 +6,7 @@ What is far is connected to when it is first asked.
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,9 +17,11 @@ from pathlib import Path
 from ci.config.load import Settings
 from ci.core.errors import CommandError, SettingsError, UsageError
 from ci.core.process import run_command, signal_name
+from ci.hud.runs import read_run, record_run
 from ci.lanes.order import Executor, Order, Seen, Standing
 from ci.lanes.remote import Far, Remote
 from ci.lanes.wrapper import ASKED, BEGIN, BEGIN_KIND, BY_LIMIT, END, END_KIND, MARK, held, mark_of
+from ci.report.store import open_kept
 from ci.runner.orphans import end_orphans
 from test_selection.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE
 from test_selection.files import read_json
@@ -210,8 +213,13 @@ class Places:
             far=self._far(name),
             clock=self.clock,
             wants_results=lane.run.pytorch is not None,
-            history=self.settings.state_dir / self.settings.model.history.path,
+            remember=self._remember,
         )
+
+    def _remember(self, folder: Path, run: str, lane: str) -> None:
+        found = read_run(folder, now=self.clock(), run=run, lane=lane)
+        with open_kept(self.settings, os.environ, warn=lambda _: None) as kept:
+            record_run(kept, found, repository=self.settings.model.report.repository, at=self.clock())
 
     def _far(self, name: str) -> Far:
         """The place where a lane runs, with what it wants of this machine found.

@@ -22,7 +22,6 @@ from ci.core.errors import (
     SpyreCiError,
 )
 from ci.lanes.order import Order, Seen, Standing
-from ci.report.history import import_run
 from test_selection.files import read_json, write_json
 
 _CODES = {
@@ -206,13 +205,13 @@ class Remote:
         far: the place.
         clock: seconds since the epoch.
         wants_results: the lane is of tests, and what comes back without results came to no answer.
-        history: store of past runs, which gets what came back.
+        remember: writes a run that came back into the store of results: its folder, id and lane.
     """
 
     far: Far
     clock: Callable[[], float]
     wants_results: bool
-    history: Path
+    remember: Callable[[Path, str, str], object]
 
     def find(self, order: Order) -> str | None:
         """The reference of an order that was started before; see `Executor`.
@@ -287,7 +286,7 @@ class Remote:
             # Not by what it calls itself: many jobs have a run of that number, and one run several results.
             known_as = f"{order.id}/{number}"
             try:
-                import_run(self.history, run, now=self.clock(), run=known_as, lane=order.lane)
+                self.remember(run, known_as, order.lane)
             except SpyreCiError as error:  # it reddens nothing, and the folder keeps it
                 notes.append(f"not in the history, which `spyre-ci history import {run}` mends: {error.what}")
         content = {"codes": list(brought.codes), "runs": [str(run) for run in brought.runs], "notes": notes}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import shlex
+import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -13,16 +14,18 @@ from pathlib import Path
 from ci.core import interrupts
 from ci.core.errors import EXIT_INTERRUPTED, BadFileError, SpyreCiError
 from ci.hud.delivery import Effects
+from ci.hud.runs import ReportedRun, record_run
 from ci.hud.send import Reporter, begin, give_up, report_run
 from ci.record.environment import as_it_ran, differences
 from ci.record.identity import RunIdentity, read_identity
 from ci.record.journal import gathered_journals
-from ci.report.history import prune, record
 from ci.report.junit import write_junit
 from ci.report.live.events import Sink, run_end
 from ci.report.reconcile import Account, plan_without_shards, reconcile, replay_all, what_ran_here
-from ci.report.released import kept_by_releases, read_releases
+from ci.report.released import read_releases
+from ci.report.results import SUMMARY_FILE
 from ci.report.reused import read_reused
+from ci.report.store import open_kept
 from ci.report.summary import outcome_line
 from ci.report.terminal import show_ending
 from ci.report.totals import Estimates, Summary, summarize
@@ -31,7 +34,9 @@ from ci.runner.environment_info import back_end_of
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
 from ci.steps.marks import mark_step
+from ci.store.prune import prune_daily
 from test_selection.durations import read_durations
+from test_selection.files import read_json
 from test_selection.plan import Plan, Shard, read_plan
 from test_selection.selection import Selection, read_selection
 
@@ -96,7 +101,7 @@ def report_step(
         if not goes_on:
             _tell_provider(context, folder)
         if reused is None and not goes_on:  # another run's seconds are in the history, or its own to tell
-            _remember(context, account, identity)
+            _remember(context, folder, account, cancelled=interrupted)
         _show_ending(context, summary, account, folder.report)
     if goes_on:
         return summary
@@ -239,14 +244,25 @@ def identity_here(context: Context, folder: RunFolder) -> RunIdentity:
     )
 
 
-def _remember(context: Context, account: Account, identity: RunIdentity) -> None:
-    """Write the run into the history; a store that cannot be written costs estimates, not the run."""
-    path = context.history
+def _remember(context: Context, folder: RunFolder, account: Account, *, cancelled: bool) -> None:
+    """Write the run into the store; one that cannot be written costs estimates and pages, not the run."""
+    settings, path = context.settings, folder.path / SUMMARY_FILE
     try:
-        record(path, identity, account.results, account.setup_seconds())
-        keeps = kept_by_releases(read_releases(context.settings))
-        prune(path, context.settings.model.history.keep_days, context.clock(), keeps=keeps)
-    except (SpyreCiError, OSError) as error:
+        ways = _reporter(context, context.say, cancelled=cancelled).ways(folder.path)
+        run = ReportedRun(
+            summary=read_json(path, "summary"),
+            results=account.results,
+            setups=account.setup_seconds(),
+            where=path,
+        )
+        with open_kept(settings, context.environ, warn=context.say) as kept:
+            repository = settings.model.report.repository
+            record_run(kept, run, repository=repository, at=context.clock(), ways=ways)
+            released = read_releases(settings)
+            if not released.broken:
+                days = settings.model.store.keep_days
+                prune_daily(kept.store, kept.rows, keep_days=days, at=context.clock(), keep=released.run_ids)
+    except (SpyreCiError, OSError, sqlite3.Error) as error:
         context.say(f"history: not written: {error}")
 
 

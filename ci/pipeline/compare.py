@@ -19,7 +19,7 @@ from ci.record.journal_line import event_of
 from ci.record.run_state import RunState
 from ci.report.compare.comparison import Comparison, Side, compare_sides
 from ci.report.compare.times import Past
-from ci.report.history_queries import past_seconds
+from ci.report.history import past_seconds
 from ci.report.results import RESULTS_FILE, SUMMARY_FILE
 from ci.steps.context import Context
 from ci.steps.folder import CATALOG_FILE, JOURNALS, PLAN_FILE, RunFolder, find_run
@@ -154,7 +154,7 @@ def _with_past(context: Context, found: Comparison[Row]) -> Comparison[Row]:
     """
     starts = [one.started_at for one in (found.now, found.base) if one.started_at is not None]
     names = {one.name: found.existence.moved.get(one.name, one.name) for one in found.times.tests}
-    if not names or not starts or not context.history.is_file():
+    if not names or not starts or not context.history.there:
         return found
     device = found.base.facts.get("device", "")
     wanted = sorted(set(names.values()))

@@ -13,13 +13,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date
-from pathlib import Path
 from typing import Any, Literal
 
 from ci.core.text import counted, iso_utc, one_line
 from ci.record.verdict import CODE_FAILED, CODE_PASSED
-from ci.report.history import DAY_S
-from ci.report.history_store import original, read_store
+from ci.report.history import DAY_S, JOBS, OF_JOBS, History, asked, epoch_of
 
 # Of the tests that ran, in per cent: the project's own measure of a suite that can be trusted.
 LIMIT_PERCENT = 5.0
@@ -217,63 +215,67 @@ def _quoted(text: str) -> str:
     return json.dumps(text)
 
 
-# The tests that came to an outcome, in the runs that count; what ran at one commit of PyTorch and of the
-# checkout has one number. Where nobody says what was checked out, as on a laptop, each run is a build of its
-# own: what was mended between two of them did not flake.
-_RAN = """
-CREATE TEMP TABLE ran AS
-WITH kept AS MATERIALIZED (
-    SELECT number, started_at,
-           dense_rank() OVER (
-               ORDER BY pytorch_version, pytorch_sha, checkout, CASE checkout WHEN '' THEN number END
-           ) AS commit_number
-    FROM runs WHERE device = :device AND started_at >= :since
+# Of runs that count, those that came to an outcome.
+_RAN = "t.verdict IN ('passed', 'failed', 'flaky', 'xfailed', 'xpassed')"
+_COUNTS = f"""
+WITH jobs AS ({JOBS})
+SELECT b.o_run, sum(CASE WHEN t.verdict = 'failed' THEN t.tests ELSE 0 END) AS failed, sum(t.tests) AS ran
+FROM jobs AS b JOIN job_card AS t ON t.workflow_id = b.o_workflow
+    AND t.workflow_run_attempt = b.o_attempt AND t.job_id = b.o_job
+WHERE {_RAN} GROUP BY b.o_run
+"""  # noqa: S608  # our names
+_KEPT = f"WITH every AS ({JOBS}), jobs AS (SELECT * FROM every WHERE o_run IN ({{0}}))"  # noqa: S608  # the same
+_COUNT = f"{_KEPT} SELECT count(DISTINCT t.test_key) {OF_JOBS} AND {_RAN}"
+_OUTCOMES = f"""
+{_KEPT}, doubtful AS (
+    SELECT DISTINCT t.test_key AS o_key {OF_JOBS} AND t.verdict IN ('failed', 'flaky', 'xfailed')
 )
-SELECT results.test, results.verdict, results.card, kept.commit_number, kept.started_at, kept.number
-FROM kept JOIN results ON results.run = kept.number
-WHERE results.verdict IN ('passed', 'failed', 'flaky', 'xfailed', 'xpassed')
-"""
-_BROKEN = """
-SELECT number FROM ran GROUP BY number
-HAVING sum(verdict = 'failed') >= :least AND 100.0 * sum(verdict = 'failed') > :percent * count(*)
-"""
-_COUNT = "SELECT count(DISTINCT test) FROM ran"
-_OUTCOMES = """
-WITH doubtful AS MATERIALIZED (SELECT DISTINCT test FROM ran WHERE verdict NOT IN ('passed', 'xpassed')),
-mixed AS MATERIALIZED (
-    SELECT DISTINCT test FROM ran WHERE test IN doubtful GROUP BY test, commit_number
-    HAVING max(verdict = 'flaky')
-        OR (max(verdict IN ('passed', 'xpassed')) AND max(verdict IN ('failed', 'xfailed')))
-)
-SELECT tests.name, ran.verdict, ran.card, ran.commit_number, ran.started_at
-FROM ran JOIN tests ON tests.number = ran.test WHERE ran.test IN mixed
-ORDER BY tests.name, ran.started_at, ran.number
-"""
+SELECT t.test_id, t.verdict, t.card, b.o_run {OF_JOBS} AND {_RAN}
+    AND t.test_key IN (SELECT o_key FROM doubtful)
+ORDER BY t.test_id, b.o_started, b.o_run
+"""  # noqa: S608  # the same
 
 
-def find_flakes(path: Path, *, device: str, since: float) -> Flakes:
+def find_flakes(history: History, *, device: str, since: float) -> Flakes:
     """The flaky tests of the history.
 
     A run in which too many tests failed is of a build that is broken, and says nothing of any of them.
 
     Args:
-        path: the store.
+        history: of runs.
         device: only runs on this device.
         since: only runs that began then or later, in seconds since the epoch.
 
     Raises:
         MissingInputError: there is no history yet.
-        BadFileError: the file is no history, or one of a newer version.
-        SpyreCiError: another process holds the file for too long.
+        SpyreCiError: as `History.reading` says.
     """
-    wanted = {"device": device, "since": since}
+    wanted = asked(device=device, since=since)
     outcomes: dict[str, list[Outcome]] = {}
-    with read_store(path) as store:
-        store.execute(_RAN, wanted)
-        broken = store.execute(_BROKEN, {"least": BROKEN_LEAST, "percent": BROKEN_PERCENT}).fetchall()
-        store.executemany("DELETE FROM ran WHERE number = ?", broken)
-        (ran,) = store.execute(_COUNT).fetchone()
-        for name, verdict, card, commit, at in store.execute(_OUTCOMES):
-            one = Outcome(verdict=verdict, card=card and original(card), commit=str(commit), at=at)
-            outcomes.setdefault(original(name), []).append(one)
+    with history.reading() as (answers, _):
+        jobs = {row["o_run"]: row for row in answers.rows(JOBS, wanted)}
+        counts = answers.tuples(_COUNTS, wanted)
+        broken = {
+            run
+            for run, failed, ran in counts
+            if failed >= BROKEN_LEAST and 100.0 * failed > BROKEN_PERCENT * ran
+        }
+        kept = ", ".join(str(int(run)) for run, _, _ in counts if run not in broken) or "0"
+        ((ran,),) = answers.tuples(_COUNT.format(kept), wanted)
+        for name, verdict, card, run in answers.tuples(_OUTCOMES.format(kept), wanted):
+            job = jobs[run]
+            one = Outcome(
+                verdict=verdict, card=card or None, commit=_build_of(job), at=epoch_of(job["o_started"])
+            )
+            outcomes.setdefault(name, []).append(one)
     return rank(outcomes, ran, broken=len(broken))
+
+
+def _build_of(job: Mapping[str, Any]) -> str:
+    """What ran: one commit of PyTorch and one of the checkout.
+
+    Where nobody says what was checked out, as on a laptop, each run is a build of its own: what was mended
+    between two of them did not flake.
+    """
+    checkout = job["o_checkout"] or f"run {job['o_run']}"
+    return f"{job['o_version']}\n{job['o_sha']}\n{checkout}"

@@ -1,269 +1,394 @@
-"""The history of runs: one SQLite file, written by `report`, read through exported durations.
+"""The history of runs: what planning, comparing and bisecting ask the store of results.
 
-Seconds of another checkout or machine, and PyTorch's class times, are kept beside the runs, not among them:
-a run of our own is worth more than any of them. A run that was reported elsewhere is a run of the history.
+A run is a job of the store that says its device. Seconds of another checkout or machine, and PyTorch's class
+times, are kept beside the runs: a run of our own is worth more than any of them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from ci.core.errors import BadFileError
-from ci.record.identity import RunIdentity
-from ci.record.journal import gathered_journals
-from ci.record.result import Result
-from ci.record.run_state import replay
-from ci.report.history_store import must_exist, open_store, original, read_store, stored
-from ci.report.results import RESULTS_FILE, SUMMARY_FILE, read_results, read_summary
-from test_selection.durations import MAX_S, Durations
+from ci.core.errors import BadFileError, MissingInputError, SpyreCiError
+from ci.store.database import Database, SqliteDatabase, StoreUnavailableError, unusable
+from ci.store.identity import key_of_test
+from ci.store.names import original, stored
+from ci.store.store import Store
+from test_selection.durations import Durations
 from test_selection.estimates import SPREAD_AT, quantile
 
-_TABLES = ("imported_tests", "imported_setups", "imported_classes")
 LAST_RUNS = 10
 DAY_S = 24 * 3600
-# SQLite's whole numbers end here.
-_MOST = 2**63 - 1
-_LAST = """
-SELECT name, seconds FROM (
-    SELECT {name} AS name, {table}.seconds AS seconds,
-           row_number() OVER (PARTITION BY {name} ORDER BY runs.started_at DESC, runs.number DESC) AS place
-    FROM {table} JOIN runs ON runs.number = {table}.run {join}
-    WHERE (:device IS NULL OR runs.device = :device) {only}
-) WHERE place <= :last ORDER BY name
+_IMPORTS = ("imported_test", "imported_setup", "imported_class")
+# SQLite takes a CROSS JOIN in the order it is written: the jobs, then the rows of each by an index.
+JOBS = """
+    SELECT j.id AS o_run, j.workflow_id AS o_workflow, j.run_attempt AS o_attempt, j.job_id AS o_job,
+        j.started_at AS o_started, j.pytorch_head_sha AS o_sha, d.pytorch AS o_version,
+        d.checkout AS o_checkout
+    FROM crcr_workflow_job_ranked AS j JOIN job_detail AS d ON d.dynamoKey = j.dynamoKey
+    WHERE d.device != '' AND (:device = '' OR d.device = :device) AND (:lane = '' OR d.lane = :lane)
+        AND j.started_at >= :since AND j.started_at <= :until
 """
-_LAST_TESTS = _LAST.format(
-    table="results",
-    name="tests.name",
-    join="JOIN tests ON tests.number = results.test",
-    only="AND results.verdict = 'passed'",
+OF_JOBS = """
+    FROM jobs AS b CROSS JOIN settled_test_run AS t
+    WHERE t.workflow_id = b.o_workflow AND t.workflow_run_attempt = b.o_attempt AND t.job_id = b.o_job
+"""
+_LAST = f"""
+WITH jobs AS ({JOBS}), timed AS (
+    SELECT t.test_key AS o_key, t.test_id AS o_name, t.time AS o_seconds,
+        row_number() OVER (PARTITION BY t.test_key ORDER BY b.o_started DESC, b.o_run DESC) AS standing
+    {OF_JOBS} AND t.verdict = 'passed'
 )
-_FAILURES = """
-SELECT tests.name, AVG(results.verdict IN ('failed', 'flaky'))
-FROM results JOIN runs ON runs.number = results.run JOIN tests ON tests.number = results.test
-WHERE runs.device = :device AND results.verdict IN ('passed', 'failed', 'flaky')
-GROUP BY tests.number HAVING MAX(results.verdict IN ('failed', 'flaky')) ORDER BY tests.name
+SELECT o_name, o_seconds FROM timed WHERE standing <= :last ORDER BY o_name, standing
+"""  # noqa: S608  # our names
+_LAST_OF_SOME = f"""
+WITH jobs AS ({JOBS})
+SELECT t.time FROM jobs AS b JOIN settled_test_run AS t
+    ON t.workflow_id = b.o_workflow AND t.workflow_run_attempt = b.o_attempt AND t.job_id = b.o_job
+WHERE t.test_key = :key AND t.verdict = 'passed' ORDER BY b.o_started DESC, b.o_run DESC LIMIT :last
+"""  # noqa: S608  # the same
+_FAILURES = f"""
+WITH jobs AS ({JOBS})
+SELECT min(t.test_id) AS o_name, sum(CASE WHEN t.verdict = 'passed' THEN 0 ELSE 1 END) AS bad,
+    count(*) AS all_runs
+{OF_JOBS} AND t.verdict IN ('passed', 'failed', 'flaky')
+GROUP BY t.test_key HAVING sum(CASE WHEN t.verdict = 'passed' THEN 0 ELSE 1 END) > 0 ORDER BY o_name
+"""  # the same
+_OUTCOMES = f"""
+WITH jobs AS ({JOBS})
+SELECT b.o_sha, t.verdict, t.attempts, b.o_started FROM jobs AS b JOIN settled_test_run AS t
+    ON t.workflow_id = b.o_workflow AND t.workflow_run_attempt = b.o_attempt AND t.job_id = b.o_job
+WHERE t.test_key = :key ORDER BY b.o_started, b.o_run
+"""  # noqa: S608  # the same
+_LAST_SETUPS = f"""
+WITH jobs AS ({JOBS}), timed AS (
+    SELECT s.file AS o_file, s.seconds AS o_seconds,
+        row_number() OVER (PARTITION BY s.file ORDER BY b.o_started DESC, b.o_run DESC) AS standing
+    FROM jobs AS b JOIN file_setup AS s ON s.workflow_id = b.o_workflow
+        AND s.workflow_run_attempt = b.o_attempt AND s.job_id = b.o_job
+)
+SELECT o_file, o_seconds FROM timed WHERE standing <= :last ORDER BY o_file, standing
+"""  # noqa: S608  # the same
+_DEVICES = """
+SELECT d.device AS o_device, count(*) AS all_runs, min(j.started_at) AS oldest, max(j.started_at) AS newest
+FROM crcr_workflow_job_ranked AS j JOIN job_detail AS d ON d.dynamoKey = j.dynamoKey
+WHERE d.device != '' GROUP BY d.device
 """
-_LAST_SETUPS = _LAST.format(table="setups", name="setups.file", join="", only="")
+_TIMED = f"WITH jobs AS ({JOBS}) SELECT count(DISTINCT t.test_key) {OF_JOBS} AND t.verdict = 'passed'"
 
 
-def record(
-    path: Path, identity: RunIdentity, results: Iterable[Result], file_setups: Mapping[str, Sequence[float]]
-) -> None:
-    """Write a run into the history; the same run again replaces what it wrote before (law 6).
+@dataclass(frozen=True, slots=True)
+class History:
+    """The store of results, to be asked for past runs; it need not be there yet.
 
-    Args:
-        path: the store; it is made where it is not there.
-        identity: who the run is.
-        results: every planned test's verdict.
-        file_setups: by file, the seconds of each time it was set up; the median is kept.
+    Attributes:
+        path: of its SQLite file.
+        opens: opens what keeps the tests; None: the file as well.
+    """
+
+    path: Path
+    opens: Callable[[], AbstractContextManager[Database]] | None = None
+
+    @property
+    def there(self) -> bool:
+        """Whether anything was ever written."""
+        return self.path.is_file()
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[tuple[Database, Database]]:
+        """What answers for tests, and the file itself.
+
+        Raises:
+            MissingInputError: there is no history yet.
+            BadFileError: the file is no store, or one of another version.
+            SpyreCiError: it cannot be used, or what keeps the tests does not answer.
+        """
+        must_exist(self.path)
+        with told(self.path):
+            file = SqliteDatabase(self.path)
+            file.check()
+            with contextlib.nullcontext(file) if self.opens is None else self.opens() as answers:
+                yield answers, file
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction on the file, which is made where it is not there.
+
+        Raises:
+            BadFileError: the file is no store, or cannot take what it is given.
+            SpyreCiError: it cannot be used, or another process holds it for too long.
+        """
+        with (
+            told(self.path),
+            contextlib.closing(Store(self.path)) as store,
+            store.transaction() as connection,
+        ):
+            yield connection
+
+
+def must_exist(path: Path) -> None:
+    """Refuse to read what was never written.
 
     Raises:
-        BadFileError: the file is no history, or one of a newer version.
-        SpyreCiError: the file cannot be written, or another process holds it for too long.
+        MissingInputError: there is no history yet.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open_store(path) as store:
-        number = _replace_run(store, identity)
-        rows = [(one, stored(one.id)) for one in results]
-        store.executemany("INSERT OR IGNORE INTO tests (name) VALUES (?)", ((name,) for _, name in rows))
-        store.executemany(
-            "INSERT INTO results SELECT ?, number, ?, ?, ?, ? FROM tests WHERE name = ?",
-            (
-                (number, one.verdict.value, one.seconds, one.card and stored(one.card), one.attempts, name)
-                for one, name in rows
-            ),
-        )
-        store.executemany(
-            "INSERT INTO setups VALUES (?, ?, ?)",
-            (
-                (number, stored(file), statistics.median(times))
-                for file, times in file_setups.items()
-                if times
-            ),
+    if not path.is_file():
+        raise MissingInputError(
+            "there is no history yet",
+            where=path,
+            remedy="it is made by the first `spyre-ci report` or `spyre-ci history import`",
         )
 
 
-def export_durations(path: Path, *, device: str | None = None) -> Durations:
+@contextlib.contextmanager
+def told(path: Path) -> Iterator[None]:
+    """SQLite's errors in words for people."""
+    try:
+        yield
+    except StoreUnavailableError as error:
+        raise SpyreCiError(
+            f"the store of results does not answer: {error}",
+            where=path,
+            remedy="check that ClickHouse runs (store.clickhouse), or try again",
+        ) from error
+    except (sqlite3.InterfaceError, sqlite3.ProgrammingError, OverflowError, UnicodeEncodeError) as error:
+        raise BadFileError(
+            f"cannot take what it is given, and is as it was: {error}",
+            where=path,
+            remedy="the store is whole; look at the run that is reported or imported",
+        ) from error
+    except sqlite3.Error as error:
+        raise unusable(error, path) from error
+
+
+def asked(
+    *, device: str = "", lane: str = "", since: float = 0.0, until: float | None = None
+) -> dict[str, Any]:
+    """What the conditions of JOBS bind; times are seconds since the epoch."""
+    return {
+        "device": device,
+        "lane": lane,
+        "since": _text(since),
+        "until": "9999" if until is None else _text(until),
+    }
+
+
+def _text(epoch_s: float) -> str:
+    return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def epoch_of(text: str) -> float:
+    """A time of a row in seconds since the epoch."""
+    return datetime.fromisoformat(text).timestamp()
+
+
+def export_durations(history: History, *, device: str | None = None) -> Durations:
     """Median and 95th percentile of each test's last ten passing runs, and of each file's last ten set-ups.
 
     What no run has measured comes from what was imported.
 
     Args:
-        path: the store.
+        history: of runs.
         device: only runs on this device; None takes all.
 
     Raises:
         MissingInputError: there is no history yet.
-        BadFileError: the file is no history, or one of a newer version.
-        SpyreCiError: another process holds the file for too long.
+        SpyreCiError: as `History.reading` says.
     """
-    with read_store(path) as store:
-        wanted = {"device": device, "last": LAST_RUNS}
-        tests = _by_name(store.execute(_LAST_TESTS, wanted))
-        files = _by_name(store.execute(_LAST_SETUPS, wanted))
-        told = imported_durations(store, device)
+    wanted = {**asked(device=device or ""), "last": LAST_RUNS}
+    with history.reading() as (answers, file):
+        tests = _by_name(answers.tuples(_LAST, wanted))
+        files = _by_name((original(name), took) for name, took in file.tuples(_LAST_SETUPS, wanted))
+        imported = imported_durations(file, device)
     return Durations(
-        tests={**told.tests, **_medians(tests)},
-        files={**told.files, **_medians(files)},
+        tests={**imported.tests, **_medians(tests)},
+        files={**imported.files, **_medians(files)},
         # A spread belongs to the runs its median is of.
         spread={
-            **{name: seconds for name, seconds in told.spread.items() if name not in tests},
+            **{name: seconds for name, seconds in imported.spread.items() if name not in tests},
             **{name: quantile(times, SPREAD_AT) for name, times in tests.items()},
         },
-        classes=told.classes,
+        classes=imported.classes,
     )
 
 
-def failure_shares(path: Path, *, device: str) -> dict[str, float]:
+def failure_shares(history: History, *, device: str) -> dict[str, float]:
     """Of a test's runs on a device that passed, failed or were flaky, the share that did not simply pass.
 
     Tests that always passed are left out.
 
     Raises:
         MissingInputError: there is no history yet.
-        BadFileError: the file is no history, or one of a newer version.
-        SpyreCiError: another process holds the file for too long.
+        SpyreCiError: as `History.reading` says.
     """
-    with read_store(path) as store:
-        return {original(name): share for name, share in store.execute(_FAILURES, {"device": device})}
+    with history.reading() as (answers, _):
+        return {name: bad / number for name, bad, number in answers.tuples(_FAILURES, asked(device=device))}
 
 
-def prune(
-    path: Path,
-    keep_days: int,
-    now: float,
-    *,
-    dry_run: bool = False,
-    keeps: Callable[[str, int], bool] = lambda _run, _run_id: False,
-) -> int:
-    """Take runs that started more than `keep_days` before `now` (seconds since the epoch) out of the history.
+def past_seconds(
+    history: History, *, device: str, until: float, names: Iterable[str]
+) -> dict[str, list[float]]:
+    """By test, the seconds of its last ten passing runs, the newest first; tests without any are left out.
 
     Args:
-        path: the store.
-        keep_days: what is younger stays.
-        now: seconds since the epoch.
-        dry_run: only count them.
-        keeps: whether a run stays however old, by its readable id, behind workflow and lane where a CI ran
-            it, and its number.
-
-    Returns:
-        How many runs left, or would leave.
+        history: of runs.
+        device: only runs on this device.
+        until: only runs that began then or earlier, in seconds since the epoch.
+        names: canonical ids.
 
     Raises:
         MissingInputError: there is no history yet.
-        BadFileError: the file is no history, or one of a newer version.
-        SpyreCiError: another process holds the file for too long.
+        SpyreCiError: as `History.reading` says.
     """
-    before = now - keep_days * DAY_S
-    if dry_run:
-        with read_store(path) as store:
-            return len(_old(store, before, keeps))
-    must_exist(path)
-    with open_store(path) as store:
-        gone = _old(store, before, keeps)
-        store.executemany("DELETE FROM runs WHERE number = ?", ((number,) for number in gone))
-        store.execute("DELETE FROM tests WHERE number NOT IN (SELECT test FROM results)")
-    return len(gone)
+    wanted = {**asked(device=device, until=until), "last": LAST_RUNS}
+    with history.reading() as (answers, _):
+        found = {name: answers.tuples(_LAST_OF_SOME, {**wanted, "key": key_of_test(name)}) for name in names}
+    return {name: [seconds for (seconds,) in rows] for name, rows in found.items() if rows}
 
 
-def _old(store: sqlite3.Connection, before: float, keeps: Callable[[str, int], bool]) -> list[int]:
-    rows = store.execute("SELECT number, run, run_id FROM runs WHERE started_at < ?", (before,))
-    return [number for number, run, run_id in rows if not keeps(run, run_id)]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastOutcome:
+    """What became of a test in a run.
+
+    Attributes:
+        sha: PyTorch's commit.
+        verdict: of the test.
+        attempts: how often it was started.
+        at: when the run began, seconds since the epoch.
+    """
+
+    sha: str
+    verdict: str
+    attempts: int
+    at: float
 
 
-def _replace_run(store: sqlite3.Connection, identity: RunIdentity) -> int:
-    store.execute("DELETE FROM runs WHERE (run_id, run_attempt, run) = (?, ?, ?)", identity.key)
-    kept = ("lane", "device", "stage", "percent", "pytorch_version", "pytorch_sha", "started_at", "commit")
-    cursor = store.execute(
-        "INSERT INTO runs (run_id, run_attempt, run, lane, device, stage, percent, pytorch_version, "
-        "pytorch_sha, started_at, checkout) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (*identity.key, *(getattr(identity, name) for name in kept)),
-    )
-    if cursor.lastrowid is None:  # pragma: no cover  # an INSERT always has one
-        raise RuntimeError("the run got no row")
-    return cursor.lastrowid
+def past_outcomes(history: History, *, test: str, device: str, lane: str) -> list[PastOutcome]:
+    """The outcomes of a test in a lane, the oldest first.
+
+    Raises:
+        MissingInputError: there is no history yet.
+        SpyreCiError: as `History.reading` says.
+    """
+    with history.reading() as (answers, _):
+        rows = answers.tuples(_OUTCOMES, {**asked(device=device, lane=lane), "key": key_of_test(test)})
+    return [
+        PastOutcome(sha=sha, verdict=verdict, attempts=attempts, at=epoch_of(started))
+        for sha, verdict, attempts, started in rows
+    ]
 
 
-def _by_name(rows: Iterable[tuple[str, float]]) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {}
-    for name, seconds in rows:
-        found.setdefault(original(name), []).append(seconds)
-    return found
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceHistory:
+    """The runs of one device.
+
+    Attributes:
+        device: its name.
+        runs: how many there are.
+        tests: how many tests have a measured time.
+        imported: how many tests have an imported time.
+        oldest: start of the first run, seconds since the epoch; None without a run.
+        newest: start of the last run.
+    """
+
+    device: str
+    runs: int = 0
+    tests: int = 0
+    imported: int = 0
+    oldest: float | None = None
+    newest: float | None = None
 
 
-def _medians(times: Mapping[str, Sequence[float]]) -> dict[str, float]:
-    return {name: statistics.median(values) for name, values in times.items()}
+def overview(history: History) -> tuple[list[DeviceHistory], int]:
+    """Count what is there: a row a device, sorted, and how many classes have an imported time.
+
+    Raises:
+        MissingInputError: there is no history yet.
+        SpyreCiError: as `History.reading` says.
+    """
+    with history.reading() as (answers, file):
+        runs = {device: told for device, *told in answers.tuples(_DEVICES)}
+        imported = dict(file.tuples("SELECT device, count(*) FROM imported_test GROUP BY device"))
+        timed = {device: answers.tuples(_TIMED, asked(device=device))[0][0] for device in runs}
+        ((classes,),) = file.tuples("SELECT count(*) FROM imported_class")
+    rows = []
+    for device in sorted({*runs, *imported}):
+        count, oldest, newest = runs.get(device, (0, None, None))
+        rows.append(
+            DeviceHistory(
+                device=device,
+                runs=count,
+                tests=timed.get(device, 0),
+                imported=imported.get(device, 0),
+                oldest=oldest and epoch_of(oldest),
+                newest=newest and epoch_of(newest),
+            )
+        )
+    return rows, classes
 
 
-def import_durations(path: Path, durations: Durations, *, device: str) -> None:
+def import_durations(history: History, durations: Durations, *, device: str) -> None:
     """Keep exported durations for a device; names that are there already are replaced.
 
     Raises:
-        BadFileError: the store is no history, or one of a newer version.
-        SpyreCiError: the store cannot be written, or another process holds it for too long.
+        SpyreCiError: as `History.writing` says.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open_store(path) as store:
-        store.executemany(
-            "INSERT OR REPLACE INTO imported_tests VALUES (?, ?, ?, ?)",
-            (
-                (device, stored(name), seconds, durations.spread.get(name))
-                for name, seconds in durations.tests.items()
-            ),
-        )
-        store.executemany(
-            "INSERT OR REPLACE INTO imported_setups VALUES (?, ?, ?)",
-            ((device, stored(file), seconds) for file, seconds in durations.files.items()),
-        )
-        _keep_classes(store, durations.classes)
+    tests = [
+        (device, stored(name), seconds, durations.spread.get(name))
+        for name, seconds in durations.tests.items()
+    ]
+    files = [(device, stored(file), seconds) for file, seconds in durations.files.items()]
+    with history.writing() as file:
+        file.executemany("INSERT OR REPLACE INTO imported_test VALUES (?, ?, ?, ?)", tests)
+        file.executemany("INSERT OR REPLACE INTO imported_setup VALUES (?, ?, ?)", files)
+        _keep_classes(file, durations.classes)
 
 
-def import_classes(path: Path, classes: Mapping[str, float]) -> None:
+def import_classes(history: History, classes: Mapping[str, float]) -> None:
     """Keep the seconds of whole classes, by `file::Class`; names that are there already are replaced.
 
     Raises:
-        BadFileError: the store is no history, or one of a newer version.
-        SpyreCiError: the store cannot be written, or another process holds it for too long.
+        SpyreCiError: as `History.writing` says.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open_store(path) as store:
-        _keep_classes(store, classes)
+    with history.writing() as file:
+        _keep_classes(file, classes)
 
 
-def forget_imports(path: Path, *, dry_run: bool = False) -> int:
-    """Drop all that was imported, or only count it, and return how many names that are.
+def _keep_classes(file: sqlite3.Connection, classes: Mapping[str, float]) -> None:
+    rows = [(stored(name), seconds) for name, seconds in classes.items()]
+    file.executemany("INSERT OR REPLACE INTO imported_class VALUES (?, ?)", rows)
+
+
+def forget_imports(history: History) -> int:
+    """Drop all that was imported, and return how many names that were.
 
     Raises:
-        MissingInputError: there is no history yet.
-        BadFileError: the store is no history, or one of a newer version.
-        SpyreCiError: another process holds the store for too long.
+        SpyreCiError: as `History.writing` says.
     """
-    if dry_run:
-        with read_store(path) as store:
-            count = "SELECT count(*) FROM "
-            return sum(store.execute(count + table).fetchone()[0] for table in _TABLES)
-    must_exist(path)
-    with open_store(path) as store:
-        return sum(store.execute(f"DELETE FROM {table}").rowcount for table in _TABLES)  # noqa: S608  # our own names
+    with history.writing() as file:
+        return sum(file.execute(f"DELETE FROM {table}").rowcount for table in _IMPORTS)  # noqa: S608  # our own names
 
 
-def imported_durations(store: sqlite3.Connection, device: str | None) -> Durations:
+def imported_durations(file: Database, device: str | None) -> Durations:
     """All that was imported for a device; None takes every device, the greatest seconds of a name."""
-    only = "WHERE :device IS NULL OR device = :device"
-    wanted = {"device": device}
-    tests = store.execute(
-        f"SELECT name, max(seconds), max(spread) FROM imported_tests {only} GROUP BY name ORDER BY name",  # noqa: S608  # the same
-        wanted,
-    ).fetchall()
-    setups = store.execute(
-        f"SELECT file, max(seconds) FROM imported_setups {only} GROUP BY file ORDER BY file",  # noqa: S608  # the same
+    only = "WHERE :device = '' OR device = :device"
+    wanted = {"device": device or ""}
+    tests = file.tuples(
+        f"SELECT name, max(seconds), max(spread) FROM imported_test {only} GROUP BY name ORDER BY name",  # noqa: S608  # our names
         wanted,
     )
-    classes = store.execute("SELECT name, seconds FROM imported_classes ORDER BY name")
+    setups = file.tuples(
+        f"SELECT file, max(seconds) FROM imported_setup {only} GROUP BY file ORDER BY file",  # noqa: S608  # our names
+        wanted,
+    )
+    classes = file.tuples("SELECT name, seconds FROM imported_class ORDER BY name")
     return Durations(
         tests={original(name): seconds for name, seconds, _ in tests},
         files={original(file): seconds for file, seconds in setups},
@@ -272,67 +397,12 @@ def imported_durations(store: sqlite3.Connection, device: str | None) -> Duratio
     )
 
 
-def _keep_classes(store: sqlite3.Connection, classes: Mapping[str, float]) -> None:
-    store.executemany(
-        "INSERT OR REPLACE INTO imported_classes VALUES (?, ?)",
-        ((stored(name), seconds) for name, seconds in classes.items()),
-    )
+def _by_name(rows: Iterable[tuple[str, float]]) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {}
+    for name, seconds in rows:
+        found.setdefault(name, []).append(seconds)
+    return found
 
 
-def import_run(path: Path, folder: Path, *, now: float, run: str = "", lane: str = "") -> RunIdentity:
-    """Write a run into the history as its own report did elsewhere; again changes nothing (law 6).
-
-    Where its journals came along, what its files took to set up is kept as well.
-
-    Args:
-        path: the store.
-        folder: of the run, with its summary and results.
-        now: seconds since the epoch.
-        run: what it is known by here; empty: as its report has it.
-        lane: it was begun for; empty: as its report has it.
-
-    Raises:
-        MissingInputError: there is no summary, or there are no results.
-        BadFileError: one of them is not what it has to be, or the store is no history.
-        SpyreCiError: the store cannot be written, or another process holds it for too long.
-    """
-    identity = read_summary(folder / SUMMARY_FILE).identity
-    identity = replace(identity, run=run or identity.run, lane=lane or identity.lane)
-    results = read_results(folder / RESULTS_FILE)
-    _check_run(identity, results, folder, now)
-    setups: dict[str, list[float]] = {}
-    for journal in gathered_journals(folder):
-        for group in replay(journal.shard, journal.attempt, journal.events).groups:
-            if group.setup_s is not None and group.setup_s < MAX_S:
-                setups.setdefault(group.file, []).append(group.setup_s)
-    record(path, identity, results, setups)
-    return identity
-
-
-def _check_run(identity: RunIdentity, results: Sequence[Result], folder: Path, now: float) -> None:
-    """Refuse what would stand in the way of every plan that is made of the history.
-
-    Raises:
-        BadFileError: a value is none that a run can have.
-    """
-    bounded = {
-        "run_id": 1 <= identity.run_id <= _MOST,
-        "run_attempt": 1 <= identity.run_attempt <= _MOST,
-        "stage": identity.stage is None or 0 <= identity.stage <= _MOST,
-        "percent": 0 <= identity.percent <= 100,  # noqa: PLR2004  # a share
-        # Of a later run than all that come, no plan would ever get rid.
-        "started_at": 0 <= identity.started_at <= now + DAY_S,
-    }
-    for name, good in bounded.items():
-        if not good:
-            raise _not_of_a_run(folder / SUMMARY_FILE, f"{name} is {getattr(identity, name)!r:.40}")
-    for number, one in enumerate(results, start=2):
-        if not (0 <= one.attempts <= _MOST and 0 <= one.seconds < MAX_S):
-            seen = f"{one.id!r:.80}, {one.seconds!r:.40} s, attempts {one.attempts!r:.40}"
-            raise _not_of_a_run(f"{folder / RESULTS_FILE}:{number}", f"a result is {seen}")
-
-
-def _not_of_a_run(where: Path | str, what: str) -> BadFileError:
-    return BadFileError(
-        f"{what}, which no run can have", where=where, remedy="report the run again with `spyre-ci report`"
-    )
+def _medians(times: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    return {name: statistics.median(values) for name, values in times.items()}

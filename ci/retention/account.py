@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -42,7 +42,6 @@ class Account:
         foreign: what is not ours, where ours is.
         failed: what was to go and is still there.
         broken: releases that cannot be read, and why.
-        hud: what left the HUD store, by what it is; None: it was not looked at.
         notes: what else is to be known, a sentence each.
         finished: trash of a prune before that was cut off, and is deleted now.
     """
@@ -54,7 +53,6 @@ class Account:
     foreign: list[Foreign] = field(default_factory=list)
     failed: list[Failed] = field(default_factory=list)
     broken: list[tuple[str, str]] = field(default_factory=list)
-    hud: Mapping[str, int] | None = None
     notes: list[str] = field(default_factory=list)
     finished: list[str] = field(default_factory=list)
 
@@ -77,7 +75,6 @@ class Account:
             "foreign": [asdict(one) for one in self.foreign],
             "failed": [asdict(one) for one in self.failed],
             "broken_releases": [{"path": path, "why": why} for path, why in self.broken],
-            "hud": None if self.hud is None else dict(self.hud),
             "notes": list(self.notes),
             "finished": list(self.finished),
         }
@@ -86,9 +83,6 @@ class Account:
         """For people, after what went was told line by line."""
         for kind, ones in self.decisions.items():
             yield from self._of_kind(kind, ones)
-        if self.hud is not None:
-            told = ", ".join(f"{count:,} {what}" for what, count in self.hud.items())
-            yield f"hud: {told} {'would go' if self.dry_run else 'went'}"
         for foreign in self.foreign:
             yield escaped(f"left alone: {foreign.path}: {foreign.why}")
         for path, why in self.broken:

@@ -45,9 +45,9 @@ def prune(
     ] = False,
     json_output: options.Json = False,
 ) -> None:
-    """Remove old runs, caches, images and history; what a release names stays.
+    """Remove old runs, caches, images and results; what a release names stays.
 
-    The history and the HUD store keep their days unless --only names them.
+    The store of results keeps its days unless --only store is given.
 
     Example: spyre-ci prune --dry-run
     Example: spyre-ci prune --only runs --keep-days 14 --keep-last 5 --json

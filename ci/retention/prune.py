@@ -22,7 +22,7 @@ from ci.retention.disk import mount_points
 from ci.retention.folders import BISECTS, REPRODUCTIONS, RUNS, Look, calls_of, find_folders, words_in
 from ci.retention.images import IMAGES, find_on_engine, remove_image
 from ci.retention.removing import KeptError, is_in_use, remove_file, remove_folder, remove_tree
-from ci.retention.rules import HISTORY, HUD, KINDS, Wish, find_history, forget, has_hud, prune_hud, rule_of
+from ci.retention.rules import KINDS, STORE, Wish, find_runs, forget, rule_of
 from ci.retention.things import DAY_S, Decision, Found, Rule, Thing
 from ci.retention.trash import NotRemovedError, empty, left_over
 from ci.steps.context import Context
@@ -109,7 +109,7 @@ def prune_step(context: Context, wish: Wish, *, tell: Callable[[str], object]) -
             stack.enter_context(_alone(context.state(LOCK)))
             _finish_trash(context, account)
         released = read_releases(context.settings)
-        account.decisions = {kind: () for kind in KINDS[:-1] if wish.wants(kind)}
+        account.decisions = {kind: () for kind in KINDS if wish.wants(kind)}
         account.broken = [(str(path), why) for path, why in released.broken]
         looking = stack.enter_context(_looking(context))
         look = Look(user=os.getuid(), mounts=mount_points(), released=released, seen=looking)
@@ -118,7 +118,7 @@ def prune_step(context: Context, wish: Wish, *, tell: Callable[[str], object]) -
         _caches(work, found)
         if wish.wants(IMAGES):
             _images(work, stack, found)
-        _stores(work, released)
+        _store(work, released)
     return account
 
 
@@ -232,19 +232,13 @@ def _images(work: _Work, stack: ExitStack, folders: Sequence[Decision]) -> None:
     work.remove(IMAGES, partial(remove_image, client))
 
 
-def _stores(work: _Work, released: Released) -> None:
+def _store(work: _Work, released: Released) -> None:
     context, wish = work.context, work.wish
-    if wish.wants(HISTORY):
-        found, rows = find_history(context, released)
-        decided = work.decide(HISTORY, found)
-        if not wish.dry_run:
-            forget(context, [rows[one.thing.name] for one in decided if one.goes])
-        for one in decided:
-            if one.goes:
-                work.tell(line(one))
-    if wish.wants(HUD) and has_hud(context):
-        if released.broken:
-            work.account.notes.append("hud: nothing goes, as a release that cannot be read may name it")
-            return
-        days = work.rule(HUD).keep_days or 0
-        work.account.hud = prune_hud(context, released, keep_days=days, dry_run=wish.dry_run)
+    if not wish.wants(STORE):
+        return
+    decided = work.decide(STORE, find_runs(context, released))
+    gone = [one for one in decided if one.goes]
+    if not wish.dry_run:
+        forget(context, [one.thing.name for one in gone])
+    for one in gone:
+        work.tell(line(one))

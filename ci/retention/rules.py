@@ -1,24 +1,23 @@
-"""What a prune is asked for, how much of each kind that keeps, and the stores it takes rows of.
-
-The history goes by age and size, the HUD store by age.
-"""
+"""What a prune is asked for, how much of each kind that keeps, and the runs of the store of results."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ci.config.model import SettingsModel
-from ci.hud.opening import STORE_FILE, open_kept
-from ci.report.history_store import StoredRun, forget_runs, stored_runs
+from ci.report.history import epoch_of
 from ci.report.released import Released, why_kept
+from ci.report.store import open_kept
 from ci.retention.caches import CACHES, WORKTREES
 from ci.retention.folders import BISECTS, REPRODUCTIONS, RUNS
 from ci.retention.images import IMAGES
-from ci.retention.things import DAY_S, GIB, Found, Rule, Thing
+from ci.retention.things import GIB, Found, Rule, Thing
 from ci.steps.context import Context
+from ci.store.database import Row
 
-HISTORY, HUD = "history", "hud"
-KINDS = (RUNS, REPRODUCTIONS, BISECTS, CACHES, WORKTREES, IMAGES, HISTORY, HUD)
+STORE = "store"
+KINDS = (RUNS, REPRODUCTIONS, BISECTS, CACHES, WORKTREES, IMAGES, STORE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +48,11 @@ class Wish:
 def rule_of(model: SettingsModel, wish: Wish, kind: str) -> Rule:
     """How much of a kind is kept: the settings, and flags before them.
 
-    Flags that name no kind are not for the stores: what a cache may lose in a week, a history may not.
+    Flags that name no kind are not for the store: what a cache may lose in a week, results may not.
     """
-    if kind in {HISTORY, HUD}:
-        days: float | None = model.history.keep_days if kind == HISTORY else model.hud.keep_days
-        gib = model.retention.history.keep_gib if kind == HISTORY else None
-        last = model.retention.history.keep_last if kind == HISTORY else 0
+    if kind == STORE:
+        days: float | None = model.store.keep_days
+        gib, last = model.retention.store.keep_gib, model.retention.store.keep_last
         flags = kind in wish.only
     else:
         keep = getattr(model.retention, kind)
@@ -71,64 +69,52 @@ def rule_of(model: SettingsModel, wish: Wish, kind: str) -> Rule:
     )
 
 
-def find_history(context: Context, released: Released) -> tuple[Found, dict[str, StoredRun]]:
-    """The runs of the history as things, and each by its name.
+_JOBS = """
+SELECT j.id, d.run, d.provider, d.lane, j.workflow_name, j.run_id,
+    CASE WHEN j._inserted_at = '' THEN j.started_at ELSE j._inserted_at END AS heard,
+    coalesce((SELECT sum(c.tests) FROM job_card AS c WHERE c.workflow_id = CAST(j.run_id AS INTEGER)
+        AND c.workflow_run_attempt = j.run_attempt AND c.job_id = j.job_id), 0) + 1 AS rows
+FROM crcr_workflow_job AS j LEFT JOIN job_detail AS d ON d.dynamoKey = j.dynamoKey ORDER BY heard, j.id
+"""
+
+
+def find_runs(context: Context, released: Released) -> Found:
+    """The runs of the store of results as things; each takes its share of the file.
 
     Raises:
-        BadFileError: the file is no history, or one of a newer version.
+        BadFileError: the file is no store, or one of another version.
         SpyreCiError: another process holds the file for too long.
     """
-    if not context.history.is_file():
-        return Found(), {}
-    rows = {f"{row.run}#{row.number}": row for row in stored_runs(context.history)}
-    things = []
-    for name, row in rows.items():
-        why = why_kept(released, row.run, row.run_id)
-        things.append(
-            Thing(
-                kind=HISTORY,
-                name=name,
-                path=str(context.history),
-                at=row.started_at,
-                own=row.bytes,
-                held=(why,) if why else (),
-            )
-        )
-    return Found(things=things), rows
+    if not context.history.there:
+        return Found()
+    with context.history.reading() as (_, file):
+        rows = file.rows(_JOBS)
+    size, total = context.history.path.stat().st_size, sum(row["rows"] for row in rows) or 1
+    return Found(things=[_thing(context, released, row, size * row["rows"] // total) for row in rows])
 
 
-def forget(context: Context, rows: list[StoredRun]) -> None:
-    """Take rows out of the history."""
-    if rows:
-        forget_runs(context.history, rows)
+def _thing(context: Context, released: Released, row: Row, size: int) -> Thing:
+    run = row["run"] or f"{row['workflow_name']} {row['run_id']}"
+    number = row["run_id"]
+    why = why_kept(released, run, int(number) if number.isdecimal() else 0)
+    return Thing(
+        kind=STORE,
+        name=f"{run}#{row['id']}",
+        path=str(context.history.path),
+        at=epoch_of(row["heard"]) if row["heard"] else None,
+        own=size,
+        held=(why,) if why else (),
+    )
 
 
-def prune_hud(context: Context, released: Released, *, keep_days: float, dry_run: bool) -> dict[str, int]:
-    """Take old jobs out of the HUD store; those of a release's runs stay.
-
-    Returns:
-        How many of what went, or would go.
-
-    Raises:
-        SpyreCiError: the store or ClickHouse cannot be used.
-    """
+def forget(context: Context, gone: Sequence[str]) -> None:
+    """Take runs out of the store, by name; one that is heard of meanwhile stays."""
     from ci.store.prune import give_back, prune  # noqa: PLC0415  # as in `open_kept`
 
-    settings, now = context.settings, context.clock()
-    with open_kept(settings, context.environ, warn=context.say, there=True) as kept:
-        gone = prune(
-            kept.store,
-            kept.rows,
-            before=now - keep_days * DAY_S,
-            at=now,
-            dry_run=dry_run,
-            keep=released.run_ids,
-        )
-        if not dry_run:
-            give_back(kept.store, whole=True)
-    return asdict(gone)
-
-
-def has_hud(context: Context) -> bool:
-    """Whether there is a HUD store here."""
-    return context.state(STORE_FILE).is_file()
+    if not gone:
+        return
+    numbers = {int(name.rpartition("#")[2]) for name in gone}
+    with open_kept(context.settings, context.environ, warn=context.say) as kept:
+        now = context.clock()
+        prune(kept.store, kept.rows, before=now, at=now, only=numbers)
+        give_back(kept.store)

@@ -13,6 +13,8 @@ from rich.console import Console
 from ci.config import Settings
 from ci.core.errors import SpyreCiError
 from ci.core.provider import Provider, detect
+from ci.report.history import History
+from ci.report.store import history_of
 from test_selection.seeds import BITS
 
 T = TypeVar("T")
@@ -53,9 +55,9 @@ class Context:
         return self.settings.resolve(self.settings.model.runs)
 
     @property
-    def history(self) -> Path:
-        """The store of past runs; it need not be there yet."""
-        return self.state(str(self.settings.model.history.path))
+    def history(self) -> History:
+        """The store of results, to be asked for past runs; it need not be there yet."""
+        return history_of(self.settings, self.environ)
 
     def state(self, *names: str) -> Path:
         """A path in the state folder."""

@@ -97,12 +97,12 @@ def past_durations(context: Context, device: str) -> Durations:
 
     The history knows them, or, where there is none, the file that was exported of one elsewhere.
     """
-    path = context.history
+    history = context.history
     exported = context.settings.resolve(context.settings.model.plan.durations)
     found = None
     guessed = "not read, so seconds are guessed"
-    if path.is_file():
-        found = context.attempt(f"history: {guessed}", lambda: export_durations(path, device=device))
+    if history.there:
+        found = context.attempt(f"history: {guessed}", lambda: export_durations(history, device=device))
     elif exported.is_file():
         found = context.attempt(f"durations: {guessed}", lambda: read_durations(exported))
     return found or Durations()

@@ -122,8 +122,8 @@ def _moves(context: Context, what: InScope, before: Lock, after: Lock) -> Iterat
 
 
 def _history(context: Context, device: str) -> dict[str, float]:
-    path = context.history
-    if not path.is_file():
+    history = context.history
+    if not history.there:
         return {}
     unread = "history: not read, so ties go by seconds and hash"
-    return context.attempt(unread, lambda: failure_shares(path, device=device)) or {}
+    return context.attempt(unread, lambda: failure_shares(history, device=device)) or {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -18,10 +18,11 @@ import msgspec
 
 from ci.core.addresses import without_secrets
 from ci.core.errors import CommandError, SettingsError
-from ci.store.clickhouse_schema import STATEMENTS
 from ci.store.database import Row, StoreUnavailableError, Value
-from ci.store.row_values import COUNTS, StoredRow, Totals
+from ci.store.row_store import COUNT, FORGET, OF_UPLOAD, RECOUNT
+from ci.store.row_values import StoredRow, Totals
 from ci.store.rows import Job
+from ci.store.schema import CARDS, CLICKHOUSE, SUMMARIES
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
@@ -30,49 +31,12 @@ TIMEOUT_S = 60
 CONNECT_TIMEOUT_S = 10
 # After it could not be reached; whoever asks meanwhile is told so at once.
 RETRY_S = 5.0
-WHERE = "hud.clickhouse"
+WHERE = "store.clickhouse"
 # Deletions are done when they are answered; FINAL is asked for by everybody, so that rows replaced or summed
 # later are read as if they were already.
 SETTINGS = {"final": 1, "lightweight_deletes_sync": 2, "mutations_sync": 2, "join_use_nulls": 1}
 _ENCODER = msgspec.json.Encoder()
 _NAMED = re.compile(r"(?<![:\w]):([a-z_][a-z0-9_]*)\b")
-_REMOVE = """
-DELETE FROM test_run WHERE workflow_id = :workflow_id AND workflow_run_attempt = :workflow_run_attempt
-    AND job_id = :job_id AND upload_id = :upload_id
-"""
-_COUNT = """
-SELECT count(*) AS number FROM test_run
-WHERE workflow_id = :workflow_id AND workflow_run_attempt = :workflow_run_attempt
-    AND job_id = :job_id AND upload_id = :upload_id
-"""
-_FORGET = (
-    """
-DELETE FROM job_card WHERE workflow_id = :workflow_id AND workflow_run_attempt = :workflow_run_attempt
-    AND job_id = :job_id
-""",
-    """
-DELETE FROM test_run_summary WHERE workflow_id = :workflow_id
-    AND workflow_run_attempt = :workflow_run_attempt AND job_id = :job_id
-""",
-)
-_RECOUNT_CARDS = """
-INSERT INTO job_card
-SELECT workflow_id, workflow_run_attempt, job_id, card, verdict, count(*), sum(time)
-FROM settled_test_run WHERE workflow_id = :workflow_id AND workflow_run_attempt = :workflow_run_attempt
-    AND job_id = :job_id
-GROUP BY workflow_id, workflow_run_attempt, job_id, card, verdict
-"""
-# As ci.store.rows.counted_as has it: a failure first, then an error, then a skip.
-_RECOUNT_SUMMARIES = """
-INSERT INTO test_run_summary
-SELECT workflow_id, workflow_run_attempt, job_id, invoking_file, file, classname, count(*),
-    countIf(error != '' AND failure = ''), countIf(failure != ''),
-    countIf(skipped != '' AND failure = '' AND error = ''),
-    countIf(failure = '' AND error = '' AND skipped = ''), sum(time)
-FROM settled_test_run WHERE workflow_id = :workflow_id AND workflow_run_attempt = :workflow_run_attempt
-    AND job_id = :job_id
-GROUP BY workflow_id, workflow_run_attempt, job_id, invoking_file, file, classname
-"""
 
 
 class Clickhouse:
@@ -162,7 +126,7 @@ class Clickhouse:
             client: Client = self._open()
             with ExitStack() as unless_made:
                 unless_made.callback(client.close)
-                for statement in STATEMENTS:
+                for statement in CLICKHOUSE:
                     client.command(statement)
                 unless_made.pop_all()
         except Exception as error:
@@ -233,18 +197,19 @@ class ClickhouseRowStore:
 
     # An insert makes a part on the disk, so they are few and large.
     chunk_rows = 50_000
-    counts_anew = True
+    remote = True
 
     def __init__(self, clickhouse: Clickhouse) -> None:
         self._clickhouse = clickhouse
 
-    def begin(self, upload: int) -> None:
+    def show(self, uploads: Iterable[int]) -> None:
         """See RowStore."""
-        self._clickhouse.insert("upload_under_way", [{"id": upload}])
+        if numbers := ", ".join(map(str, uploads)):
+            self._clickhouse.do(f"DELETE FROM upload_hidden WHERE id IN ({numbers})")  # noqa: S608  # numbers
 
-    def settle(self, upload: int) -> None:
+    def hide(self, uploads: Iterable[int]) -> None:
         """See RowStore."""
-        self._clickhouse.do("DELETE FROM upload_under_way WHERE id = :upload_id", {"upload_id": upload})
+        self._clickhouse.insert("upload_hidden", [{"id": upload} for upload in uploads])
 
     def pack(self, rows: Sequence[StoredRow]) -> bytes:
         """See RowStore."""
@@ -256,37 +221,29 @@ class ClickhouseRowStore:
 
     def remove(self, job: Job, upload: int) -> None:
         """See RowStore."""
-        self._clickhouse.do(_REMOVE, job.keys() | {"upload_id": upload})
+        self._clickhouse.do(f"DELETE {OF_UPLOAD}", job.keys() | {"upload_id": upload})
 
     def count(self, job: Job, upload: int) -> int:
         """See RowStore."""
-        return int(self._clickhouse.rows(_COUNT, job.keys() | {"upload_id": upload})[0]["number"])
+        return int(self._clickhouse.rows(COUNT, job.keys() | {"upload_id": upload})[0]["number"])
 
     def add_totals(self, job: Job, totals: Totals) -> None:
         """See RowStore."""
-        ids = job.keys()
-        self._clickhouse.insert(
-            "job_card",
-            [
-                ids | {"card": card, "verdict": verdict, "tests": tests, "seconds": seconds}
-                for (card, verdict), (tests, seconds) in totals.cards.items()
-            ],
-        )
-        names = ("invoking_file", "file", "classname", *COUNTS)
-        self._clickhouse.insert(
-            "test_run_summary",
-            [ids | dict(zip(names, (*key, *told), strict=True)) for key, told in totals.summaries.items()],
-        )
+        ids = job.numbers()
+        for table, counts in ((CARDS, totals.cards), (SUMMARIES, totals.summaries)):
+            rows = [
+                dict(zip(table.columns, (*ids, *key, *told), strict=True)) for key, told in counts.items()
+            ]
+            self._clickhouse.insert(table.name, rows)
 
     def recount(self, job: Job) -> None:
         """See RowStore."""
-        self.forget_counts(job)
-        self._clickhouse.do(_RECOUNT_CARDS, job.keys())
-        self._clickhouse.do(_RECOUNT_SUMMARIES, job.keys())
+        for statement in (*FORGET, *RECOUNT):
+            self._clickhouse.do(statement, job.keys())
 
     def forget_counts(self, job: Job) -> None:
         """See RowStore."""
-        for statement in _FORGET:
+        for statement in FORGET:
             self._clickhouse.do(statement, job.keys())
 
 

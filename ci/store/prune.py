@@ -7,46 +7,45 @@ takes it away at once.
 
 from __future__ import annotations
 
+import contextlib
+import json
 import sqlite3
-from collections.abc import Collection
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
 
 from ci.store.row_store import RowStore
-from ci.store.rows import Job
 from ci.store.store import Store
+from ci.store.uploads import Uploads
 
 DAY_S = 24 * 3600.0
+STATE_KEPT_S = 3 * DAY_S
 # A row without the server's time came from elsewhere; its start is all there is.
 _HEARD = "CASE WHEN _inserted_at = '' THEN started_at ELSE _inserted_at END"
-# A file of rows is a word as well. Both times are the same one, as text and in seconds.
-_IS_OLD = f"""
-{_HEARD} < ? AND {_HEARD} != '' AND NOT EXISTS (
-    SELECT 1 FROM upload AS u WHERE u.at >= ? AND u.workflow_id = CAST(run_id AS INTEGER)
-        AND u.workflow_run_attempt = run_attempt AND u.job_id = crcr_workflow_job.job_id)
+# A file of rows is a word as well.
+_OLD_JOBS = f"""
+SELECT dynamoKey, CAST(run_id AS INTEGER), run_attempt, job_id FROM crcr_workflow_job AS j
+WHERE {_HEARD} < :text AND {_HEARD} != '' AND NOT EXISTS (
+    SELECT 1 FROM upload AS u WHERE u.at >= :before AND u.workflow_id = CAST(j.run_id AS INTEGER)
+        AND u.workflow_run_attempt = j.run_attempt AND u.job_id = j.job_id)
+    AND CAST(j.run_id AS INTEGER) NOT IN (SELECT value FROM json_each(:keep))
+    AND (:only IS NULL OR j.id IN (SELECT value FROM json_each(:only)))
 """  # noqa: S608  # our own words
-_OLD = f"""
-SELECT id, dynamoKey, CAST(run_id AS INTEGER), run_attempt, job_id FROM crcr_workflow_job
-WHERE {_IS_OLD} ORDER BY id
-"""  # noqa: S608  # the same
-_STILL_OLD = f"SELECT count(*) FROM crcr_workflow_job WHERE id = ? AND {_IS_OLD}"  # noqa: S608  # the same
-_SAME = """
-SELECT count(*) FROM crcr_workflow_job
-WHERE job_id = ? AND CAST(run_id AS INTEGER) = ? AND run_attempt = ? AND id != ?
+# Upstream's keys let two jobs share their tests' numbers; what is of both stays until the last of them goes.
+_SETUPS_WITHOUT_JOB = """
+DELETE FROM file_setup WHERE workflow_id = ? AND workflow_run_attempt = ? AND job_id = ? AND NOT EXISTS (
+    SELECT 1 FROM crcr_workflow_job AS j
+    WHERE j.job_id = file_setup.job_id AND j.run_attempt = file_setup.workflow_run_attempt
+        AND CAST(j.run_id AS INTEGER) = file_setup.workflow_id)
 """
-_UPLOADS = "FROM upload WHERE workflow_id = ? AND workflow_run_attempt = ? AND job_id = ?"
 _WITHOUT_JOB = """
-at < ? AND NOT EXISTS (
-    SELECT 1 FROM crcr_workflow_job AS j WHERE j.job_id = upload.job_id
-        AND CAST(j.run_id AS INTEGER) = upload.workflow_id AND j.run_attempt = upload.workflow_run_attempt)
+SELECT id, stored FROM upload
+WHERE at < :before AND state != 'GOING' AND workflow_id NOT IN (SELECT value FROM json_each(:keep))
+    AND NOT EXISTS (
+        SELECT 1 FROM crcr_workflow_job AS j
+        WHERE j.job_id = upload.job_id AND j.run_attempt = upload.workflow_run_attempt
+            AND CAST(j.run_id AS INTEGER) = upload.workflow_id)
 """
-_LEFT = f"""
-SELECT id, workflow_id, workflow_run_attempt, job_id, stored FROM upload WHERE {_WITHOUT_JOB}
-"""  # noqa: S608  # the same
-# Whoever sends the same file again while it goes must not be told that it is here.
-_GOING = "UPDATE upload SET sha256 = '' WHERE"
-STATE_KEPT_S = 3 * 24 * 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +58,10 @@ class Pruned:
     states: int = 0
 
 
+class _DryRunError(Exception):
+    """Takes a transaction back."""
+
+
 def prune(
     store: Store,
     rows: RowStore,
@@ -67,11 +70,12 @@ def prune(
     at: float,
     dry_run: bool = False,
     keep: Collection[int] = (),
+    only: Collection[int] | None = None,
 ) -> Pruned:
     """Take away jobs last heard of before a time, and the states no callback needs any more.
 
-    A job goes in several short transactions, its own row last: one that is cut off is finished by the next.
-    A job that is heard of meanwhile stays, with what is sent of it from then on.
+    Jobs go in one transaction, in which their files of rows are marked as going: nobody sees them from then
+    on. The rows follow in short ones; what is cut off is finished by the next.
 
     Args:
         store: of the jobs.
@@ -80,124 +84,73 @@ def prune(
         at: now, in seconds since the epoch.
         dry_run: whether it only counts.
         keep: numbers of runs whose jobs stay, however old.
+        only: numbers of jobs, of which no other goes; None: all.
     """
-    jobs = uploads = tests = 0
-    for old in map(_Old._make, _fetch(store, _OLD, text_of(before), before)):
-        if old.run_id in keep:
-            continue
-        gone = _prune_job(store, rows, old, before, dry_run=dry_run)
-        jobs, uploads, tests = jobs + gone.jobs, uploads + gone.uploads, tests + gone.tests
-    for upload, run_id, attempt, job_id, stored in _fetch(store, _LEFT, before):
-        if run_id in keep:
-            continue
-        if not dry_run and not _goes(store, f"id = ? AND {_WITHOUT_JOB}", upload, before):
-            continue
-        uploads, tests = uploads + 1, tests + stored
-        if not dry_run:
-            job = Job(workflow_id=run_id, workflow_run_attempt=attempt, job_id=job_id)
-            _drop_upload(store, rows, job, upload)
-            _settle(store, rows, job)
-    return Pruned(jobs=jobs, uploads=uploads, tests=tests, states=_prune_states(store, at, dry_run=dry_run))
+    values: dict[str, str | float | None] = {
+        "before": before,
+        "text": text_of(before),
+        "keep": json.dumps([*keep]),
+        "only": None if only is None else json.dumps([*only]),
+    }
+    pruned = Pruned()
+    with contextlib.suppress(_DryRunError), store.transaction() as connection:
+        pruned = _prune_ledger(connection, values, at)
+        if dry_run:
+            raise _DryRunError
+    if not dry_run:
+        Uploads(store, rows).clean(at=at)
+    return pruned
 
 
-def give_back(store: Store, *, whole: bool = False) -> None:
-    """Give the disk back what pruning freed.
+def prune_daily(
+    store: Store, rows: RowStore, *, keep_days: float, at: float, keep: Collection[int] = ()
+) -> Pruned:
+    """Prune where the store says nobody did for a day; for who reports to a store that nobody serves.
 
     Args:
-        store: whose file shrinks.
-        whole: whether a file of before, which cannot give back piece by piece, is written anew; it is
-            locked meanwhile.
+        store: of the jobs.
+        rows: of their tests.
+        keep_days: after which a job goes.
+        at: now, in seconds since the epoch.
+        keep: numbers of runs whose jobs stay, however old.
     """
-    with store.alone() as connection:
-        if connection.execute("PRAGMA auto_vacuum").fetchone()[0] == 2:  # noqa: PLR2004  # INCREMENTAL
-            # As a script: `execute` takes one step of it, which frees one page.
-            connection.executescript("PRAGMA incremental_vacuum")
-        elif whole:
-            connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
-            connection.execute("VACUUM")
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-
-
-class _Old(NamedTuple):
-    """A job to prune."""
-
-    number: int
-    key: str
-    run_id: int
-    run_attempt: int
-    job_id: int
-
-    @property
-    def job(self) -> Job:
-        return Job(workflow_id=self.run_id, workflow_run_attempt=self.run_attempt, job_id=self.job_id)
-
-
-def _prune_job(store: Store, rows: RowStore, old: _Old, before: float, *, dry_run: bool) -> Pruned:
-    # Upstream's keys let two jobs share their tests' numbers; the rows stay until the last of them goes.
-    same = (old.job_id, old.run_id, old.run_attempt, old.number)
     with store.transaction() as connection:
-        if not _still_old(connection, old, before):
+        done = connection.execute("SELECT at FROM chore WHERE name = 'prune'").fetchone()
+        # A clock that was ahead once must not keep everything until then.
+        if done is not None and 0 <= at - done[0] < DAY_S:
             return Pruned()
-        shared = connection.execute(_SAME, same).fetchone()[0]
-        numbers = old.job.numbers()
-        found = [] if shared else connection.execute(f"SELECT id, stored {_UPLOADS}", numbers).fetchall()
-        if not dry_run:
-            connection.executemany(f"{_GOING} id = ?", [(upload,) for upload, _ in found])
-    told = Pruned(jobs=1, uploads=len(found), tests=sum(stored for _, stored in found))
-    if dry_run:
-        return told
-    for upload, _ in found:
-        _drop_upload(store, rows, old.job, upload)
-    with store.transaction() as connection:
-        goes = _still_old(connection, old, before)
-        if goes:
-            connection.execute("DELETE FROM job_detail WHERE dynamoKey = ?", (old.key,))
-            connection.execute("DELETE FROM crcr_workflow_job WHERE id = ?", (old.number,))
-        if not shared and not rows.counts_anew:
-            _settle(store, rows, old.job)
-    if not shared and rows.counts_anew:
-        # Elsewhere, and too slow to hold up callbacks.
-        _settle(store, rows, old.job)
-    return told if goes else replace(told, jobs=0)
+        # Before it is done, or whoever comes meanwhile does it as well.
+        connection.execute("INSERT OR REPLACE INTO chore VALUES ('prune', ?)", (at,))
+    gone = prune(store, rows, before=at - keep_days * DAY_S, at=at, keep=keep)
+    if gone.jobs or gone.uploads:
+        give_back(store)
+    return gone
 
 
-def _still_old(connection: sqlite3.Connection, old: _Old, before: float) -> bool:
-    found = connection.execute(_STILL_OLD, (old.number, text_of(before), before)).fetchone()[0]
-    return bool(found)
+def _prune_ledger(
+    connection: sqlite3.Connection, values: Mapping[str, str | float | None], at: float
+) -> Pruned:
+    jobs = connection.execute(_OLD_JOBS, values).fetchall()
+    for table in ("job_detail", "crcr_workflow_job"):
+        connection.executemany(f"DELETE FROM {table} WHERE dynamoKey = ?", [job[:1] for job in jobs])  # noqa: S608  # our names
+    connection.executemany(_SETUPS_WITHOUT_JOB, [job[1:] for job in jobs])
+    uploads = connection.execute(_WITHOUT_JOB, values).fetchall()
+    connection.executemany("UPDATE upload SET state = 'GOING' WHERE id = ?", [(one,) for one, _ in uploads])
+    old = (at - STATE_KEPT_S,)
+    return Pruned(
+        jobs=len(jobs),
+        uploads=len(uploads),
+        tests=sum(stored for _, stored in uploads),
+        states=connection.execute("DELETE FROM callback_state WHERE at < ?", old).rowcount,
+    )
 
 
-def _goes(store: Store, which: str, *values: sqlite3._SqliteData) -> bool:
-    with store.transaction() as connection:
-        return bool(connection.execute(f"{_GOING} {which}", values).rowcount)
-
-
-def _drop_upload(store: Store, rows: RowStore, job: Job, upload: int) -> None:
-    rows.remove(job, upload)
-    with store.transaction() as connection:
-        connection.execute("DELETE FROM upload WHERE id = ?", (upload,))
-
-
-def _settle(store: Store, rows: RowStore, job: Job) -> None:
-    """Make a job's counts those of what is left of it."""
-    if _fetch(store, f"SELECT count(*) {_UPLOADS}", *job.numbers())[0][0]:
-        rows.recount(job)
-    else:
-        rows.forget_counts(job)
-
-
-def _prune_states(store: Store, at: float, *, dry_run: bool) -> int:
-    with store.transaction() as connection:
-        old = (at - STATE_KEPT_S,)
-        if dry_run:
-            return int(
-                connection.execute("SELECT count(*) FROM callback_state WHERE at < ?", old).fetchone()[0]
-            )
-        return connection.execute("DELETE FROM callback_state WHERE at < ?", old).rowcount
-
-
-def _fetch(store: Store, query: str, *values: sqlite3._SqliteData) -> list[tuple[Any, ...]]:
-    with store.transaction() as connection:
-        return connection.execute(query, values).fetchall()
+def give_back(store: Store) -> None:
+    """Give the disk back what pruning freed."""
+    with store.alone() as connection:
+        # As a script: `execute` takes one step of it, which frees one page.
+        connection.executescript("PRAGMA incremental_vacuum")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
 def text_of(at: float) -> str:

@@ -1,9 +1,9 @@
-"""Where rows of tests are kept: what an upload needs of it, and SQLite's."""
+"""Where rows of tests are kept: what an upload needs of it, the statements of both engines, and SQLite's."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from itertools import chain
 from typing import Any, Protocol
@@ -12,57 +12,37 @@ from msgspec.structs import astuple
 
 from ci.store.row_values import COLUMNS, StoredRow, Totals
 from ci.store.rows import Job
+from ci.store.schema import CARDS, SUMMARIES, Table
 
-_INSERT = f"INSERT INTO test_run ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608
+_OF_JOB = "workflow_id = :workflow_id AND workflow_run_attempt = :workflow_run_attempt AND job_id = :job_id"
+OF_UPLOAD = f"FROM test_run WHERE {_OF_JOB} AND upload_id = :upload_id"
+COUNT = f"SELECT count(*) AS number {OF_UPLOAD}"  # our own words, here and below
+FORGET = tuple(f"DELETE FROM {table.name} WHERE {_OF_JOB}" for table in (CARDS, SUMMARIES))  # noqa: S608
+# As ci.store.rows.counted_as has it: a failure first, then an error, then a skip. Rows of a file that is on
+# its way are counted once it is whole.
+RECOUNT = (
+    f"""
+INSERT INTO job_card ({", ".join(CARDS.columns)})
+SELECT workflow_id, workflow_run_attempt, job_id, card, verdict, count(*), sum(time)
+FROM settled_test_run WHERE {_OF_JOB}
+GROUP BY workflow_id, workflow_run_attempt, job_id, card, verdict
+""",  # noqa: S608
+    f"""
+INSERT INTO test_run_summary ({", ".join(SUMMARIES.columns)})
+SELECT workflow_id, workflow_run_attempt, job_id, invoking_file, file, classname, count(*),
+    sum(CASE WHEN error != '' AND failure = '' THEN 1 ELSE 0 END),
+    sum(CASE WHEN failure != '' THEN 1 ELSE 0 END),
+    sum(CASE WHEN skipped != '' AND failure = '' AND error = '' THEN 1 ELSE 0 END),
+    sum(CASE WHEN failure = '' AND error = '' AND skipped = '' THEN 1 ELSE 0 END), sum(time)
+FROM settled_test_run WHERE {_OF_JOB}
+GROUP BY workflow_id, workflow_run_attempt, job_id, invoking_file, file, classname
+""",  # noqa: S608
+)
+
 # Few enough that whoever reports meanwhile hardly waits.
 REMOVED_AT_A_TIME = 20_000
-_REMOVE = """
-DELETE FROM test_run WHERE id IN (
-    SELECT id FROM test_run
-    WHERE workflow_id = ? AND workflow_run_attempt = ? AND job_id = ? AND upload_id = ? LIMIT ?
-)
-"""
-_COUNT = """
-SELECT count(*) FROM test_run
-WHERE workflow_id = ? AND workflow_run_attempt = ? AND job_id = ? AND upload_id = ?
-"""
-_ADD_CARDS = """
-INSERT INTO job_card (workflow_id, workflow_run_attempt, job_id, card, verdict, tests, seconds)
-VALUES (?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT DO UPDATE SET tests = tests + excluded.tests, seconds = seconds + excluded.seconds
-"""
-_ADD_SUMMARIES = """
-INSERT INTO test_run_summary (workflow_id, workflow_run_attempt, job_id, invoking_file, file, classname,
-    tests, errors, failures, skipped, successes, time)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT DO UPDATE SET tests = tests + excluded.tests, errors = errors + excluded.errors,
-    failures = failures + excluded.failures, skipped = skipped + excluded.skipped,
-    successes = successes + excluded.successes, time = time + excluded.time
-"""
-_RECOUNT_CARDS = """
-INSERT INTO job_card (workflow_id, workflow_run_attempt, job_id, card, verdict, tests, seconds)
-SELECT workflow_id, workflow_run_attempt, job_id, card, verdict, count(*), sum(time)
-FROM test_run WHERE workflow_id = ? AND workflow_run_attempt = ? AND job_id = ?
-    AND upload_id NOT IN (SELECT id FROM upload WHERE NOT done)
-GROUP BY workflow_id, workflow_run_attempt, job_id, card, verdict
-"""
-# Files still on their way are counted when they are whole.
-# As ci.store.rows.counted_as has it: a failure first, then an error, then a skip.
-_RECOUNT_SUMMARIES = """
-INSERT INTO test_run_summary (workflow_id, workflow_run_attempt, job_id, invoking_file, file, classname,
-    tests, errors, failures, skipped, successes, time)
-SELECT workflow_id, workflow_run_attempt, job_id, invoking_file, file, classname, count(*),
-    sum(error != '' AND failure = ''), sum(failure != ''),
-    sum(skipped != '' AND failure = '' AND error = ''),
-    sum(failure = '' AND error = '' AND skipped = ''), sum(time)
-FROM test_run WHERE workflow_id = ? AND workflow_run_attempt = ? AND job_id = ?
-    AND upload_id NOT IN (SELECT id FROM upload WHERE NOT done)
-GROUP BY workflow_id, workflow_run_attempt, job_id, invoking_file, file, classname
-"""
-_FORGET = (
-    "DELETE FROM job_card WHERE workflow_id = ? AND workflow_run_attempt = ? AND job_id = ?",
-    "DELETE FROM test_run_summary WHERE workflow_id = ? AND workflow_run_attempt = ? AND job_id = ?",
-)
+_INSERT = f"INSERT INTO test_run ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608
+_REMOVE = f"DELETE FROM test_run WHERE id IN (SELECT id {OF_UPLOAD} LIMIT :most)"  # noqa: S608
 
 
 class RowStore(Protocol):
@@ -70,17 +50,18 @@ class RowStore(Protocol):
 
     Attributes:
         chunk_rows: how many are inserted at a time.
-        counts_anew: whether it counts a job's rows faster than somebody can on the way.
+        remote: whether it is elsewhere than the list of uploads, so that it has no part in a transaction
+            and is told which uploads are seen; it counts a job's rows faster than somebody can on the way.
     """
 
     chunk_rows: int
-    counts_anew: bool
+    remote: bool
 
-    def begin(self, upload: int) -> None:
-        """Note that rows of an upload will come, which nobody sees until `settle`."""
+    def show(self, uploads: Iterable[int]) -> None:
+        """Let the rows of uploads be seen."""
 
-    def settle(self, upload: int) -> None:
-        """Let an upload's rows be seen."""
+    def hide(self, uploads: Iterable[int]) -> None:
+        """Let the rows of uploads not be seen, those that are to come among them."""
 
     def pack(self, rows: Sequence[StoredRow]) -> Any:
         """A few rows as this store's `insert` takes them."""
@@ -98,7 +79,7 @@ class RowStore(Protocol):
         """Add to a job's counts."""
 
     def recount(self, job: Job) -> None:
-        """Make a job's counts anew of its rows."""
+        """Make a job's counts anew of the rows that are seen."""
 
     def forget_counts(self, job: Job) -> None:
         """Take a job's counts away."""
@@ -113,15 +94,15 @@ class SqliteRowStore:
 
     # Short enough that a callback hardly waits.
     chunk_rows = 5000
-    counts_anew = False
+    remote = False
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
 
-    def begin(self, upload: int) -> None:
+    def show(self, uploads: Iterable[int]) -> None:
         """See RowStore; here the list of uploads tells."""
 
-    def settle(self, upload: int) -> None:
+    def hide(self, uploads: Iterable[int]) -> None:
         """See RowStore; here the list of uploads tells."""
 
     def pack(self, rows: Sequence[StoredRow]) -> list[tuple[Any, ...]]:
@@ -137,35 +118,43 @@ class SqliteRowStore:
         """See RowStore."""
         gone = REMOVED_AT_A_TIME
         while gone == REMOVED_AT_A_TIME:
+            values = job.keys() | {"upload_id": upload, "most": REMOVED_AT_A_TIME}
             with self._transaction() as connection:
-                values = (*job.numbers(), upload, REMOVED_AT_A_TIME)
                 gone = connection.execute(_REMOVE, values).rowcount
 
     def count(self, job: Job, upload: int) -> int:
         """See RowStore."""
         with self._transaction() as connection:
-            return int(connection.execute(_COUNT, (*job.numbers(), upload)).fetchone()[0])
+            return int(connection.execute(COUNT, job.keys() | {"upload_id": upload}).fetchone()[0])
 
     def add_totals(self, job: Job, totals: Totals) -> None:
         """See RowStore."""
         ids = job.numbers()
         with self._transaction() as connection:
-            connection.executemany(_ADD_CARDS, ((*ids, *key, *told) for key, told in totals.cards.items()))
-            connection.executemany(
-                _ADD_SUMMARIES, ((*ids, *key, *told) for key, told in totals.summaries.items())
-            )
+            for table, counts in ((CARDS, totals.cards), (SUMMARIES, totals.summaries)):
+                connection.executemany(_adding(table), ((*ids, *key, *told) for key, told in counts.items()))
 
     def recount(self, job: Job) -> None:
         """See RowStore."""
-        with self._transaction() as connection:
-            for statement in (*_FORGET, _RECOUNT_CARDS, _RECOUNT_SUMMARIES):
-                connection.execute(statement, job.numbers())
+        self._do(*FORGET, *RECOUNT, job=job)
 
     def forget_counts(self, job: Job) -> None:
         """See RowStore."""
+        self._do(*FORGET, job=job)
+
+    def _do(self, *statements: str, job: Job) -> None:
         with self._transaction() as connection:
-            for statement in _FORGET:
-                connection.execute(statement, job.numbers())
+            for statement in statements:
+                connection.execute(statement, job.keys())
+
+
+def _adding(table: Table) -> str:
+    """The statement that adds counts to those of the same key."""
+    counts = ", ".join(
+        f"{name} = {name} + excluded.{name}" for name in table.columns if name not in table.key
+    )
+    names, marks = ", ".join(table.columns), ", ".join("?" * len(table.columns))
+    return f"INSERT INTO {table.name} ({names}) VALUES ({marks}) ON CONFLICT DO UPDATE SET {counts}"  # noqa: S608
 
 
 class Transaction(Protocol):

@@ -16,15 +16,24 @@ import msgspec
 from msgspec import UNSET
 
 from ci.store.identity import key_of_test
-from ci.store.row_layout import Outcomes, Property, Said, TestRun, TestRunSummary
-from ci.store.rows import ID_PROPERTY, MESSAGE_CHARACTERS, Job, counted_as
+from ci.store.rows import (
+    COUNTS,
+    ID_PROPERTY,
+    MESSAGE_CHARACTERS,
+    Job,
+    Outcomes,
+    Property,
+    Said,
+    TestRun,
+    TestRunSummary,
+    counted_as,
+)
 
-COUNTS = ("tests", "errors", "failures", "skipped", "successes", "time")
 # Few enough that they stay in the processor's cache until they are packed.
 ROWS_PACKED = 200
 _encode = msgspec.json.Encoder().encode
 CAUSES = frozenset({"signal", "hang", "oom", "exit"})
-_OF_TYPE = {"hardware": "hardware", "infrastructure": "infrastructure", "not_run": "not_run"}
+OF_ERROR = frozenset({"hardware", "infrastructure", "not_run"})
 _MOST_TRIES = 1000
 _KEPT_CHARACTERS = 200
 
@@ -210,12 +219,8 @@ def summary_totals(rows: Iterable[TestRunSummary]) -> Totals:
         one = totals.summaries[row.invoking_file, row.file, row.classname]
         for place, name in enumerate(COUNTS):
             one[place] += getattr(row, name)
-        failed = row.failures + row.errors
-        for verdict, number in (
-            ("passed", row.successes),
-            ("skipped", row.skipped),
-            ("failed", failed),
-        ):
+        numbers = {"passed": row.successes, "skipped": row.skipped, "failed": row.failures + row.errors}
+        for verdict, number in numbers.items():
             if number:
                 card = totals.cards["", verdict]
                 card[0] += number
@@ -278,7 +283,7 @@ def _verdict(row: TestRun, kind: str, *, ours: bool) -> str:
     if row.failure is not UNSET:
         return "failed"
     if row.error is not UNSET:
-        return _OF_TYPE.get(kind, "failed") if ours else "failed"
+        return kind if ours and kind in OF_ERROR else "failed"
     if row.skipped is not UNSET:
         return "xfailed" if kind == "pytest.xfail" else "skipped"
     return "flaky" if row.rerun is not UNSET else "passed"

@@ -1,4 +1,8 @@
-"""The rows HUD keeps of tests, made of JUnit's test cases, and the summaries made of rows. Pure.
+"""A row of a test: HUD's layout of it, made of a JUnit test case, and the summaries made of rows. Pure.
+
+The keys are those of PyTorch's own uploads: a test case's attributes, its child elements as objects (as an
+array where one stands twice), the whole numbers of its job, and the file it was run by. msgspec checks them
+while a line is read, for a file may hold a million.
 
 What HUD's layout loses is closed here: an outcome without a message counts as passed there, a second property
 rejects the whole file, and a name that looks like a number becomes one.
@@ -11,28 +15,125 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 from xml.etree.ElementTree import Element  # the type; files are read by defusedxml
 
+import msgspec
 from msgspec import UNSET, UnsetType
-from msgspec.structs import replace
 
 from ci.record.junit import Source, junit_cases, left_out, message_of
-from ci.store.row_layout import (
-    NAME_CHARACTERS,
-    Outcome,
-    Outcomes,
-    Properties,
-    Property,
-    Said,
-    TestRun,
-    TestRunSummary,
-)
+from ci.store.identity import MAX_WHOLE
 
 ID_PROPERTY = "id"
 MESSAGE_CHARACTERS = 2000
 TEXT_CHARACTERS = 64 * 1024
 DIGEST_CHARACTERS = 16
+COUNTS = ("tests", "errors", "failures", "skipped", "successes", "time")
+
+Kind = Literal["test_run", "test_run_summary", "failed_test_runs"]
+KINDS: tuple[Kind, ...] = ("test_run", "test_run_summary", "failed_test_runs")
+
+NAME_CHARACTERS = 8192
+Whole = Annotated[int, msgspec.Meta(ge=0, le=MAX_WHOLE)]
+# So that sums over many jobs stay below what a database's whole numbers hold.
+Count = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
+Number = Annotated[int, msgspec.Meta(ge=1, le=MAX_WHOLE)]
+Text = Annotated[str, msgspec.Meta(max_length=NAME_CHARACTERS)]
+LongText = Annotated[str, msgspec.Meta(max_length=1024 * 1024)]
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
+
+
+class Outcome(msgspec.Struct, gc=False):
+    """A failure, an error, a skip or a rerun."""
+
+    message: LongText = ""
+    type: Text | UnsetType = UNSET
+    text: LongText | UnsetType = UNSET
+
+
+class Said(msgspec.Struct, gc=False):
+    """What a test wrote."""
+
+    text: LongText = ""
+
+
+class Property(msgspec.Struct, gc=False):
+    """A property of a test case."""
+
+    name: Text
+    value: Text = ""
+
+
+class Properties(msgspec.Struct, gc=False):
+    """A test case's properties: upstream takes one, others write several."""
+
+    property: Property | list[Property] | UnsetType = UNSET
+
+
+# One element stands as an object, several as an array; none is not there.
+Outcomes = Outcome | list[Outcome] | UnsetType
+
+
+class TestRun(
+    msgspec.Struct,
+    kw_only=True,
+    gc=False,  # no row refers to itself
+    rename={"system_out": "system-out", "system_err": "system-err"},
+):
+    """A row of `test_run` and `failed_test_runs`: a test case.
+
+    Attributes:
+        invoking_file: HUD's name of the test file, dotted.
+        time: seconds.
+        rerun: of a test that passed or failed after it was tried again.
+    """
+
+    __test__ = False  # pytest would take it for a test
+
+    workflow_id: Number
+    workflow_run_attempt: Number
+    job_id: Number
+    invoking_file: Text
+    name: Text
+    classname: Text = ""
+    file: Text = ""
+    time: Seconds = 0.0
+    line: Whole | UnsetType = UNSET
+    assertions: Whole | UnsetType = UNSET
+    timestamp: Text | UnsetType = UNSET
+    failure: Outcomes = UNSET
+    error: Outcomes = UNSET
+    skipped: Outcomes = UNSET
+    rerun: Outcomes = UNSET
+    system_out: Said | UnsetType = UNSET
+    system_err: Said | UnsetType = UNSET
+    properties: Properties | UnsetType = UNSET
+
+
+class TestRunSummary(msgspec.Struct, kw_only=True, gc=False):
+    """Counts of one class of a file in one job; `time` in seconds."""
+
+    __test__ = False
+
+    file: Text
+    classname: Text
+    job_id: Number
+    workflow_id: Number
+    workflow_run_attempt: Number
+    invoking_file: Text
+    tests: Count
+    errors: Count
+    failures: Count
+    skipped: Count
+    successes: Count
+    time: Seconds
+
+
+def without_nulls(value: Any) -> Any:
+    """JSON as it is without the keys whose value is null: some writers give one where there is nothing."""
+    if isinstance(value, dict):
+        return {key: without_nulls(one) for key, one in value.items() if one is not None}
+    return [without_nulls(one) for one in value] if isinstance(value, list) else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,39 +240,36 @@ def invoking_file(file: str) -> str:
 
 
 class SummaryRows:
-    """Counts the `test_run_summary` of rows that pass by: one a file, class and job, as they first stand."""
+    """Counts the `test_run_summary` of a job's rows that pass by: one a file and class, as they first stand.
 
-    def __init__(self) -> None:
-        self._found: dict[tuple[str | int, ...], TestRunSummary] = {}
+    Args:
+        job: whose rows they are.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._found: dict[tuple[str, str, str], dict[str, float]] = {}
 
     def add(self, row: TestRun) -> None:
         """Count a row of `test_run`."""
-        ids = row.workflow_id, row.workflow_run_attempt, row.job_id
-        key = (row.file, row.classname, row.invoking_file, *ids)
-        one = self._found.get(key)
-        if one is None:
-            one = self._found[key] = TestRunSummary(
-                file=row.file,
-                classname=row.classname,
-                job_id=row.job_id,
-                workflow_id=row.workflow_id,
-                workflow_run_attempt=row.workflow_run_attempt,
-                invoking_file=row.invoking_file,
-                tests=0,
-                errors=0,
-                failures=0,
-                skipped=0,
-                successes=0,
-                time=0.0,
-            )
-        one.tests += 1
-        counted = counted_as(row.failure, row.error, row.skipped)
-        setattr(one, counted, getattr(one, counted) + 1)
-        one.time += row.time
+        key = (row.invoking_file, row.file, row.classname)
+        counts = self._found.setdefault(key, dict.fromkeys(COUNTS, 0))
+        counts["tests"] += 1
+        counts[counted_as(row.failure, row.error, row.skipped)] += 1
+        counts["time"] += row.time
 
     def rows(self) -> list[TestRunSummary]:
         """What was counted."""
-        return [replace(one, time=round(one.time, 6)) for one in self._found.values()]
+        return [
+            msgspec.convert(
+                self._job.keys()
+                | {"invoking_file": invoking, "file": file, "classname": classname}
+                | counts
+                | {"time": round(counts["time"], 6)},
+                TestRunSummary,
+            )
+            for (invoking, file, classname), counts in self._found.items()
+        ]
 
 
 def is_failed(row: TestRun) -> bool:

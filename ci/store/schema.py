@@ -1,191 +1,332 @@
-"""The SQLite schema of the HUD store, as migrations; `PRAGMA user_version` says how many were made.
+"""The tables of the store, described once: SQLite's and ClickHouse's statements are both made from here.
 
-Table and column names are those of HUD's ClickHouse table `default.crcr_workflow_job`. Times are ISO-8601
-text in UTC with microseconds, empty where HUD has its zero time; `id` is ours and names a page.
+Table and column names are those of HUD's ClickHouse tables. In SQLite a time is ISO-8601 text in UTC with
+microseconds, empty where HUD has its zero time; queries read jobs from `crcr_workflow_job_ranked`, in which
+ClickHouse's times are such text too. ClickHouse keeps the results; the ledger of callbacks and uploads is
+SQLite's alone, which has transactions.
 """
 
 from __future__ import annotations
 
-JOBS = """
-CREATE TABLE crcr_workflow_job (
-    id INTEGER PRIMARY KEY,
-    dynamoKey TEXT NOT NULL UNIQUE,
-    status TEXT NOT NULL DEFAULT '',
-    downstream_repo TEXT NOT NULL DEFAULT '',
-    upstream_repo TEXT NOT NULL DEFAULT '',
-    pr_number INTEGER NOT NULL DEFAULT 0,
-    pytorch_head_sha TEXT NOT NULL DEFAULT '',
-    delivery_id TEXT NOT NULL DEFAULT '',
-    workflow_run_url TEXT NOT NULL DEFAULT '',
-    workflow_name TEXT NOT NULL DEFAULT '',
-    job_name TEXT NOT NULL DEFAULT '',
-    check_run_id TEXT NOT NULL DEFAULT '',
-    run_id TEXT NOT NULL DEFAULT '',
-    run_attempt INTEGER NOT NULL DEFAULT 1,
-    conclusion TEXT NOT NULL DEFAULT '',
-    queue_time REAL,
-    execution_time REAL,
-    started_at TEXT NOT NULL DEFAULT '',
-    completed_at TEXT NOT NULL DEFAULT '',
-    total_tests INTEGER NOT NULL DEFAULT 0,
-    passed_tests INTEGER NOT NULL DEFAULT 0,
-    failed_tests INTEGER NOT NULL DEFAULT 0,
-    skipped_tests INTEGER NOT NULL DEFAULT 0,
-    failed_tests_json TEXT NOT NULL DEFAULT '',
-    artifact_url TEXT NOT NULL DEFAULT '',
-    environment TEXT NOT NULL DEFAULT '',
-    downstream_repo_level TEXT NOT NULL DEFAULT '',
-    event_type TEXT NOT NULL DEFAULT 'pull_request',
-    _inserted_at TEXT NOT NULL DEFAULT '',
-    repository_full_name TEXT GENERATED ALWAYS AS (downstream_repo) VIRTUAL,
-    duration_seconds REAL GENERATED ALWAYS AS (
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+# Of a SQLite file, in `PRAGMA user_version`. Counted up with every change; nothing carries a file of another
+# version over.
+VERSION = 9
+
+
+class Type(NamedTuple):
+    """A column's definition in each of the two; empty: it has no such column."""
+
+    sqlite: str
+    clickhouse: str
+
+
+TEXT = Type("TEXT NOT NULL DEFAULT ''", "String")
+WORD = Type(TEXT.sqlite, "LowCardinality(String)")  # of few values
+TIME = Type(TEXT.sqlite, "DateTime64(9, 'UTC')")
+NUMBER = Type("INTEGER NOT NULL DEFAULT 0", "UInt64")
+SMALL = Type(NUMBER.sqlite, "UInt32")
+FROM_ONE = Type("INTEGER NOT NULL DEFAULT 1", "UInt32 DEFAULT 1")
+REAL = Type("REAL NOT NULL DEFAULT 0", "Float64")
+MAYBE_NUMBER = Type("INTEGER", "Nullable(Int64)")
+MAYBE_REAL = Type("REAL", "Nullable(Float64)")
+# A job that says it ended before it began took no time, and pulls no average below zero.
+DURATION = Type(
+    """REAL GENERATED ALWAYS AS (
         CASE WHEN started_at = '' OR completed_at = '' THEN 0
-        ELSE round((julianday(completed_at) - julianday(started_at)) * 86400, 3) END
-    ) VIRTUAL
+        ELSE max(0.0, round((julianday(completed_at) - julianday(started_at)) * 86400, 3)) END
+    ) VIRTUAL""",
+    """Float64 ALIAS if(
+        toUnixTimestamp64Nano(started_at) = 0 OR toUnixTimestamp64Nano(completed_at) = 0, 0,
+        greatest(0, round((toUnixTimestamp64Nano(completed_at) - toUnixTimestamp64Nano(started_at)) / 1e9, 3))
+    )""",
 )
-"""
+OF_JOB = {"workflow_id": NUMBER, "workflow_run_attempt": FROM_ONE, "job_id": NUMBER}
 
-# A re-run replaces the attempt before: one definition, used by every page and every route.
-JOBS_RANKED = """
-CREATE VIEW crcr_workflow_job_ranked AS
-SELECT *, run_attempt < max(run_attempt) OVER (
-    PARTITION BY downstream_repo, delivery_id, workflow_name, job_name, run_id
-) AS superseded
-FROM crcr_workflow_job
-"""
 
-STATES = """
-CREATE TABLE callback_state (
-    key TEXT PRIMARY KEY,
-    state TEXT NOT NULL CHECK (state IN ('DISPATCHED', 'IN_PROGRESS', 'COMPLETED')),
-    at REAL NOT NULL
-) WITHOUT ROWID
-"""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table.
+
+    Attributes:
+        name: in both.
+        columns: in order.
+        key: the columns that tell rows apart; empty: those with a number of their own.
+        engine: ClickHouse's; empty: the table is SQLite's alone.
+        order: of ClickHouse's rows, where it is not the key.
+        indexes: of SQLite by name, beside the key's.
+        clickhouse_index: of ClickHouse.
+    """
+
+    name: str
+    columns: Mapping[str, Type]
+    key: tuple[str, ...] = ()
+    engine: str = ""
+    order: tuple[str, ...] = ()
+    indexes: Mapping[str, str] = field(default_factory=dict)
+    clickhouse_index: str = ""
+
+    def sqlite(self) -> tuple[str, ...]:
+        """The statements that make it in SQLite."""
+        lines = [f"{name} {column.sqlite}" for name, column in self.columns.items()]
+        numbered = any("INTEGER PRIMARY KEY" in line for line in lines)
+        if self.key:
+            lines.append(f"{'UNIQUE' if numbered else 'PRIMARY KEY'} ({', '.join(self.key)})")
+        table = f"CREATE TABLE {self.name} ({', '.join(lines)}){'' if numbered else ' WITHOUT ROWID'}"
+        indexes = (f"CREATE INDEX {name} ON {self.name} {what}" for name, what in self.indexes.items())
+        return table, *indexes
+
+    def clickhouse(self) -> str:
+        """The statement that makes it in ClickHouse where it is not there."""
+        lines = [f"{name} {column.clickhouse}" for name, column in self.columns.items() if column.clickhouse]
+        lines += [self.clickhouse_index] if self.clickhouse_index else []
+        order = ", ".join(self.order or self.key)
+        return (
+            f"CREATE TABLE IF NOT EXISTS {self.name} ({', '.join(lines)}) "
+            f"ENGINE = {self.engine} ORDER BY ({order})"
+        )
+
+
+# As HUD's `default.crcr_workflow_job`; `id`, which names a page, and `job_id` are ours.
+JOBS = Table(
+    name="crcr_workflow_job",
+    columns={
+        "id": Type("INTEGER PRIMARY KEY", "UInt64"),
+        "dynamoKey": TEXT,
+        "status": TEXT,
+        "downstream_repo": TEXT,
+        "upstream_repo": TEXT,
+        "pr_number": NUMBER,
+        "pytorch_head_sha": TEXT,
+        "delivery_id": TEXT,
+        "workflow_run_url": TEXT,
+        "workflow_name": TEXT,
+        "job_name": TEXT,
+        "check_run_id": TEXT,
+        "run_id": TEXT,
+        "run_attempt": FROM_ONE,
+        "conclusion": TEXT,
+        "queue_time": MAYBE_REAL,
+        "execution_time": MAYBE_REAL,
+        "started_at": TIME,
+        "completed_at": TIME,
+        "total_tests": NUMBER,
+        "passed_tests": NUMBER,
+        "failed_tests": NUMBER,
+        "skipped_tests": NUMBER,
+        "failed_tests_json": TEXT,
+        "artifact_url": TEXT,
+        "environment": TEXT,
+        "downstream_repo_level": TEXT,
+        "event_type": Type("TEXT NOT NULL DEFAULT 'pull_request'", "String DEFAULT 'pull_request'"),
+        "job_id": NUMBER,
+        "_inserted_at": TIME,
+        "repository_full_name": Type(
+            "TEXT GENERATED ALWAYS AS (downstream_repo) VIRTUAL", "String ALIAS downstream_repo"
+        ),
+        "duration_seconds": DURATION,
+    },
+    key=("dynamoKey",),
+    engine="ReplacingMergeTree(_inserted_at)",
+    order=("downstream_repo", "delivery_id", "dynamoKey"),
+    indexes={
+        "job_order": "(downstream_repo, delivery_id, dynamoKey)",
+        "job_started": "(started_at)",
+        "job_number": "(job_id)",
+        "job_attempts": "(delivery_id, run_id, job_name, run_attempt)",
+    },
+)
 
 # What HUD's contract has no column for: what a job says of itself under `payload.spyre_ci`. Empty or NULL
 # where a job does not say; seconds are those of tests, one after the other.
-DETAILS = """
-CREATE TABLE job_detail (
-    dynamoKey TEXT PRIMARY KEY,
-    run TEXT NOT NULL DEFAULT '',
-    lane TEXT NOT NULL DEFAULT '',
-    provider TEXT NOT NULL DEFAULT '',
-    device TEXT NOT NULL DEFAULT '',
-    pytorch TEXT NOT NULL DEFAULT '',
-    stage INTEGER,
-    percent REAL,
-    exit_code INTEGER,
-    cards INTEGER,
-    in_scope INTEGER,
-    selected INTEGER,
-    ran INTEGER,
-    passed INTEGER,
-    in_scope_seconds REAL,
-    selected_seconds REAL,
-    ran_seconds REAL,
-    passed_seconds REAL,
-    first_failure_seconds REAL
-) WITHOUT ROWID
-"""
+DETAILS = Table(
+    name="job_detail",
+    columns={
+        "dynamoKey": TEXT,
+        "run": TEXT,
+        "lane": TEXT,
+        "provider": TEXT,
+        "device": TEXT,
+        "pytorch": TEXT,
+        "checkout": TEXT,
+        "stage": MAYBE_NUMBER,
+        "percent": MAYBE_REAL,
+        "exit_code": MAYBE_NUMBER,
+        "cards": MAYBE_NUMBER,
+        "in_scope": MAYBE_NUMBER,
+        "selected": MAYBE_NUMBER,
+        "ran": MAYBE_NUMBER,
+        "passed": MAYBE_NUMBER,
+        "in_scope_seconds": MAYBE_REAL,
+        "selected_seconds": MAYBE_REAL,
+        "ran_seconds": MAYBE_REAL,
+        "passed_seconds": MAYBE_REAL,
+        "first_failure_seconds": MAYBE_REAL,
+    },
+    key=("dynamoKey",),
+    engine="ReplacingMergeTree",
+)
 
+# Since when a test has a problem is asked of a whole history; its problems are few, so this stays small. A
+# query uses the index where it has the very same condition.
+PROBLEM = "verdict IN ('failed', 'hardware', 'infrastructure', 'not_run', 'flaky', 'xpassed')"
 # Keys as in PyTorch's own uploads; child elements as JSON, '' where there is none. `test_key` is the hash of
 # `test_id` and `place` (see ci.store.identity), whose index serves a test's history.
-TESTS = """
-CREATE TABLE test_run (
-    id INTEGER PRIMARY KEY,
-    workflow_id INTEGER NOT NULL,
-    workflow_run_attempt INTEGER NOT NULL,
-    job_id INTEGER NOT NULL,
-    invoking_file TEXT NOT NULL,
-    file TEXT NOT NULL,
-    classname TEXT NOT NULL,
-    name TEXT NOT NULL,
-    line INTEGER,
-    time REAL NOT NULL,
-    failure TEXT NOT NULL DEFAULT '',
-    error TEXT NOT NULL DEFAULT '',
-    skipped TEXT NOT NULL DEFAULT '',
-    rerun TEXT NOT NULL DEFAULT '',
-    system_out TEXT NOT NULL DEFAULT '',
-    system_err TEXT NOT NULL DEFAULT '',
-    properties TEXT NOT NULL DEFAULT '',
-    test_id TEXT NOT NULL,
-    test_key INTEGER NOT NULL,
-    place INTEGER NOT NULL,
-    verdict TEXT NOT NULL,
-    cause TEXT NOT NULL DEFAULT '',
-    card TEXT NOT NULL DEFAULT '',
-    attempts INTEGER NOT NULL DEFAULT 1,
-    message TEXT NOT NULL DEFAULT '',
-    upload_id INTEGER NOT NULL
+TESTS = Table(
+    name="test_run",
+    columns={
+        "id": Type("INTEGER PRIMARY KEY", ""),
+        **OF_JOB,
+        "invoking_file": WORD,
+        "file": WORD,
+        "classname": WORD,
+        "name": TEXT,
+        "line": Type("INTEGER", "Nullable(UInt64)"),
+        "time": REAL,
+        "failure": TEXT,
+        "error": TEXT,
+        "skipped": TEXT,
+        "rerun": TEXT,
+        "system_out": TEXT,
+        "system_err": TEXT,
+        "properties": TEXT,
+        "test_id": TEXT,
+        "test_key": NUMBER,
+        "place": SMALL,
+        "verdict": WORD,
+        "cause": WORD,
+        "card": WORD,
+        "attempts": FROM_ONE,
+        "message": TEXT,
+        "upload_id": NUMBER,
+    },
+    engine="MergeTree",
+    order=(*OF_JOB, "verdict", "invoking_file"),
+    indexes={
+        "test_history": "(test_key, workflow_id)",
+        "test_job": "(workflow_id, workflow_run_attempt, job_id, verdict)",
+        "test_problem": f"(test_key, verdict, workflow_id, workflow_run_attempt, job_id) WHERE {PROBLEM}",
+        # What a comparison and an order by time read of each test of a job, beside the rows, which are wide.
+        # In the order of `id`, so that a new row always goes to a job's end, which costs an upload the least.
+        "test_of_job": "(workflow_id, workflow_run_attempt, job_id, id, test_key, verdict, time, upload_id)",
+    },
+    clickhouse_index="INDEX history test_key TYPE bloom_filter(0.001) GRANULARITY 1",
 )
-"""
 
-SUMMARIES = """
-CREATE TABLE test_run_summary (
-    workflow_id INTEGER NOT NULL,
-    workflow_run_attempt INTEGER NOT NULL,
-    job_id INTEGER NOT NULL,
-    invoking_file TEXT NOT NULL,
-    file TEXT NOT NULL,
-    classname TEXT NOT NULL,
-    tests INTEGER NOT NULL,
-    errors INTEGER NOT NULL,
-    failures INTEGER NOT NULL,
-    skipped INTEGER NOT NULL,
-    successes INTEGER NOT NULL,
-    time REAL NOT NULL,
-    PRIMARY KEY (workflow_id, workflow_run_attempt, job_id, invoking_file, file, classname)
-) WITHOUT ROWID
-"""
-
-# Made of the rows in the transaction that brings them: pages never count rows one by one.
-CARDS = """
-CREATE TABLE job_card (
-    workflow_id INTEGER NOT NULL,
-    workflow_run_attempt INTEGER NOT NULL,
-    job_id INTEGER NOT NULL,
-    card TEXT NOT NULL,
-    verdict TEXT NOT NULL,
-    tests INTEGER NOT NULL,
-    seconds REAL NOT NULL,
-    PRIMARY KEY (workflow_id, workflow_run_attempt, job_id, card, verdict)
-) WITHOUT ROWID
-"""
-
-VERDICTS = """
-CREATE VIEW job_verdict AS
-SELECT workflow_id, workflow_run_attempt, job_id, verdict, sum(tests) AS tests, sum(seconds) AS seconds
-FROM job_card GROUP BY workflow_id, workflow_run_attempt, job_id, verdict
-"""
-
-FAILED = """
-CREATE VIEW failed_test_runs AS SELECT * FROM test_run WHERE failure != '' OR error != '' OR rerun != ''
-"""
-
-# One file of rows. Its rows belong to it: the same bytes sent again change nothing, others under its name
-# take their place, once all of them are there: until then `done` is 0. `stored` is counted in the tables.
-UPLOADS = """
-CREATE TABLE upload (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    workflow_id INTEGER NOT NULL,
-    workflow_run_attempt INTEGER NOT NULL,
-    job_id INTEGER NOT NULL,
-    kind TEXT NOT NULL,
-    name TEXT NOT NULL,
-    sha256 TEXT NOT NULL,
-    sent INTEGER NOT NULL,
-    stored INTEGER NOT NULL DEFAULT 0,
-    done INTEGER NOT NULL DEFAULT 0,
-    at REAL NOT NULL,
-    UNIQUE (workflow_id, workflow_run_attempt, job_id, kind, name, done)
+# These two are counted as rows come: pages never count rows one by one.
+SUMMARIES = Table(
+    name="test_run_summary",
+    columns={
+        **OF_JOB,
+        "invoking_file": WORD,
+        "file": WORD,
+        "classname": WORD,
+        "tests": NUMBER,
+        "errors": NUMBER,
+        "failures": NUMBER,
+        "skipped": NUMBER,
+        "successes": NUMBER,
+        "time": REAL,
+    },
+    key=(*OF_JOB, "invoking_file", "file", "classname"),
+    engine="SummingMergeTree",
 )
-"""
+CARDS = Table(
+    name="job_card",
+    columns={**OF_JOB, "card": WORD, "verdict": WORD, "tests": NUMBER, "seconds": REAL},
+    key=(*OF_JOB, "card", "verdict"),
+    engine="SummingMergeTree",
+)
 
-# The same meaning, asked for each row by an index and not of a window over all of them; with the numbers that
-# rows of tests have.
-JOBS_RANKED_2 = """
-CREATE VIEW crcr_workflow_job_ranked AS
+# The life of a file of rows: COMING until all of them are there, DONE, GOING until the last is taken away.
+# Only rows of one that is DONE are seen. The same bytes sent again change nothing; others under its name take
+# their place. `sent` and `stored` are counted, the latter in the tables.
+UPLOADS = Table(
+    name="upload",
+    columns={
+        "id": Type("INTEGER PRIMARY KEY AUTOINCREMENT", ""),
+        **OF_JOB,
+        "kind": TEXT,
+        "name": TEXT,
+        "sha256": TEXT,
+        "sent": NUMBER,
+        "stored": NUMBER,
+        "state": Type("TEXT NOT NULL CHECK (state IN ('COMING', 'DONE', 'GOING'))", ""),
+        "at": REAL,
+    },
+    indexes={
+        "upload_job": "(workflow_id, workflow_run_attempt, job_id)",
+        "upload_under_way": "(id) WHERE state != 'DONE'",
+    },
+)
+SETUPS = Table(
+    name="file_setup",
+    columns={**OF_JOB, "file": TEXT, "seconds": REAL},
+    key=(*OF_JOB, "file"),
+)
+LEDGER = (
+    UPLOADS,
+    Table(
+        name="callback_state",
+        columns={
+            "key": TEXT,
+            "state": Type("TEXT NOT NULL CHECK (state IN ('DISPATCHED', 'IN_PROGRESS', 'COMPLETED'))", ""),
+            "at": REAL,
+        },
+        key=("key",),
+        indexes={"state_age": "(at)"},
+    ),
+    # Jobs whose copy in ClickHouse is older than they are, or which are gone; `version` grows with each
+    # change, so that one made while it is copied is copied again.
+    Table(name="job_to_copy", columns={"dynamoKey": TEXT, "version": NUMBER}, key=("dynamoKey",)),
+    # What files took to set up, and what was measured elsewhere; names are as `ci.store.names` keeps them.
+    SETUPS,
+    Table(
+        name="imported_test",
+        columns={"device": TEXT, "name": TEXT, "seconds": REAL, "spread": MAYBE_REAL},
+        key=("device", "name"),
+    ),
+    Table(
+        name="imported_setup",
+        columns={"device": TEXT, "file": TEXT, "seconds": REAL},
+        key=("device", "file"),
+    ),
+    Table(name="imported_class", columns={"name": TEXT, "seconds": REAL}, key=("name",)),
+    # When a chore was last done by whoever has no thread for chores, in seconds since the epoch.
+    Table(name="chore", columns={"name": TEXT, "at": REAL}, key=("name",)),
+)
+RESULTS = (JOBS, DETAILS, TESTS, SUMMARIES, CARDS)
+
+_CHANGED = """
+CREATE TRIGGER {table}_{event}_copied AFTER {event} ON {table} BEGIN
+    INSERT INTO job_to_copy VALUES ({row}.dynamoKey, 1)
+    ON CONFLICT (dynamoKey) DO UPDATE SET version = version + 1;
+END
+"""
+_TRIGGERS = tuple(
+    _CHANGED.format(table=table.name, event=event, row="OLD" if event == "DELETE" else "NEW")
+    for table in (JOBS, DETAILS)
+    for event in ("INSERT", "UPDATE", "DELETE")
+)
+
+# Of both: what pages and routes read.
+_VIEWS = {
+    "settled_test_run": "SELECT * FROM test_run WHERE upload_id NOT IN (SELECT id FROM upload_hidden)",
+    "failed_test_runs": ("SELECT * FROM settled_test_run WHERE failure != '' OR error != '' OR rerun != ''"),
+    "job_verdict": (
+        "SELECT workflow_id, workflow_run_attempt, job_id, verdict, sum(tests) AS tests, "
+        "sum(seconds) AS seconds FROM job_card GROUP BY workflow_id, workflow_run_attempt, job_id, verdict"
+    ),
+}
+# A re-run replaces the attempt before: one definition, used by every page and every route. SQLite asks it for
+# each row by an index; jobs have the numbers that rows of tests have, and of their types: ClickHouse would
+# compare numbers of two types pair by pair, after a join of every job with every row.
+_SQLITE_VIEWS = {
+    "upload_hidden": "SELECT id FROM upload WHERE state != 'DONE'",
+    "crcr_workflow_job_ranked": """
 SELECT j.*, CAST(j.run_id AS BIGINT) AS workflow_id, j.run_attempt AS workflow_run_attempt,
     EXISTS (
         SELECT 1 FROM crcr_workflow_job AS k
@@ -194,115 +335,37 @@ SELECT j.*, CAST(j.run_id AS BIGINT) AS workflow_id, j.run_attempt AS workflow_r
             AND k.run_attempt > j.run_attempt
     ) AS superseded
 FROM crcr_workflow_job AS j
-"""
-
-# Since when a test has a problem is asked of a whole history; its problems are few, so this stays small. A
-# query uses it where it has the very same condition.
-PROBLEM = "verdict IN ('failed', 'hardware', 'infrastructure', 'not_run', 'flaky', 'xpassed')"
-PROBLEMS_OF_TEST = f"""
-CREATE INDEX test_problem ON test_run (test_key, verdict, workflow_id, workflow_run_attempt, job_id)
-WHERE {PROBLEM}
-"""
-
-# What a comparison and an order by time read of each test of a job, beside the rows, which are wide. In the
-# order of `id`, so that a new row always goes to a job's end, which costs an upload the least.
-TESTS_OF_JOB = """
-CREATE INDEX test_of_job ON test_run (
-    workflow_id, workflow_run_attempt, job_id, id, test_key, verdict, time, upload_id
+""",
+}
+_TIME_TEXT = (
+    "if(toUnixTimestamp64Nano({0}) = 0, '', "
+    "concat(formatDateTime({0}, '%Y-%m-%dT%H:%i:%S'), '.', "
+    "leftPad(toString(intDiv(toUnixTimestamp64Nano({0}) % 1000000000, 1000)), 6, '0'), 'Z')) AS {0}"
 )
-"""
+_CLICKHOUSE_RANKED = f"""
+SELECT * EXCEPT (started_at, completed_at), repository_full_name, duration_seconds,
+    {_TIME_TEXT.format("started_at")},
+    {_TIME_TEXT.format("completed_at")},
+    toUInt64OrZero(run_id) AS workflow_id,
+    run_attempt AS workflow_run_attempt,
+    toUInt8(run_attempt < max(run_attempt) OVER (
+        PARTITION BY downstream_repo, delivery_id, workflow_name, job_name, run_id
+    )) AS superseded
+FROM crcr_workflow_job FINAL
+"""  # noqa: S608  # our own words
+# Numbers of uploads that are not DONE, whose list is in SQLite.
+_CLICKHOUSE_HIDDEN = "CREATE TABLE IF NOT EXISTS upload_hidden (id UInt64) ENGINE = MergeTree ORDER BY id"
 
-# What pages and routes read: rows of a file that is not whole yet, or never will be, are nobody's to see.
-SETTLED = """
-CREATE VIEW settled_test_run AS
-SELECT * FROM test_run WHERE upload_id NOT IN (SELECT id FROM upload WHERE NOT done)
-"""
-FAILED_2 = """
-CREATE VIEW failed_test_runs AS
-SELECT * FROM settled_test_run WHERE failure != '' OR error != '' OR rerun != ''
-"""
-
-# Jobs whose copy elsewhere is older than they are, or which are gone; `version` grows with each change, so
-# that one made while it is copied is copied again.
-TO_COPY = """
-CREATE TABLE job_to_copy (dynamoKey TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID
-"""
-_CHANGED = """
-CREATE TRIGGER {table}_{event}_copied AFTER {event} ON {table} BEGIN
-    INSERT INTO job_to_copy VALUES ({row}.dynamoKey, 1)
-    ON CONFLICT (dynamoKey) DO UPDATE SET version = version + 1;
-END
-"""
-CHANGES = tuple(
-    _CHANGED.format(table=table, event=event, row="OLD" if event == "DELETE" else "NEW")
-    for table in ("crcr_workflow_job", "job_detail")
-    for event in ("INSERT", "UPDATE", "DELETE")
+SQLITE = (
+    *(statement for table in (*RESULTS, *LEDGER) for statement in table.sqlite()),
+    *(f"CREATE VIEW {name} AS {query}" for name, query in (_SQLITE_VIEWS | _VIEWS).items()),
+    *_TRIGGERS,
 )
-
-# A job that says it ended before it began took no time, and pulls no average below zero.
-_DURATION = """
-ALTER TABLE crcr_workflow_job ADD COLUMN duration_seconds REAL GENERATED ALWAYS AS (
-    CASE WHEN started_at = '' OR completed_at = '' THEN 0
-    ELSE max(0.0, round((julianday(completed_at) - julianday(started_at)) * 86400, 3)) END
-) VIRTUAL
-"""
-# Times that an offset led out of the years that can be read again.
-_READABLE = tuple(
-    f"UPDATE crcr_workflow_job SET {name} = '' WHERE {name} != '' AND ({name} < '1970' OR {name} >= '2262')"  # noqa: S608
-    for name in ("started_at", "completed_at")
-)
-
-# Signed requests that were taken, for as long as their signatures hold, and what was answered.
-SIGNED = """
-CREATE TABLE signed_request (signature TEXT PRIMARY KEY, answer TEXT NOT NULL, at REAL NOT NULL) WITHOUT ROWID
-"""
-
-# When a chore was last done by whoever has no thread for chores, in seconds since the epoch.
-CHORES = "CREATE TABLE chore (name TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID"
-
-MIGRATIONS: tuple[tuple[str, ...], ...] = (
-    (
-        JOBS,
-        "CREATE INDEX job_order ON crcr_workflow_job (downstream_repo, delivery_id, dynamoKey)",
-        "CREATE INDEX job_started ON crcr_workflow_job (started_at)",
-        JOBS_RANKED,
-        STATES,
-        "CREATE INDEX state_age ON callback_state (at)",
-    ),
-    (
-        # Not 0: rows of before have no tests, and 0 would be everybody's.
-        "ALTER TABLE crcr_workflow_job ADD COLUMN job_id INTEGER NOT NULL DEFAULT -1",
-        "CREATE INDEX job_number ON crcr_workflow_job (job_id)",
-        "CREATE INDEX job_attempts ON crcr_workflow_job (delivery_id, run_id, job_name, run_attempt)",
-        DETAILS,
-        TESTS,
-        "CREATE INDEX test_history ON test_run (test_key, workflow_id)",
-        "CREATE INDEX test_job ON test_run (workflow_id, workflow_run_attempt, job_id, verdict)",
-        SUMMARIES,
-        CARDS,
-        VERDICTS,
-        FAILED,
-        UPLOADS,
-        "DROP VIEW crcr_workflow_job_ranked",
-        JOBS_RANKED_2,
-    ),
-    (PROBLEMS_OF_TEST,),
-    (TO_COPY, *CHANGES, "INSERT INTO job_to_copy SELECT dynamoKey, 1 FROM crcr_workflow_job"),
-    (
-        TESTS_OF_JOB,
-        "CREATE INDEX upload_under_way ON upload (id) WHERE NOT done",
-        SETTLED,
-        "DROP VIEW failed_test_runs",
-        FAILED_2,
-    ),
-    (
-        "DROP VIEW crcr_workflow_job_ranked",
-        "ALTER TABLE crcr_workflow_job DROP COLUMN duration_seconds",
-        _DURATION,
-        JOBS_RANKED_2,
-        *_READABLE,
-        SIGNED,
-        "CREATE INDEX signed_age ON signed_request (at)",
-        CHORES,
+CLICKHOUSE = (
+    *(table.clickhouse() for table in RESULTS),
+    _CLICKHOUSE_HIDDEN,
+    *(
+        f"CREATE OR REPLACE VIEW {name} AS {query}"
+        for name, query in ({"crcr_workflow_job_ranked": _CLICKHOUSE_RANKED} | _VIEWS).items()
     ),
 )

@@ -1,4 +1,4 @@
-"""The HUD store on SQLite: rows merge by `dynamoKey`."""
+"""The store of results on SQLite: rows merge by `dynamoKey`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ci.core.errors import BadFileError
-from ci.store.database import Database, SqliteDatabase, connect
-from ci.store.schema import MIGRATIONS
+from ci.store.database import Database, SqliteDatabase, check_version, connect, unusable
+from ci.store.schema import SQLITE, VERSION
 
 # The columns of a row that are defined; the others stay as they are.
 Row = dict[str, str | int | float]
@@ -24,7 +24,7 @@ class Store:
         database: what answers questions; None: the file itself.
 
     Raises:
-        BadFileError: it is no database, or was written by a newer version.
+        BadFileError: it is no database, another program's, or of another version.
     """
 
     def __init__(self, path: Path, database: Database | None = None) -> None:
@@ -39,12 +39,10 @@ class Store:
             # FULL: what was answered 200 survives a loss of power, not only of the process.
             self._writer.execute("PRAGMA journal_mode=WAL")
             self._writer.execute("PRAGMA synchronous=FULL")
-            self._migrate()
-        except sqlite3.DatabaseError as error:
+            self._prepare()
+        except sqlite3.Error as error:
             self.close()
-            raise BadFileError(
-                f"cannot be used as the HUD store: {error}", where=path, remedy="move the file away"
-            ) from error
+            raise unusable(error, path) from error
         except BadFileError:
             self.close()
             raise
@@ -91,19 +89,12 @@ class Store:
         with self._lock:
             yield self._writer
 
-    def _migrate(self) -> None:
+    def _prepare(self) -> None:
         with self.transaction() as connection:
-            version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-            if version > len(MIGRATIONS):
-                raise BadFileError(
-                    f"was written by a newer version (schema {version}, known are up to {len(MIGRATIONS)})",
-                    where=self.path,
-                    remedy="update spyre-ci, or move the file away",
-                )
-            for statements in MIGRATIONS[version:]:
-                for statement in statements:
+            if not check_version(connection, self.path):
+                for statement in SQLITE:
                     connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+                connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def put(connection: sqlite3.Connection, row: Row, detail: Row | None, at: float) -> None:

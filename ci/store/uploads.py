@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, cast
 
+from ci.store.database import StoreUnavailableError
 from ci.store.identity import stored_number
-from ci.store.row_layout import TestRun, TestRunSummary
 from ci.store.row_store import RowStore
-from ci.store.row_values import Totals, chunks, counted, stored_rows, summary_totals
-from ci.store.rows import Job
+from ci.store.row_values import StoredRow, Totals, chunks, counted, stored_rows, summary_totals
+from ci.store.rows import Job, TestRun, TestRunSummary
 from ci.store.store import Store
 
 UploadKind = Literal["junit", "test_run", "failed_test_runs", "test_run_summary"]
@@ -25,13 +26,21 @@ MOST_ROWS = 5_000_000
 # Two pieces are in memory, one read and one stored.
 MOST_CHARACTERS = 16 * 1024 * 1024
 _ENTER = """
-INSERT INTO upload (workflow_id, workflow_run_attempt, job_id, kind, name, sha256, sent, at)
-VALUES (?, ?, ?, ?, ?, ?, -1, ?)
+INSERT INTO upload (workflow_id, workflow_run_attempt, job_id, kind, name, sha256, state, at)
+VALUES (?, ?, ?, ?, ?, ?, 'COMING', ?)
 """
-_DONE = "UPDATE upload SET sent = ?, stored = ?, done = 1 WHERE id = ?"
+# Where one of its name came later, that one counts.
+_CURRENT = """
+SELECT count(*) FROM upload AS u WHERE u.id = ? AND u.state = 'COMING' AND NOT EXISTS (
+    SELECT 1 FROM upload AS later WHERE later.id > u.id AND later.workflow_id = u.workflow_id
+        AND later.workflow_run_attempt = u.workflow_run_attempt AND later.job_id = u.job_id
+        AND later.kind = u.kind AND later.name = u.name)
+"""
+_DONE = "UPDATE upload SET sent = ?, stored = ?, state = 'DONE' WHERE id = ?"
+_GOING = "UPDATE upload SET state = 'GOING' WHERE id = ?"
 SENT_AGAIN = "another upload took its place meanwhile"
 _LISTED = """
-SELECT id, kind, name, sha256, sent, stored, done FROM upload
+SELECT id, kind, name, sha256, sent, stored, state FROM upload
 WHERE workflow_id = ? AND workflow_run_attempt = ? AND job_id = ?
 """
 
@@ -92,17 +101,10 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Begun:
-    """An upload under way.
-
-    Attributes:
-        job: whose rows it holds, as the tables name it.
-        number: of the upload.
-        stale: uploads that are taken away when it is whole.
-    """
+    """An upload under way: its number, and whose rows it holds, as the tables name the job."""
 
     job: Job
     number: int
-    stale: tuple[int, ...]
 
 
 class Uploads:
@@ -136,59 +138,99 @@ class Uploads:
         begun = self._begin(incoming, at)
         if isinstance(begun, Receipt):
             return begun
-        totals = Totals()
-        try:
-            self._rows.begin(begun.number)
-            if incoming.kind == "test_run_summary":
-                totals = summary_totals(cast("Iterable[TestRunSummary]", rows))
-            else:
-                self._insert(cast("Iterable[TestRun]", rows), begun, totals)
-            return self._finish(incoming, begun, totals)
-        except BaseException:
-            self._take_back(begun.job, begun.number)
-            raise
+        if incoming.kind == "test_run_summary":
+            return self._write(incoming, begun, summaries=cast("Iterable[TestRunSummary]", rows))
+        tests = stored_rows(cast("Iterable[TestRun]", rows), begun.job, upload=begun.number)
+        return self._write(incoming, begun, tests)
+
+    def take_stored(
+        self, incoming: Incoming, rows: Callable[[int], Iterable[StoredRow]], *, at: float
+    ) -> Receipt:
+        """Store rows that are made here.
+
+        Args:
+            incoming: as if they were a file.
+            rows: made for the number of their upload.
+            at: seconds since the epoch.
+
+        Raises:
+            UploadRefusedError: see `take`.
+        """
+        begun = self._begin(incoming, at)
+        if isinstance(begun, Receipt):
+            return begun
+        return self._write(incoming, begun, rows(begun.number))
 
     def clean(self, *, at: float) -> int:
-        """Take back what uploads left that ended in the middle an hour ago or longer; how many they were."""
+        """Take away what is going, and what uploads left that ended in the middle an hour ago or longer.
+
+        Args:
+            at: seconds since the epoch.
+
+        Returns:
+            How many uploads that were.
+        """
         with self._store.transaction() as connection:
-            left = connection.execute(
-                "SELECT id, workflow_id, workflow_run_attempt, job_id FROM upload WHERE NOT done AND at < ?",
-                (at - ABANDONED_S,),
+            connection.execute(
+                "UPDATE upload SET state = 'GOING' WHERE state = 'COMING' AND at < ?", (at - ABANDONED_S,)
+            )
+            found = connection.execute(
+                "SELECT workflow_id, workflow_run_attempt, job_id, id FROM upload WHERE state = 'GOING'"
             ).fetchall()
-        for number, *ids in left:
-            job = Job(workflow_id=ids[0], workflow_run_attempt=ids[1], job_id=ids[2])
-            self._take_back(job, number)
-        return len(left)
+        going: dict[tuple[int, int, int], list[int]] = {}
+        for *numbers, upload in found:
+            going.setdefault((numbers[0], numbers[1], numbers[2]), []).append(upload)
+        for (run, attempt, job_id), uploads in going.items():
+            job = Job(workflow_id=run, workflow_run_attempt=attempt, job_id=job_id)
+            self._settle(job)
+            self._remove(job, uploads)
+        return len(found)
 
     def _begin(self, incoming: Incoming, at: float) -> Receipt | _Begun:
         """Note that the file is being taken; a receipt where there is nothing to take."""
-        kind = incoming.kind
+        kind, name = incoming.kind, incoming.stored_name
         with self._store.transaction() as connection:
             job = _stored_job(connection, incoming)
-            others = _uploads(connection, job)
+            others = _done(connection, job)
             full = _layouts(others)
             if kind in FULL and full - {kind}:
                 raise _other_layout(full)
             if kind not in FULL and full:
                 return Receipt(sent=0, stored=0, unchanged="the job's tests are here in full")
-            same = [one for one in others if (one["kind"], one["name"]) == (kind, incoming.stored_name)]
-            for one in same:
-                if one["done"] and one["sha256"] == incoming.sha256:
+            for one in others:
+                if (one["kind"], one["name"], one["sha256"]) == (kind, name, incoming.sha256):
                     return Receipt(sent=one["sent"], stored=one["stored"], unchanged="the same file is here")
-            connection.executemany(
-                "DELETE FROM upload WHERE id = ?", [(one["id"],) for one in same if not one["done"]]
-            )
-            number = connection.execute(
-                _ENTER,
-                (*job.numbers(), kind, incoming.stored_name, incoming.sha256, at),
-            ).lastrowid
-        partial = [one for one in others if kind in FULL and one["kind"] not in FULL]
-        return _Begun(job=job, number=int(number or 0), stale=tuple(one["id"] for one in [*partial, *same]))
+            values = (*job.numbers(), kind, name, incoming.sha256, at)
+            number = connection.execute(_ENTER, values).lastrowid
+        return _Begun(job=job, number=int(number or 0))
 
-    def _insert(self, rows: Iterable[TestRun], begun: _Begun, totals: Totals) -> None:
-        stored, into = stored_rows(rows, begun.job, upload=begun.number), self._rows
-        if not into.counts_anew:
-            stored = counted(stored, totals)
+    def _write(
+        self,
+        incoming: Incoming,
+        begun: _Begun,
+        tests: Iterable[StoredRow] = (),
+        *,
+        summaries: Iterable[TestRunSummary] | None = None,
+    ) -> Receipt:
+        totals = Totals()
+        try:
+            self._rows.hide([begun.number])
+            if summaries is None:
+                self._insert(tests, begun, totals)
+            else:
+                totals = summary_totals(summaries)
+            receipt, replaced = self._finish(incoming, begun, totals)
+        except BaseException:
+            self._take_back(begun)
+            raise
+        # Nobody sees them any more; where this fails, `clean` takes them away.
+        with contextlib.suppress(StoreUnavailableError, sqlite3.Error):
+            self._remove(begun.job, replaced)
+        return receipt
+
+    def _insert(self, rows: Iterable[StoredRow], begun: _Begun, totals: Totals) -> None:
+        into = self._rows
+        stored = rows if into.remote else counted(rows, totals)
         # The next rows are read while the last ones are stored.
         with ThreadPoolExecutor(1, thread_name_prefix="upload") as pool:
             storing: Future[None] | None = None
@@ -205,7 +247,8 @@ class Uploads:
             if storing is not None:
                 storing.result()
 
-    def _finish(self, incoming: Incoming, begun: _Begun, totals: Totals) -> Receipt:
+    def _finish(self, incoming: Incoming, begun: _Begun, totals: Totals) -> tuple[Receipt, Sequence[int]]:
+        """Let a file's rows be seen and counted; the uploads whose place it took are going."""
         summary = incoming.kind == "test_run_summary"
         if incoming.rows not in {None, totals.rows}:
             raise UploadRefusedError(
@@ -216,61 +259,74 @@ class Uploads:
             raise UploadRefusedError(
                 500, f"{totals.rows} rows were sent and {stored} are stored; send it again"
             )
-        self._check_current(begun.number)
         with self._finishing:
-            if self._rows.counts_anew:
+            self._check_current(begun.number)
+            if self._rows.remote:
+                # First, and too slow to hold up callbacks: until the list says so too, it can be taken back.
                 with self._store.transaction() as connection:
-                    begun = _beside_others(connection, incoming.kind, begun)
-                # Elsewhere than the list of uploads, and too slow to hold up callbacks.
-                self._replace(incoming.kind, begun, totals)
+                    replaced = _replaced(connection, incoming, begun.job)
+                self._rows.hide(replaced)
+                self._rows.show([begun.number])
+                self._count(incoming.kind, begun.job, totals, again=bool(replaced))
             with self._store.transaction() as connection:
-                begun = _beside_others(connection, incoming.kind, begun)
-                gone = [(number,) for number in begun.stale]
-                connection.executemany("DELETE FROM upload WHERE id = ?", gone)
-                told = (totals.rows, stored, begun.number)
-                if not connection.execute(_DONE, told).rowcount:
-                    raise UploadRefusedError(409, SENT_AGAIN)
-                if not self._rows.counts_anew:
-                    self._replace(incoming.kind, begun, totals)
-        return Receipt(sent=totals.rows, stored=stored)
+                self._check_current(begun.number)
+                replaced = _replaced(connection, incoming, begun.job)
+                connection.executemany(_GOING, [(number,) for number in replaced])
+                connection.execute(_DONE, (totals.rows, stored, begun.number))
+                if not self._rows.remote:
+                    self._count(incoming.kind, begun.job, totals, again=bool(replaced))
+        return Receipt(sent=totals.rows, stored=stored), replaced
 
-    def _replace(self, kind: UploadKind, begun: _Begun, totals: Totals) -> None:
-        for number in begun.stale:
-            self._rows.remove(begun.job, number)
-        self._rows.settle(begun.number)
-        self._count(kind, begun, totals)
-
-    def _count(self, kind: UploadKind, begun: _Begun, totals: Totals) -> None:
-        """Bring the job's counts up to date; failed rows alone make none, as they say not how many passed."""
-        again = bool(begun.stale)
+    def _count(self, kind: UploadKind, job: Job, totals: Totals, *, again: bool) -> None:
+        """Bring a job's counts up to date; failed rows alone make none, as they say not how many passed."""
         if kind == "test_run_summary":
             if again:
-                self._rows.forget_counts(begun.job)
-            self._rows.add_totals(begun.job, totals)
+                self._rows.forget_counts(job)
+            self._rows.add_totals(job, totals)
         elif kind in FULL:
-            if again or self._rows.counts_anew:
-                self._rows.recount(begun.job)
+            if again or self._rows.remote:
+                self._rows.recount(job)
             else:
-                self._rows.add_totals(begun.job, totals)
+                self._rows.add_totals(job, totals)
 
     def _check_current(self, number: int) -> None:
         with self._store.transaction() as connection:
-            if connection.execute("SELECT 1 FROM upload WHERE id = ?", (number,)).fetchone() is None:
+            if not connection.execute(_CURRENT, (number,)).fetchone()[0]:
                 raise UploadRefusedError(409, SENT_AGAIN)
 
-    def _take_back(self, job: Job, number: int) -> None:
-        self._rows.remove(job, number)
-        self._rows.settle(number)
+    def _take_back(self, begun: _Begun) -> None:
         with self._store.transaction() as connection:
-            connection.execute("DELETE FROM upload WHERE id = ?", (number,))
-            kinds = {one["kind"] for one in _uploads(connection, job) if one["done"]}
-        if not self._rows.counts_anew:
-            return
-        # They may have been counted already, where the end came after that.
+            connection.execute(_GOING, (begun.number,))
+        if self._rows.remote:
+            # They may be seen and counted already, where the end came after that.
+            self._settle(begun.job)
+        self._remove(begun.job, [begun.number])
+
+    def _settle(self, job: Job) -> None:
+        """Make what is seen and counted of a job's rows what the list of uploads says."""
+        with self._store.transaction() as connection:
+            listed = _uploads(connection, job)
+            if not self._rows.remote:
+                self._recount(job, listed)
+        if self._rows.remote:
+            self._rows.hide(one["id"] for one in listed if one["state"] != "DONE")
+            self._rows.show(one["id"] for one in listed if one["state"] == "DONE")
+            self._recount(job, listed)
+
+    def _recount(self, job: Job, listed: Iterable[Mapping[str, Any]]) -> None:
+        kinds = {one["kind"] for one in listed if one["state"] == "DONE"}
         if kinds & {*FULL}:
             self._rows.recount(job)
         elif "test_run_summary" not in kinds:
             self._rows.forget_counts(job)
+
+    def _remove(self, job: Job, uploads: Sequence[int]) -> None:
+        """Take away uploads that are not seen, with their rows."""
+        for number in uploads:
+            self._rows.remove(job, number)
+            with self._store.transaction() as connection:
+                connection.execute("DELETE FROM upload WHERE id = ?", (number,))
+        self._rows.show(uploads)
 
 
 def _stored_job(connection: sqlite3.Connection, incoming: Incoming) -> Job:
@@ -300,7 +356,7 @@ def _stored_job(connection: sqlite3.Connection, incoming: Incoming) -> Job:
 
 def _layouts(uploads: Iterable[Mapping[str, Any]]) -> set[UploadKind]:
     """In which layouts a job's tests are here in full; a file without any says nothing of it."""
-    return {one["kind"] for one in uploads if one["kind"] in FULL and one["done"] and one["stored"]}
+    return {one["kind"] for one in uploads if one["kind"] in FULL and one["stored"]}
 
 
 def _other_layout(full: Iterable[str]) -> UploadRefusedError:
@@ -308,19 +364,28 @@ def _other_layout(full: Iterable[str]) -> UploadRefusedError:
     return UploadRefusedError(409, told)
 
 
-def _beside_others(connection: sqlite3.Connection, kind: UploadKind, begun: _Begun) -> _Begun:
-    """An upload beside those that became whole while it was on its way.
+def _replaced(connection: sqlite3.Connection, incoming: Incoming, job: Job) -> list[int]:
+    """The numbers of the uploads whose place a file takes, beside those that became whole meanwhile.
 
     Raises:
-        UploadRefusedError: one of another layout is there by now.
+        UploadRefusedError: the job's tests came in another layout by now.
     """
-    others = [one for one in _uploads(connection, begun.job) if one["id"] != begun.number and one["done"]]
-    if full := _layouts(others) - {kind}:
+    others, kind = _done(connection, job), incoming.kind
+    full = _layouts(others) - {kind}
+    if full and kind in FULL:
         raise _other_layout(full)
-    if kind not in FULL:
-        return begun
-    partial = {one["id"] for one in others if one["kind"] not in FULL}
-    return replace(begun, stale=tuple(sorted({*begun.stale, *partial})))
+    if full:
+        raise UploadRefusedError(409, SENT_AGAIN)
+    return [
+        one["id"]
+        for one in others
+        if (one["kind"], one["name"]) == (kind, incoming.stored_name)
+        or (kind in FULL and one["kind"] not in FULL)
+    ]
+
+
+def _done(connection: sqlite3.Connection, job: Job) -> list[dict[str, Any]]:
+    return [one for one in _uploads(connection, job) if one["state"] == "DONE"]
 
 
 def _uploads(connection: sqlite3.Connection, job: Job) -> list[dict[str, Any]]:

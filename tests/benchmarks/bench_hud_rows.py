@@ -22,10 +22,9 @@ import msgspec
 from ci.store.clickhouse import Clickhouse, ClickhouseRowStore
 from ci.store.identity import stored_number
 from ci.store.row_files import RowWriter, read_rows, unpacked
-from ci.store.row_layout import Outcome, Properties, Property, Said, TestRun
 from ci.store.row_store import RowStore, SqliteRowStore
 from ci.store.row_values import COLUMNS, stored_rows
-from ci.store.rows import Job
+from ci.store.rows import Job, Outcome, Properties, Property, Said, TestRun
 from ci.store.schema import TESTS
 from ci.store.store import Store
 from ci.store.uploads import Incoming, Uploads
@@ -128,7 +127,7 @@ def _sqlite_own(folder: Path, rows: int) -> Callable[[], None]:
             path.unlink()
         with closing(sqlite3.connect(folder / "own.sqlite")) as connection:
             connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute(TESTS)
+            connection.execute(TESTS.sqlite()[0])
             connection.executemany(insert, values)
             connection.commit()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,10 @@ import pytest
 
 from ci.store.clickhouse import Clickhouse, ClickhouseRowStore, bind
 from ci.store.identity import stored_number
-from ci.store.row_layout import TestRun
 from ci.store.row_store import RowStore, SqliteRowStore
-from ci.store.rows import Job
+from ci.store.rows import Job, TestRun
 from ci.store.store import Store
-from ci.store.uploads import Incoming, UploadKind, UploadRefusedError, Uploads
+from ci.store.uploads import ABANDONED_S, Incoming, UploadKind, UploadRefusedError, Uploads
 
 pytestmark = pytest.mark.nightly
 
@@ -128,7 +127,46 @@ def test_what_is_cut_off_leaves_nothing(store: Store, clickhouse: Clickhouse) ->
     with pytest.raises(UploadRefusedError, match="cut"):
         uploads.take(replace(incoming, sha256="1"), broken(), at=0)
     assert tables(clickhouse.rows) == before
-    assert clickhouse.rows("SELECT id FROM upload_under_way") == []
+    assert clickhouse.rows("SELECT id FROM upload_hidden") == []
+
+
+class Killed(ClickhouseRowStore):
+    """Rows in ClickHouse whose process ends once it has let a number of uploads be seen."""
+
+    shows = 0
+
+    def show(self, uploads: Iterable[int]) -> None:
+        super().show(uploads)
+        self.shows -= 1
+        if self.shows == 0:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("killed", ["before the list knows", "after"])
+def test_a_server_that_is_killed_at_the_end_of_a_file_leaves_the_old_one_or_the_new(
+    store: Store, clickhouse: Clickhouse, monkeypatch: pytest.MonkeyPatch, killed: str
+) -> None:
+    for table in ("test_run", "job_card", "test_run_summary", "upload_hidden"):
+        clickhouse.do(f"TRUNCATE TABLE {table}")
+    rows = Killed(clickhouse)
+    uploads = Uploads(store, rows)
+    incoming = Incoming(repository=REPOSITORY, job=JOBS[0], kind="test_run", name="n", sha256="0")
+    old, new = ([row(random.Random(seed), JOBS[0]) for seed in many] for many in (range(3), range(5)))  # noqa: S311
+    uploads.take(incoming, old, at=0)
+    before = tables(clickhouse.rows)
+    # Of a process that ends there, nothing takes anything back.
+    monkeypatch.setattr(uploads, "_take_back", lambda _: None)
+    rows.shows = 1 if killed == "before the list knows" else 2
+    with pytest.raises(KeyboardInterrupt):
+        uploads.take(replace(incoming, sha256="1"), new, at=0)
+    Uploads(store, ClickhouseRowStore(clickhouse)).clean(at=2 * ABANDONED_S)
+    if killed == "before the list knows":
+        assert tables(clickhouse.rows) == before
+    else:
+        assert clickhouse.rows("SELECT count(*) AS n FROM settled_test_run") == [{"n": 5}]
+    (counted,) = clickhouse.rows("SELECT sum(tests) AS n FROM job_card")
+    assert [counted] == clickhouse.rows("SELECT count(*) AS n FROM test_run")
+    assert clickhouse.rows("SELECT id FROM upload_hidden") == []
 
 
 def test_rows_of_a_file_on_its_way_are_not_seen(store: Store, clickhouse: Clickhouse) -> None:

@@ -12,9 +12,10 @@ import requests
 
 from ci.config import Settings, load_settings
 from ci.core.errors import CommandError, SettingsError
-from ci.hud.opening import open_kept, open_server
+from ci.hud.opening import open_server
 from ci.hud.server.queries.jobs import count_jobs
 from ci.hud.server.serve import embedded
+from ci.report.store import open_kept
 from ci.store.clickhouse import Clickhouse
 from ci.store.database import StoreUnavailableError
 from ci.store.identity import job_number
@@ -38,7 +39,7 @@ def settings(tmp_path: Path) -> Settings:
     return load_settings(
         path=None,
         environ={},
-        flags={"hud.port": 0, "hud.clickhouse": f"chdb:///{tmp_path / 'chdb'}"},
+        flags={"hud.port": 0, "store.clickhouse": f"chdb:///{tmp_path / 'chdb'}"},
         cwd=tmp_path,
     )
 
@@ -142,12 +143,12 @@ def test_what_came_before_and_while_it_was_away_is_copied_when_it_is_there(
 )
 def test_an_address_that_cannot_be_one_is_refused(tmp_path: Path, address: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        load_settings(path=None, environ={}, flags={"hud.clickhouse": address}, cwd=tmp_path)
-    assert "hud.clickhouse" in str(caught.value)
+        load_settings(path=None, environ={}, flags={"store.clickhouse": address}, cwd=tmp_path)
+    assert "store.clickhouse" in str(caught.value)
 
 
 def test_a_clickhouse_that_is_not_there_ends_the_start_with_its_name(tmp_path: Path) -> None:
-    flags = {"hud.clickhouse": "clickhouse://somebody@127.0.0.1:9/db"}
+    flags = {"store.clickhouse": "clickhouse://somebody@127.0.0.1:9/db"}
     there = load_settings(path=None, environ={}, flags=flags, cwd=tmp_path)
     environ = {"SPYRE_CI_CLICKHOUSE_PASSWORD": "very-secret"}
     with (

@@ -95,7 +95,7 @@ class Running:
             environment=told
             | {
                 "SPYRE_CI__REPORT__REPOSITORY": REPOSITORY,
-                "SPYRE_CI__HUD__CLICKHOUSE": "",  # what compose makes of a variable that is not set
+                "SPYRE_CI__STORE__CLICKHOUSE": "",  # what compose makes of a variable that is not set
                 "SPYRE_CI__HUD__HOST": "127.0.0.1",
                 "SPYRE_CI__HUD__PORT": str(port),
             },

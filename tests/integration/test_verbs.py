@@ -246,7 +246,7 @@ def test_what_failed_runs_again_where_it_came_from(desk: Desk, tree: Path) -> No
 
 def test_a_page_and_a_history_that_cannot_be_written_cost_nothing_else(desk: Desk, tree: Path) -> None:
     (desk.folder / ".spyre-ci").mkdir()
-    (desk.folder / ".spyre-ci" / "history.sqlite").write_text("garbage " * 100, encoding="utf-8")
+    (desk.folder / ".spyre-ci" / "store.sqlite").write_text("garbage " * 100, encoding="utf-8")
     (desk.folder / "state").touch()
     words = ("pytorch", "--pytorch-src", str(tree), "--device", "cpu", "--files", "sub/*", "--percent", "100")
     environ = {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(desk.folder / "nowhere" / "page.md")}

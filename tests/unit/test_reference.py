@@ -54,10 +54,10 @@ def test_the_width_of_the_terminal_changes_nothing(monkeypatch: pytest.MonkeyPat
 def test_there_is_a_man_page_of_every_verb() -> None:
     made = man_pages(every_verb(), "1.2.3")
     assert sorted(made) == sorted(f"spyre-ci-{'-'.join(one.path)}.1" for one in every_verb())
-    text = made["spyre-ci-history-prune.1"]
-    assert text.startswith('.TH "SPYRE-CI-HISTORY-PRUNE" "1" "" "spyre-ci 1.2.3" "spyre-ci"\n')
-    assert ".B \\-\\-keep\\-days INTEGER (>=1, <=36500)\n" in text
-    assert "spyre\\-ci history prune \\-\\-keep\\-days 90 \\-\\-dry\\-run" in text
+    text = made["spyre-ci-history-export.1"]
+    assert text.startswith('.TH "SPYRE-CI-HISTORY-EXPORT" "1" "" "spyre-ci 1.2.3" "spyre-ci"\n')
+    assert ".B \\-\\-out FILE\n" in text or ".B \\-\\-out PATH\n" in text
+    assert "spyre\\-ci history export \\-\\-out durations.json" in text
 
 
 @given(st.text(min_size=1))

@@ -13,7 +13,6 @@ import math
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
-from fastapi import HTTPException
 from pydantic import ValidationError
 
 from ci.hud.callback import NIGHTLY_EVENTS, UPSTREAM_REPOSITORY, RunDetails, parse_time
@@ -27,6 +26,10 @@ COUNTS = ("passed", "failed", "skipped")
 
 class MissingFieldError(Exception):
     """HUD answers 400 to it; its text is told to the client."""
+
+
+class MalformedError(Exception):
+    """The relay fails on it, and answers 500."""
 
 
 def record_callback(store: Store, content: Any, *, repository: str, at: float, level: str = "") -> str:
@@ -43,7 +46,7 @@ def record_callback(store: Store, content: Any, *, repository: str, at: float, l
         CallbackRefusedError: the relay refuses it: a field is missing, a nightly is not completed, or a
             pull request's job was not dispatched, comes twice or skips a state.
         MissingFieldError: HUD refuses it. As upstream, the relay has kept the job's state by then.
-        HTTPException: 500, as `step_of` says.
+        MalformedError: as `step_of` says.
     """
     step = step_of(content, repository)
     nightly = _text(content.get("event_type")) in NIGHTLY_EVENTS
@@ -82,7 +85,7 @@ def step_of(content: Any, repository: str) -> Step:
 
     Raises:
         CallbackRefusedError: a field is missing, or is no table where it should be one.
-        HTTPException: 500, a run's number or attempt is none: upstream's own answer.
+        MalformedError: a run's number or attempt is none.
     """
     try:
         delivery_id, workflow = content["delivery_id"], content["workflow"]
@@ -91,7 +94,7 @@ def step_of(content: Any, repository: str) -> Step:
     except (KeyError, TypeError) as error:
         raise CallbackRefusedError(f"callback body missing required field: {error}") from error
     except (ValueError, OverflowError) as error:
-        raise HTTPException(500, "Internal server error") from error
+        raise MalformedError from error
     return Step(
         delivery_id=_text(delivery_id),
         repository=repository,

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from ci.hud.server.auth import Auth, Bearer
 from ci.hud.server.http import CALLBACK_PATH, Refusal, json_answer, parse_json, read_body
-from ci.hud.server.record import MissingFieldError, record_callback
+from ci.hud.server.record import MalformedError, MissingFieldError, record_callback
 from ci.hud.server.states import CallbackRefusedError
 from ci.store.store import Store
 
@@ -75,4 +75,6 @@ def add_relay(app: FastAPI, store: Store, auth: Auth, clock: Callable[[], float]
             raise HTTPException(400, str(error)) from error
         except MissingFieldError as error:
             raise HTTPException(400, f"HUD rejected callback: HTTP 400: {error}") from error
+        except MalformedError as error:
+            raise HTTPException(500, "Internal server error") from error
         return json_answer({"ok": True, "status": status})

@@ -168,26 +168,8 @@ class Chores:
     def tick(self, at: float) -> None:
         """Do what is due; a chore that fails is said and comes again with the next tick."""
         self._do("sweep", self.sweep_every_s, at, self._sweep)
+        self._do("clean", self.sweep_every_s, at, self._clean)
         self._do("prune", DAY_S, at, self._prune)
-
-    def prune_daily(self, at: float) -> None:
-        """Prune where the store says nobody did for a day; for who has no thread for chores."""
-        if self._is_prune_due(at):
-            self._do("prune", DAY_S, at, self._prune)
-
-    def _is_prune_due(self, at: float) -> bool:
-        try:
-            with self.store.transaction() as connection:
-                done = connection.execute("SELECT at FROM chore WHERE name = 'prune'").fetchone()
-                # A clock that was ahead once must not keep everything until then.
-                if done is not None and 0 <= at - done[0] < DAY_S:
-                    return False
-                # Before it is done, or whoever comes meanwhile does it as well.
-                connection.execute("INSERT OR REPLACE INTO chore VALUES ('prune', ?)", (at,))
-        except sqlite3.Error as error:
-            self.warn(f"HUD store: prune failed and is tried again: {error}")
-            return False
-        return True
 
     def _do(self, name: str, every_s: float, at: float, work: Callable[[float], None]) -> None:
         if at - self._done.get(name, float("-inf")) < every_s:
@@ -195,21 +177,23 @@ class Chores:
         try:
             work(at)
         except (sqlite3.Error, StoreUnavailableError) as error:
-            self.warn(f"HUD store: {name} failed and is tried again: {error}")
+            self.warn(f"store: {name} failed and is tried again: {error}")
         else:
             self._done[name] = at
 
     def _sweep(self, at: float) -> None:
         ended = sweep(self.store, at=at)
         if ended:
-            self.warn(f"HUD store: {counted(ended, 'job was', 'jobs were')} silent for 6 hours: timed out")
+            self.warn(f"store: {counted(ended, 'job was', 'jobs were')} silent for 6 hours: timed out")
+
+    def _clean(self, at: float) -> None:
+        Uploads(self.store, self.rows).clean(at=at)
 
     def _prune(self, at: float) -> None:
-        Uploads(self.store, self.rows).clean(at=at)
         gone = prune(self.store, self.rows, before=at - self.keep_days * DAY_S, at=at)
         if gone.jobs or gone.uploads:
             give_back(self.store)
-            self.warn(f"HUD store: {counted(gone.jobs, 'job')} older than {self.keep_days} days pruned")
+            self.warn(f"store: {counted(gone.jobs, 'job')} older than {self.keep_days} days pruned")
 
 
 def doing(chores: Chores, *, clock: Callable[[], float]) -> AbstractContextManager[None]:

@@ -18,8 +18,7 @@ from ci.hud.server.auth import Auth, Bearer, Writer
 from ci.hud.server.http import receive
 from ci.store.identity import MAX_WHOLE
 from ci.store.row_files import read_rows, unpacked
-from ci.store.row_layout import TestRun, TestRunSummary
-from ci.store.rows import Job, junit_rows
+from ci.store.rows import Job, TestRun, TestRunSummary, junit_rows
 from ci.store.store import Store
 from ci.store.uploads import Incoming, Receipt, UploadKind, UploadRefusedError, Uploads
 

@@ -24,8 +24,8 @@ from ci.cli.app import run
 from ci.record.identity import RunIdentity
 from ci.record.result import Result
 from ci.record.verdict import Verdict
-from ci.report.history import record
 from ci.runner.orphans import find_orphans
+from tests.past_runs import record
 
 from .conftest import TEST, Maker, Project
 
@@ -93,7 +93,7 @@ def test_the_commit_is_named_with_its_pull_request(
     assert project.commits[1] in (folder / "issue.md").read_text(encoding="utf-8")
     assert "<svg" in (folder / "report.html").read_text(encoding="utf-8")
     assert not (folder / "work").exists()
-    assert not Path(".spyre-ci/history.sqlite").exists()  # a try is no result of a lane
+    assert not Path(".spyre-ci/store.sqlite").exists()  # a try is no result of a lane
     text = "".join(path.read_text("utf-8", "replace") for path in folder.rglob("*") if path.is_file())
     assert "secret-of-the-job" not in text + out + err
     # Once more: nothing is searched again.
@@ -141,7 +141,7 @@ def remember(project: Project, outcomes: dict[int, Verdict]) -> None:
             stage=1, pytorch_sha=project.commits[position], percent=5, started_at=1e9 + position,
             lane="nightly-main",
         )  # fmt: skip
-        record(Path(".spyre-ci/history.sqlite"), identity, [Result(id=TEST, verdict=verdict, attempts=1)], {})
+        record(Path(".spyre-ci/store.sqlite"), identity, [Result(id=TEST, verdict=verdict, attempts=1)], {})
 
 
 def test_ends_come_from_the_history(made: Maker, capsys: pytest.CaptureFixture[str]) -> None:

@@ -94,7 +94,7 @@ def adds_up(store: Store) -> int:
     assert one(store, "SELECT coalesce(sum(stored), 0) FROM upload") == rows
     assert one(store, "SELECT coalesce(sum(tests), 0) FROM job_card") == rows
     assert one(store, "SELECT coalesce(sum(tests), 0) FROM test_run_summary") == rows
-    assert one(store, "SELECT count(*) FROM upload WHERE NOT done") == 0
+    assert one(store, "SELECT count(*) FROM upload WHERE state != 'DONE'") == 0
     return rows
 
 
@@ -184,7 +184,7 @@ store, at = Store(Path(sys.argv[1])), float(sys.argv[2])
 print("ready", flush=True)
 sys.stdin.readline()
 gone = prune(store, SqliteRowStore(store.transaction), before=at - 90 * DAY_S, at=at)
-give_back(store, whole=True)
+give_back(store)
 store.close()
 print(gone.jobs)
 """

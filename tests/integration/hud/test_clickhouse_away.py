@@ -10,8 +10,9 @@ import requests
 
 from ci.config import Settings
 from ci.core.errors import CommandError
-from ci.hud.opening import open_kept, open_server
+from ci.hud.opening import open_server
 from ci.hud.server.serve import embedded
+from ci.report.store import open_kept
 from ci.store.clickhouse import RETRY_S, Clickhouse
 from ci.store.database import StoreUnavailableError
 from ci.store.identity import job_number
@@ -52,7 +53,9 @@ def test_reports_are_taken_and_pages_and_uploads_get_503(
         assert [(one.status_code, one.headers["Retry-After"]) for one in answers] == [(503, "30")] * 3
         with server.store.transaction() as connection:
             assert connection.execute("SELECT count(*) FROM crcr_workflow_job").fetchone() == (1,)
-    assert "hud.clickhouse is not reached" in next(line for line in world.lines if "hud.clickhouse" in line)
+    assert "store.clickhouse is not reached" in next(
+        line for line in world.lines if "store.clickhouse" in line
+    )
 
 
 def test_a_verb_that_needs_it_ends_with_its_name(settings: Callable[..., Settings]) -> None:

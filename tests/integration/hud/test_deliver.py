@@ -25,7 +25,7 @@ TOKEN = {"SPYRE_CI_HUD_TOKEN": "s3cret-token"}
 
 
 def stored(settings: Settings) -> list[dict[str, Any]]:
-    with closing(Store(settings.state_dir / "hud.sqlite")) as store:
+    with closing(Store(settings.store_path)) as store:
         return list_jobs(store.database, limit=10)
 
 
@@ -153,7 +153,7 @@ def test_a_store_that_cannot_be_opened_fails_no_run(
 ) -> None:
     here = settings()
     here.state_dir.mkdir()
-    (here.state_dir / "hud.sqlite").write_text("not a database" * 1000)
+    (here.store_path).write_text("not a database" * 1000)
     assert world.deliver(run_dir, here).outcome == "left"
     assert "cannot be used as the HUD store" in world.lines[0]
 
@@ -196,16 +196,16 @@ def test_the_embedded_store_is_pruned_after_a_report_and_keeps_what_came(
 ) -> None:
     there = settings()
     assert world.deliver(run_dir, there).outcome == "delivered"
-    with closing(Store(there.state_dir / "hud.sqlite")) as store:
+    with closing(Store(there.store_path)) as store:
         store.put({"dynamoKey": "old", "run_id": "1", "job_id": 1}, None, at=world.now - 200 * 24 * 3600)
         assert count_jobs(store.database) == 2
     world.now += 25 * 3600
     summary = read_json(run_dir / "summary.json", "summary")
     write_json(run_dir / "summary.json", "summary", {**summary, "exit_code": 0})
     assert world.deliver(run_dir, there).outcome == "delivered"
-    with closing(Store(there.state_dir / "hud.sqlite")) as store:
+    with closing(Store(there.store_path)) as store:
         assert count_jobs(store.database) == 1
-    assert "HUD store: 1 job older than 180 days pruned" in world.lines
+    assert "store: 1 job older than 180 days pruned" in world.lines
 
 
 def test_a_night_of_no_commit_is_not_told_to_pytorchs_relay_and_says_so(

@@ -79,20 +79,20 @@ def test_a_server_killed_under_fifty_clients_has_what_it_answered(
 @pytest.fixture
 def filled(settings: MakeSettings, payload: dict[str, Any]) -> Settings:
     there = settings()
-    with closing(Store(there.state_dir / "hud.sqlite")) as store:
+    with closing(Store(there.store_path)) as store:
         # In 1970, so that it is older than anything by the real clock.
         record_callback(store, payload, repository="o/r", at=1000.0)
     return there
 
 
 def jobs(settings: Settings) -> int:
-    with closing(Store(settings.state_dir / "hud.sqlite")) as store:
+    with closing(Store(settings.store_path)) as store:
         return count_jobs(store.database)
 
 
 def test_serve_prunes_what_is_older_than_it_keeps(filled: Settings, tmp_path: Path) -> None:
     with serve_process(tmp_path) as (process, url):
         assert process.stdout is not None
-        assert process.stdout.readline() == "HUD store: 1 job older than 180 days pruned\n"
+        assert process.stdout.readline() == "store: 1 job older than 180 days pruned\n"
         assert requests.get(f"{url}/healthz", timeout=20).json()["runs"] == 0
     assert jobs(filled) == 0

@@ -119,7 +119,7 @@ def test_a_run_that_was_begun_in_another_job_is_reported(
     delivery = world.deliver(second, here, environ)
     assert (delivery.outcome, waiting(second)) == ("delivered", [])
     assert "the relay knew that this job has begun" in delivery.report.warnings[0]
-    with closing(Store(here.state_dir / "hud.sqlite")) as store:
+    with closing(Store(here.store_path)) as store:
         rows = store.database.rows("SELECT status, conclusion FROM crcr_workflow_job")
     assert [dict(row) for row in rows] == [{"status": "completed", "conclusion": "failure"}]
 

@@ -11,8 +11,8 @@ import pytest
 
 from ci.config import Settings, load_settings
 from ci.core.errors import SettingsError
-from ci.hud.opening import open_kept
 from ci.hud.row_upload import rows_wait
+from ci.report.store import open_kept
 
 TOKEN = {"SPYRE_CI_HUD_TOKEN": "s3cret-token"}
 CLICKHOUSE = "clickhouse://hud@127.0.0.1:9/hud"
@@ -104,7 +104,7 @@ def test_clickhouses_password_is_not_sent_to_an_address_of_the_settings_file(loa
         open_kept(there, {"SPYRE_CI_CLICKHOUSE_PASSWORD": "very-secret"}, warn=print),
     ):
         pass
-    assert caught.value.where == "hud.clickhouse"
-    assert "SPYRE_CI__HUD__CLICKHOUSE" in str(caught.value.remedy)
+    assert caught.value.where == "store.clickhouse"
+    assert "SPYRE_CI__STORE__CLICKHOUSE" in str(caught.value.remedy)
     assert "very-secret" not in str(caught.value)
-    assert not (there.state_dir / "hud.sqlite").exists()
+    assert not (there.store_path).exists()

@@ -36,7 +36,7 @@ def junit(run_dir: Path) -> Path:
 
 
 def stored(settings: Settings) -> list[dict[str, Any]]:
-    with closing(Store(settings.state_dir / "hud.sqlite")) as store:
+    with closing(Store(settings.store_path)) as store:
         return store.database.rows("SELECT name, verdict, card, test_id FROM test_run ORDER BY name")
 
 
@@ -98,5 +98,5 @@ def test_junit_that_cannot_be_read_is_told_of_and_the_report_is_there(
     delivery = world.deliver(junit, here)
     assert delivery.outcome == "left"
     assert "0.xml: is no whole XML" in delivery.reason
-    with closing(Store(here.state_dir / "hud.sqlite")) as store:
+    with closing(Store(here.store_path)) as store:
         assert count_jobs(store.database) == 1

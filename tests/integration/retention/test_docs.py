@@ -66,4 +66,4 @@ def test_its_table_tells_each_kind_and_what_is_kept_by_default() -> None:
         assert keep.keep_gib is None
         assert (f"newest {keep.keep_last} " in rows[kind]) == (keep.keep_last > 1), kind
         assert ("newest" in rows[kind]) == (keep.keep_last > 0), kind
-    assert f"newest {model.history.keep_last} " in rows["history"]
+    assert f"newest {model.store.keep_last} " in rows["store"]

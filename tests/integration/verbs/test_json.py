@@ -65,9 +65,9 @@ def test_a_schema_is_one_and_describes_every_field(verb: str) -> None:
 
 def test_what_is_not_as_documented_would_be_found() -> None:
     with pytest.raises(jsonschema.ValidationError):
-        check("history prune", json.dumps({"schema": "spyre-ci/history-prune/1", "days": "many"}, indent=1))
+        check("prune", json.dumps({"schema": "spyre-ci/prune/1", "dry_run": "maybe"}, indent=1))
     with pytest.raises(json.JSONDecodeError):
-        check("history prune", "words\n{}")
+        check("prune", "words\n{}")
 
 
 def test_the_verbs_that_print_one_line_are_named() -> None:

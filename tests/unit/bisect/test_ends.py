@@ -14,8 +14,8 @@ from ci.core.errors import UsageError
 from ci.record.identity import RunIdentity
 from ci.record.result import Result
 from ci.record.verdict import Verdict
-from ci.report.history import record
-from ci.report.history_queries import past_outcomes
+from ci.report.history import History, past_outcomes
+from tests.past_runs import record
 from tests.unit.bisect.hands import shas
 
 S = shas(20)
@@ -100,6 +100,6 @@ def test_the_history_is_asked_by_lane_and_device(tmp_path: Path) -> None:
             pytorch_sha=S[number], percent=5, started_at=1e9 - number, lane=lane,
         )  # fmt: skip
         record(path, identity, [Result(id="a.py::t\udc80", verdict=Verdict.FAILED, attempts=2)], {})
-    (one,) = past_outcomes(path, test="a.py::t\udc80", device="cpu", lane="nightly-main")
+    (one,) = past_outcomes(History(path), test="a.py::t\udc80", device="cpu", lane="nightly-main")
     assert (one.sha, one.verdict, one.attempts) == (S[1], "failed", 2)
-    assert past_outcomes(path, test="other", device="cpu", lane="pr") == []
+    assert past_outcomes(History(path), test="other", device="cpu", lane="pr") == []

@@ -16,7 +16,7 @@ import pytest
 from ci.cli.app import run
 from ci.record.result import Result
 from ci.record.verdict import Verdict
-from ci.report.history import record
+from tests.past_runs import record
 from tests.unit.report.compare.making import T0, add_catalog, add_setups, identity, results, write_run
 
 ROOT = Path(__file__).parents[3]
@@ -153,7 +153,7 @@ def test_markdown_is_printed_alone_and_commands_no_ci(capsys: pytest.CaptureFixt
 
 
 def test_tests_that_varied_as_much_before_are_no_news(capsys: pytest.CaptureFixture[str]) -> None:
-    history = Path(".spyre-ci/history.sqlite")
+    history = Path(".spyre-ci/store.sqlite")
 
     def remember(number: int, seconds: float, moment: float) -> None:
         who = identity(f"past-{number}", run_id=100 + number, started_at=moment)

@@ -52,15 +52,14 @@ MEANINGS = {
     "--pytorch-src": "PyTorch's source; `scope` only counts its files",
     "--network": "of a container",
     "--keep-env": "of the last time",
-    "--keep-days": "what is younger stays",
     "--limit": "how many",
     "--run-dir": "the run's folder, with the default of each verb",
     "--pending-limit": "minutes",
 }
 # Types of a flag's meanings that differ.
 KINDS = {
-    "--base", "--check", "--config", "--durations", "--from", "--index", "--keep", "--keep-days", "--lane",
-    "--plan", "--run", "--state", "--to",
+    "--base", "--check", "--config", "--durations", "--from", "--index", "--keep", "--lane",
+    "--plan", "--run", "--shard", "--state", "--to",
 }  # fmt: skip
 # One name for one thing: what is on the left is never a flag's name.
 SYNONYMS = {

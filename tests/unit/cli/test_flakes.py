@@ -14,8 +14,8 @@ from ci.cli.app import run
 from ci.record.identity import RunIdentity
 from ci.record.result import Result
 from ci.record.verdict import Verdict
-from ci.report.history import record
 from test_selection.catalog import Catalog, CatalogTest, FileRecord, write_catalog
+from tests.past_runs import record
 
 NAMES = [f"a.py::T::t{number}" for number in range(10)]
 LATER = time.strftime("%Y-%m-%d", time.gmtime(time.time() + 100 * 86_400))
@@ -37,7 +37,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             Result(id=name, verdict=verdicts.get(name, Verdict.PASSED), card=f"spyre:{number}", attempts=1)
             for name in NAMES
         ]
-        record(Path(".spyre-ci/history.sqlite"), replace(who, run_id=number + 1), results, {})
+        record(Path(".spyre-ci/store.sqlite"), replace(who, run_id=number + 1), results, {})
 
 
 def test_flaky_tests_are_ranked_and_held_against_a_limit(capsys: pytest.CaptureFixture[str]) -> None:
@@ -73,7 +73,7 @@ def test_a_sick_cards_test_is_named_on_one_line_without_control_characters(
             id=name, verdict=Verdict.FLAKY if sick else Verdict.PASSED, card=f"spyre:{3 if sick else number}",
             attempts=1,
         )  # fmt: skip
-        record(Path(".spyre-ci/history.sqlite"), replace(who, run_id=number + 1), [one], {})
+        record(Path(".spyre-ci/store.sqlite"), replace(who, run_id=number + 1), [one], {})
     assert run(["flakes", "--propose"]) == 0
     told = capsys.readouterr().err
     assert "left out: 1 test that fails on one card, such as a.py::T::red ::error::boo" in told

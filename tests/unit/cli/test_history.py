@@ -61,16 +61,12 @@ def test_a_history_of_classes_alone_shows_no_empty_table(capsys: pytest.CaptureF
     assert capsys.readouterr().out == "2 classes with imported times\n"
 
 
-def test_pruning_says_what_left_or_would(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["history", "import", "d.json"]) == 0
-    assert run(["history", "prune", "--keep-days", "3", "--dry-run", "--imported"]) == 0
-    assert run(["history", "prune", "--imported"]) == 0
-    assert capsys.readouterr().out.splitlines()[1:] == [
-        "0 runs that began more than 3 x 24 h ago would leave the history",
-        "2 imported names would leave the history",
-        "0 runs that began more than 180 x 24 h ago left the history",
-        "2 imported names left the history",
-    ]
+def test_what_was_imported_before_can_be_replaced(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["history", "import", "times.json", "--config", "a/x"]) == 0
+    assert run(["history", "import", "d.json", "--replace"]) == 0
+    assert capsys.readouterr().out.splitlines()[1] == "2 imported names forgotten"
+    assert run(["history", "export"]) == 0
+    assert read_durations(Path("durations.json.gz")).classes == {}
 
 
 @pytest.mark.parametrize(
@@ -78,7 +74,6 @@ def test_pruning_says_what_left_or_would(capsys: pytest.CaptureFixture[str]) -> 
     [
         (["show"], "there is no history yet"),
         (["export"], "there is no history yet"),
-        (["prune"], "there is no history yet"),
         (["import", "nowhere.json"], "nowhere.json: there is no durations file"),
         (["import", "broken.json"], "broken.json: cannot be read as JSON"),
         (["import", "other.json"], "other.json: schema is 'spyre-ci/plan/1', not 'spyre-ci/durations/1'"),
@@ -101,4 +96,4 @@ def test_what_cannot_be_taken_is_told_and_leaves_no_history(
     Path("list.json").write_text("[]")
     assert run(["history", *arguments]) == 2
     assert message in capsys.readouterr().err
-    assert not Path(".spyre-ci", "history.sqlite").exists()
+    assert not Path(".spyre-ci", "store.sqlite").exists()

@@ -38,7 +38,7 @@ def test_issuers_are_settings(tmp_path: Path) -> None:
         "http://127.0.0.1:8080/.well-known/jwks",
     ]
     assert [one.told_by for one in hud.issuers] == [("repository",), ("sub",), ("project",)]
-    assert (hud.rate_limit, hud.keep_days) == (7, 180)
+    assert hud.rate_limit == 7
 
 
 @pytest.mark.parametrize(
@@ -59,11 +59,11 @@ def test_issuers_are_settings(tmp_path: Path) -> None:
         ("hud: {issuers: [{url: https://a, repositories: {x: y}}]}\n", ["repositories", '"y"']),
         ("hud: {issuers: [{url: https://a}, {url: https://a}]}\n", ["issuers names 'https://a' twice"]),
         ("hud: {rate_limit: 0}\n", ["hud.rate_limit", "requests of one repository"]),
-        ("hud: {keep_days: 0}\n", ["hud.keep_days"]),
+        ("store: {keep_days: 0}\n", ["store.keep_days"]),
         ("hud: {issuers: [{url: 'https://a:abc'}]}\n", ["hud.issuers.0.url", "could not be cast", "abc"]),
         ("hud: {issuers: [{url: 'https://a:99999'}]}\n", ["hud.issuers.0.url", "out of range"]),
         ("hud: {issuers: [{url: 'https://[a'}]}\n", ["hud.issuers.0.url", "IPv6"]),
-        ("hud: {clickhouse: 'clickhouse://a:b/c'}\n", ["hud.clickhouse", "could not be cast"]),
+        ("store: {clickhouse: 'clickhouse://a:b/c'}\n", ["store.clickhouse", "could not be cast"]),
     ],
 )
 def test_a_bad_setting_is_told_with_its_place(tmp_path: Path, text: str, expected: list[str]) -> None:

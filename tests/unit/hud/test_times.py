@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from ci.hud.server.pages.charts import epoch
 from ci.hud.server.pages.render import time_text
 from ci.hud.server.queries.jobs import list_jobs
 from ci.hud.server.record import row_of
-from ci.store.schema import MIGRATIONS
 from ci.store.store import Store
 
 # Within the years as they are written, outside them in UTC.
@@ -73,24 +71,3 @@ def test_a_row_whose_end_is_before_its_start_took_no_time(tmp_path: Path, payloa
     (stored,) = list_jobs(store.database, limit=9)
     assert stored["duration_seconds"] == 0
     store.close()
-
-
-def test_times_of_before_that_cannot_be_read_are_taken_out(tmp_path: Path) -> None:
-    path = tmp_path / "hud.sqlite"
-    old = sqlite3.connect(path, isolation_level=None)
-    for statement in [one for migration in MIGRATIONS[:4] for one in migration]:
-        old.execute(statement)
-    old.execute("PRAGMA user_version = 4")
-    times = [("2262-01-01T23:58:59.000000Z", "2026-08-01T01:00:00.000000Z"), ("1969-12-31T10:00:00.0Z", "")]
-    for number, (start, end) in enumerate(times):
-        values = (f"k{number}", start, end)
-        old.execute(
-            "INSERT INTO crcr_workflow_job (dynamoKey, started_at, completed_at) VALUES (?, ?, ?)", values
-        )
-    old.close()
-    store = Store(path)
-    found = store.database.rows(
-        "SELECT started_at, completed_at, duration_seconds FROM crcr_workflow_job_ranked ORDER BY dynamoKey"
-    )
-    store.close()
-    assert [tuple(row.values()) for row in found] == [("", "2026-08-01T01:00:00.000000Z", 0), ("", "", 0)]

@@ -22,7 +22,8 @@ from ci.lanes.remote import (
     of_code,
     settled,
 )
-from ci.report.history_queries import overview
+from ci.report.history import History, overview
+from tests.past_runs import take_in
 from tests.pipeline_runs import T0, report_folder
 
 
@@ -85,8 +86,11 @@ def order(tmp_path: Path) -> Order:
     return Order(lane="nightly", due=100, attempt=1, seed=0, folder=tmp_path)
 
 
-def remote(place: Place, now: list[float], *, history: Path = Path("no") / "history.sqlite") -> Remote:
-    return Remote(far=place, clock=lambda: now[0], wants_results=True, history=history)
+def remote(place: Place, now: list[float], *, history: Path = Path("no") / "store.sqlite") -> Remote:
+    def remember(folder: Path, run: str, lane: str) -> None:
+        take_in(history, folder, now=now[0], run=run, lane=lane)
+
+    return Remote(far=place, clock=lambda: now[0], wants_results=True, remember=remember)
 
 
 def test_a_start_comes_once_whoever_asks_and_however_often(order: Order) -> None:
@@ -209,10 +213,10 @@ def test_two_artifacts_of_one_run_and_two_builds_of_one_number_are_runs_of_their
             place.brought = [Brought(codes=[0, 0], runs=runs)]
             executor.fetch(order, order.id)
     with sqlite3.connect(history) as store:
-        found = store.execute("SELECT run, lane FROM runs ORDER BY number").fetchall()
+        found = store.execute("SELECT run, lane FROM job_detail").fetchall()
     assert len(found) == 8
     assert ("main-200-1/1", "main") in found
-    (by_device,), _ = overview(history)
+    (by_device,), _ = overview(History(history))
     assert by_device.runs == 8
 
 

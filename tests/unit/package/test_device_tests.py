@@ -85,6 +85,6 @@ def test_such_a_run_tells_nobody_and_keeps_to_its_own_history(tmp_path: Path) ->
     model = settings_for(settings, view, tmp_path / "work", asked).model
     assert model.report.endpoint == "none"
     assert (model.pytorch.files, model.pytorch.source, model.pytorch.rules) == ([], None, view.rules)
-    assert model.history.path == tmp_path / "work" / "history.sqlite"
+    assert model.store.path == tmp_path / "work" / "store.sqlite"
     assert (model.run.cards, model.run.retries) == (3, 2)
     assert model.runs == tmp_path / "runs"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import time
 from pathlib import Path
@@ -15,14 +14,12 @@ from filelock import FileLock
 from ci.cli.app import run
 from ci.core.errors import CommandError
 from ci.core.run_lock import run_lock
-from ci.hud.server.record import note_dispatched
 from ci.record.identity import RunIdentity
 from ci.record.reproduction import FILE, KIND, content_of
 from ci.record.result import Result
 from ci.record.verdict import Verdict
-from ci.report.history import record
-from ci.report.history_store import stored_runs
-from ci.store.store import Store
+from ci.report.history import History
+from tests.past_runs import record
 from tests.retention_world import DAY_S, age, make_record, make_run, make_tree, put, release_of
 
 ROOT = Path(__file__).parent.parent.parent.parent
@@ -165,7 +162,7 @@ def test_days_that_are_no_number_are_refused(value: str, capsys: pytest.CaptureF
 
 def old_history() -> list[str]:
     """Three runs that were recorded long ago; what the history calls them."""
-    now, path = time.time(), STATE / "history.sqlite"
+    now, path = time.time(), STATE / "store.sqlite"
     for number, days in enumerate((400, 300, 1)):
         result = Result(id=f"t{number}", verdict=Verdict.PASSED, seconds=1.0, attempts=1)
         who = RunIdentity(
@@ -173,24 +170,30 @@ def old_history() -> list[str]:
             pytorch_sha="c", stage=1, percent=5.0, started_at=now - days * DAY_S,
         )  # fmt: skip
         record(path, who, [result], {})
-    return [one.run for one in stored_runs(path)]
+    return runs_left()
+
+
+def runs_left() -> list[str]:
+    with History(STATE / "store.sqlite").reading() as (_, file):
+        rows = file.tuples("SELECT run FROM job_detail JOIN crcr_workflow_job USING (dynamoKey) ORDER BY id")
+    return [run for (run,) in rows]
 
 
 def test_the_history_goes_by_its_own_days_unless_it_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert old_history() == ["r0", "r1", "r2"]
-    Path("spyre-ci.yaml").write_text("retention: {history: {keep_last: 0}}\nhistory: {keep_days: 350}\n")
-    assert removed(asked(capsys, "--dry-run", "--keep-days", "0", "--only", "history")) == [
+    Path("spyre-ci.yaml").write_text("retention: {store: {keep_last: 0}}\nstore: {keep_days: 350}\n")
+    assert removed(asked(capsys, "--dry-run", "--keep-days", "0", "--only", "store")) == [
         "r0#1", "r1#2", "r2#3",
     ]  # fmt: skip
     assert [
-        one["name"] for one in asked(capsys, "--keep-days", "0")["removed"] if one["kind"] == "history"
+        one["name"] for one in asked(capsys, "--keep-days", "0")["removed"] if one["kind"] == "store"
     ] == ["r0#1"]
-    assert [one.run for one in stored_runs(STATE / "history.sqlite")] == ["r1", "r2"]
+    assert runs_left() == ["r1", "r2"]
 
 
 def test_the_history_goes_by_size_too(capsys: pytest.CaptureFixture[str]) -> None:
     old_history()
-    assert removed(asked(capsys, "--only", "history", "--keep-gib", "0", "--keep-last", "1")) == [
+    assert removed(asked(capsys, "--only", "store", "--keep-gib", "0", "--keep-last", "1")) == [
         "r0#1",
         "r1#2",
     ]
@@ -199,39 +202,19 @@ def test_the_history_goes_by_size_too(capsys: pytest.CaptureFixture[str]) -> Non
 def test_a_run_of_the_history_that_a_release_names_stays(capsys: pytest.CaptureFixture[str]) -> None:
     old_history()
     put(Path("dist/release.json"), "release", release_of("r0"))
-    Path("spyre-ci.yaml").write_text("retention: {history: {keep_last: 0}}\n")
-    assert removed(asked(capsys, "--only", "history")) == ["r1#2"]
-    assert run(["history", "prune", "--keep-days", "2"]) == 0
-    assert [one.run for one in stored_runs(STATE / "history.sqlite")] == ["r0", "r2"]
+    Path("spyre-ci.yaml").write_text("retention: {store: {keep_last: 0}}\n")
+    assert removed(asked(capsys, "--only", "store")) == ["r1#2"]
+    assert runs_left() == ["r0", "r2"]
     Path("dist/release.json").write_text("{")
-    assert run(["history", "prune", "--keep-days", "2"]) == 0
-    assert "is of a release and cannot be read" in capsys.readouterr().out.replace("\n", "")
-    assert [one.run for one in stored_runs(STATE / "history.sqlite")] == ["r0", "r2"]
+    assert removed(asked(capsys, "--only", "store", "--keep-days", "0", code=3)) == []
+    assert runs_left() == ["r0", "r2"]
 
 
 def test_a_history_that_is_none_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     STATE.mkdir()
-    (STATE / "history.sqlite").write_text("no database at all, but long enough to be looked at " * 20)
-    assert run(["prune", "--only", "history"]) == 2
-    assert "is not a history of runs" in capsys.readouterr().err
-
-
-def test_the_hud_store_is_pruned_by_its_days(capsys: pytest.CaptureFixture[str]) -> None:
-    with contextlib.closing(Store(STATE / "hud.sqlite")) as store:
-        note_dispatched(store, delivery_id="d", repository="o/r", at=time.time() - 400 * DAY_S)
-    said = asked(capsys, "--dry-run", "--only", "hud")
-    assert said["hud"] == {"jobs": 0, "uploads": 0, "tests": 0, "states": 1}
-    assert asked(capsys, "--only", "hud")["hud"] == said["hud"]
-    assert asked(capsys, "--only", "hud")["hud"]["states"] == 0
-
-
-def test_a_release_that_cannot_be_read_holds_the_hud_store(capsys: pytest.CaptureFixture[str]) -> None:
-    Store(STATE / "hud.sqlite").close()
-    Path("dist").mkdir()
-    Path("dist/x.intoto.json").write_text("{")
-    told = asked(capsys, "--only", "hud", code=3)
-    assert told["hud"] is None
-    assert "hud: nothing goes" in told["notes"][0]
+    (STATE / "store.sqlite").write_text("no database at all, but long enough to be looked at " * 20)
+    assert run(["prune", "--only", "store"]) == 2
+    assert "is no store of results" in capsys.readouterr().err
 
 
 def test_what_cannot_be_removed_is_told_and_the_rest_goes(

@@ -169,7 +169,7 @@ def test_a_job_that_goes_on_is_reported_here_and_nobody_hears_of_its_end(
         host.test()
         host.pod.succeed()
 
-    told = [folder / "hud.json", project / ".spyre-ci" / "history.sqlite"]
+    told = [folder / "hud.json", project / ".spyre-ci" / "store.sqlite"]
     collect = ["job", "collect", RUN, "--from", str(store)]
     with Kubelet(api, store, tmp_path / "mounts", {PODS - 1: [slow]}).working() as kubelet:
         assert run(["job", "submit", "job.yaml"]) == 0

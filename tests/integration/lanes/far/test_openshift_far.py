@@ -26,12 +26,13 @@ from ci.lanes.openshift import OpenShiftFar
 from ci.lanes.order import Order, Standing
 from ci.lanes.remote import NotSubmittedError, Remote, SubmitAwayError
 from ci.record.identity import RunIdentity, write_identity
-from ci.report.history import export_durations
+from ci.report.history import History, export_durations
 from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
 from test_selection.selection import Selection, write_selection
 from tests.kubelet import Host, Kubelet
 from tests.kubernetes_api import TOKEN, KubernetesApi
 from tests.kubernetes_jobs import NAME, hasty, manifests_of
+from tests.past_runs import take_in
 from tests.stand_in import Answer
 
 ROOT = Path(__file__).parent.parent.parent.parent.parent
@@ -101,10 +102,12 @@ def make(api: KubernetesApi, project: Path, tmp_path: Path) -> Make:
             OpenShiftJob(spec=Path(spec), store=str(tmp_path / "volume")), environ,
             base=project, runs=project / "runs", settings=project / "spyre-ci.yaml", open_there=opened,
         )  # fmt: skip
-        history = project / ".spyre-ci" / "history.sqlite"
-        return Remote(
-            far=far, clock=lambda: 1_772_366_400.0, wants_results=spec == "tests.yaml", history=history
-        )
+        now = 1_772_366_400.0
+
+        def remember(folder: Path, run: str, lane: str) -> None:
+            take_in(project / ".spyre-ci" / "store.sqlite", folder, now=now, run=run, lane=lane)
+
+        return Remote(far=far, clock=lambda: now, wants_results=spec == "tests.yaml", remember=remember)
 
     return made
 
@@ -145,7 +148,7 @@ def test_a_plan_is_run_as_the_orders_own_run_and_its_results_are_in_the_history(
     assert (seen.standing, seen.exit_code) == (Standing.FAILED, 1)
     assert "failed for good: pods 1" in seen.said
     assert (project / "runs" / order.id / "summary.json").is_file()
-    durations = export_durations(project / ".spyre-ci" / "history.sqlite")
+    durations = export_durations(History(project / ".spyre-ci" / "store.sqlite"))
     assert durations.tests == {"t_0.py::T::test_a": 0.5}
 
 

@@ -25,7 +25,7 @@ from ci.report.compare.page import render_page
 from ci.report.compare.times import compare_times
 from ci.store.database import Row, Value
 from ci.store.row_values import COLUMNS, StoredRow
-from ci.store.schema import SETTLED, TESTS, TESTS_OF_JOB, UPLOADS
+from ci.store.schema import SQLITE
 from tests.unit.hud.server.plain_compare import compare, sides_of
 from tests.unit.report.compare.making import rows
 
@@ -41,13 +41,7 @@ class Jobs:
     def __init__(self) -> None:
         self.connection = sqlite3.connect(":memory:")
         self.connection.row_factory = sqlite3.Row
-        for statement in (
-            TESTS,
-            "CREATE INDEX test_history ON test_run (test_key, workflow_id)",
-            TESTS_OF_JOB,
-            UPLOADS,
-            SETTLED,
-        ):
+        for statement in SQLITE:
             self.connection.execute(statement)
 
     def put(self, job: int, rows: list[Row]) -> None:

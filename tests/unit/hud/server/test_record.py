@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ci.core.errors import BadFileError
 from ci.hud.server.queries.jobs import attempts, count_jobs, list_jobs, one_job
 from ci.hud.server.record import note_dispatched, record_callback
 from ci.store.store import Store
@@ -102,23 +100,6 @@ def test_a_second_dispatch_changes_nothing(store: Store, payload: dict[str, Any]
     note_dispatched(store, delivery_id="d-1", repository=REPOSITORY, at=2000)
     record(store, pull_request(payload, "in_progress"), at=2010)
     assert list_jobs(store.database, limit=1)[0]["queue_time"] == 1010
-
-
-def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "hud.sqlite"
-    connection = sqlite3.connect(path)
-    connection.execute("PRAGMA user_version = 99")
-    connection.close()
-    with pytest.raises(BadFileError, match=r"newer version \(schema 99"):
-        Store(path)
-
-
-def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "hud.sqlite"
-    path.write_text("not a database, but long enough to be read as one" * 100)
-    with pytest.raises(BadFileError, match="cannot be used as the HUD store") as caught:
-        Store(path)
-    assert caught.value.remedy == "move the file away"
 
 
 def test_an_event_without_a_type_counts_as_a_pull_request(store: Store, payload: dict[str, Any]) -> None:

@@ -14,10 +14,19 @@ from hypothesis import strategies as st
 
 from ci.core.errors import BadFileError
 from ci.store.row_files import RowWriter, object_name, read_rows, unpacked
-from ci.store.row_layout import TestRun, TestRunSummary
 from ci.store.row_values import Told
 from ci.store.row_values import told as told_of
-from ci.store.rows import Job, SummaryRows, file_of_class, invoking_file, is_failed, junit_rows, seconds
+from ci.store.rows import (
+    Job,
+    SummaryRows,
+    TestRun,
+    TestRunSummary,
+    file_of_class,
+    invoking_file,
+    is_failed,
+    junit_rows,
+    seconds,
+)
 
 JOB = Job(workflow_id=4242, workflow_run_attempt=2, job_id=77)
 
@@ -212,7 +221,7 @@ outcomes = st.sampled_from(["", "<failure/>", "<error/>", "<skipped/>", "<rerun/
 def test_a_summary_adds_up_to_its_rows(cases: list[tuple[str, str, float]]) -> None:
     inside = "".join(f'<testcase classname="{c}" name="n" time="{t!r}">{o}</testcase>' for c, o, t in cases)
     rows = cases_of(f"<testsuite>{inside}</testsuite>")
-    counting = SummaryRows()
+    counting = SummaryRows(JOB)
     for row in rows:
         counting.add(row)
     summaries = counting.rows()

@@ -14,9 +14,8 @@ from msgspec import UNSET
 from ci.core.errors import BadFileError
 from ci.record import junit as limits
 from ci.store.row_files import read_rows
-from ci.store.row_layout import NAME_CHARACTERS, Outcome, TestRun
 from ci.store.row_values import ROWS_PACKED, StoredRow, chunks, stored_rows
-from ci.store.rows import TEXT_CHARACTERS, Job, junit_rows
+from ci.store.rows import NAME_CHARACTERS, TEXT_CHARACTERS, Job, Outcome, TestRun, junit_rows
 
 JOB = Job(workflow_id=1, workflow_run_attempt=1, job_id=1)
 CASE = b'<testcase classname="a" name="b"/>'

@@ -12,18 +12,21 @@ import msgspec
 import pytest
 
 from ci.store.identity import stored_number
-from ci.store.row_layout import TestRun, TestRunSummary
 from ci.store.row_store import SqliteRowStore
-from ci.store.row_values import Totals
-from ci.store.rows import Job
+from ci.store.rows import Job, TestRun, TestRunSummary
 from ci.store.store import Store
-from ci.store.uploads import Incoming, Receipt, UploadKind, UploadRefusedError, Uploads, _Begun
+from ci.store.uploads import Incoming, Receipt, UploadKind, UploadRefusedError, Uploads
 
 REPOSITORY = "o/r"
 JOB = Job(workflow_id=1, workflow_run_attempt=1, job_id=7)
 REPORT = """
 INSERT INTO crcr_workflow_job (dynamoKey, downstream_repo, job_name, run_id, run_attempt, job_id)
 VALUES (?, ?, ?, '1', 1, ?)
+"""
+
+LEFT = """
+INSERT INTO upload (workflow_id, workflow_run_attempt, job_id, kind, name, sha256, state, at)
+VALUES (1, 1, ?, 'test_run', 'f', '1', ?, 100)
 """
 
 
@@ -108,18 +111,25 @@ def test_of_two_that_send_one_file_at_once_the_later_one_wins(store: Store, uplo
     assert (stored(store), verdicts(store)) == (["later"], {"passed": 1})
 
 
-def test_what_a_killed_server_left_is_taken_back_and_can_come_again(store: Store, uploads: Uploads) -> None:
+def test_what_a_killed_server_left_is_never_seen_and_can_come_again(store: Store, uploads: Uploads) -> None:
     uploads.take(incoming(), [row("old")], at=0)
-    left = uploads._begin(incoming(sha="1"), 100)
-    assert not isinstance(left, Receipt)
-    uploads._insert([row("half")], left, Totals())
-    assert uploads.clean(at=3000) == 0
+    # As a process leaves them that is killed before the end, and one killed after it.
+    for name, state in (("half", "COMING"), ("replaced", "GOING")):
+        with store.transaction() as connection:
+            connection.execute(LEFT, (stored_number(JOB.job_id, repository=REPOSITORY), state))
+            connection.execute(
+                "INSERT INTO test_run (workflow_id, job_id, name, upload_id) "
+                "SELECT workflow_id, job_id, ?, id FROM upload WHERE state = ?",
+                (name, state),
+            )
+    assert stored(store) == ["half", "old", "replaced"]
+    assert uploads.clean(at=3000) == 1
     assert stored(store) == ["half", "old"]
+    assert uploads.take(incoming(sha="2"), [row("new")], at=3000) == Receipt(sent=1, stored=1)
+    seen = store.database.rows("SELECT name FROM settled_test_run")
+    assert (seen, verdicts(store)) == ([{"name": "new"}], {"passed": 1})
     assert uploads.clean(at=4000) == 1
-    assert stored(store) == ["old"]
-    uploads._insert([row("half")], _begun(uploads), Totals())
-    assert uploads.take(incoming(sha="2"), [row("new")], at=5000) == Receipt(sent=1, stored=1)
-    assert (stored(store), verdicts(store)) == (["new"], {"passed": 1})
+    assert (stored(store), counts(store)) == (["new"], [1, 1])
 
 
 def test_a_row_that_is_not_stored_is_told_of(
@@ -188,12 +198,6 @@ def test_tests_of_two_jobs_of_one_number_are_not_mixed(store: Store, uploads: Up
     ) as caught:
         uploads.take(incoming(), [row()], at=0)
     assert caught.value.status == 409
-
-
-def _begun(uploads: Uploads) -> _Begun:
-    begun = uploads._begin(incoming(sha="2"), 4500)
-    assert not isinstance(begun, Receipt)
-    return begun
 
 
 def counts(store: Store) -> list[int]:
