@@ -164,7 +164,7 @@ def flush(
     outbox = box or Outbox(run_dir, effects.clock)
     broken = [_unreadable(bad) for bad in outbox.unreadable()]
     warnings: list[str] = []
-    if sends_token_in_clear(target.url):
+    if send is None and sends_token_in_clear(target.url):
         warnings.append("the endpoint is plain http: whoever listens on the way can read the token")
     job = _Flush(
         outbox=outbox,

@@ -16,7 +16,7 @@ import pytest
 from ci.config import Settings
 from ci.core.errors import SettingsError
 from ci.hud.outbox import Outbox
-from ci.hud.server.queries.jobs import count_jobs, list_jobs
+from ci.hud.server.queries.jobs import list_jobs
 from ci.store.store import Store
 from test_selection.files import read_json, write_json
 
@@ -155,7 +155,7 @@ def test_a_store_that_cannot_be_opened_fails_no_run(
     here.state_dir.mkdir()
     (here.store_path).write_text("not a database" * 1000)
     assert world.deliver(run_dir, here).outcome == "left"
-    assert "cannot be used as the HUD store" in world.lines[0]
+    assert "is no store of results" in world.lines[0]
 
 
 KILLED_WHILE_SENDING = """
@@ -189,23 +189,6 @@ def test_a_kill_between_keeping_and_delivering_loses_nothing(
     assert waiting(run_dir) == 1
     assert world.flush(run_dir, settings(report__endpoint=faulty.url), TOKEN).outcome == "delivered"
     assert waiting(run_dir) == 0
-
-
-def test_the_embedded_store_is_pruned_after_a_report_and_keeps_what_came(
-    world: Any, run_dir: Path, settings: MakeSettings
-) -> None:
-    there = settings()
-    assert world.deliver(run_dir, there).outcome == "delivered"
-    with closing(Store(there.store_path)) as store:
-        store.put({"dynamoKey": "old", "run_id": "1", "job_id": 1}, None, at=world.now - 200 * 24 * 3600)
-        assert count_jobs(store.database) == 2
-    world.now += 25 * 3600
-    summary = read_json(run_dir / "summary.json", "summary")
-    write_json(run_dir / "summary.json", "summary", {**summary, "exit_code": 0})
-    assert world.deliver(run_dir, there).outcome == "delivered"
-    with closing(Store(there.store_path)) as store:
-        assert count_jobs(store.database) == 1
-    assert "store: 1 job older than 180 days pruned" in world.lines
 
 
 def test_a_night_of_no_commit_is_not_told_to_pytorchs_relay_and_says_so(

@@ -70,7 +70,7 @@ def test_a_server_killed_under_fifty_clients_has_what_it_answered(
         for thread in posting.threads:
             thread.join(60)
     assert posting.others == []
-    with closing(Store(tmp_path / ".spyre-ci" / "hud.sqlite")) as store:
+    with closing(Store(tmp_path / ".spyre-ci" / "store.sqlite")) as store:
         stored = {int(row["run_id"]) for row in list_jobs(store.database, limit=100_000)}
     assert set(posting.taken) <= stored
     assert len(posting.taken) >= ENOUGH

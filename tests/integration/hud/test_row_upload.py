@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from ci.config import Settings
+from ci.hud.opening import open_server, own_token
 from ci.hud.row_upload import rows_wait
-from ci.hud.server.queries.jobs import count_jobs
+from ci.hud.server.serve import embedded
 from ci.store.store import Store
 
 MakeSettings = Callable[..., Settings]
@@ -44,8 +45,11 @@ def test_the_tests_of_all_shards_come_in_one_file_and_once(
     world: Any, junit: Path, settings: MakeSettings
 ) -> None:
     here = settings()
-    for _ in range(2):
-        assert world.deliver(junit, here).outcome == "delivered"
+    with open_server(here, {}, clock=world.clock, warn=print) as server, embedded(server.app) as url:
+        ours = settings(report__endpoint=url, report__own_server=True)
+        token = {"SPYRE_CI_HUD_TOKEN": own_token(here, warn=print)}
+        for _ in range(2):
+            assert world.deliver(junit, ours, token).outcome == "delivered"
         assert [tuple(row.values()) for row in stored(here)] == [
             ("a", "passed", "card1", "t.py::A::a"),
             ("b", "failed", "", "t.py::A::b"),
@@ -91,12 +95,10 @@ def test_rows_that_are_not_taken_wait_and_a_flush_sends_them(
 
 
 def test_junit_that_cannot_be_read_is_told_of_and_the_report_is_there(
-    world: Any, junit: Path, settings: MakeSettings
+    world: Any, junit: Path, settings: MakeSettings, faulty: Any
 ) -> None:
-    here = settings()
     (junit / "junit" / "0.xml").write_text("<testsuites>")
-    delivery = world.deliver(junit, here)
+    delivery = world.deliver(junit, settings(report__endpoint=faulty.url, report__own_server=True), TOKEN)
     assert delivery.outcome == "left"
     assert "0.xml: is no whole XML" in delivery.reason
-    with closing(Store(here.store_path)) as store:
-        assert count_jobs(store.database) == 1
+    assert [one["path"] for one in faulty.requests] == ["/github/callback"]
