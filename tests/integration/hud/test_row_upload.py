@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -10,8 +11,8 @@ from typing import Any
 import pytest
 
 from ci.config import Settings
-from ci.hud.opening import open_server, own_token
 from ci.hud.row_upload import rows_wait
+from ci.hud.server.app import create_app
 from ci.hud.server.serve import embedded
 from ci.store.store import Store
 
@@ -36,24 +37,21 @@ def junit(run_dir: Path) -> Path:
     return run_dir
 
 
-def stored(settings: Settings) -> list[dict[str, Any]]:
-    with closing(Store(settings.store_path)) as store:
-        return store.database.rows("SELECT name, verdict, card, test_id FROM test_run ORDER BY name")
-
-
 def test_the_tests_of_all_shards_come_in_one_file_and_once(
-    world: Any, junit: Path, settings: MakeSettings
+    world: Any, junit: Path, settings: MakeSettings, tmp_path: Path
 ) -> None:
-    here = settings()
-    with open_server(here, {}, clock=world.clock, warn=print) as server, embedded(server.app) as url:
-        ours = settings(report__endpoint=url, report__own_server=True)
-        token = {"SPYRE_CI_HUD_TOKEN": own_token(here, warn=print)}
+    store, token = Store(tmp_path / "served.sqlite"), TOKEN["SPYRE_CI_HUD_TOKEN"]
+    repository = settings().model.report.repository
+    app = create_app(store, token=token, repository=repository, clock=time.time)
+    with closing(store), embedded(app) as url:
+        here = settings(report__endpoint=url, report__own_server=True)
         for _ in range(2):
-            assert world.deliver(junit, ours, token).outcome == "delivered"
-        assert [tuple(row.values()) for row in stored(here)] == [
-            ("a", "passed", "card1", "t.py::A::a"),
-            ("b", "failed", "", "t.py::A::b"),
-        ]
+            assert world.deliver(junit, here, TOKEN).outcome == "delivered"
+            rows = store.database.rows("SELECT name, verdict, card, test_id FROM test_run ORDER BY name")
+            assert [tuple(row.values()) for row in rows] == [
+                ("a", "passed", "card1", "t.py::A::a"),
+                ("b", "failed", "", "t.py::A::b"),
+            ]
     assert not rows_wait(junit)
 
 
@@ -97,8 +95,10 @@ def test_rows_that_are_not_taken_wait_and_a_flush_sends_them(
 def test_junit_that_cannot_be_read_is_told_of_and_the_report_is_there(
     world: Any, junit: Path, settings: MakeSettings, faulty: Any
 ) -> None:
+    here = settings(report__endpoint=faulty.url, report__own_server=True)
+    faulty.script = ["ok"]
     (junit / "junit" / "0.xml").write_text("<testsuites>")
-    delivery = world.deliver(junit, settings(report__endpoint=faulty.url, report__own_server=True), TOKEN)
+    delivery = world.deliver(junit, here, TOKEN)
     assert delivery.outcome == "left"
     assert "0.xml: is no whole XML" in delivery.reason
     assert [one["path"] for one in faulty.requests] == ["/github/callback"]
