@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +14,7 @@ from ci.core.text import iso_utc, shell_line
 from ci.doctor.finding import Finding, Level, ok
 from ci.doctor.world import World
 from ci.hud.endpoint import EMBEDDED, NONE
-from ci.hud.oidc import offered
+from ci.hud.oidc import claims_of, offered
 from ci.hud.token import OTHERS, TOKEN_VARIABLE
 from ci.package.credentials import TOKEN_VARIABLE as INDEX_VARIABLE
 from ci.report.store import PASSWORD_VARIABLE
@@ -24,7 +22,6 @@ from ci.report.store import PASSWORD_VARIABLE
 TOKENS = "tokens"
 State = Literal["there", "missing", "minted", "unusable", "no file"]
 Wanted = Literal["always", "sometimes", "no"]
-_PARTS = 3
 GITHUB_VARIABLE = "SPYRE_CI_GITHUB_TOKEN"
 SHARE_VARIABLE = "SPYRE_CI_SHARE_PASSWORD"  # the variable's name, not a secret
 
@@ -71,13 +68,9 @@ def judge_tokens(tokens: Sequence[TokenFacts], *, now: float) -> list[Finding]:
 
 def expiry_of(token: str) -> float | None:
     """When a token ends by its own word (RFC 7519), in seconds since the epoch; None: it does not say."""
-    parts = token.split(".")
-    if len(parts) != _PARTS:
-        return None
     try:
-        row = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
-        return float(row["exp"])
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        return float(claims_of(token)["exp"])
+    except (ValueError, KeyError, TypeError, OverflowError):
         return None
 
 

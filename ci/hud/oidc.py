@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
+from typing import Any
 from urllib.parse import urlsplit
 
 from ci.core.errors import SettingsError, SpyreCiError
@@ -64,10 +65,12 @@ def mint(environ: Mapping[str, str], *, audience: str, repository: str, timeout_
     raise _unavailable(f"HTTP {reply.status}")
 
 
-def claims_of(token: str) -> Mapping[str, object]:
+def claims_of(token: str) -> Mapping[str, Any]:
     """What a token says of itself, unverified; empty where it is no JSON Web Token (RFC 7519)."""
-    _, _, rest = token.partition(".")
-    part = rest.partition(".")[0]
+    parts = token.split(".")
+    if len(parts) != 3:  # noqa: PLR2004  # header, claims and signature
+        return {}
+    part = parts[1]
     try:
         claims = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
     except (ValueError, RecursionError):

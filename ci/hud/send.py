@@ -274,7 +274,8 @@ def tell(delivery: Delivery, reporter: Reporter, *, done: str = "reported") -> N
 
 def no_commit(delivery_id: str, reporter: Reporter) -> str:
     """Why a nightly is not for PyTorch's relay, which knows runs by PyTorch's commits; empty where it is."""
-    if COMMIT.fullmatch(delivery_id) or not mints(reporter.settings, reporter.environ):
+    upstream = mints(reporter.settings, reporter.environ) and not reporter.own_server
+    if COMMIT.fullmatch(delivery_id) or not upstream:
         return ""
     return (
         f"its tests are of no PyTorch commit that is known ({delivery_id!r}), and PyTorch's HUD knows nights "

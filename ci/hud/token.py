@@ -36,7 +36,6 @@ def find_token(
     variable: str = TOKEN_VARIABLE,
     where: str = "report.token_file",
     remedy: str = WAYS,
-    what: str = "token",
 ) -> str:
     """The token for a configured endpoint; the environment wins over the file.
 
@@ -46,7 +45,6 @@ def find_token(
         variable: the name of the environment's variable.
         where: the setting that names the file.
         remedy: what to do where there is none.
-        what: is looked for, in errors.
 
     Raises:
         SettingsError: there is none, or it cannot stand in a header; the message never holds it.
@@ -56,11 +54,11 @@ def find_token(
         return checked_token(environ[variable], variable)
     if token_file is None:
         raise SettingsError(
-            f"there is no {what} for the endpoint",
+            "there is no token for the endpoint",
             where=where,
             remedy=remedy,
         )
-    return checked_token(read_secret(token_file, what), str(token_file))
+    return checked_token(read_secret(token_file, "token"), str(token_file))
 
 
 def embedded_token(state_dir: Path, *, warn: Callable[[str], None]) -> str:

@@ -31,6 +31,15 @@ TIMEOUT_S = 400
 # What a package manager needs to know of this machine; nothing else of the environment reaches a step.
 _HANDED_ON = ("PIP_", "SSL_CERT", "REQUESTS_CA", "CURL_CA", "LANG", "http_proxy", "https_proxy", "no_proxy")
 
+# Ends as a leg does whose runner is taken away: at once, without a word, with nothing written.
+LOST = """\
+#!/bin/sh
+case "$*" in
+  "run "*"--shard 1") kill -KILL $$ ;;
+esac
+PATH=${PATH#*:} exec spyre-ci "$@"
+"""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
@@ -129,6 +138,7 @@ class Scratch:
             words: more of act's words.
             environ: variables of every step.
             stand_for: jobs by how they ended, `success` or `failure`; one that ends so takes its place.
+                `file:job` is one of a workflow that is called; `reached` succeeds whatever its condition.
             programs: shell scripts by name that steps find before the environment's own.
             caller: text of the workflow, where it is the project's own and calls the toolkit's.
         """
@@ -186,17 +196,19 @@ class Scratch:
         folder = self.work / ".github" / "workflows"
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(WORKFLOWS, folder)
-        if not stand_for:
-            return folder / workflow
-        content = yaml.safe_load((folder / workflow).read_text(encoding="utf-8"))
-        for name, result in stand_for.items():
+        for named, result in stand_for.items():
+            called, _, name = named.rpartition(":")
+            file = folder / (called or workflow)
+            content = yaml.safe_load(file.read_text(encoding="utf-8"))
             job = content["jobs"][name]
-            ends = {"run": "true" if result == "success" else "false"}
+            ends = {"run": "false" if result == "failure" else "true"}
             kept = {key: value for key, value in job.items() if key in {"name", "needs", "if"}}
+            if result == "reached":
+                kept["if"] = "always()"
             content["jobs"][name] = {**kept, "runs-on": "ubuntu-latest", "steps": [ends]}
-        # YAML 1.1 takes the key `on` for a truth.
-        content["on"] = content.pop(True)
-        (folder / workflow).write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+            # YAML 1.1 takes the key `on` for a truth.
+            content["on"] = content.pop(True, content.get("on"))
+            file.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
         return folder / workflow
 
 

@@ -5,6 +5,7 @@ GitHub's API, the package index and the HUD are servers on loopback.
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 import subprocess
@@ -20,7 +21,7 @@ import requests
 from tests.github_api import TOKEN as GITHUB_TOKEN
 from tests.github_api import GitHubApi, Repository, artifact, pull, workflow_run
 from tests.heavy import demo_project
-from tests.heavy.act import PROJECT, Scratch, git, make_scratch
+from tests.heavy.act import LOST, PROJECT, Ended, Scratch, git, make_scratch
 from tests.heavy.payloads import example
 from tests.integration.package.publish.releases import TOKEN as INDEX_TOKEN
 from tests.integration.package.publish.releases import USER
@@ -140,10 +141,11 @@ def test_a_release_is_published_once_its_gate_is_open(scratch: Scratch, tmp_path
 
 
 @contextmanager
-def hud(folder: Path) -> Iterator[tuple[str, str]]:
-    """The embedded HUD server; its address and its token."""
+def hud(folder: Path, **settings: int) -> Iterator[tuple[str, str]]:
+    """The embedded HUD server, which knows of the dispatch; its address and its token."""
     folder.mkdir()
-    (folder / "spyre-ci.yaml").write_text(f"report: {{repository: {PROJECT}}}\n", encoding="utf-8")
+    content = {"report": {"repository": PROJECT}, "hud": settings}
+    (folder / "spyre-ci.yaml").write_text(json.dumps(content), encoding="utf-8")
     process = subprocess.Popen(
         [sys.executable, "-u", "-m", "ci.cli", "hud", "serve", "--port", "0"],
         cwd=folder,
@@ -154,7 +156,15 @@ def hud(folder: Path) -> Iterator[tuple[str, str]]:
         assert process.stdout is not None
         found = re.match(r"HUD on (http://\S+)/ ", process.stdout.readline())
         assert found is not None
-        yield found[1], (folder / ".spyre-ci" / "hud-token").read_text(encoding="utf-8").strip()
+        token = (folder / ".spyre-ci" / "hud-token").read_text(encoding="utf-8").strip()
+        known = requests.post(
+            f"{found[1]}/api/dispatch",
+            json={"delivery_id": "d-1"},
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=20,
+        )
+        assert known.ok, known.text
+        yield found[1], token
     finally:
         process.kill()
         process.communicate(timeout=30)
@@ -163,6 +173,8 @@ def hud(folder: Path) -> Iterator[tuple[str, str]]:
 def pytorch_repository(scratch: Scratch) -> str:
     """A repository that stands for PyTorch's, and is found at its address; its commit."""
     folder = scratch.folder / "github.com" / "pytorch" / "pytorch"
+    if folder.exists():
+        return git(folder, "rev-parse", "HEAD")
     (folder / "test").mkdir(parents=True)
     (folder / "test" / "test_op_suite.py").write_text(TINY, encoding="utf-8")
     (folder / "version.txt").write_text("2.13.0\n", encoding="utf-8")
@@ -177,10 +189,8 @@ def pytorch_repository(scratch: Scratch) -> str:
     return git(folder, "rev-parse", "HEAD")
 
 
-def test_pytorchs_relay_hears_once_that_tests_begin_and_once_that_they_ended(
-    scratch: Scratch, tmp_path: Path
-) -> None:
-    sha = pytorch_repository(scratch)
+def asked_by_relay(scratch: Scratch, address: str, token: str, **how: Any) -> Ended:
+    """What becomes of a dispatch of PyTorch's relay."""
     payload = example("repository_dispatch")
     payload["action"] = "pull_request"
     payload["client_payload"] = {
@@ -188,42 +198,62 @@ def test_pytorchs_relay_hears_once_that_tests_begin_and_once_that_they_ended(
         "delivery_id": "d-1",
         "payload": {
             "action": "synchronize",
-            "pull_request": {"number": 7, "head": {"sha": sha}},
+            "pull_request": {"number": 7, "head": {"sha": pytorch_repository(scratch)}},
             "repository": {"full_name": "pytorch/pytorch"},
         },
     }
+    environ = {"SPYRE_CI_HUD_TOKEN": token, **how.pop("environ", {})}
+    words = ("--var", f"SPYRE_CI_HUD_ENDPOINT={address}")
+    return scratch.run("repository_dispatch", payload, "upstream-pr.yml", *words, environ=environ, **how)
+
+
+def reported(folder: Path) -> list[dict[str, Any]]:
+    """The jobs in a server's store, by attempt."""
+    with closing(sqlite3.connect(folder / ".spyre-ci" / "store.sqlite")) as database:
+        database.row_factory = sqlite3.Row
+        return [dict(row) for row in database.execute("SELECT * FROM crcr_workflow_job ORDER BY run_attempt")]
+
+
+def test_pytorchs_relay_hears_once_that_tests_begin_and_once_that_they_ended(
+    scratch: Scratch, tmp_path: Path
+) -> None:
     with hud(tmp_path / "hud") as (address, token):
-        known = requests.post(
-            f"{address}/api/dispatch",
-            json={"delivery_id": "d-1"},
-            headers={"Authorization": f"Bearer {token}"},
-            timeout=20,
-        )
-        assert known.ok, known.text
-        ended = scratch.run(
-            "repository_dispatch",
-            payload,
-            "upstream-pr.yml",
-            "--var",
-            f"SPYRE_CI_HUD_ENDPOINT={address}",
-            environ={"SPYRE_CI_HUD_TOKEN": token},
-        )
+        ended = asked_by_relay(scratch, address, token)
         assert set(ended.jobs.values()) == {"success"}, ended.told
-    with closing(sqlite3.connect(tmp_path / "hud" / ".spyre-ci" / "hud.sqlite")) as database:
-        rows = database.execute(
-            "SELECT status, conclusion, delivery_id, job_name, artifact_url, passed_tests, "
-            "started_at < completed_at FROM crcr_workflow_job"
-        ).fetchall()
     # One job: both callbacks were about the same check run.
-    ((status, conclusion, delivery, job, artifact, passed, in_order),) = rows
-    assert (status, conclusion, delivery, in_order) == ("completed", "success", "d-1", 1)
-    assert job.startswith("PyTorch tests (")
-    assert artifact == "https://github.example/artifacts/results"
-    assert passed > 0
+    (row,) = reported(tmp_path / "hud")
+    assert (row["status"], row["conclusion"], row["delivery_id"]) == ("completed", "success", "d-1")
+    assert row["started_at"] < row["completed_at"]
+    assert row["job_name"].startswith("PyTorch tests (")
+    assert row["artifact_url"] == "https://github.example/artifacts/results"
+    assert row["passed_tests"] > 0
     assert "HUD: told that the run has begun" in ended.log["PyTorch tests/tell that it begins"]
     # It travelled with the plan: the job that reports told the end alone.
     assert "HUD: reported to" in ended.log["PyTorch tests/report"]
     assert "HUD: warning" not in ended.log["PyTorch tests/report"]
+
+
+def test_what_was_cancelled_is_told_so_and_failed_jobs_run_again_are_an_attempt_of_their_own(
+    scratch: Scratch, tmp_path: Path
+) -> None:
+    # Two reports of one job in a minute are one too many: the second waits it out.
+    with hud(tmp_path / "hud", rate_limit=1) as (address, token):
+        lost = {"spyre-ci": LOST}
+        cancelled = {"pytorch-tests.yml:cancelled": "reached"}
+        first = asked_by_relay(scratch, address, token, programs=lost, stand_for=cancelled)
+        assert first.jobs["PyTorch tests/leg 1-2"] == "failure", first.told
+        # What succeeded is not run again: the plan, and that the first attempt began, are as they were.
+        kept = {f"pytorch-tests.yml:{name}": "success" for name in ("plan", "begin")}
+        (scratch.folder / "bin" / "spyre-ci").unlink()
+        again = asked_by_relay(scratch, address, token, stand_for=kept, environ={"GITHUB_RUN_ATTEMPT": "2"})
+        assert again.jobs["PyTorch tests/report"] == "success", again.told
+    one, two = reported(tmp_path / "hud")
+    assert (one["run_attempt"], one["status"], one["conclusion"]) == (1, "completed", "cancelled")
+    # Of what was not started nothing is failed.
+    assert (one["failed_tests"], one["total_tests"]) == (0, one["passed_tests"])
+    assert (two["run_attempt"], two["status"], two["conclusion"]) == (2, "completed", "success")
+    assert one["run_id"] == two["run_id"] == "4711"
+    assert two["total_tests"] > one["total_tests"] > 0
 
 
 def test_a_night_runs_the_stage_on_the_pinned_pytorch_and_on_main(scratch: Scratch) -> None:

@@ -9,18 +9,10 @@ from typing import Any
 import pytest
 
 from tests.heavy import demo_project
-from tests.heavy.act import Scratch, make_scratch
+from tests.heavy.act import LOST, Scratch, make_scratch
 from tests.heavy.payloads import example, pull_request
 
 WORKFLOW = "pytorch-tests.yml"
-# Ends as a leg does whose runner is taken away: at once, without a word, with nothing written.
-LOST = """\
-#!/bin/sh
-case "$*" in
-  "run "*"--shard 1") kill -KILL $$ ;;
-esac
-PATH=${PATH#*:} exec spyre-ci "$@"
-"""
 # Writes outputs as a test file could that is collected: it finds where in the environment of who collects.
 FORGED = """\
 #!/bin/sh

@@ -107,21 +107,17 @@ def test_a_second_end_is_refused(
 
 
 def test_a_run_that_was_begun_in_another_job_is_reported(
-    world: Any, run_dir: Path, settings: MakeSettings, environ: dict[str, str]
+    world: Any, run_dir: Path, settings: MakeSettings, faulty: Any, environ: dict[str, str]
 ) -> None:
     # The first job hands on what the run is, not its outbox.
-    here = settings()
+    here = settings(report__endpoint=faulty.url)
+    faulty.script = [BEGUN, TRANSITION, "ok"]
     assert world.begin(run_dir, here, environ).outcome == "delivered"
-    second = run_dir.parent / "second"
-    second.mkdir()
-    for name in ("run.json", "dispatch.json", "summary.json"):
-        shutil.copy(run_dir / name, second / name)
-    delivery = world.deliver(second, here, environ)
-    assert (delivery.outcome, waiting(second)) == ("delivered", [])
+    shutil.rmtree(run_dir / "outbox")
+    delivery = world.deliver(run_dir, here, environ)
+    assert (delivery.outcome, waiting(run_dir)) == ("delivered", [])
     assert "the relay knew that this job has begun" in delivery.report.warnings[0]
-    with closing(Store(here.store_path)) as store:
-        rows = store.database.rows("SELECT status, conclusion FROM crcr_workflow_job")
-    assert [dict(row) for row in rows] == [{"status": "completed", "conclusion": "failure"}]
+    assert told(faulty) == ["in_progress", "in_progress", "completed"]
 
 
 @pytest.mark.parametrize("change", ["another url", "gone"])

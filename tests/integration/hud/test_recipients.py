@@ -23,8 +23,8 @@ Load = Callable[..., Settings]
 def load(tmp_path: Path) -> Load:
     """Settings of a file, in which `report` stands, and of an environment."""
 
-    def make(report: Mapping[str, Any], environ: Mapping[str, str] | None = None, **hud: Any) -> Settings:
-        content = {"report": dict(report), "hud": {"port": 0, **hud}}
+    def make(report: Mapping[str, Any], environ: Mapping[str, str] | None = None, **more: Any) -> Settings:
+        content = {"report": dict(report), "hud": {"port": 0}, **more}
         (tmp_path / "spyre-ci.yaml").write_text(json.dumps(content))
         return load_settings(path=None, environ=environ or {}, flags={}, cwd=tmp_path)
 
@@ -96,7 +96,7 @@ def test_a_given_token_is_refused_an_address_of_the_file_though_one_could_be_min
 
 
 def test_clickhouses_password_is_not_sent_to_an_address_of_the_settings_file(load: Load) -> None:
-    there = load({}, clickhouse=CLICKHOUSE)
+    there = load({}, store={"clickhouse": CLICKHOUSE})
     with (
         pytest.raises(
             SettingsError, match=r"the password is not sent to clickhouse://127\.0\.0\.1:9"

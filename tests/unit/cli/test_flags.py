@@ -59,7 +59,7 @@ MEANINGS = {
 # Types of a flag's meanings that differ.
 KINDS = {
     "--base", "--check", "--config", "--durations", "--from", "--index", "--keep", "--lane",
-    "--plan", "--run", "--shard", "--state", "--to",
+    "--plan", "--run", "--state", "--to",
 }  # fmt: skip
 # One name for one thing: what is on the left is never a flag's name.
 SYNONYMS = {
