@@ -1,7 +1,6 @@
 """Running the server: in the foreground for people, or on a loopback port for the length of a block.
 
-Meanwhile it sweeps silent jobs, cleans up uploads that were cut off, and prunes. Deciding what is due takes
-the time as an argument; the thread only waits and asks.
+Meanwhile it sweeps silent jobs, cleans up uploads that were cut off, and prunes once a day.
 """
 
 from __future__ import annotations
@@ -119,34 +118,20 @@ def _config(app: FastAPI, *, log_level: str, log_config: dict[str, Any] | None) 
 
 def _listen(host: str, port: int) -> socket.socket:
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
+        family, _, _, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        listener = socket.socket(family, kind, protocol)
+        return socket.create_server(address, family=family, backlog=128)
     except (OSError, ValueError) as error:
-        raise _unusable(host, port, error) from error
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(128)
-    except OSError as error:
-        listener.close()
-        raise _unusable(host, port, error) from error
-    return listener
+        what = f"cannot listen on {host} port {port}: {getattr(error, 'strerror', None) or error}"
+        if isinstance(error, socket.gaierror | ValueError) or error.errno == errno.EADDRNOTAVAIL:
+            where, remedy = "hud.host", "name an address of this machine"
+        else:
+            where, remedy = "hud.port", "end what listens there, or name another (--port 0 takes a free one)"
+        raise PortInUseError(what, where=where, remedy=remedy) from error
 
 
-def _unusable(host: str, port: int, error: OSError | ValueError) -> PortInUseError:
-    what = f"cannot listen on {host} port {port}: {getattr(error, 'strerror', None) or error}"
-    if isinstance(error, socket.gaierror | ValueError) or error.errno == errno.EADDRNOTAVAIL:
-        return PortInUseError(what, where="hud.host", remedy="name an address of this machine")
-    return PortInUseError(
-        what,
-        where="hud.port",
-        remedy="end what listens there, or name another port (--port 0 takes a free one)",
-    )
-
-
-@dataclass(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Chores:
     """The chores of one store.
 

@@ -26,7 +26,7 @@ AWAY = "clickhouse://somebody@127.0.0.1:9/db"
 def test_reports_are_taken_and_pages_and_uploads_get_503(
     settings: Callable[..., Settings], payload: dict[str, Any], world: Any
 ) -> None:
-    there = settings(hud__clickhouse=AWAY)
+    there = settings(store__clickhouse=AWAY)
     with (
         open_server(there, {}, clock=lambda: NOW, warn=world.lines.append) as server,
         embedded(server.app) as url,
@@ -61,7 +61,7 @@ def test_reports_are_taken_and_pages_and_uploads_get_503(
 def test_a_verb_that_needs_it_ends_with_its_name(settings: Callable[..., Settings]) -> None:
     with (
         pytest.raises(CommandError, match="ClickHouse cannot be used"),
-        open_kept(settings(hud__clickhouse=AWAY), {}, warn=print),
+        open_kept(settings(store__clickhouse=AWAY), {}, warn=print),
     ):
         pass
 

@@ -1,4 +1,4 @@
-"""What was answered 200 stays: fifty clients post while the server is killed; and the verbs that keep it."""
+"""What was answered 200 stays: fifty clients post while the server is killed."""
 
 from __future__ import annotations
 
