@@ -39,7 +39,7 @@ PUBLIC = KEY.public_key().public_bytes(
 CLAIMS = {
     "iss": GITHUB,
     "aud": "pytorch-cross-repo-ci-relay",
-    "exp": NOW + 300,
+    "exp": NOW + 3600,
     "iat": NOW,
     "repository": "o/r",
 }
@@ -147,8 +147,8 @@ def test_a_genuine_token_of_somebody_unknown_is_a_403(issuers: Issuers, name: st
 REFUSED = {
     "expired": token_of(exp=NOW - 60),
     "without an end": token_of(exp=GONE),
-    "not valid yet": token_of(nbf=NOW + 60),
-    "of the future": token_of(iat=NOW + 60),
+    "not valid yet": token_of(nbf=NOW + 3600),
+    "of the future": token_of(iat=NOW + 3600),
     "another audience": token_of(aud="sts.amazonaws.com"),
     "no audience": token_of(aud=GONE),
     "another issuer": token_of(iss="https://evil.example"),
