@@ -18,14 +18,20 @@ from ci.store.store import Store
 REPOSITORY = "o/r"
 
 
+def past_run(
+    identity: RunIdentity, results: Sequence[Result], setups: Mapping[str, Sequence[float]]
+) -> ReportedRun:
+    """A run as a report tells of it."""
+    verdicts = Counter(one.verdict.value for one in results)
+    summary = {"run": identity.run, "identity": identity.as_json(), "verdicts": verdicts, "exit_code": 0}
+    return ReportedRun(summary=summary, results=results, setups=setups, where=Path("summary.json"))
+
+
 def record(
     path: Path, identity: RunIdentity, results: Sequence[Result], setups: Mapping[str, Sequence[float]]
 ) -> None:
     """Write a run into a store; it was last heard of when it began."""
-    verdicts = Counter(one.verdict.value for one in results)
-    summary = {"run": identity.run, "identity": identity.as_json(), "verdicts": verdicts, "exit_code": 0}
-    run = ReportedRun(summary=summary, results=results, setups=setups, where=Path("summary.json"))
-    write(path, run, at=identity.started_at)
+    write(path, past_run(identity, results, setups), at=identity.started_at)
 
 
 def take_in(path: Path, folder: Path, *, now: float, run: str = "", lane: str = "") -> Mapping[str, Any]:
