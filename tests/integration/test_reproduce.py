@@ -335,11 +335,11 @@ def test_a_page_of_a_hud_brings_it_back_where_its_run_is_not(shop: Shop, tmp_pat
             shown = [html.unescape(one) for one in re.findall(r"<pre[^>]*>(spyre-ci[^<]*)</pre>", page)]
             line = next(one for one in shown if "::test_crash" in one)
             # On the page stands what the report says, but for where the tests are on that machine.
-            kept, told = shlex.split(line_of(shop, "::test_crash")), shlex.split(line)
-            for words in (kept, told):
-                where = words.index("--pytorch-src")
-                del words[where : where + 2]
-            assert kept == told
+            kept, shown = shlex.split(line_of(shop, "::test_crash")), shlex.split(line)
+            for command in (kept, shown):
+                where = command.index("--pytorch-src")
+                del command[where : where + 2]
+            assert kept == shown
             away = tmp_path / "away"
             away.mkdir()
             told = f"spyre-ci reproduce --run --pytorch-src {shop.tree} -- test_crash {found[0]}/runs/1"
