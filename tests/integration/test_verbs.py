@@ -208,11 +208,10 @@ def test_settings_outlast_a_reader_that_leaves(desk: Desk) -> None:
     assert process.returncode == 0
 
 
-def test_a_flush_of_nothing_says_so(desk: Desk) -> None:
+def test_what_is_no_run_owes_nothing_and_says_so(desk: Desk) -> None:
     (desk.folder / "run").mkdir()
-    code, out, _ = desk.call("hud", "flush", "run")
-    assert code == 0
-    assert "nothing waits" in out
+    code, _, said = desk.call("hud", "send", "run", environ={"SPYRE_CI__REPORT__ENDPOINT": "embedded"})
+    assert (code, "run/summary.json: there is no summary file" in said) == (2, True)
     assert list((desk.folder / "run").iterdir()) == []
 
 

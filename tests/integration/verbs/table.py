@@ -61,7 +61,6 @@ ROWS: Mapping[str, Row] = {
     "scope explain": Row(),
     "history export": Row(),
     "history import": Row(after=[cards.class_times]),
-    "history prune": Row(),
     "history show": Row(),
     "quarantine check": Row(after=[cards.quarantine]),
     "config show": Row(),
