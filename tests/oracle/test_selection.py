@@ -361,7 +361,7 @@ def test_seconds_come_from_the_history_and_from_what_was_exported_of_it(desk: De
     # Of another device nothing is known.
     desk.call("history", "export", "--device", "cpu", "--out", "none.json")
     assert desk.read("none.json")["tests"] == {}
-    desk.call(*words, "--out", "guessed.json", SPYRE_CI__HISTORY__PATH="nowhere.sqlite")
+    desk.call(*words, "--out", "guessed.json", SPYRE_CI__STORE__PATH="nowhere.sqlite")
     assert desk.read("guessed.json")["makespan_s"] != desk.read("by-export.json")["makespan_s"]
 
 
