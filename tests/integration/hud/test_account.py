@@ -1,0 +1,106 @@
+"""One run with every verdict: summary, JUnit, store, page and what the relay gets count alike."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import requests
+
+from ci.config import Settings
+from ci.hud.server.app import create_app
+from ci.hud.server.serve import embedded
+from ci.record.journal import read_journals
+from ci.record.marks import Quarantined
+from ci.record.verdict import Verdict
+from ci.report.history import History, overview
+from ci.report.quarantine_note import QuarantineNote
+from ci.report.reconcile import reconcile
+from ci.report.write import write_report
+from ci.store.store import Store
+from test_selection.selection import Selection
+from tests.pipeline_runs import identity_of, plan_folder, run_journals
+
+TOKEN = {"SPYRE_CI_HUD_TOKEN": "s3cret-token"}
+# Of each verdict another number, so that none can stand for another; one failure is in quarantine.
+NUMBERS = {one: 3 + place for place, one in enumerate(Verdict)}
+FORGIVEN = Quarantined(reason="known", issue="i", owner="o", expires="2099-01-01")
+NOTE = QuarantineNote(file="quarantine.yaml", entries=(), tests=1, forgiven=1)
+COUNTED = {
+    "passed": ("passed", "flaky", "xpassed"),
+    "failed": ("failed", "hardware", "infrastructure", "not_run"),
+    "skipped": ("skipped", "xfailed"),
+}
+
+
+def every_verdict(folder: Path) -> dict[str, int]:
+    """A reported run, and how many tests came to each verdict."""
+    wanted = [verdict for verdict, number in NUMBERS.items() for _ in range(number)]
+    names = {f"test_{place % 3}.py::T::test_{place}": "passed" for place in range(len(wanted))}
+    plan = plan_folder(folder, list(names))
+    run_journals(folder, plan, names)
+    account = reconcile(plan, read_journals(folder))
+    results = [
+        replace(one, verdict=verdict, message="" if verdict is Verdict.PASSED else f"because {verdict}")
+        for one, verdict in zip(account.results, wanted, strict=True)
+    ]
+    forgiven = next(place for place, one in enumerate(results) if one.verdict is Verdict.FAILED)
+    results[forgiven] = replace(results[forgiven], quarantine=FORGIVEN)
+    chosen = Selection(stage=1, percent=5.0, ids=list(names), in_scope=100)
+    write_report(
+        folder,
+        account=replace(account, results=tuple(results), quarantine=NOTE),
+        identity=identity_of(folder.name),
+        selection=chosen,
+    )
+    return {verdict.value: number for verdict, number in NUMBERS.items()}
+
+
+def test_every_surface_counts_alike(
+    world: Any, tmp_path: Path, settings: Callable[..., Settings], faulty: Any
+) -> None:
+    run = tmp_path / "runs" / "run-1"
+    wanted = every_verdict(run)
+    told = {name: sum(wanted[one] for one in parts) for name, parts in COUNTED.items()}
+    told |= {"failed": told["failed"] - 1, "skipped": told["skipped"] + 1}
+
+    assert json.loads((run / "summary.json").read_text())["verdicts"] == wanted
+
+    cases = [case for path in (run / "junit").glob("*.xml") for case in ET.parse(path).iter("testcase")]  # noqa: S314
+    of_junit = Counter(
+        "skipped" if case.find("skipped") is not None
+        else "passed" if case.find("failure") is None and case.find("error") is None else "failed"
+        for case in cases
+    )  # fmt: skip
+    assert dict(of_junit) == told
+
+    assert world.deliver(run, settings(report__endpoint=faulty.url), TOKEN).outcome == "delivered"
+    results = json.loads(faulty.requests[-1]["body"])["workflow"]["test_results"]
+    assert results == {**told, "total": sum(wanted.values())}
+
+    here = settings()
+    (run / "outbox").rename(run / "outbox-of-the-relay")
+    assert world.deliver(run, here).outcome == "delivered"
+    with closing(Store(here.store_path)) as store:
+        rows = store.database.tuples("SELECT verdict, sum(tests) FROM job_verdict GROUP BY verdict")
+        assert dict(rows) == wanted
+        (job,) = store.database.rows("SELECT * FROM crcr_workflow_job")
+        assert {name: job[f"{name}_tests"] for name in told} == told
+        with embedded(create_app(store, token="t", repository="o/r", clock=world.clock)) as url:
+            page = requests.get(f"{url}/runs/{job['id']}", timeout=60).text
+            shown = requests.get(f"{url}/api/runs/{job['id']}", timeout=60).json()
+    tiles = dict(re.findall(r'class="soft">(\w+)</span><b[^>]*>(\d+)<', page))
+    assert {name: int(tiles[name.capitalize()]) for name in told} == told
+    by_card = Counter[str]()
+    for card in shown["cards"]:
+        by_card.update(card["verdicts"])
+    assert dict(by_card) == wanted
+    (device,), _ = overview(History(here.store_path))
+    assert (device.runs, device.tests) == (1, wanted["passed"])
