@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -99,13 +99,13 @@ _SELECT = ", ".join(f"{column} AS o_{name}" for name, column in _COLUMNS.items()
 
 def chosen_jobs(database: Database, window: Window) -> list[Job]:
     """Every job of a window that was not superseded, the newest start first."""
-    rows = database.rows(f"SELECT {_SELECT} {CHOSEN} ORDER BY j.started_at DESC, j.id DESC", window.values)
+    rows = database.tuples(f"SELECT {_SELECT} {CHOSEN} ORDER BY j.started_at DESC, j.id DESC", window.values)
     return [_job(row) for row in rows]
 
 
 def jobs_of_pull_request(database: Database, number: int) -> list[Job]:
     """Every job of a pull request that was not superseded, the newest start first."""
-    rows = database.rows(
+    rows = database.tuples(
         f"SELECT {_SELECT} {_TABLES} WHERE j.pr_number = :number AND NOT j.superseded "  # our names
         "ORDER BY j.started_at DESC, j.id DESC",
         {"number": number},
@@ -132,15 +132,15 @@ def one_job(database: Database, number: int) -> Mapping[str, Any] | None:
 
 def details(database: Database, number: int) -> Job | None:
     """A job, superseded or not, as the lists have it."""
-    rows = database.rows(
+    rows = database.tuples(
         f"SELECT {_SELECT} {_TABLES} WHERE j.id = :number",  # our names
         {"number": number},
     )
     return _job(rows[0]) if rows else None
 
 
-def _job(row: Mapping[str, Any]) -> Job:
-    return Job(**{name: row[f"o_{name}"] for name in NAMES})
+def _job(row: Sequence[Any]) -> Job:
+    return Job(**dict(zip(_COLUMNS, row, strict=True)))
 
 
 NAMES = tuple(one.name for one in fields(Job))
