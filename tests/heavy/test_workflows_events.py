@@ -36,7 +36,7 @@ from torch.testing._internal.common_utils import TestCase, parametrize
 
 class TestTiny(TestCase):
     # As many as a small stage takes some of.
-    @parametrize("number", range(1000))
+    @parametrize("number", range(10_000))
     def test_sum(self, device, number):
         self.assertEqual((torch.ones(1, device=device) + number).item(), number + 1)
 
