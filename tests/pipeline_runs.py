@@ -82,13 +82,15 @@ def run_journals(folder: Path, plan: Plan, outcomes: Mapping[str, str], *, image
         writer.close()
 
 
-def report_folder(folder: Path, outcomes: Mapping[str, str], *, pytorch: str = "2.13.0") -> Path:
+def report_folder(
+    folder: Path, outcomes: Mapping[str, str], *, pytorch: str = "2.13.0", lane: str = ""
+) -> Path:
     """A folder of a run that ended and was reported."""
     plan = plan_folder(folder, list(outcomes))
     run_journals(folder, plan, outcomes)
     account = reconcile(plan, read_journals(folder))
     chosen = Selection(stage=1, percent=5.0, ids=list(outcomes), in_scope=100)
-    identity = replace(identity_of(folder.name), pytorch_version=pytorch)
+    identity = replace(identity_of(folder.name), pytorch_version=pytorch, lane=lane)
     write_report(folder, account=account, identity=identity, selection=chosen)
     return folder
 

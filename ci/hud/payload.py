@@ -163,9 +163,9 @@ def check_run_of(identity: RunIdentity) -> str:
     """The check run of a job that was handed none: its run, its attempt, and what tells it from all others.
 
     Upstream's own reporter makes it of the first two; but a job may run us twice, and Jenkins counts the
-    builds of each of its jobs from 1.
+    builds of each of its jobs from 1. Lanes, whose jobs may have no names, are jobs of their own.
     """
-    names = (identity.run, identity.workflow, identity.job_name)
+    names = (identity.run, identity.workflow, identity.job_name, identity.lane)
     digest = hashlib.blake2b("\n".join(names).encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
     return f"{identity.run_id}-{identity.run_attempt}-{digest}"
 

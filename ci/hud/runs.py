@@ -23,7 +23,7 @@ from ci.record.journal import gathered_journals
 from ci.record.result import Result
 from ci.record.run_state import replay
 from ci.record.verdict import Verdict
-from ci.report.history import told
+from ci.report.history import DAY_S, told
 from ci.report.junit import split_id
 from ci.report.results import RESULTS_FILE, read_results, read_summary
 from ci.store.identity import job_number, key_of_test, stored_number
@@ -38,11 +38,12 @@ if TYPE_CHECKING:
 
 # As a client names the file of rows that it sends of a run: whichever comes later takes the other's place.
 ROWS = "rows"
-_TESTS = "SELECT 1 FROM upload WHERE workflow_id = ? AND workflow_run_attempt = ? AND job_id = ?"
-DAY_S = 24 * 3600
+_OF_JOB = "workflow_id = ? AND workflow_run_attempt = ? AND job_id = ?"
+# One that was cut off is not there.
+_TESTS = f"SELECT 1 FROM upload WHERE {_OF_JOB} AND state = 'DONE'"  # noqa: S608  # our own words, here and below
 _MOST = 2**63 - 1
 _SETUP = "INSERT INTO file_setup VALUES (?, ?, ?, ?, ?)"
-_NO_SETUPS = "DELETE FROM file_setup WHERE workflow_id = ? AND workflow_run_attempt = ? AND job_id = ?"
+_NO_SETUPS = f"DELETE FROM file_setup WHERE {_OF_JOB}"  # noqa: S608
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +129,8 @@ def stored_results(results: Sequence[Result], job: Job, upload: int) -> Iterator
     for one in results:
         owner, name = split_id(one.id, one.file)
         message = _safe(one_line(one.message))[:MESSAGE_CHARACTERS]
-        element, said = _element_of(one), json.dumps({"message": message or one.verdict.words})
+        element = _element_of(one)
+        said = json.dumps({"message": message or one.verdict.words}) if element else ""
         yield StoredRow(
             workflow_id=run,
             workflow_run_attempt=attempt,
@@ -233,9 +235,7 @@ def read_run(folder: Path, *, now: float, run: str = "", lane: str = "") -> Repo
         # Of a later run than all that come, no plan would ever get rid.
         raise _not_of_a_run(path, f"started_at is {identity.started_at!r:.40}")
     summary = dict(read_json(path, "summary"))
-    # Lanes of one run of a CI whose jobs have no names are jobs of their own.
-    lane = lane or identity.lane
-    named = {"run": run or identity.run, "lane": lane, "job_name": identity.job_name or lane}
+    named = {"run": run or identity.run, "lane": lane or identity.lane}
     summary |= {"run": named["run"], "identity": {**summary["identity"], **named}}
     results = read_results(folder / RESULTS_FILE)
     seen: set[str] = set()

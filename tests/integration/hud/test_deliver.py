@@ -19,6 +19,7 @@ from ci.hud.outbox import Outbox
 from ci.hud.server.queries.jobs import list_jobs
 from ci.store.store import Store
 from test_selection.files import read_json, write_json
+from tests.pipeline_runs import report_folder
 
 MakeSettings = Callable[..., Settings]
 TOKEN = {"SPYRE_CI_HUD_TOKEN": "s3cret-token"}
@@ -156,6 +157,25 @@ def test_a_store_that_cannot_be_opened_fails_no_run(
     (here.store_path).write_text("not a database" * 1000)
     assert world.deliver(run_dir, here).outcome == "left"
     assert "is no store of results" in world.lines[0]
+
+
+@pytest.mark.parametrize("state", ["COMING", "GOING"])
+def test_tests_of_a_report_that_was_cut_off_are_written_by_the_next(
+    world: Any, tmp_path: Path, settings: MakeSettings, state: str
+) -> None:
+    here, outcomes = settings(), {f"test_0.py::T::{name}": "passed" for name in "abc"}
+    run = report_folder(tmp_path / "run-1", outcomes, lane="nightly")
+    world.deliver(run, here)
+    (run / "outbox").rename(run / "before")
+    with closing(Store(here.store_path)) as store, store.transaction() as connection:
+        connection.execute("UPDATE upload SET state = ?", (state,))
+    assert world.deliver(run, here).outcome == "delivered"
+    with closing(Store(here.store_path)) as store:
+        assert store.database.tuples("SELECT count(*) FROM settled_test_run") == [(len(outcomes),)]
+        # Of the same job: its CI names none, and its lane is no other's.
+        assert store.database.tuples(
+            "SELECT job_name, lane FROM crcr_workflow_job JOIN job_detail USING (dynamoKey)"
+        ) == [("nightly", "nightly")]
 
 
 KILLED_WHILE_SENDING = """

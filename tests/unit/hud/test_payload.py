@@ -161,12 +161,14 @@ def test_attempts_without_a_check_run_do_not_share_a_row(identity: RunIdentity) 
     assert keys[0] != keys[1]
 
 
-@pytest.mark.parametrize("other", [{"run": "r2"}, {"workflow": "spyre/other"}, {"job_name": "b"}])
+@pytest.mark.parametrize(
+    "other", [{"run": "r2"}, {"workflow": "spyre/other"}, {"job_name": "b"}, {"lane": "b"}]
+)
 def test_runs_of_one_number_have_check_runs_of_their_own(
     identity: RunIdentity, other: dict[str, str]
 ) -> None:
     # A job may run us twice, and Jenkins counts the builds of each job from 1.
-    assert check_run_of(identity) == check_run_of(identity.model_copy(update={"url": "x", "lane": "y"}))
+    assert check_run_of(identity) == check_run_of(identity.model_copy(update={"url": "x", "device": "y"}))
     assert check_run_of(identity) != check_run_of(identity.model_copy(update=other))
 
 
