@@ -77,7 +77,7 @@ def write(
     account = Account(job=job, place=place, check=check, total=len(cases))
     base = tuple(account.base.values())
     tests = [(*base, *_test(draw, account, index, case)) for index, case in enumerate(cases)]
-    _insert_job(connection, draw, account)
+    insert_job(connection, draw, account)
     marks = ", ".join("?" for _ in TEST_COLUMNS)
     connection.executemany(f"INSERT INTO test_run ({', '.join(TEST_COLUMNS)}) VALUES ({marks})", tests)  # noqa: S608
     _insert(connection, "job_card", [
@@ -118,7 +118,8 @@ def _summary(account: Account, file: str, classname: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _insert_job(connection: sqlite3.Connection, draw: random.Random, account: Account) -> None:
+def insert_job(connection: sqlite3.Connection, draw: random.Random, account: Account) -> None:
+    """Write the row of a job whose tests are summed, and what it says of itself."""
     job, counts = account.job, account.counts
     # A few failures are everyday.
     conclusion = job.conclusion or ("failure" if counts["failed"] > 0.04 * account.total else "success")

@@ -41,7 +41,8 @@ GROUP BY workflow_id, workflow_run_attempt, job_id, invoking_file, file, classna
 
 # Few enough that whoever reports meanwhile hardly waits.
 REMOVED_AT_A_TIME = 20_000
-_INSERT = f"INSERT INTO test_run ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608
+_INSERT = f"INSERT INTO test_run ({', '.join(COLUMNS)}) VALUES "  # noqa: S608
+_MARKS = f"({', '.join('?' * len(COLUMNS))})"
 _REMOVE = f"DELETE FROM test_run WHERE id IN (SELECT id {OF_UPLOAD} LIMIT :most)"  # noqa: S608
 
 
@@ -93,7 +94,7 @@ class SqliteRowStore:
     """
 
     # Short enough that a callback hardly waits.
-    chunk_rows = 5000
+    chunk_rows = 10_000
     remote = False
 
     def __init__(self, transaction: Transaction) -> None:
@@ -105,14 +106,17 @@ class SqliteRowStore:
     def hide(self, uploads: Iterable[int]) -> None:
         """See RowStore; here the list of uploads tells."""
 
-    def pack(self, rows: Sequence[StoredRow]) -> list[tuple[Any, ...]]:
+    def pack(self, rows: Sequence[StoredRow]) -> list[Any]:
         """See RowStore."""
-        return [astuple(row) for row in rows]
+        return [*chain.from_iterable(map(astuple, rows))]
 
-    def insert(self, pieces: Sequence[list[tuple[Any, ...]]]) -> None:
+    def insert(self, pieces: Sequence[list[Any]]) -> None:
         """See RowStore."""
         with self._transaction() as connection:
-            connection.executemany(_INSERT, chain.from_iterable(pieces))
+            for values in pieces:
+                # One statement for all of them: other threads run while SQLite is at it.
+                marks = ", ".join([_MARKS] * (len(values) // len(COLUMNS)))
+                connection.execute(_INSERT + marks, values)
 
     def remove(self, job: Job, upload: int) -> None:
         """See RowStore."""

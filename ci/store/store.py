@@ -12,6 +12,8 @@ from ci.core.errors import BadFileError
 from ci.store.database import Database, SqliteDatabase, check_version, connect, unusable
 from ci.store.schema import SQLITE, VERSION
 
+CACHE_KIB = 64 * 1024
+JOURNAL_PAGES = 16 * 1024  # 64 MiB
 # The columns of a row that are defined; the others stay as they are.
 Row = dict[str, str | int | float]
 
@@ -39,6 +41,9 @@ class Store:
             # FULL: what was answered 200 survives a loss of power, not only of the process.
             self._writer.execute("PRAGMA journal_mode=WAL")
             self._writer.execute("PRAGMA synchronous=FULL")
+            # A large upload changes each page of an index many times: it stays in memory and in the journal.
+            self._writer.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
+            self._writer.execute(f"PRAGMA wal_autocheckpoint={JOURNAL_PAGES}")
             self._prepare()
         except sqlite3.Error as error:
             self.close()

@@ -73,10 +73,10 @@ def _hud(options: argparse.Namespace, skipped: list[str]) -> dict[str, Any]:
     if reason := _missing("chdb", "clickhouse_connect"):
         skipped.append(f"hud: {reason}")
         return {}
-    few, many = (20_000, 40_000) if options.quick else (1_000_000, 10_000_000)
+    rows, of_run, requests = (20_000, 200, 2) if options.quick else (1_000_000, 200_000, 50)
     return {
-        "hud": bench_hud_rows.measure(rows=few, rounds=options.rounds),
-        "pages": bench_hud_pages.measure(rows={"sqlite": few, "clickhouse": many}, rounds=options.rounds),
+        "hud": bench_hud_rows.measure(rows=rows, rounds=options.rounds),
+        "pages": bench_hud_pages.measure(tests=rows, tests_of_run=of_run, rounds=requests),
     }
 
 
