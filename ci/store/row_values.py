@@ -10,7 +10,7 @@ import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec import UNSET
@@ -23,7 +23,6 @@ from ci.store.rows import (
     Job,
     Outcomes,
     Property,
-    Said,
     TestRun,
     TestRunSummary,
     counted_as,
@@ -120,41 +119,57 @@ def stored_rows(rows: Iterable[TestRun], job: Job, *, upload: int) -> Iterator[S
         job: as the tables name it.
         upload: the number of the file they came in.
     """
-    places: dict[str, int] = {}
-    run, attempt, number = job.numbers()
+    places: dict[int, int] = {}
     for row in rows:
-        said = told(row)
-        test_id = said.test_id
-        place = places.get(test_id, 0)
-        places[test_id] = place + 1
-        # By position: names would take a fifth of the time of all this.
-        yield StoredRow(
-            run,
-            attempt,
-            number,
-            row.invoking_file,
-            row.file,
-            row.classname,
-            row.name,
-            row.time,
-            test_id,
-            key_of_test(test_id, place),
-            said.verdict,
-            upload,
-            None if row.line is UNSET else row.line,
-            _json(row.failure),
-            _json(row.error),
-            _json(row.skipped),
-            _json(row.rerun),
-            row.system_out.text if isinstance(row.system_out, Said) else "",
-            row.system_err.text if isinstance(row.system_err, Said) else "",
-            _json(row.properties),
-            place,
-            said.cause,
-            said.card,
-            said.attempts,
-            said.message,
-        )
+        yield _stored(row, job, upload, places)
+
+
+def _stored(row: TestRun, job: Job, upload: int, places: dict[int, int]) -> StoredRow:
+    """A row as it is stored; `places` counts the rows of each test so far, by key."""
+    named = row.properties.property if row.properties is not UNSET else UNSET
+    # Others write a property of that name too, which need not tell one test from another.
+    ours = isinstance(named, Property) and named.name == ID_PROPERTY and "::" in named.value
+    test_id = named.value if ours and isinstance(named, Property) else foreign_id(row)
+    notes = _notes_of(row.system_out.text) if ours and row.system_out is not UNSET else {}
+    kind, message = _first(row)
+    verdict = _verdict(row, kind, ours=ours)
+    if verdict == "passed" and notes.get("verdict") == "xpassed":
+        verdict = "xpassed"
+    key = key_of_test(test_id)
+    place = places.get(key, 0)
+    places[key] = place + 1
+    # By position: names would take a fifth of the time of all this.
+    return StoredRow(
+        job.workflow_id,
+        job.workflow_run_attempt,
+        job.job_id,
+        row.invoking_file,
+        row.file,
+        row.classname,
+        row.name,
+        row.time,
+        test_id,
+        key_of_test(test_id, place) if place else key,
+        verdict,
+        upload,
+        None if row.line is UNSET else row.line,
+        "" if row.failure is UNSET else _json(row.failure),
+        "" if row.error is UNSET else _json(row.error),
+        "" if row.skipped is UNSET else _json(row.skipped),
+        "" if row.rerun is UNSET else _json(row.rerun),
+        "" if row.system_out is UNSET else row.system_out.text,
+        "" if row.system_err is UNSET else row.system_err.text,
+        "" if row.properties is UNSET else _json(row.properties),
+        place,
+        kind if ours and kind in CAUSES else "",
+        notes.get("card", ""),
+        _tries(notes["attempts"]) if "attempts" in notes else 1,
+        message,
+    )
+
+
+def _tries(text: str) -> int:
+    return min(int(text), _MOST_TRIES) if text.isdecimal() and len(text) < 9 else 1  # noqa: PLR2004
 
 
 def counted(rows: Iterable[StoredRow], totals: Totals) -> Iterator[StoredRow]:
@@ -228,50 +243,8 @@ def summary_totals(rows: Iterable[TestRunSummary]) -> Totals:
     return totals
 
 
-def _json(element: Any) -> str:
-    return "" if element is UNSET else _encode(element).decode()
-
-
-class Told(NamedTuple):
-    """What a row says.
-
-    Attributes:
-        test_id: the canonical id, else `file::class::name`.
-        verdict: one of the nine.
-        cause: of a failure: signal, hang, oom or exit; else empty.
-        card: that it ran on; empty where the row does not say.
-        attempts: tries, from 1.
-        message: the line that says why; empty for a plain pass.
-    """
-
-    test_id: str
-    verdict: str
-    cause: str = ""
-    card: str = ""
-    attempts: int = 1
-    message: str = ""
-
-
-def told(row: TestRun) -> Told:
-    """What became of a row's test."""
-    named = row.properties.property if row.properties is not UNSET else UNSET
-    # Others write a property of that name too, which need not tell one test from another.
-    ours = isinstance(named, Property) and named.name == ID_PROPERTY and "::" in named.value
-    test_id = named.value if ours and isinstance(named, Property) else foreign_id(row)
-    notes = _notes_of(row.system_out.text) if ours and row.system_out is not UNSET else {}
-    kind, message = _first(row)
-    verdict = _verdict(row, kind, ours=ours)
-    if verdict == "passed" and notes.get("verdict") == "xpassed":
-        verdict = "xpassed"
-    tries = notes.get("attempts", "1")
-    return Told(
-        test_id,
-        verdict,
-        kind if ours and kind in CAUSES else "",
-        notes.get("card", ""),
-        min(int(tries), _MOST_TRIES) if tries.isdecimal() and len(tries) < 9 else 1,  # noqa: PLR2004
-        message,
-    )
+def _json(element: object) -> str:
+    return _encode(element).decode()
 
 
 def foreign_id(row: TestRun) -> str:

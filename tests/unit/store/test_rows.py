@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from ci.core.errors import BadFileError
 from ci.store.row_files import RowWriter, object_name, read_rows, unpacked
-from ci.store.row_values import Told
-from ci.store.row_values import told as told_of
+from ci.store.row_values import StoredRow, stored_rows
 from ci.store.rows import (
     Job,
     SummaryRows,
@@ -40,8 +39,9 @@ def rows_of(xml: str) -> list[dict[str, Any]]:
     return [msgspec.to_builtins(row) for row in cases_of(xml)]
 
 
-def told(row: dict[str, Any]) -> Told:
-    return told_of(msgspec.convert(row, TestRun))
+def told(row: dict[str, Any]) -> StoredRow:
+    (stored,) = stored_rows([msgspec.convert(row, TestRun)], JOB, upload=1)
+    return stored
 
 
 def write(*rows: TestRun) -> io.BytesIO:
