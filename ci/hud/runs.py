@@ -110,7 +110,7 @@ def record_run(kept: Kept, run: ReportedRun, *, repository: str, at: float, ways
         try:
             kept.store.put(row, detail, at=at)
             Uploads(kept.store, kept.rows).take_stored(
-                incoming, lambda upload: stored_results(run.results, own, upload), at=at
+                incoming, lambda job, upload: stored_results(run.results, job, upload), at=at
             )
         except UploadRefusedError as error:
             raise SpyreCiError(

@@ -19,7 +19,7 @@ import msgspec
 from ci.core.addresses import without_secrets
 from ci.core.errors import CommandError, SettingsError
 from ci.store.database import Row, StoreUnavailableError, Value
-from ci.store.row_store import COUNT, FORGET, OF_UPLOAD, RECOUNT
+from ci.store.row_store import COUNT, OF_UPLOAD, RECOUNT
 from ci.store.row_values import StoredRow, Totals
 from ci.store.rows import Job
 from ci.store.schema import CARDS, CLICKHOUSE, SUMMARIES
@@ -238,12 +238,7 @@ class ClickhouseRowStore:
 
     def recount(self, job: Job) -> None:
         """See RowStore."""
-        for statement in (*FORGET, *RECOUNT):
-            self._clickhouse.do(statement, job.keys())
-
-    def forget_counts(self, job: Job) -> None:
-        """See RowStore."""
-        for statement in FORGET:
+        for statement in RECOUNT:
             self._clickhouse.do(statement, job.keys())
 
 

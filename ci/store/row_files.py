@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO, Protocol, TypeVar, cast
+from typing import IO, Protocol, cast
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -40,8 +40,7 @@ from ci.store.rows import (
 )
 from test_selection.files import atomic_writer
 
-RowType = TypeVar("RowType", TestRun, TestRunSummary)
-
+_DECODER = msgspec.json.Decoder(TestRun)
 # No line of ours comes near: an outcome's text ends at 64 Ki characters.
 LINE_BYTES = 4 * 1024 * 1024
 PIECE_BYTES = 64 * 1024
@@ -77,30 +76,26 @@ class RowWriter(AbstractContextManager["RowWriter"]):
         self._packed.close()
 
 
-def read_rows(stream: Source, job: Job, *, layout: type[RowType], name: str) -> Iterator[RowType]:
-    """The rows of a file, checked, as `ci.store.rows` makes them.
+def read_rows(stream: Source, job: Job, *, name: str) -> Iterator[TestRun]:
+    """The rows of a file of `test_run`, checked, as `ci.store.rows` makes them.
 
     Args:
         stream: the file's bytes, unpacked.
         job: the one they must be of.
-        layout: of a row; `failed_test_runs` has that of `test_run`.
         name: of the file, for errors.
 
     Raises:
         BadFileError: a line is no row of this layout or is of another job; the file is cut off.
     """
-    decoder, lines, empty = msgspec.json.Decoder(layout), 0, 0
+    lines = empty = 0
     ids = job.numbers()
     try:
         for piece in _pieces(stream):
             seen = 0
-            for number, row in _numbered(piece, decoder, first=lines + 1):
+            for number, row in _numbered(piece, first=lines + 1):
                 if (row.workflow_id, row.workflow_run_attempt, row.job_id) != ids:
                     raise _of_another_job(row, number, name)
-                if isinstance(row, TestRun):
-                    _mend(row)
-                else:
-                    _check_counts(row, number)
+                _mend(row)
                 seen += 1
                 yield row
             found = piece.count(b"\n")
@@ -132,7 +127,7 @@ class _LineError(Exception):
     """A line is no row; its text says which and why."""
 
 
-def _of_another_job(row: TestRun | TestRunSummary, number: int, name: str) -> BadFileError:
+def _of_another_job(row: TestRun, number: int, name: str) -> BadFileError:
     other = ", ".join(f"{key} {getattr(row, key)}" for key in Job.NAMES)
     said = f"is of another job ({other}), line {number}"
     return BadFileError(said, where=name, remedy="send it as that job's")
@@ -153,40 +148,30 @@ def _pieces(source: Source) -> Iterator[bytes]:
         yield rest + b"\n"
 
 
-def _numbered(
-    piece: bytes, decoder: msgspec.json.Decoder[RowType], *, first: int
-) -> Iterable[tuple[int, RowType]]:
+def _numbered(piece: bytes, *, first: int) -> Iterable[tuple[int, TestRun]]:
     """The rows of lines with their numbers.
 
     All lines at once are twice as fast as one after the other; one by one they are read where that fails, for
     the number of the line, or where lines are empty or hold several values.
     """
     try:
-        rows = decoder.decode_lines(piece)
+        rows = _DECODER.decode_lines(piece)
     except (msgspec.DecodeError, RecursionError):
         rows = []
     if len(rows) == piece.count(b"\n"):
         return enumerate(rows, first)
     lines = enumerate(piece.split(b"\n"), first)
-    return ((number, _of_line(line, decoder, number)) for number, line in lines if line.strip())
+    return ((number, _of_line(line, number)) for number, line in lines if line.strip())
 
 
-def _of_line(line: bytes, decoder: msgspec.json.Decoder[RowType], number: int) -> RowType:
+def _of_line(line: bytes, number: int) -> TestRun:
     """A line's row; a null in it is taken for nothing, as some writers mean it."""
     try:
-        return decoder.decode(line)
+        return _DECODER.decode(line)
     except msgspec.DecodeError as error:
         with contextlib.suppress(msgspec.DecodeError):
-            return msgspec.convert(without_nulls(msgspec.json.decode(line)), decoder.type)
+            return msgspec.convert(without_nulls(msgspec.json.decode(line)), TestRun)
         raise _LineError(f"line {number}: {error}") from error
-
-
-def _check_counts(row: TestRunSummary, number: int) -> None:
-    for name in ("errors", "failures", "skipped", "successes"):
-        if getattr(row, name) > row.tests:
-            raise _LineError(
-                f"line {number}: {getattr(row, name)} {name} of {row.tests} tests - at `$.{name}`"
-            )
 
 
 def _mend(row: TestRun) -> None:

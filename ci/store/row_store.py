@@ -17,10 +17,10 @@ from ci.store.schema import CARDS, SUMMARIES, Table
 _OF_JOB = "workflow_id = :workflow_id AND workflow_run_attempt = :workflow_run_attempt AND job_id = :job_id"
 OF_UPLOAD = f"FROM test_run WHERE {_OF_JOB} AND upload_id = :upload_id"
 COUNT = f"SELECT count(*) AS number {OF_UPLOAD}"  # our own words, here and below
-FORGET = tuple(f"DELETE FROM {table.name} WHERE {_OF_JOB}" for table in (CARDS, SUMMARIES))  # noqa: S608
 # As ci.store.rows.counted_as has it: a failure first, then an error, then a skip. Rows of a file that is on
 # its way are counted once it is whole.
 RECOUNT = (
+    *(f"DELETE FROM {table.name} WHERE {_OF_JOB}" for table in (CARDS, SUMMARIES)),  # noqa: S608
     f"""
 INSERT INTO job_card ({", ".join(CARDS.columns)})
 SELECT workflow_id, workflow_run_attempt, job_id, card, verdict, count(*), sum(time)
@@ -82,9 +82,6 @@ class RowStore(Protocol):
     def recount(self, job: Job) -> None:
         """Make a job's counts anew of the rows that are seen."""
 
-    def forget_counts(self, job: Job) -> None:
-        """Take a job's counts away."""
-
 
 class SqliteRowStore:
     """Rows in the store's own file; each step is a short transaction, so that callbacks never wait for long.
@@ -140,15 +137,8 @@ class SqliteRowStore:
 
     def recount(self, job: Job) -> None:
         """See RowStore."""
-        self._do(*FORGET, *RECOUNT, job=job)
-
-    def forget_counts(self, job: Job) -> None:
-        """See RowStore."""
-        self._do(*FORGET, job=job)
-
-    def _do(self, *statements: str, job: Job) -> None:
         with self._transaction() as connection:
-            for statement in statements:
+            for statement in RECOUNT:
                 connection.execute(statement, job.keys())
 
 

@@ -24,7 +24,6 @@ from ci.store.rows import (
     Outcomes,
     Property,
     TestRun,
-    TestRunSummary,
     counted_as,
 )
 
@@ -224,23 +223,6 @@ def chunks(
         pieces.append(pack(batch))
     if pieces:
         yield Chunk(number + len(batch), pieces)
-
-
-def summary_totals(rows: Iterable[TestRunSummary]) -> Totals:
-    """What rows of `test_run_summary` tell of tests nobody sent one by one; their card is not known."""
-    totals = Totals()
-    for row in rows:
-        totals.rows += 1
-        one = totals.summaries[row.invoking_file, row.file, row.classname]
-        for place, name in enumerate(COUNTS):
-            one[place] += getattr(row, name)
-        numbers = {"passed": row.successes, "skipped": row.skipped, "failed": row.failures + row.errors}
-        for verdict, number in numbers.items():
-            if number:
-                card = totals.cards["", verdict]
-                card[0] += number
-                card[1] += row.time * number / max(1, row.tests)
-    return totals
 
 
 def _json(element: object) -> str:

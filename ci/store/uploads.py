@@ -5,21 +5,19 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from ci.store.database import StoreUnavailableError
 from ci.store.identity import stored_number
 from ci.store.row_store import RowStore
-from ci.store.row_values import StoredRow, Totals, chunks, counted, stored_rows, summary_totals
-from ci.store.rows import Job, TestRun, TestRunSummary
+from ci.store.row_values import StoredRow, Totals, chunks, counted, stored_rows
+from ci.store.rows import Job, TestRun
 from ci.store.store import Store
 
-UploadKind = Literal["junit", "test_run", "failed_test_runs", "test_run_summary"]
-# These hold every test of their part of a job; the others are for who has no more to tell.
-FULL: tuple[UploadKind, ...] = ("junit", "test_run")
+UploadKind = Literal["junit", "test_run"]
 ABANDONED_S = 3600.0
 # Of one file; a few kilobytes, unpacked, may hold as many test cases as take minutes to store.
 MOST_ROWS = 5_000_000
@@ -78,11 +76,6 @@ class Incoming:
     sha256: str
     rows: int | None = None
 
-    @property
-    def stored_name(self) -> str:
-        """The name it is listed under; a job has one summary."""
-        return "" if self.kind == "test_run_summary" else self.name
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
@@ -121,36 +114,28 @@ class Uploads:
         # Of two layouts of a job that come at once, the one that is whole later sees the other.
         self._finishing = threading.Lock()
 
-    def take(
-        self, incoming: Incoming, rows: Iterable[TestRun] | Iterable[TestRunSummary], *, at: float
-    ) -> Receipt:
+    def take(self, incoming: Incoming, rows: Iterable[TestRun], *, at: float) -> Receipt:
         """Store a file's rows.
 
         Args:
             incoming: which file.
-            rows: read from it, of its kind's layout; what it raises takes back what was stored of them.
+            rows: read from it; what it raises takes back what was stored of them.
             at: seconds since the epoch.
 
         Raises:
             UploadRefusedError: the repository reported no such job, or two; its tests came in another layout,
                 the same file is being sent at this moment, or not all of it was stored.
         """
-        begun = self._begin(incoming, at)
-        if isinstance(begun, Receipt):
-            return begun
-        if incoming.kind == "test_run_summary":
-            return self._write(incoming, begun, summaries=cast("Iterable[TestRunSummary]", rows))
-        tests = stored_rows(cast("Iterable[TestRun]", rows), begun.job, upload=begun.number)
-        return self._write(incoming, begun, tests)
+        return self.take_stored(incoming, lambda job, upload: stored_rows(rows, job, upload=upload), at=at)
 
     def take_stored(
-        self, incoming: Incoming, rows: Callable[[int], Iterable[StoredRow]], *, at: float
+        self, incoming: Incoming, rows: Callable[[Job, int], Iterable[StoredRow]], *, at: float
     ) -> Receipt:
         """Store rows that are made here.
 
         Args:
             incoming: as if they were a file.
-            rows: made for the number of their upload.
+            rows: made for the job as the tables name it, and the number of their upload.
             at: seconds since the epoch.
 
         Raises:
@@ -159,7 +144,7 @@ class Uploads:
         begun = self._begin(incoming, at)
         if isinstance(begun, Receipt):
             return begun
-        return self._write(incoming, begun, rows(begun.number))
+        return self._write(incoming, begun, rows(begun.job, begun.number))
 
     def clean(self, *, at: float) -> int:
         """Take away what is going, and what uploads left that ended in the middle an hour ago or longer.
@@ -188,37 +173,20 @@ class Uploads:
 
     def _begin(self, incoming: Incoming, at: float) -> Receipt | _Begun:
         """Note that the file is being taken; a receipt where there is nothing to take."""
-        kind, name = incoming.kind, incoming.stored_name
         with self._store.transaction() as connection:
             job = _stored_job(connection, incoming)
-            others = _done(connection, job)
-            full = _layouts(others)
-            if kind in FULL and full - {kind}:
-                raise _other_layout(full)
-            if kind not in FULL and full:
-                return Receipt(sent=0, stored=0, unchanged="the job's tests are here in full")
-            for one in others:
-                if (one["kind"], one["name"], one["sha256"]) == (kind, name, incoming.sha256):
+            for one in _same_name(connection, incoming, job):
+                if one["sha256"] == incoming.sha256:
                     return Receipt(sent=one["sent"], stored=one["stored"], unchanged="the same file is here")
-            values = (*job.numbers(), kind, name, incoming.sha256, at)
+            values = (*job.numbers(), incoming.kind, incoming.name, incoming.sha256, at)
             number = connection.execute(_ENTER, values).lastrowid
         return _Begun(job=job, number=int(number or 0))
 
-    def _write(
-        self,
-        incoming: Incoming,
-        begun: _Begun,
-        tests: Iterable[StoredRow] = (),
-        *,
-        summaries: Iterable[TestRunSummary] | None = None,
-    ) -> Receipt:
+    def _write(self, incoming: Incoming, begun: _Begun, tests: Iterable[StoredRow]) -> Receipt:
         totals = Totals()
         try:
             self._rows.hide([begun.number])
-            if summaries is None:
-                self._insert(tests, begun, totals)
-            else:
-                totals = summary_totals(summaries)
+            self._insert(tests, begun, totals)
             receipt, replaced = self._finish(incoming, begun, totals)
         except BaseException:
             self._take_back(begun)
@@ -249,12 +217,11 @@ class Uploads:
 
     def _finish(self, incoming: Incoming, begun: _Begun, totals: Totals) -> tuple[Receipt, Sequence[int]]:
         """Let a file's rows be seen and counted; the uploads whose place it took are going."""
-        summary = incoming.kind == "test_run_summary"
         if incoming.rows not in {None, totals.rows}:
             raise UploadRefusedError(
                 400, f"{incoming.rows} rows were said to be sent, and the file has {totals.rows}"
             )
-        stored = totals.rows if summary else self._rows.count(begun.job, begun.number)
+        stored = self._rows.count(begun.job, begun.number)
         if stored != totals.rows:
             raise UploadRefusedError(
                 500, f"{totals.rows} rows were sent and {stored} are stored; send it again"
@@ -264,30 +231,20 @@ class Uploads:
             if self._rows.remote:
                 # First, and too slow to hold up callbacks: until the list says so too, it can be taken back.
                 with self._store.transaction() as connection:
-                    replaced = _replaced(connection, incoming, begun.job)
+                    replaced = [one["id"] for one in _same_name(connection, incoming, begun.job)]
                 self._rows.hide(replaced)
                 self._rows.show([begun.number])
-                self._count(incoming.kind, begun.job, totals, again=bool(replaced))
+                self._rows.recount(begun.job)
             with self._store.transaction() as connection:
                 self._check_current(begun.number)
-                replaced = _replaced(connection, incoming, begun.job)
+                replaced = [one["id"] for one in _same_name(connection, incoming, begun.job)]
                 connection.executemany(_GOING, [(number,) for number in replaced])
                 connection.execute(_DONE, (totals.rows, stored, begun.number))
-                if not self._rows.remote:
-                    self._count(incoming.kind, begun.job, totals, again=bool(replaced))
+                if replaced and not self._rows.remote:
+                    self._rows.recount(begun.job)
+                elif not self._rows.remote:
+                    self._rows.add_totals(begun.job, totals)
         return Receipt(sent=totals.rows, stored=stored), replaced
-
-    def _count(self, kind: UploadKind, job: Job, totals: Totals, *, again: bool) -> None:
-        """Bring a job's counts up to date; failed rows alone make none, as they say not how many passed."""
-        if kind == "test_run_summary":
-            if again:
-                self._rows.forget_counts(job)
-            self._rows.add_totals(job, totals)
-        elif kind in FULL:
-            if again or self._rows.remote:
-                self._rows.recount(job)
-            else:
-                self._rows.add_totals(job, totals)
 
     def _check_current(self, number: int) -> None:
         with self._store.transaction() as connection:
@@ -306,19 +263,9 @@ class Uploads:
         """Make what is seen and counted of a job's rows what the list of uploads says."""
         with self._store.transaction() as connection:
             listed = _uploads(connection, job)
-            if not self._rows.remote:
-                self._recount(job, listed)
-        if self._rows.remote:
-            self._rows.hide(one["id"] for one in listed if one["state"] != "DONE")
-            self._rows.show(one["id"] for one in listed if one["state"] == "DONE")
-            self._recount(job, listed)
-
-    def _recount(self, job: Job, listed: Iterable[Mapping[str, Any]]) -> None:
-        kinds = {one["kind"] for one in listed if one["state"] == "DONE"}
-        if kinds & {*FULL}:
-            self._rows.recount(job)
-        elif "test_run_summary" not in kinds:
-            self._rows.forget_counts(job)
+        self._rows.hide(one["id"] for one in listed if one["state"] != "DONE")
+        self._rows.show(one["id"] for one in listed if one["state"] == "DONE")
+        self._rows.recount(job)
 
     def _remove(self, job: Job, uploads: Sequence[int]) -> None:
         """Take away uploads that are not seen, with their rows."""
@@ -354,38 +301,18 @@ def _stored_job(connection: sqlite3.Connection, incoming: Incoming) -> Job:
     return Job(workflow_id=run, workflow_run_attempt=attempt, job_id=found[0][0])
 
 
-def _layouts(uploads: Iterable[Mapping[str, Any]]) -> set[UploadKind]:
-    """In which layouts a job's tests are here in full; a file without any says nothing of it."""
-    return {one["kind"] for one in uploads if one["kind"] in FULL and one["stored"]}
-
-
-def _other_layout(full: Iterable[str]) -> UploadRefusedError:
-    told = f"the job's tests came as {', '.join(sorted(full))}; send them in one layout only"
-    return UploadRefusedError(409, told)
-
-
-def _replaced(connection: sqlite3.Connection, incoming: Incoming, job: Job) -> list[int]:
-    """The numbers of the uploads whose place a file takes, beside those that became whole meanwhile.
+def _same_name(connection: sqlite3.Connection, incoming: Incoming, job: Job) -> list[dict[str, Any]]:
+    """The upload whose place a file takes, where there is one.
 
     Raises:
-        UploadRefusedError: the job's tests came in another layout by now.
+        UploadRefusedError: the job's tests came in another layout.
     """
-    others, kind = _done(connection, job), incoming.kind
-    full = _layouts(others) - {kind}
-    if full and kind in FULL:
-        raise _other_layout(full)
-    if full:
-        raise UploadRefusedError(409, SENT_AGAIN)
-    return [
-        one["id"]
-        for one in others
-        if (one["kind"], one["name"]) == (kind, incoming.stored_name)
-        or (kind in FULL and one["kind"] not in FULL)
-    ]
-
-
-def _done(connection: sqlite3.Connection, job: Job) -> list[dict[str, Any]]:
-    return [one for one in _uploads(connection, job) if one["state"] == "DONE"]
+    done = [one for one in _uploads(connection, job) if one["state"] == "DONE"]
+    # A file without any test says nothing of the layout.
+    if others := sorted({one["kind"] for one in done if one["stored"]} - {incoming.kind}):
+        told = f"the job's tests came as {', '.join(others)}; send them in one layout only"
+        raise UploadRefusedError(409, told)
+    return [one for one in done if (one["kind"], one["name"]) == (incoming.kind, incoming.name)]
 
 
 def _uploads(connection: sqlite3.Connection, job: Job) -> list[dict[str, Any]]:

@@ -104,7 +104,7 @@ def _take(store: Store, rows: RowStore, packed: Path) -> None:
         connection.execute("DELETE FROM upload")
     incoming = Incoming(repository=REPOSITORY, job=JOB, kind="test_run", name="rows", sha256="0")
     with packed.open("rb") as stream:
-        read = read_rows(unpacked(stream), JOB, layout=TestRun, name="rows")
+        read = read_rows(unpacked(stream), JOB, name="rows")
         Uploads(store, rows).take(incoming, read, at=0)
 
 

@@ -18,7 +18,7 @@ from ci.hud.server.auth import Auth, Bearer, Writer
 from ci.hud.server.http import receive
 from ci.store.identity import MAX_WHOLE
 from ci.store.row_files import read_rows, unpacked
-from ci.store.rows import Job, TestRun, TestRunSummary, junit_rows
+from ci.store.rows import Job, TestRun, junit_rows
 from ci.store.store import Store
 from ci.store.uploads import Incoming, Receipt, UploadKind, UploadRefusedError, Uploads
 
@@ -120,15 +120,13 @@ def _take(uploads: Uploads, incoming: Incoming, body: IO[bytes], *, at: float) -
         raise HTTPException(error.status, str(error)) from error
 
 
-def _read(incoming: Incoming, body: IO[bytes]) -> Iterator[TestRun] | Iterator[TestRunSummary]:
+def _read(incoming: Incoming, body: IO[bytes]) -> Iterator[TestRun]:
     source, job, name = unpacked(body), incoming.job, incoming.name
     most = MOST_JUNIT if incoming.kind == "junit" else MOST_UNPACKED
     bounded = Bounded(source, most, packed=None if source is body else body)
     if incoming.kind == "junit":
         return junit_rows(bounded, job, name=name)
-    if incoming.kind == "test_run_summary":
-        return read_rows(bounded, job, layout=TestRunSummary, name=name)
-    return read_rows(bounded, job, layout=TestRun, name=name)
+    return read_rows(bounded, job, name=name)
 
 
 async def _receive(request: Request, body: IO[bytes]) -> str:

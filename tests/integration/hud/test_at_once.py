@@ -8,7 +8,6 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Any
 
 import pytest
@@ -55,9 +54,6 @@ def content(kind: str, run_id: int, marked: str, tests: int) -> bytes:
         cases = (f'<testcase classname="{marked}" name="t{n}" time="1"/>' for n in range(tests))
         return f"<testsuite>{''.join(cases)}</testsuite>".encode()
     same = {**keys(run_id), "classname": marked, "invoking_file": "a", "file": "a.py", "time": 1.0}
-    if kind == "test_run_summary":
-        told = {"tests": tests, "errors": 0, "failures": 0, "skipped": 0, "successes": tests}
-        return json.dumps(same | told).encode()
     return "\n".join(json.dumps({**same, "name": f"t{n}"}) for n in range(tests)).encode()
 
 
@@ -144,16 +140,6 @@ def test_the_same_file_sent_by_many_at_once_is_there_once(
     assert {answer.json()["stored"] for answer in answers if answer.status_code == 200} == {TESTS}
     assert adds_up(store) == TESTS
     assert send(url, "junit", "a.xml", body).json()["unchanged"] == "the same file is here"
-
-
-def test_of_summaries_sent_at_once_one_counts(url: str, store: Store, payload: dict[str, Any]) -> None:
-    post_report(url, report(payload, RUN_ID), TOKEN)
-    bodies = [content("test_run_summary", RUN_ID, "C", number) for number in range(1, 9)]
-    answers = at_once([partial(send, url, "test_run_summary", "s", body) for body in bodies])
-    assert {answer.status_code for answer in answers} <= {200, 409}
-    taken = {number for number, answer in enumerate(answers, start=1) if answer.status_code == 200}
-    assert one(store, "SELECT sum(tests) FROM test_run_summary") in taken
-    assert one(store, "SELECT count(*) FROM upload") == 1
 
 
 def test_a_broken_file_among_good_ones_of_its_name_leaves_nothing(

@@ -86,7 +86,7 @@ def test_texts_of_a_file_of_rows_end_where_those_of_junit_do() -> None:
         "failure": {"message": "m" * 10_000, "text": "t" * 100_000},
         "system-out": {"text": "o" * 100_000},
     }
-    (read,) = read_rows(io.BytesIO(json.dumps(row).encode()), JOB, layout=TestRun, name="rows")
+    (read,) = read_rows(io.BytesIO(json.dumps(row).encode()), JOB, name="rows")
     kept = msgspec.to_builtins(read)
     assert len(kept["failure"]["message"]) == 2000
     assert len(kept["failure"]["text"]) == len(kept["system-out"]["text"]) == TEXT_CHARACTERS

@@ -19,7 +19,6 @@ from ci.store.rows import (
     Job,
     SummaryRows,
     TestRun,
-    TestRunSummary,
     file_of_class,
     invoking_file,
     is_failed,
@@ -242,7 +241,7 @@ def test_rows_come_back_from_a_file_as_they_went_in(cases: list[tuple[str, str, 
     inside = "".join(f'<testcase classname="{c}" name="{n}" line="3">{o}</testcase>' for c, n, o in escaped)
     rows = cases_of(f"<testsuite>{inside}</testsuite>")
     written = write(*rows)
-    assert list(read_rows(unpacked(written), JOB, layout=TestRun, name="f")) == rows
+    assert list(read_rows(unpacked(written), JOB, name="f")) == rows
 
 
 ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", '"': "&quot;"})
@@ -254,8 +253,8 @@ def test_the_same_rows_give_the_same_bytes() -> None:
     assert object_name("failed_test_runs", JOB) == "failed_test_runs/4242/2"
 
 
-def read(content: bytes, layout: Any = TestRun) -> list[dict[str, Any]]:
-    rows = read_rows(unpacked(io.BytesIO(content)), JOB, layout=layout, name="f.gz")
+def read(content: bytes) -> list[dict[str, Any]]:
+    rows = read_rows(unpacked(io.BytesIO(content)), JOB, name="f.gz")
     return [msgspec.to_builtins(row) for row in rows]
 
 
@@ -413,15 +412,3 @@ def test_a_null_is_taken_for_nothing_also_within_an_outcome() -> None:
 def test_one_property_of_several_is_kept(told_properties: Any, kept: Any) -> None:
     (row,) = read(lines({"properties": {"property": told_properties}}))
     assert row.get("properties") == (None if kept is None else {"property": kept})
-
-
-def test_summaries_are_read_by_their_layout() -> None:
-    counts = {"tests": 2, "errors": 0, "failures": 1, "skipped": 0, "successes": 1, "time": 0.5}
-    one = {**JOB.keys(), "file": "f", "classname": "c", "invoking_file": "f", **counts}
-    assert read(json.dumps(one).encode(), TestRunSummary) == [one]
-    for bad in ({"failures": 3}, {"tests": 10**10}, {"successes": -1}):
-        with pytest.raises(BadFileError, match=r"line 1: "):
-            read(json.dumps(one | bad).encode(), TestRunSummary)
-    del one["tests"]
-    with pytest.raises(BadFileError, match=r"line 1: .*tests"):
-        read(json.dumps(one).encode(), TestRunSummary)

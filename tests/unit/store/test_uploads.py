@@ -13,7 +13,7 @@ import pytest
 
 from ci.store.identity import stored_number
 from ci.store.row_store import SqliteRowStore
-from ci.store.rows import Job, TestRun, TestRunSummary
+from ci.store.rows import Job, TestRun
 from ci.store.store import Store
 from ci.store.uploads import Incoming, Receipt, UploadKind, UploadRefusedError, Uploads
 
@@ -56,12 +56,6 @@ def row(name: str = "a", **more: Any) -> TestRun:
 
 def incoming(kind: UploadKind = "test_run", name: str = "f", sha: str = "0") -> Incoming:
     return Incoming(repository=REPOSITORY, job=JOB, kind=kind, name=name, sha256=sha)
-
-
-def summary(tests: int, failures: int = 0) -> TestRunSummary:
-    counts = {"tests": tests, "failures": failures, "errors": 0, "skipped": 0, "successes": tests - failures}
-    said = {"invoking_file": "t", "file": "t.py", "classname": "C", "time": 1.0}
-    return msgspec.convert(JOB.keys() | said | counts, TestRunSummary)
 
 
 def stored(store: Store) -> list[str]:
@@ -162,19 +156,6 @@ def test_a_jobs_tests_come_in_one_layout_only(store: Store, uploads: Uploads) ->
     assert stored(store) == ["a"]
 
 
-def test_counts_alone_are_taken_and_give_way_to_the_tests_themselves(store: Store, uploads: Uploads) -> None:
-    uploads.take(incoming("test_run_summary", name="x"), [summary(9)], at=0)
-    uploads.take(incoming("test_run_summary", name="y", sha="1"), [summary(10, 2)], at=0)
-    assert verdicts(store) == {"passed": 8, "failed": 2}
-    uploads.take(incoming("failed_test_runs"), [row("a", error={"message": "no"})], at=0)
-    assert (stored(store), verdicts(store)) == (["a"], {"passed": 8, "failed": 2})
-    uploads.take(incoming("test_run"), [row("a", error={"message": "no"}), row("b")], at=0)
-    assert (stored(store), verdicts(store)) == (["a", "b"], {"passed": 1, "failed": 1})
-    late = uploads.take(incoming("test_run_summary"), [summary(5)], at=0)
-    assert late.unchanged == "the job's tests are here in full"
-    assert verdicts(store) == {"passed": 1, "failed": 1}
-
-
 def test_what_another_repository_says_of_the_same_numbers_is_its_own(store: Store, uploads: Uploads) -> None:
     uploads.take(incoming(), [row("mine")], at=0)
     other = replace(incoming(), repository="somebody/else")
@@ -269,28 +250,6 @@ def test_of_two_layouts_sent_at_once_the_one_that_is_whole_later_is_refused(
         uploads.take(incoming("test_run"), then([row("b")], meanwhile), at=0)
     assert caught.value.status == 409
     assert (stored(store), verdicts(store)) == (["a"], {"passed": 1})
-
-
-def test_failed_rows_give_way_to_the_tests_in_full_whichever_is_whole_first(
-    store: Store, uploads: Uploads
-) -> None:
-    failure = row("a", failure={"message": "no"})
-
-    def in_full() -> None:
-        uploads.take(incoming("junit"), [failure, row("b")], at=0)
-
-    with pytest.raises(UploadRefusedError, match="took its place"):
-        uploads.take(incoming("failed_test_runs"), then([failure], in_full), at=0)
-    assert (stored(store), verdicts(store)) == (["a", "b"], {"failed": 1, "passed": 1})
-
-    def failed_alone() -> None:
-        uploads.take(incoming("failed_test_runs", sha="3"), [failure], at=0)
-
-    with store.transaction() as connection:
-        connection.execute("DELETE FROM upload")
-        connection.execute("DELETE FROM test_run")
-    uploads.take(incoming("junit", sha="4"), then([failure, row("b")], failed_alone), at=0)
-    assert stored(store) == ["a", "b"]
 
 
 def test_a_file_without_a_test_says_nothing_of_the_layout(uploads: Uploads) -> None:
