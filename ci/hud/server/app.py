@@ -9,7 +9,6 @@ from fastapi.responses import JSONResponse
 
 from ci.hud.server.allow_list import AllowList
 from ci.hud.server.auth import RATE_LIMIT, Auth, RateLimit
-from ci.hud.server.dispatch import add_dispatch
 from ci.hud.server.http import Refusal, add_error_answers, json_answer
 from ci.hud.server.login import add_login
 from ci.hud.server.pages import add_pages
@@ -63,7 +62,6 @@ def create_app(
     add_login(app, auth)
     add_relay(app, store, auth, clock)
     add_results(app, store, auth, clock)
-    add_dispatch(app, store, auth, clock)
     add_uploads(app, Uploads(store, rows or SqliteRowStore(store.transaction)), store, auth, clock)
 
     @app.get("/healthz")

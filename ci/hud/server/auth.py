@@ -27,7 +27,8 @@ from ci.config import Settings
 from ci.core.errors import SettingsError
 from ci.core.secrets import read_secret
 from ci.hud.server.allow_list import AllowList
-from ci.hud.server.issuers import FAILED_S, Issuers, KeysUnavailableError, TokenRefusedError
+from ci.hud.server.http import CHALLENGE
+from ci.hud.server.issuers import Issuers
 
 Bearer = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]
 COOKIE = "spyre_ci_hud"
@@ -38,7 +39,6 @@ SECRET_CHARACTERS = 32
 READ_CHARACTERS = 16
 # Of the 40 threads all requests share, for tokens whose issuer may be slow to give its keys.
 AT_ONCE = 4
-CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
 
 class RateLimit:
@@ -115,13 +115,14 @@ class Auth:
         """Whoever a bearer token vouches for, which may ask an issuer for its keys.
 
         Raises:
-            HTTPException: 401; 403 for a genuine token of somebody unknown; 503, the issuer's keys cannot be
-                had now.
+            HTTPException: 401, 403 or 503, as `Issuers.repository` says.
         """
         if bearer is None:
             raise HTTPException(401, "Missing authorization token", CHALLENGE)
-        own = same_secret(bearer.credentials, self.token)
-        repository = self.repository if own else await self._vouched(bearer.credentials)
+        token, repository = bearer.credentials, self.repository
+        own = same_secret(token, self.token)
+        if not own:
+            repository = await anyio.to_thread.run_sync(self.issuers.repository, token, limiter=self._threads)
         return Writer(repository=repository, level=self.allow_list.level(repository), own=own)
 
     async def admit(self, bearer: HTTPAuthorizationCredentials | None) -> Writer:
@@ -156,16 +157,6 @@ class Auth:
     def cookie(self) -> str:
         """The cookie of the read token's holder: who sees it has not the token, and a new token ends it."""
         return hmac.new(self.read_token.encode(), b"spyre-ci-hud reads", hashlib.sha256).hexdigest()
-
-    async def _vouched(self, token: str) -> str:
-        try:
-            return await anyio.to_thread.run_sync(self.issuers.repository, token, limiter=self._threads)
-        except TokenRefusedError as error:
-            headers = CHALLENGE if error.status == 401 else None  # noqa: PLR2004  # HTTP
-            raise HTTPException(error.status, str(error), headers) from error
-        except KeysUnavailableError as error:
-            retry = {"Retry-After": str(int(FAILED_S) + 1)}
-            raise HTTPException(503, f"the issuer's keys cannot be had: {error}", retry) from error
 
 
 def same_secret(given: str, secret: str) -> bool:

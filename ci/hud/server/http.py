@@ -19,6 +19,7 @@ from ci.hud.callback import MAX_BYTES
 from ci.store.database import StoreUnavailableError
 
 HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
+CHALLENGE = {"WWW-Authenticate": "Bearer"}
 CALLBACK_PATH = "/github/callback"
 RESULTS_PATH = "/api/crcr/results"
 STORE_RETRY_S = 30
@@ -31,6 +32,11 @@ class Refusal(BaseModel):
     ok: bool | None = None
     error: str | None = None
     detail: str | None = None
+
+
+def json_body(schema: dict[str, Any]) -> dict[str, Any]:
+    """What the OpenAPI document says of a route that reads its body by itself."""
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
 async def receive(

@@ -15,10 +15,12 @@ from typing import Any
 import jwt
 import requests
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from starlette.exceptions import HTTPException
 from urllib3.exceptions import HTTPError
 
 from ci.config.hud_model import Issuer
 from ci.core.http import pieces, session
+from ci.hud.server.http import CHALLENGE
 
 LEEWAY_S = 30.0
 MAX_TOKEN = 32 * 1024
@@ -34,23 +36,6 @@ MAX_BYTES = 256 * 1024
 UNUSABLE = (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError)
 
 
-class KeysUnavailableError(Exception):
-    """The issuer's keys cannot be had now; the client comes again."""
-
-
-class TokenRefusedError(Exception):
-    """A token that gives no right to write.
-
-    Args:
-        said: why; never holds the token.
-        status: 401, or 403 where the token is genuine and its holder not registered.
-    """
-
-    def __init__(self, said: str, *, status: int = 401) -> None:
-        super().__init__(said)
-        self.status = status
-
-
 class Keys(jwt.PyJWKClient):
     """The keys at one URL, read within bounds, without redirects, and not again just after that failed."""
 
@@ -62,7 +47,7 @@ class Keys(jwt.PyJWKClient):
         """The JWKS as its issuer tells it.
 
         Raises:
-            KeysUnavailableError: no answer in time, another status than 200, too large, or no JWKS.
+            HTTPException: 503, no answer in time, another status than 200, too large, or no JWKS.
         """
         if self._failed is None or time.monotonic() - self._failed[0] >= FAILED_S:
             try:
@@ -72,7 +57,8 @@ class Keys(jwt.PyJWKClient):
             else:
                 self._failed, self._last_successful_fetch = None, time.monotonic()
                 return content
-        raise KeysUnavailableError(self._failed[1])
+        retry = {"Retry-After": str(int(FAILED_S) + 1)}
+        raise HTTPException(503, f"the issuer's keys cannot be had: {self._failed[1]}", retry)
 
     def _read(self) -> bytes:
         deadline = time.monotonic() + TOTAL_S
@@ -102,15 +88,15 @@ class Issuers:
         """The repository a token speaks for.
 
         Raises:
-            TokenRefusedError: it is no token of a known issuer, does not hold, or speaks for nobody we know.
-            KeysUnavailableError: the issuer's keys cannot be had.
+            HTTPException: 401, it is no token of a known issuer, or does not hold; 403, it speaks for nobody
+                we know; 503, the issuer's keys cannot be had. No text holds the token.
         """
         try:
             issuer, keys = self._issuer_of(token)
             key = keys.get_signing_key_from_jwt(token).key
             # A symmetric key in the set would make a signature of everybody's own.
             if not isinstance(key, RSAPublicKey):
-                raise TokenRefusedError("Invalid authorization token: its key is none of RS256")
+                raise _refused("Invalid authorization token: its key is none of RS256")
             claims = jwt.decode(
                 token,
                 key,
@@ -122,27 +108,31 @@ class Issuers:
             )
         except UNUSABLE as error:
             # Its own words only: they name the claim that failed, never the token.
-            raise TokenRefusedError(f"Invalid authorization token: {type(error).__name__}") from error
+            raise _refused(f"Invalid authorization token: {type(error).__name__}") from error
         return _repository(claims, issuer)
 
     def _issuer_of(self, token: str) -> tuple[Issuer, Keys]:
         if len(token) > MAX_TOKEN:
-            raise TokenRefusedError("Invalid authorization token: it is too long")
+            raise _refused("Invalid authorization token: it is too long")
         # Not yet believed: it only says whose keys have to fit.
         said = jwt.decode(token, options={"verify_signature": False}).get("iss")
         found = self._known.get(said) if isinstance(said, str) else None
         if found is None:
-            raise TokenRefusedError(f"Unsupported OIDC issuer: {str(said)[:200]}")
+            raise _refused(f"Unsupported OIDC issuer: {str(said)[:200]}")
         return found
 
 
 def _repository(claims: Mapping[str, Any], issuer: Issuer) -> str:
     names = [claims.get(name) for name in issuer.told_by]
     if not all(isinstance(name, str) and name for name in names):
-        raise TokenRefusedError(f"the {issuer.kind} token does not say who reports")
+        raise _refused(f"the {issuer.kind} token does not say who reports")
     # A slash in a slug would make it another pipeline's name.
     said = "/".join(str(name).replace("/", "%2F") for name in names) if len(names) > 1 else str(names[0])
     repository = issuer.repository_of(said)
     if repository is None:
-        raise TokenRefusedError(f"{said[:200]} is not registered here", status=403)
+        raise HTTPException(403, f"{said[:200]} is not registered here")
     return repository
+
+
+def _refused(said: str) -> HTTPException:
+    return HTTPException(401, said, CHALLENGE)

@@ -11,8 +11,8 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ci.hud.server.auth import CHALLENGE, COOKIE, Auth, same_secret
-from ci.hud.server.http import HEADERS, html_answer, json_answer, read_body
+from ci.hud.server.auth import COOKIE, Auth, same_secret
+from ci.hud.server.http import CHALLENGE, HEADERS, html_answer, json_answer, read_body
 
 LOGIN_PATH = "/login"
 OPEN = frozenset({"/healthz", LOGIN_PATH})

@@ -14,22 +14,15 @@ from collections.abc import Mapping
 from typing import Any, TypeGuard
 
 from pydantic import ValidationError
+from starlette.exceptions import HTTPException
 
 from ci.hud.callback import NIGHTLY_EVENTS, UPSTREAM_REPOSITORY, RunDetails, parse_time
-from ci.hud.server.states import CallbackRefusedError, Step, advance, note_dispatch
+from ci.hud.server.states import Step, advance
 from ci.store.identity import job_number, stored_number
 from ci.store.store import Row, Store, put
 
 MAX_COLUMN = 2**63 - 1
 COUNTS = ("passed", "failed", "skipped")
-
-
-class MissingFieldError(Exception):
-    """HUD answers 400 to it; its text is told to the client."""
-
-
-class MalformedError(Exception):
-    """The relay fails on it, and answers 500."""
 
 
 def record_callback(store: Store, content: Any, *, repository: str, at: float, level: str = "") -> str:
@@ -43,58 +36,44 @@ def record_callback(store: Store, content: Any, *, repository: str, at: float, l
         level: of the repository, L2 to L4; empty where there is none.
 
     Raises:
-        CallbackRefusedError: the relay refuses it: a field is missing, a nightly is not completed, or a
-            pull request's job was not dispatched, comes twice or skips a state.
-        MissingFieldError: HUD refuses it. As upstream, the relay has kept the job's state by then.
-        MalformedError: as `step_of` says.
+        HTTPException: 400, the relay refuses it: a field is missing, a nightly is not completed, or a pull
+            request's job was not dispatched, comes twice or skips a state; 500, as `_step_of` says. Or HUD
+            refuses it, 400: as upstream, the relay has kept the job's state by then.
     """
-    step = step_of(content, repository)
+    step = _step_of(content, repository)
     nightly = _text(content.get("event_type")) in NIGHTLY_EVENTS
     if nightly and step.status != "completed":
-        raise CallbackRefusedError(
-            f"nightly/periodic callbacks must have status 'completed', got {step.status!r}"
+        raise HTTPException(
+            400, f"nightly/periodic callbacks must have status 'completed', got {step.status!r}"
         )
     try:
         row, detail = row_of(content, repository=repository, level=level)
-    except MissingFieldError:
+    except HTTPException as error:
         if not nightly:
             with store.transaction() as connection:
                 advance(connection, step, at)
-        raise
+        raise HTTPException(400, f"HUD rejected callback: HTTP 400: {error.detail}") from error
     with store.transaction() as connection:
         metrics = {} if nightly else advance(connection, step, at)
         put(connection, {**row, **metrics}, detail, at)
     return step.status
 
 
-def note_dispatched(store: Store, *, delivery_id: str, repository: str, at: float) -> bool:
-    """Note that a pull request's job was dispatched, and return whether it is news.
-
-    Args:
-        store: of the jobs.
-        delivery_id: of the webhook.
-        repository: the downstream one.
-        at: seconds since the epoch.
-    """
-    with store.transaction() as connection:
-        return note_dispatch(connection, delivery_id=delivery_id, repository=repository, at=at)
-
-
-def step_of(content: Any, repository: str) -> Step:
+def _step_of(content: Any, repository: str) -> Step:
     """What the relay takes from a body.
 
     Raises:
-        CallbackRefusedError: a field is missing, or is no table where it should be one.
-        MalformedError: a run's number or attempt is none.
+        HTTPException: 400, a field is missing, or is no table where it should be one; 500, a run's number or
+            attempt is none.
     """
     try:
         delivery_id, workflow = content["delivery_id"], content["workflow"]
         status, _, run_id = workflow["status"], workflow["name"], int(workflow["run_id"])
         run_attempt = int(workflow.get("run_attempt", 1))
     except (KeyError, TypeError) as error:
-        raise CallbackRefusedError(f"callback body missing required field: {error}") from error
+        raise HTTPException(400, f"callback body missing required field: {error}") from error
     except (ValueError, OverflowError) as error:
-        raise MalformedError from error
+        raise HTTPException(500, "Internal server error") from error
     return Step(
         delivery_id=_text(delivery_id),
         repository=repository,
@@ -115,14 +94,14 @@ def row_of(content: Any, *, repository: str, level: str, metrics: Any = None) ->
         metrics: `queue_time` and `execution_time` in seconds, as a relay in front says them.
 
     Raises:
-        MissingFieldError: HUD answers 400 to it.
+        HTTPException: 400, as HUD answers.
     """
     body = _table(content)
     workflow, payload = _table(body.get("workflow")), _table(body.get("payload"))
     if workflow.get("job_name") in (None, "", 0):
-        raise MissingFieldError("Missing required field: workflow.job_name")
+        raise HTTPException(400, "Missing required field: workflow.job_name")
     if workflow.get("check_run_id") is None:
-        raise MissingFieldError("Missing required field: workflow.check_run_id")
+        raise HTTPException(400, "Missing required field: workflow.check_run_id")
     pull_request = _table(payload.get("pull_request"))
     delivery_id, name = _text(body.get("delivery_id")), _text(workflow.get("name"))
     job_name, check_run_id = _text(workflow["job_name"]), _text(workflow["check_run_id"])
@@ -153,7 +132,12 @@ def row_of(content: Any, *, repository: str, level: str, metrics: Any = None) ->
             row[metric] = float(value)
     if workflow.get("status") == "completed":
         _add_end(row, workflow)
-    return row, _add_details(row, payload.get("spyre_ci"))
+    details = _details(payload.get("spyre_ci"))
+    if details is None:
+        return row, None
+    row["environment"] = details.model_dump_json(exclude_defaults=True)
+    told = details.model_dump(exclude_defaults=True, exclude=set(RunDetails.NO_COLUMNS))
+    return row, {name: value for name, value in told.items() if value is not None}
 
 
 def _add_end(row: Row, workflow: Mapping[str, Any]) -> None:
@@ -170,18 +154,10 @@ def _add_end(row: Row, workflow: Mapping[str, Any]) -> None:
     _add_whole(row, "total_tests", total)
 
 
-def _add_details(row: Row, said: Any) -> Row | None:
+def _details(said: Any) -> RunDetails | None:
     with contextlib.suppress(ValidationError):
-        details = RunDetails.model_validate(said) if isinstance(said, dict) else None
-        if details is not None:
-            row["environment"] = details.model_dump_json(exclude_defaults=True)
-            return _detail_row(details)
+        return RunDetails.model_validate(said)
     return None
-
-
-def _detail_row(details: RunDetails) -> Row:
-    told = details.model_dump(exclude_defaults=True, exclude=set(RunDetails.NO_COLUMNS))
-    return {name: value for name, value in told.items() if value is not None}
 
 
 def _table(value: Any) -> Mapping[str, Any]:

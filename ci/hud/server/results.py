@@ -14,9 +14,8 @@ from pydantic import BaseModel
 
 from ci.config.section import REPOSITORY
 from ci.hud.server.auth import Auth, same_secret
-from ci.hud.server.http import RESULTS_PATH, json_answer, parse_json, read_body
-from ci.hud.server.record import MissingFieldError, row_of
-from ci.hud.server.relay import json_body
+from ci.hud.server.http import RESULTS_PATH, json_answer, json_body, parse_json, read_body
+from ci.hud.server.record import row_of
 from ci.store.store import Row, Store
 
 HEADER = "x-hud-internal-bot"
@@ -67,5 +66,3 @@ def _row(content: Any) -> tuple[Row, Row | None]:
         return row_of(callback, repository=repository, level=level, metrics=trusted.get("ci_metrics"))
     except (KeyError, TypeError) as error:
         raise HTTPException(400, f"Missing required field: {error}") from error
-    except MissingFieldError as error:
-        raise HTTPException(400, str(error)) from error

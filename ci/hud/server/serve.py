@@ -21,7 +21,7 @@ from fastapi import FastAPI
 from ci.core.errors import PortInUseError, SpyreCiError
 from ci.core.progress import ticking
 from ci.core.text import counted
-from ci.hud.server.sweep import sweep
+from ci.hud.server.states import sweep
 from ci.store.database import StoreUnavailableError
 from ci.store.prune import DAY_S, give_back, prune
 from ci.store.row_store import RowStore

@@ -26,8 +26,7 @@ from ci.hud.server.app import create_app
 from ci.hud.server.auth import Auth, RateLimit
 from ci.hud.server.issuers import Issuers, Keys
 from ci.hud.server.queries.jobs import list_jobs
-from ci.hud.server.record import note_dispatched
-from ci.hud.server.sweep import SILENT_S, sweep
+from ci.hud.server.states import SILENT_S, note_dispatched, sweep
 from ci.store.store import Store
 
 from .conftest import empty

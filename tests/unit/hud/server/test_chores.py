@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from ci.hud.server.record import note_dispatched, record_callback
+from ci.hud.server.record import record_callback
 from ci.hud.server.serve import Chores
-from ci.hud.server.sweep import SILENT_S
+from ci.hud.server.states import SILENT_S, note_dispatched
 from ci.store.database import StoreUnavailableError
 from ci.store.prune import DAY_S
 from ci.store.row_store import SqliteRowStore

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from ci.hud.server.queries.jobs import attempts, count_jobs, list_jobs, one_job
-from ci.hud.server.record import note_dispatched, record_callback
+from ci.hud.server.record import record_callback
+from ci.hud.server.states import note_dispatched
 from ci.store.store import Store
 
 REPOSITORY = "torch-spyre/torch-spyre"
