@@ -131,7 +131,7 @@ def serve(
             port if port is not None else hud.port,
             server.app,
             echo=typer.echo,
-            chores=serving.doing(chores, clock=time.time),
+            chores=chores.doing(time.time),
         )
 
 

@@ -52,11 +52,8 @@ def open_server(
 
     token = own_token(settings, warn=warn)
     auth = auth_of(settings, token=token, clock=clock, warn=warn)
-    repository = settings.model.report.repository
     with open_kept(settings, environ, warn=warn, waits=True) as kept:
-        app = create_app(
-            kept.store, token=token, repository=repository, clock=clock, auth=auth, rows=kept.rows
-        )
+        app = create_app(kept.store, kept.rows, auth, clock)
         yield Server(store=kept.store, rows=kept.rows, app=app)
 
 

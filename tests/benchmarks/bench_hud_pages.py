@@ -24,9 +24,7 @@ from typing import Any
 
 import httpx
 
-from ci.hud.server.app import create_app
 from ci.hud.server.queries.compare import KINDS
-from ci.hud.server.serve import embedded
 from ci.store.clickhouse import Clickhouse, ClickhouseRowStore
 from ci.store.replicate import Copier
 from ci.store.rows import Job
@@ -35,6 +33,7 @@ from tests.hud_seed import Seeded, seed
 from tests.hud_seed_plan import SPYRE, cases_of
 from tests.hud_seed_plan import Job as MadeJob
 from tests.hud_seed_rows import Account, insert_job, write
+from tests.hud_server import create_app, embedded
 
 BAR_MS = 150
 END = datetime(2026, 8, 30, 12, tzinfo=UTC)

@@ -14,13 +14,13 @@ from ci.config import Settings, load_settings
 from ci.core.errors import CommandError, SettingsError
 from ci.hud.opening import open_server
 from ci.hud.server.queries.jobs import count_jobs
-from ci.hud.server.serve import embedded
 from ci.report.store import open_kept
 from ci.store.clickhouse import Clickhouse
 from ci.store.database import StoreUnavailableError
 from ci.store.identity import job_number
 from ci.store.prune import DAY_S, prune
 from ci.store.replicate import Copier
+from tests.hud_server import embedded
 
 pytestmark = pytest.mark.nightly
 

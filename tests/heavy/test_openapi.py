@@ -18,14 +18,11 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.config import GenerationConfig, ProjectConfig, ProjectsConfig, SchemathesisConfig
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-from ci.hud.server.allow_list import AllowList
-from ci.hud.server.app import create_app
-from ci.hud.server.auth import Auth, RateLimit
 from ci.hud.server.results import HEADER
-from ci.hud.server.serve import embedded
 from ci.store.database import SqliteDatabase
 from ci.store.store import Store
 from tests.hud_seed import seed
+from tests.hud_server import create_app, embedded
 
 TOKEN = "s3cret-token"
 REPOSITORY = "torch-spyre/torch-spyre"
@@ -41,14 +38,9 @@ def clock() -> float:
 
 
 def made(path: Path) -> FastAPI:
-    auth = Auth(
-        token=TOKEN,
-        repository=REPOSITORY,
-        allow_list=AllowList(only=REPOSITORY),
-        limit=RateLimit(10**9, clock),
-        ingest_token=TOKEN,
+    return create_app(
+        Store(path), token=TOKEN, repository=REPOSITORY, clock=clock, limit=10**9, ingest_token=TOKEN
     )
-    return create_app(Store(path), token=TOKEN, repository=REPOSITORY, clock=clock, auth=auth)
 
 
 def load() -> Any:

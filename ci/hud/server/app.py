@@ -7,8 +7,7 @@ from collections.abc import Callable
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 
-from ci.hud.server.allow_list import AllowList
-from ci.hud.server.auth import RATE_LIMIT, Auth, RateLimit
+from ci.hud.server.auth import Auth
 from ci.hud.server.http import Refusal, add_error_answers, json_answer
 from ci.hud.server.login import add_login
 from ci.hud.server.pages import add_pages
@@ -17,36 +16,20 @@ from ci.hud.server.read_api import add_read_api
 from ci.hud.server.relay import add_relay
 from ci.hud.server.results import add_results
 from ci.hud.server.upload_route import add_uploads
-from ci.store.row_store import RowStore, SqliteRowStore
+from ci.store.row_store import RowStore
 from ci.store.store import Store
 from ci.store.uploads import Uploads
 
 
-def create_app(
-    store: Store,
-    *,
-    token: str,
-    repository: str,
-    clock: Callable[[], float],
-    auth: Auth | None = None,
-    rows: RowStore | None = None,
-) -> FastAPI:
+def create_app(store: Store, rows: RowStore, auth: Auth, clock: Callable[[], float]) -> FastAPI:
     """The server.
 
     Args:
         store: keeps what comes.
-        token: the write token.
-        repository: owner/name the token vouches for; the body's word is never taken for it.
+        rows: keeps rows of tests.
+        auth: whose requests are taken.
         clock: seconds since the epoch.
-        auth: whose requests are taken; None: of who has the token, for the repository.
-        rows: keeps rows of tests; None: the store itself.
     """
-    auth = auth or Auth(
-        token=token,
-        repository=repository,
-        allow_list=AllowList(only=repository),
-        limit=RateLimit(RATE_LIMIT, clock),
-    )
     # The interactive docs load scripts from elsewhere; the OpenAPI document itself stays.
     app = FastAPI(
         title="spyre-ci HUD",
@@ -62,7 +45,7 @@ def create_app(
     add_login(app, auth)
     add_relay(app, store, auth, clock)
     add_results(app, store, auth, clock)
-    add_uploads(app, Uploads(store, rows or SqliteRowStore(store.transaction)), store, auth, clock)
+    add_uploads(app, Uploads(store, rows), store, auth, clock)
 
     @app.get("/healthz")
     def health() -> JSONResponse:

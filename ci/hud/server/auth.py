@@ -33,7 +33,6 @@ from ci.hud.server.issuers import Issuers
 Bearer = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]
 COOKIE = "spyre_ci_hud"
 WINDOW_S = 60.0
-RATE_LIMIT = 100
 # What can be tried a thousand times a second for years and is not found.
 SECRET_CHARACTERS = 32
 READ_CHARACTERS = 16

@@ -1,4 +1,4 @@
-"""Running the server: in the foreground for people, or on a loopback port for the length of a block.
+"""Running the server in the foreground.
 
 Meanwhile it sweeps silent jobs, cleans up uploads that were cut off, and prunes once a day.
 """
@@ -9,16 +9,14 @@ import contextlib
 import errno
 import socket
 import sqlite3
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
 
-from ci.core.errors import PortInUseError, SpyreCiError
+from ci.core.errors import PortInUseError
 from ci.core.progress import ticking
 from ci.core.text import counted
 from ci.hud.server.states import sweep
@@ -28,21 +26,7 @@ from ci.store.row_store import RowStore
 from ci.store.store import Store
 from ci.store.uploads import Uploads
 
-START_TIMEOUT_S = 15
-STOP_TIMEOUT_S = 10
 STOP_S = 30.0
-
-
-class _Server(uvicorn.Server):
-    """uvicorn that says when it takes requests."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.ready = threading.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.ready.set()
 
 
 def serve(
@@ -65,7 +49,7 @@ def serve(
     Raises:
         PortInUseError: it cannot listen there.
     """
-    with _listen(host, port) as listener:
+    with listen(host, port) as listener:
         address, chosen = listener.getsockname()[:2]
         shown = f"[{address}]" if ":" in address else address
         echo(f"HUD on http://{shown}:{chosen}/ (Ctrl-C ends it)")
@@ -73,50 +57,31 @@ def serve(
             echo("  it listens on every address: whoever reaches this machine can read the results")
         # uvicorn ends its requests first, then hands the interrupt on.
         with chores or contextlib.nullcontext(), contextlib.suppress(KeyboardInterrupt):
-            config = _config(app, log_level="error", log_config=uvicorn.config.LOGGING_CONFIG)
-            _Server(config).run(sockets=[listener])
+            uvicorn_server(app).run(sockets=[listener])
 
 
-@contextlib.contextmanager
-def embedded(app: FastAPI) -> Iterator[str]:
-    """Serve on a free loopback port for the length of the block; gives the base URL.
-
-    Raises:
-        SpyreCiError: it did not come up.
-    """
-    with _listen("127.0.0.1", 0) as listener:
-        server = _Server(_config(app, log_level="critical", log_config=None))
-        thread = threading.Thread(
-            target=server.run, kwargs={"sockets": [listener]}, name="hud-server", daemon=True
+def uvicorn_server(app: FastAPI) -> uvicorn.Server:
+    """Uvicorn as it serves the application: it says nothing but errors."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            log_level="error",
+            access_log=False,
+            lifespan="off",
+            ws="none",
+            http="h11",
+            server_header=False,
+            timeout_graceful_shutdown=5,
         )
-        thread.start()
-        try:
-            if not server.ready.wait(START_TIMEOUT_S):
-                raise SpyreCiError(
-                    f"the embedded HUD did not start within {START_TIMEOUT_S} s",
-                    remedy="report to a server of its own: `spyre-ci hud serve`",
-                )
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join(STOP_TIMEOUT_S)
-
-
-def _config(app: FastAPI, *, log_level: str, log_config: dict[str, Any] | None) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,
-        log_config=log_config,
-        log_level=log_level,
-        access_log=False,
-        lifespan="off",
-        ws="none",
-        http="h11",
-        server_header=False,
-        timeout_graceful_shutdown=5,
     )
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens there.
+
+    Raises:
+        PortInUseError: it cannot.
+    """
     try:
         family, _, _, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -150,21 +115,28 @@ class Chores:
     keep_days: int
     _done: dict[str, float] = field(default_factory=dict)
 
+    def doing(self, clock: Callable[[], float]) -> AbstractContextManager[None]:
+        """Do them beside a server: at the start, then as often as they are due."""
+        return ticking(
+            lambda: self.tick(clock()), self.sweep_every_s, at_once=True, name="hud-chores", stop_s=STOP_S
+        )
+
     def tick(self, at: float) -> None:
         """Do what is due; a chore that fails is said and comes again with the next tick."""
-        self._do("sweep", self.sweep_every_s, at, self._sweep)
-        self._do("clean", self.sweep_every_s, at, self._clean)
-        self._do("prune", DAY_S, at, self._prune)
-
-    def _do(self, name: str, every_s: float, at: float, work: Callable[[float], None]) -> None:
-        if at - self._done.get(name, float("-inf")) < every_s:
-            return
-        try:
-            work(at)
-        except (sqlite3.Error, StoreUnavailableError) as error:
-            self.warn(f"store: {name} failed and is tried again: {error}")
-        else:
-            self._done[name] = at
+        chores: dict[str, tuple[float, Callable[[float], None]]] = {
+            "sweep": (self.sweep_every_s, self._sweep),
+            "clean": (self.sweep_every_s, self._clean),
+            "prune": (DAY_S, self._prune),
+        }
+        for name, (every_s, work) in chores.items():
+            if at - self._done.get(name, float("-inf")) < every_s:
+                continue
+            try:
+                work(at)
+            except (sqlite3.Error, StoreUnavailableError) as error:
+                self.warn(f"store: {name} failed and is tried again: {error}")
+            else:
+                self._done[name] = at
 
     def _sweep(self, at: float) -> None:
         ended = sweep(self.store, at=at)
@@ -179,10 +151,3 @@ class Chores:
         if gone.jobs or gone.uploads:
             give_back(self.store)
             self.warn(f"store: {counted(gone.jobs, 'job')} older than {self.keep_days} days pruned")
-
-
-def doing(chores: Chores, *, clock: Callable[[], float]) -> AbstractContextManager[None]:
-    """Do the chores beside a server: at the start, then as often as they are due."""
-    return ticking(
-        lambda: chores.tick(clock()), chores.sweep_every_s, at_once=True, name="hud-chores", stop_s=STOP_S
-    )

@@ -23,8 +23,6 @@ from ci.config import Settings, load_settings
 from ci.hud.delivery import Effects
 from ci.hud.payload import RunIdentity, check_run_of, nightly_completed
 from ci.hud.send import Delivery, Reporter, begin, give_up, report_run, send_run
-from ci.hud.server.allow_list import AllowList
-from ci.hud.server.auth import Auth, RateLimit
 from ci.store.store import Store
 from test_selection.files import write_json
 
@@ -93,17 +91,6 @@ def serve_process(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Po
     finally:
         process.kill()
         process.communicate(timeout=30)
-
-
-def quick_auth(token: str, repository: str, now: float, *, ingest_token: str = "") -> Auth:
-    """What lets through as many requests as come."""
-    return Auth(
-        token=token,
-        repository=repository,
-        allow_list=AllowList(only=repository),
-        limit=RateLimit(100_000, lambda: now),
-        ingest_token=ingest_token,
-    )
 
 
 def nightly_report() -> dict[str, Any]:

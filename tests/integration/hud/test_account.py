@@ -15,8 +15,6 @@ from xml.etree import ElementTree as ET
 import requests
 
 from ci.config import Settings
-from ci.hud.server.app import create_app
-from ci.hud.server.serve import embedded
 from ci.record.journal import read_journals
 from ci.record.marks import Quarantined
 from ci.record.verdict import Verdict
@@ -26,6 +24,7 @@ from ci.report.reconcile import reconcile
 from ci.report.write import write_report
 from ci.store.store import Store
 from test_selection.selection import Selection
+from tests.hud_server import create_app, embedded
 from tests.pipeline_runs import identity_of, plan_folder, run_journals
 
 TOKEN = {"SPYRE_CI_HUD_TOKEN": "s3cret-token"}

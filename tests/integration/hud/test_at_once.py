@@ -13,13 +13,12 @@ from typing import Any
 import pytest
 import requests
 
-from ci.hud.server.app import create_app
-from ci.hud.server.serve import embedded
 from ci.store.identity import job_number
 from ci.store.prune import DAY_S
 from ci.store.store import Store
+from tests.hud_server import create_app, embedded
 
-from .conftest import post_report, quick_auth
+from .conftest import post_report
 
 TOKEN = "s3cret-token"
 AUTH = {"Authorization": f"Bearer {TOKEN}"}
@@ -32,10 +31,8 @@ NOW = 1_785_000_000.0
 
 @pytest.fixture
 def url(store: Store) -> Iterator[str]:
-    auth = quick_auth(TOKEN, REPOSITORY, NOW)
-    with embedded(
-        create_app(store, token=TOKEN, repository=REPOSITORY, clock=lambda: NOW, auth=auth)
-    ) as base:
+    app = create_app(store, token=TOKEN, repository=REPOSITORY, clock=lambda: NOW, limit=10**9)
+    with embedded(app) as base:
         yield base
 
 

@@ -21,10 +21,10 @@ from ci.hud.cli import app
 from ci.hud.outbox import Outbox
 from ci.hud.payload import Ways, ended_of
 from ci.hud.row_upload import note_rows
-from ci.hud.server.app import create_app
 from ci.hud.server.serve import serve
 from ci.store.store import Store
 from test_selection.files import read_json, write_json
+from tests.hud_server import create_app
 
 from .conftest import IDENTITY, serve_process
 

@@ -11,11 +11,11 @@ import requests
 from ci.config import Settings
 from ci.core.errors import CommandError
 from ci.hud.opening import open_server
-from ci.hud.server.serve import embedded
 from ci.report.store import open_kept
 from ci.store.clickhouse import RETRY_S, Clickhouse
 from ci.store.database import StoreUnavailableError
 from ci.store.identity import job_number
+from tests.hud_server import embedded
 
 pytest.importorskip("clickhouse_connect", reason="the extra clickhouse is not installed")
 NOW = 1_785_000_000.0

@@ -27,6 +27,7 @@ from ci.hud.server.auth import Auth, RateLimit
 from ci.hud.server.issuers import Issuers, Keys
 from ci.hud.server.queries.jobs import list_jobs
 from ci.hud.server.states import SILENT_S, note_dispatched, sweep
+from ci.store.row_store import SqliteRowStore
 from ci.store.store import Store
 
 from .conftest import empty
@@ -74,7 +75,7 @@ class World:
         self.app = self.app_of(self.auth)
 
     def app_of(self, auth: Auth) -> FastAPI:
-        return create_app(self.store, token=TOKEN, repository=REPOSITORY, clock=self.clock, auth=auth)
+        return create_app(self.store, SqliteRowStore(self.store.transaction), auth, self.clock)
 
     def begin_anew(self) -> None:
         """As if nothing had been sent: the application stays, which takes long to make."""

@@ -14,13 +14,12 @@ from xml.sax.saxutils import quoteattr
 import pytest
 import requests
 
-from ci.hud.server.app import create_app
 from ci.hud.server.results import HEADER
-from ci.hud.server.serve import embedded
 from ci.store.identity import key_of_test
 from ci.store.store import Store
+from tests.hud_server import create_app, embedded
 
-from .conftest import post_report, quick_auth
+from .conftest import post_report
 
 TOKEN = "s3cret-token"
 REPOSITORY = "torch-spyre/torch-spyre"
@@ -94,9 +93,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def serving(path: Path) -> Any:
-    auth = quick_auth(TOKEN, REPOSITORY, NOW, ingest_token=TOKEN)
     store = Store(path)
-    return embedded(create_app(store, token=TOKEN, repository=REPOSITORY, clock=lambda: NOW, auth=auth))
+    return embedded(
+        create_app(
+            store, token=TOKEN, repository=REPOSITORY, clock=lambda: NOW, limit=10**9, ingest_token=TOKEN
+        )
+    )
 
 
 @pytest.fixture(scope="module")

@@ -16,10 +16,9 @@ import pytest
 import requests
 
 from ci.hud.payload import RunIdentity, nightly_completed
-from ci.hud.server.app import create_app
-from ci.hud.server.serve import embedded
 from ci.store.identity import job_number
 from ci.store.store import Store
+from tests.hud_server import create_app, embedded
 from tests.integration.hud.conftest import IDENTITY
 
 from .conftest import bearer, post_report

@@ -13,11 +13,10 @@ import requests
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Dialog, Page, Request, sync_playwright
 
-from ci.hud.server.app import create_app
-from ci.hud.server.serve import embedded
 from ci.store.store import Store
 from tests.hud_seed import Seeded, seed
 from tests.hud_seed_plan import FILES, HOSTILE, OTHER, SPYRE
+from tests.hud_server import create_app, embedded
 
 from .conftest import PAGES
 

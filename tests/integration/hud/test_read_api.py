@@ -12,11 +12,10 @@ from urllib.parse import quote
 import pytest
 import requests
 
-from ci.hud.server.app import create_app
-from ci.hud.server.serve import embedded
 from ci.store.store import Store
 from tests.hud_seed import Seeded, seed
 from tests.hud_seed_plan import HOSTILE
+from tests.hud_server import create_app, embedded
 
 from .conftest import PAGES
 

@@ -12,9 +12,8 @@ import pytest
 
 from ci.config import Settings
 from ci.hud.row_upload import rows_wait
-from ci.hud.server.app import create_app
-from ci.hud.server.serve import embedded
 from ci.store.store import Store
+from tests.hud_server import create_app, embedded
 
 MakeSettings = Callable[..., Settings]
 TOKEN = {"SPYRE_CI_HUD_TOKEN": "s3cret-token"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -13,9 +12,8 @@ import pytest
 import requests
 
 from ci.hud.callback import MAX_BYTES
-from ci.hud.server.app import create_app
-from ci.hud.server.serve import embedded
 from ci.store.store import Store
+from tests.hud_server import create_app, embedded
 
 from .conftest import empty
 
@@ -121,29 +119,3 @@ def test_odd_addresses_have_plain_answers(url: str, path: str, status: int) -> N
 def test_health_says_how_many_runs_there_are(url: str) -> None:
     told = requests.get(f"{url}/healthz", timeout=TIMEOUT)
     assert told.json() == {"ok": True, "server": "spyre-ci-hud", "runs": 0}
-
-
-def test_the_server_says_nothing_on_the_users_terminal(
-    store: Store, payload: dict[str, Any], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*_: Any, **__: Any) -> None:
-        raise ZeroDivisionError
-
-    with embedded(create_app(store, token=TOKEN, repository=REPOSITORY, clock=lambda: 1.0)) as url:
-        post(url, payload)
-        post(url, payload, {})
-        monkeypatch.setattr("ci.hud.server.relay.record_callback", broken)
-        assert post(url, payload).status_code == 500
-    assert capfd.readouterr() == ("", "")
-
-
-def test_the_embedded_server_ends_with_its_block(store: Store) -> None:
-    before = threading.active_count()
-    with (
-        pytest.raises(RuntimeError, match="inside"),
-        embedded(create_app(store, token=TOKEN, repository=REPOSITORY, clock=lambda: 1.0)) as url,
-    ):
-        raise RuntimeError("inside")
-    assert threading.active_count() == before
-    with pytest.raises(requests.ConnectionError):
-        requests.get(url, timeout=TIMEOUT)

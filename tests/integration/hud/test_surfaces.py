@@ -27,8 +27,8 @@ from ci.config import Settings
 from ci.core.errors import MissingInputError, SettingsError
 from ci.hud.opening import open_server
 from ci.hud.server.queries.jobs import count_jobs, list_jobs
-from ci.hud.server.serve import embedded
 from ci.store.store import Store
+from tests.hud_server import embedded
 
 from .conftest import bearer, post_report
 

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 import requests
 
-from ci.hud.server.app import create_app
-from ci.hud.server.serve import embedded
 from ci.store.identity import job_number
 from ci.store.store import Store
+from tests.hud_server import create_app, embedded
 
 from .conftest import CHECK_RUN, post_report
 
