@@ -23,6 +23,7 @@ from ci.config import Settings, load_settings
 from ci.hud.delivery import Effects
 from ci.hud.payload import RunIdentity, check_run_of, nightly_completed
 from ci.hud.send import Delivery, Reporter, begin, give_up, report_run, send_run
+from ci.store.identity import job_number
 from ci.store.store import Store
 from test_selection.files import write_json
 
@@ -68,6 +69,26 @@ CHECK_RUN = check_run_of(RunIdentity.model_validate(IDENTITY))
 
 def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
+
+
+REPOSITORY = "torch-spyre/torch-spyre"
+# The job of `nightly_report`.
+JOB = {
+    "workflow_id": IDENTITY["run_id"],
+    "workflow_run_attempt": 1,
+    "job_id": job_number(CHECK_RUN, repository=REPOSITORY),
+}
+
+
+def upload(url: str, token: str, kind: str, body: bytes, **query: Any) -> requests.Response:
+    """Send a file of rows, of that job unless the query names another."""
+    return requests.post(
+        f"{url}/api/upload/{kind}",
+        params={**JOB, "name": "1.xml", **query},
+        data=body,
+        headers=bearer(token),
+        timeout=100,
+    )
 
 
 def post_report(url: str, content: dict[str, Any], token: str) -> requests.Response:

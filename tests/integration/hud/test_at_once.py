@@ -18,11 +18,9 @@ from ci.store.prune import DAY_S
 from ci.store.store import Store
 from tests.hud_server import create_app, embedded
 
-from .conftest import post_report
+from .conftest import REPOSITORY, post_report, upload
 
 TOKEN = "s3cret-token"
-AUTH = {"Authorization": f"Bearer {TOKEN}"}
-REPOSITORY = "torch-spyre/torch-spyre"
 TIMEOUT = 60
 RUN_ID = 4242
 TESTS = 6000
@@ -55,8 +53,7 @@ def content(kind: str, run_id: int, marked: str, tests: int) -> bytes:
 
 
 def send(url: str, kind: str, name: str, body: bytes, run_id: int = RUN_ID) -> requests.Response:
-    query: dict[str, str | int] = {**keys(run_id), "name": name}
-    return requests.post(f"{url}/api/upload/{kind}", params=query, data=body, headers=AUTH, timeout=TIMEOUT)
+    return upload(url, TOKEN, kind, body, name=name, **keys(run_id))
 
 
 def at_once(calls: Sequence[Callable[[], requests.Response]]) -> list[requests.Response]:

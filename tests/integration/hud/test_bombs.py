@@ -7,8 +7,6 @@ import json
 import re
 import socket
 import struct
-import subprocess
-import sys
 import threading
 import zlib
 from collections.abc import Iterator
@@ -23,29 +21,13 @@ import requests
 from ci.store.identity import job_number
 from tests.peak import peak_of
 
-from .conftest import CHECK_RUN, nightly_report
+from .conftest import JOB, REPOSITORY, bearer, nightly_report, post_report, serve_process, upload
 
-REPOSITORY = "torch-spyre/torch-spyre"
 TIMEOUT = 100
 MEBIBYTE = 1 << 20
 GZIP = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
 MOST_RESIDENT = 400 * MEBIBYTE
-SERVE = """
-import sys
-from pathlib import Path
-from ci.config import load_settings
-from ci.hud.cli import app
-app(sys.argv[2:], obj=load_settings(path=None, environ={}, flags={}, cwd=Path(sys.argv[1])))
-"""
-QUERY = {
-    "workflow_id": 4242,
-    "workflow_run_attempt": 1,
-    "job_id": job_number(CHECK_RUN, repository=REPOSITORY),
-    "name": "a",
-}
-ROW = json.dumps(
-    {**{name: QUERY[name] for name in list(QUERY)[:3]}, "invoking_file": "a", "name": "n", "classname": "c"}
-).encode()
+ROW = json.dumps({**JOB, "invoking_file": "a", "name": "n", "classname": "c"}).encode()
 SUITE = b"<testsuite>" + b"".join(b'<testcase name="%d"/>' % n for n in range(3000)) + b"</testsuite>"
 PACKED = gzip.compress(SUITE, mtime=0)
 
@@ -53,17 +35,14 @@ PACKED = gzip.compress(SUITE, mtime=0)
 @dataclass(frozen=True, kw_only=True)
 class Server:
     url: str
-    auth: dict[str, str]
+    token: str
     pid: int
 
     def send(self, kind: str, body: bytes, **changed: Any) -> requests.Response:
-        return requests.post(
-            f"{self.url}/api/upload/{kind}",
-            params={**QUERY, **changed},
-            data=body,
-            headers=self.auth,
-            timeout=TIMEOUT,
-        )
+        return upload(self.url, self.token, kind, body, **changed)
+
+    def report(self, content: dict[str, Any]) -> None:
+        assert post_report(self.url, content, self.token).status_code == 200
 
     def peak(self) -> int:
         """The most memory the process ever had, in bytes."""
@@ -76,7 +55,7 @@ class Server:
         parts = urlsplit(self.url)
         with socket.create_connection((parts.hostname, parts.port or 80), timeout=TIMEOUT) as line:
             head = [f"POST {path} HTTP/1.1", "Host: hud", f"Content-Length: {promised}"]
-            head += [f"Authorization: {self.auth['Authorization']}", "Content-Type: application/json"]
+            head += [f"Authorization: Bearer {self.token}", "Content-Type: application/json"]
             line.sendall("\r\n".join(head).encode() + b"\r\n\r\n" + body)
             line.shutdown(socket.SHUT_WR)
             return line.recv(65536)
@@ -86,29 +65,15 @@ class Server:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("bombs")
     (folder / "spyre-ci.yaml").write_text("hud: {rate_limit: 100000}\n")
-    process = subprocess.Popen(
-        [sys.executable, "-u", "-c", SERVE, str(folder), "serve", "--port", "0"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        found = re.match(r"HUD on (http://\S+)/ ", process.stdout.readline())
-        assert found is not None
+    with serve_process(folder) as (process, url):
         token = (folder / ".spyre-ci" / "hud-token").read_text().strip()
-        yield Server(url=found[1], auth={"Authorization": f"Bearer {token}"}, pid=process.pid)
-    finally:
-        process.kill()
-        process.communicate(timeout=30)
+        yield Server(url=url, token=token, pid=process.pid)
 
 
 @pytest.fixture(autouse=True, scope="module")
 def whole(server: Server) -> Iterator[None]:
     """Whatever was sent, the server never had much memory and nothing of it, and takes what is right."""
-    report = nightly_report()
-    answer = requests.post(f"{server.url}/github/callback", json=report, headers=server.auth, timeout=TIMEOUT)
-    assert answer.status_code == 200
+    server.report(nightly_report())
     yield
     assert server.peak() < MOST_RESIDENT
     assert requests.get(f"{server.url}/runs/1/tests", timeout=TIMEOUT).status_code == 200
@@ -158,7 +123,7 @@ def test_little_that_unpacks_to_much_is_refused_early(
     run_id = 5000 + number
     workflow = {**payload["workflow"], "run_id": run_id, "check_run_id": f"{run_id}-1"}
     content = {**payload, "workflow": workflow}
-    requests.post(f"{server.url}/github/callback", json=content, headers=server.auth, timeout=TIMEOUT)
+    server.report(content)
     job = {"workflow_id": run_id, "job_id": job_number(f"{run_id}-1", repository=REPOSITORY)}
     body = bomb(head, fill)
     assert len(body) < 2 * MEBIBYTE
@@ -180,10 +145,7 @@ def test_eight_bombs_at_once_take_no_more_memory_and_callbacks_are_answered(
     for thread in threads:
         thread.start()
     for _ in range(10):
-        answer = requests.post(
-            f"{server.url}/github/callback", json=payload, headers=server.auth, timeout=TIMEOUT
-        )
-        assert answer.status_code == 200
+        server.report(payload)
     for thread in threads:
         thread.join(2 * TIMEOUT)
     assert answers == [400] * 8
@@ -222,7 +184,7 @@ def test_a_file_that_is_not_the_one_that_was_announced_is_refused(server: Server
 
 
 def test_a_body_that_ends_early_changes_nothing(server: Server, payload: dict[str, Any]) -> None:
-    upload = f"/api/upload/junit?{urlencode({**QUERY, 'name': 'early'})}"
+    upload = f"/api/upload/junit?{urlencode({**JOB, 'name': 'early'})}"
     body = json.dumps(payload).encode()
     before = requests.get(f"{server.url}/healthz", timeout=TIMEOUT).json()
     for path, sent in ((upload, SUITE), ("/github/callback", body), ("/api/dispatch", b'{"delivery_id": ')):
@@ -239,6 +201,6 @@ def test_callbacks_are_never_unpacked(
     server: Server, payload: dict[str, Any], path: str, encoding: str
 ) -> None:
     packed = bomb(json.dumps(payload).encode()[:-1], b" ")
-    headers = {**server.auth, "Content-Type": "application/json", "Content-Encoding": encoding}
+    headers = {**bearer(server.token), "Content-Type": "application/json", "Content-Encoding": encoding}
     answer = requests.post(f"{server.url}{path}", data=packed, headers=headers, timeout=TIMEOUT)
     assert answer.status_code in {400, 401, 404, 413}

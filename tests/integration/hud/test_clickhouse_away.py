@@ -14,8 +14,9 @@ from ci.hud.opening import open_server
 from ci.report.store import open_kept
 from ci.store.clickhouse import RETRY_S, Clickhouse
 from ci.store.database import StoreUnavailableError
-from ci.store.identity import job_number
 from tests.hud_server import embedded
+
+from .conftest import post_report, upload
 
 pytest.importorskip("clickhouse_connect", reason="the extra clickhouse is not installed")
 NOW = 1_785_000_000.0
@@ -32,24 +33,10 @@ def test_reports_are_taken_and_pages_and_uploads_get_503(
         embedded(server.app) as url,
     ):
         token = (there.state_dir / "hud-token").read_text().strip()
-        headers = {"Authorization": f"Bearer {token}"}
-        answer = requests.post(f"{url}/github/callback", json=payload, headers=headers, timeout=30)
+        answer = post_report(url, payload, token)
         assert (answer.status_code, answer.json()["status"]) == (200, "completed")
-        workflow = payload["workflow"]
-        query = {
-            "workflow_id": workflow["run_id"],
-            "workflow_run_attempt": 1,
-            "job_id": job_number(workflow["check_run_id"], repository=there.model.report.repository),
-            "name": "1.xml",
-        }
-        upload = requests.post(
-            f"{url}/api/upload/junit",
-            params=query,
-            data=b'<testsuite><testcase name="a"/></testsuite>',
-            headers=headers,
-            timeout=30,
-        )
-        answers = [upload, *(requests.get(f"{url}{path}", timeout=30) for path in ("/", "/api/runs"))]
+        sent = upload(url, token, "junit", b'<testsuite><testcase name="a"/></testsuite>')
+        answers = [sent, *(requests.get(f"{url}{path}", timeout=30) for path in ("/", "/api/runs"))]
         assert [(one.status_code, one.headers["Retry-After"]) for one in answers] == [(503, "30")] * 3
         with server.store.transaction() as connection:
             assert connection.execute("SELECT count(*) FROM crcr_workflow_job").fetchone() == (1,)

@@ -249,9 +249,39 @@ def test_a_row_is_kept_without_the_counts_no_column_can_hold(
     assert tuple(row[f"{name}_tests"] for name in ("passed", "failed", "skipped", "total")) == columns
 
 
-def test_a_row_is_kept_without_a_time_that_is_none(world: World, payload: dict[str, Any]) -> None:
-    assert world.post(bent(payload, "workflow.started_at", "yesterday")).status_code == 200
-    assert [row["started_at"] for row in world.rows()] == [""]
+COLUMNS = """
+    dynamoKey status downstream_repo upstream_repo pr_number pytorch_head_sha delivery_id workflow_run_url
+    workflow_name job_name check_run_id run_id run_attempt conclusion queue_time execution_time started_at
+    completed_at total_tests passed_tests failed_tests skipped_tests failed_tests_json artifact_url
+    environment downstream_repo_level event_type repository_full_name duration_seconds
+"""
+
+
+def test_a_nightly_is_a_row_with_the_contracts_columns(world: World, payload: dict[str, Any]) -> None:
+    world.post(payload)
+    (row,) = world.rows()
+    assert set(COLUMNS.split()) <= set(row)
+    workflow = payload["workflow"]
+    named = f"{workflow['name']}/{workflow['job_name']}/{workflow['check_run_id']}"
+    expected = {
+        "dynamoKey": f"{REPOSITORY}/{payload['delivery_id']}/{named}", "status": "completed",
+        "conclusion": "failure", "event_type": "nightly", "started_at": "2026-08-01T02:00:00.000000Z",
+        "duration_seconds": 185.0, "repository_full_name": REPOSITORY, "upstream_repo": "pytorch/pytorch",
+        "queue_time": None,
+    }  # fmt: skip
+    assert expected.items() <= row.items()
+
+
+def test_rows_come_newest_first_and_in_pages_and_none_for_a_time_that_is_none(
+    world: World, payload: dict[str, Any]
+) -> None:
+    for number, start in enumerate(("02:00:00Z", "03:00:00Z", "x"), start=1):
+        report = bent(payload, "workflow.started_at", f"2026-08-01T{start}")
+        world.post(bent(bent(report, "workflow.run_id", number), "workflow.check_run_id", number))
+    pages = [world.request("GET", f"/api/runs?limit=2&offset={offset}").json() for offset in (0, 2)]
+    assert [[row["run_id"] for row in page["runs"]] for page in pages] == [["2", "1"], ["3"]]
+    assert [page["total"] for page in pages] == [3, 3]
+    assert pages[1]["runs"][0]["started_at"] == ""
 
 
 # --- A: the request itself, before any field
@@ -279,17 +309,16 @@ def test_each_body_that_is_no_callback(world: World, name: str) -> None:
     assert (world.ingest(BODIES[name]).status_code, world.rows()) == (400, [])
 
 
-@pytest.mark.parametrize("path", [f"{PATH}/", f"{PATH}/x", "/github", "/github/Callback"])
-def test_another_path_is_a_404(world: World, path: str, payload: dict[str, Any]) -> None:
-    assert world.post(payload, path=path).status_code == 404
-    assert world.rows() == []
-
-
-@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"])
 @pytest.mark.parametrize("path", [PATH, RESULTS])
-def test_another_method_is_a_405(world: World, path: str, method: str) -> None:
-    answer = world.request(method, path, headers={"Authorization": f"Bearer {TOKEN}"})
-    assert answer.status_code == 405
+def test_another_path_is_a_404_and_another_method_a_405(
+    world: World, path: str, payload: dict[str, Any]
+) -> None:
+    for other in (f"{path}/", f"{path}/x", path.title(), path.rpartition("/")[0]):
+        assert world.post(payload, path=other).status_code == 404, other
+    for method in ("GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"):
+        answer = world.request(method, path, headers={"Authorization": f"Bearer {TOKEN}"})
+        assert answer.status_code == 405, method
+    assert world.rows() == []
 
 
 def test_more_than_two_megabytes_is_a_413(world: World, payload: dict[str, Any]) -> None:
@@ -399,43 +428,20 @@ def test_refused_requests_count_and_a_minute_of_silence_ends_it(
 
 BEGIN, END = "in_progress", "completed"
 AGAIN: dict[str, Any] = {"run_attempt": 2, "check_run_id": 2}
-WALKS: dict[str, tuple[bool, list[tuple[str, dict[str, Any], int]]]] = {
-    "begins and ends": (True, [(BEGIN, {}, 200), (END, {}, 200)]),
-    "was not dispatched": (False, [(BEGIN, {}, 400)]),
-    "ends without a beginning": (True, [(END, {}, 400), (BEGIN, {}, 200), (END, {}, 200)]),
-    "begins twice": (True, [(BEGIN, {}, 200), (BEGIN, {}, 400), (END, {}, 200)]),
-    "ends twice": (True, [(BEGIN, {}, 200), (END, {}, 200), (END, {}, 400)]),
-    "begins after its end": (True, [(BEGIN, {}, 200), (END, {}, 200), (BEGIN, {}, 400)]),
-    "is run again": (True, [(BEGIN, {}, 200), (END, {}, 200), (BEGIN, AGAIN, 200), (END, AGAIN, 200)]),
-    "has two legs of other names": (
-        True,
-        [(BEGIN, {}, 200), (BEGIN, {"job_name": "b", "check_run_id": 2}, 200), (END, {}, 200)],
-    ),
-    "has two legs of one name": (True, [(BEGIN, {}, 200), (BEGIN, {"check_run_id": 2}, 400)]),
-    "is of another run": (True, [(BEGIN, {}, 200), (BEGIN, {"run_id": 5, "check_run_id": 2}, 200)]),
-    "has the reserved run": (True, [(BEGIN, {"run_id": 0}, 400)]),
-}
 
 
-@pytest.mark.parametrize("name", WALKS)
-def test_each_walk_through_the_states(world: World, name: str, payload: dict[str, Any]) -> None:
-    dispatched, steps = WALKS[name]
-    if dispatched:
-        world.dispatch()
-    for status, changes, expected in steps:
-        answer = world.post(pull_request(payload, status, **changes))
-        assert answer.status_code == expected, answer.text
-        if expected == 200:
-            assert answer.json() == {"ok": True, "status": status}
-        elif dispatched:
-            assert said(answer) == (
-                "callback rejected: invalid state transition delivery_id=d-1 "
-                f"repo={REPOSITORY} status={status}"
-            )
-
-
-def test_a_status_that_is_none_is_named(world: World, payload: dict[str, Any]) -> None:
+def test_each_step_that_is_refused_says_why(world: World, payload: dict[str, Any]) -> None:
+    """Walks through the states are in tests/oracle/test_hud.py."""
     world.dispatch()
+    assert world.post(pull_request(payload)).status_code == 200
+    assert world.post(pull_request(payload, run_id=5, check_run_id=2)).status_code == 200
+    refused: list[dict[str, Any]] = [{}, {"check_run_id": 3}, {"run_id": 0}]
+    for changes in refused:
+        answer = world.post(pull_request(payload, **changes))
+        assert (answer.status_code, said(answer)) == (
+            400,
+            f"callback rejected: invalid state transition delivery_id=d-1 repo={REPOSITORY} status={BEGIN}",
+        )
     answer = world.post(pull_request(payload, "queued"))
     assert (answer.status_code, said(answer)) == (400, "unknown callback status: 'queued'")
 
@@ -456,6 +462,16 @@ def test_a_run_again_has_no_queue_time(world: World, payload: dict[str, Any]) ->
     world.dispatch()
     assert world.post(pull_request(payload, **AGAIN)).status_code == 200
     assert [row["queue_time"] for row in world.rows()] == [None]
+
+
+def test_a_second_dispatch_changes_nothing_and_an_event_without_a_type_is_a_pull_requests(
+    world: World, payload: dict[str, Any]
+) -> None:
+    world.dispatch()
+    world.now += 1000
+    world.dispatch()
+    assert world.post({**pull_request(payload), "event_type": ""}).status_code == 200
+    assert [(row["queue_time"], row["event_type"]) for row in world.rows()] == [(1010, "pull_request")]
 
 
 def test_states_last_three_days(world: World, payload: dict[str, Any]) -> None:

@@ -11,16 +11,12 @@ from typing import Any
 import pytest
 import requests
 
-from ci.store.identity import job_number
 from ci.store.store import Store
 from tests.hud_server import create_app, embedded
 
-from .conftest import CHECK_RUN, post_report
+from .conftest import REPOSITORY, post_report, upload
 
 TOKEN = "s3cret-token"
-AUTH = {"Authorization": f"Bearer {TOKEN}"}
-REPOSITORY = "torch-spyre/torch-spyre"
-TIMEOUT = 20
 TESTS = """
 import pytest, unittest
 
@@ -46,17 +42,6 @@ def url(store: Store, payload: dict[str, Any]) -> Iterator[str]:
         yield base
 
 
-def send(url: str, kind: str, body: bytes, **changed: Any) -> requests.Response:
-    query = {
-        "workflow_id": 4242,
-        "workflow_run_attempt": 1,
-        "job_id": job_number(CHECK_RUN, repository=REPOSITORY),
-        "name": "1.xml",
-        **changed,
-    }
-    return requests.post(f"{url}/api/upload/{kind}", params=query, data=body, headers=AUTH, timeout=TIMEOUT)
-
-
 def verdicts(store: Store) -> dict[str, str]:
     return {row["name"]: row["verdict"] for row in store.database.rows("SELECT name, verdict FROM test_run")}
 
@@ -73,7 +58,7 @@ def test_what_pytest_writes_becomes_rows(url: str, store: Store, tmp_path: Path,
     (tmp_path / "test_some.py").write_text(TESTS)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junit-xml=j.xml", *options]
     subprocess.run([*command, "test_some.py"], cwd=tmp_path, check=False, timeout=120, capture_output=True)
-    answer = send(url, "junit", (tmp_path / "j.xml").read_bytes())
+    answer = upload(url, TOKEN, "junit", (tmp_path / "j.xml").read_bytes())
     assert answer.json() == {"ok": True, "sent": 6, "stored": 6, "unchanged": ""}
     assert verdicts(store) == {
         "test_passes": "passed",
@@ -90,21 +75,21 @@ def test_what_pytest_writes_becomes_rows(url: str, store: Store, tmp_path: Path,
 
 
 def test_another_file_of_the_name_takes_its_place_once_it_is_whole(url: str, store: Store) -> None:
-    assert send(url, "junit", b'<testsuite><testcase name="old"/></testsuite>').status_code == 200
-    cut = send(url, "junit", b'<testsuite><testcase name="new"/>')
+    assert upload(url, TOKEN, "junit", b'<testsuite><testcase name="old"/></testsuite>').status_code == 200
+    cut = upload(url, TOKEN, "junit", b'<testsuite><testcase name="new"/>')
     assert (cut.status_code, "is no whole XML after 1 test cases" in cut.text) == (400, True)
     assert verdicts(store) == {"old": "passed"}
-    assert send(url, "junit", b'<testsuite><testcase name="new"/></testsuite>').status_code == 200
+    assert upload(url, TOKEN, "junit", b'<testsuite><testcase name="new"/></testsuite>').status_code == 200
     assert verdicts(store) == {"new": "passed"}
     assert store.database.rows("SELECT sum(tests) AS tests FROM test_run_summary") == [{"tests": 1}]
 
 
 def test_nobody_sends_rows_of_a_job_that_was_not_reported_or_is_anothers(url: str, store: Store) -> None:
     body = b'<testsuite><testcase name="a"/></testsuite>'
-    assert send(url, "junit", body, workflow_id=1).status_code == 404
+    assert upload(url, TOKEN, "junit", body, workflow_id=1).status_code == 404
     with store.transaction() as connection:
         connection.execute("UPDATE crcr_workflow_job SET downstream_repo = 'some/other'")
-    assert send(url, "junit", body).status_code == 404
-    unknown = requests.post(f"{url}/api/upload/junit", data=body, timeout=TIMEOUT)
+    assert upload(url, TOKEN, "junit", body).status_code == 404
+    unknown = requests.post(f"{url}/api/upload/junit", data=body, timeout=20)
     assert unknown.status_code == 401
     assert verdicts(store) == {}
