@@ -8,6 +8,8 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
@@ -58,19 +60,14 @@ def send(url: str, kind: str, name: str, body: bytes, run_id: int = RUN_ID) -> r
 
 def at_once(calls: Sequence[Callable[[], requests.Response]]) -> list[requests.Response]:
     """The answers to calls that are made at the same moment, in the order of the calls."""
-    answers: dict[int, requests.Response] = {}
     start = threading.Barrier(len(calls))
 
-    def make(number: int) -> None:
+    def make(call: Callable[[], requests.Response]) -> requests.Response:
         start.wait(TIMEOUT)
-        answers[number] = calls[number]()
+        return call()
 
-    threads = [threading.Thread(target=make, args=(number,)) for number in range(len(calls))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(2 * TIMEOUT)
-    return [answers[number] for number in range(len(calls))]
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(make, calls))
 
 
 def one(store: Store, query: str) -> Any:
@@ -97,11 +94,9 @@ def test_of_files_of_a_name_sent_at_once_one_stays(
     assert posted.status_code == 200
     wanted = [(f"{number % names}.xml", f"C{number}") for number in range(9)]
     bodies = [content(kind, RUN_ID, marked, TESTS) for _, marked in wanted]
-    calls = [
-        lambda name=name, body=body: send(url, kind, name, body)
-        for (name, _), body in zip(wanted, bodies, strict=True)
-    ]
-    answers = at_once(calls)
+    answers = at_once(
+        [partial(send, url, kind, name, body) for (name, _), body in zip(wanted, bodies, strict=True)]
+    )
     # Where one ended before the next began, that one took its place: both were told of their own.
     statuses = Counter(answer.status_code for answer in answers)
     assert statuses.keys() <= {200, 409}
@@ -129,7 +124,7 @@ def test_the_same_file_sent_by_many_at_once_is_there_once(
 ) -> None:
     post_report(url, report(payload, RUN_ID), TOKEN)
     body = content("junit", RUN_ID, "C", TESTS)
-    answers = at_once([lambda: send(url, "junit", "a.xml", body)] * 8)
+    answers = at_once([partial(send, url, "junit", "a.xml", body)] * 8)
     assert {answer.status_code for answer in answers} <= {200, 409}
     assert {answer.json()["stored"] for answer in answers if answer.status_code == 200} == {TESTS}
     assert adds_up(store) == TESTS
@@ -141,11 +136,8 @@ def test_a_broken_file_among_good_ones_of_its_name_leaves_nothing(
 ) -> None:
     post_report(url, report(payload, RUN_ID), TOKEN)
     whole = content("junit", RUN_ID, "C", TESTS)
-    calls = [
-        lambda body=body: send(url, "junit", "a.xml", body)
-        for body in (whole, whole[:-20], whole + b"<", whole[: len(whole) // 2])
-    ]
-    first, *broken = at_once(calls)
+    bodies = (whole, whole[:-20], whole + b"<", whole[: len(whole) // 2])
+    first, *broken = at_once([partial(send, url, "junit", "a.xml", body) for body in bodies])
     assert {answer.status_code for answer in broken} <= {400, 409}
     assert first.status_code in {200, 409}
     assert adds_up(store) == (TESTS if first.status_code == 200 else 0)

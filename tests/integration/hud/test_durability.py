@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,59 +18,46 @@ from ci.hud.server.queries.jobs import count_jobs, list_jobs
 from ci.hud.server.record import record_callback
 from ci.store.store import Store
 
-from .conftest import bearer, serve_process
+from .conftest import post_report, serve_process
 
 CLIENTS = 50
 ENOUGH = 300
 MakeSettings = Callable[..., Settings]
 
 
-def own_token(folder: Path) -> str:
-    return (folder / ".spyre-ci" / "hud-token").read_text().strip()
-
-
 class Posting:
     """Clients that post job after job until the server is gone; what was answered 200."""
 
     def __init__(self, url: str, token: str, payload: dict[str, Any]) -> None:
-        self._url = f"{url}/github/callback"
-        self._headers = bearer(token)
-        self._payload = payload
+        self._url, self._token, self._payload = url, token, payload
         self.taken: list[int] = []
-        self.others: list[str] = []
         self.enough = threading.Event()
-        self.threads = [threading.Thread(target=self._post, args=(index,)) for index in range(CLIENTS)]
 
-    def _post(self, index: int) -> None:
-        with requests.Session() as session:
-            for number in range(1 + index * 1000, 1000 + index * 1000):
-                workflow = {**self._payload["workflow"], "run_id": number, "check_run_id": number}
-                content = {**self._payload, "workflow": workflow}
-                try:
-                    answer = session.post(self._url, json=content, headers=self._headers, timeout=30)
-                except requests.RequestException:
-                    return
-                if answer.status_code != 200:
-                    self.others.append(answer.text)
-                    return
-                self.taken.append(number)
-                if len(self.taken) >= ENOUGH:
-                    self.enough.set()
+    def post(self, client: int) -> None:
+        for number in range(1 + client * 1000, 1000 + client * 1000):
+            workflow = {**self._payload["workflow"], "run_id": number, "check_run_id": number}
+            try:
+                answer = post_report(self._url, {**self._payload, "workflow": workflow}, self._token)
+            except requests.RequestException:
+                return
+            assert answer.status_code == 200, answer.text
+            self.taken.append(number)
+            if len(self.taken) >= ENOUGH:
+                self.enough.set()
 
 
 def test_a_server_killed_under_fifty_clients_has_what_it_answered(
     tmp_path: Path, payload: dict[str, Any]
 ) -> None:
     (tmp_path / "spyre-ci.yaml").write_text("hud: {rate_limit: 100000}\n")
-    with serve_process(tmp_path) as (process, url):
-        posting = Posting(url, own_token(tmp_path), payload)
-        for thread in posting.threads:
-            thread.start()
+    with serve_process(tmp_path) as (process, url), ThreadPoolExecutor(CLIENTS) as pool:
+        token = (tmp_path / ".spyre-ci" / "hud-token").read_text().strip()
+        posting = Posting(url, token, payload)
+        clients = [pool.submit(posting.post, client) for client in range(CLIENTS)]
         assert posting.enough.wait(120)
         process.send_signal(signal.SIGKILL)
-        for thread in posting.threads:
-            thread.join(60)
-    assert posting.others == []
+        for client in clients:
+            client.result(60)
     with closing(Store(tmp_path / ".spyre-ci" / "store.sqlite")) as store:
         stored = {int(row["run_id"]) for row in list_jobs(store.database, limit=100_000)}
     assert set(posting.taken) <= stored
