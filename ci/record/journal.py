@@ -13,7 +13,7 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -223,32 +223,20 @@ def _named(path: Path) -> Iterator[None]:
         raise
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Journal:
+@dataclass(slots=True, kw_only=True)
+class Journal(Lines):
     """What one journal file says: which shard and attempt it is of, its events, and what was lost of it.
 
     Attributes:
         path: the file.
         shard: the shard's index.
         attempt: from 1.
-        events: of whole lines, in the order of the file.
-        torn: lines that are cut short.
-        damaged: lines whose checksum is wrong.
-        suspects: ids such lines seem to name; good for a warning and for nothing else.
-        nameless: how many of these lines may have told of a test and name none.
-        unchecked: an earlier version wrote it, without checksums.
         unreadable: which file it is and why nothing of it can be read; empty where it can.
     """
 
     path: Path
     shard: int
     attempt: int
-    events: list[JournalEvent] = field(default_factory=list)
-    torn: int = 0
-    damaged: int = 0
-    suspects: frozenset[str] = frozenset()
-    nameless: int = 0
-    unchecked: bool = False
     unreadable: str = ""
 
 
@@ -307,25 +295,14 @@ def read_journal(path: Path, shard: int, attempt: int, excerpts: Excerpts | None
     """One journal, its texts cut by `excerpts`.
 
     A line that is not as it was written is counted, and never used as evidence.
-
-    An earlier version wrote no checksums. Such a journal, in which no line has one, is read as it stands and
-    marked: a report of it is worth having, and where one line is checked all of them are.
     """
     cut = (excerpts or Excerpts()).cut
     where = f"{path.parent.name}/{path.name}"
+    journal = Journal(path=path, shard=shard, attempt=attempt)
     try:
         with open_regular(path) as stream:
-            lines = Lines(iter(partial(stream.readline, MAX_LINE), b""), lambda event: cut(event, where))
+            for line in iter(partial(stream.readline, MAX_LINE), b""):
+                journal.take(line, lambda event: cut(event, where))
     except OSError as error:
         return Journal(path=path, shard=shard, attempt=attempt, unreadable=f"{where}: {error.strerror}")
-    return Journal(
-        path=path,
-        shard=shard,
-        attempt=attempt,
-        events=lines.events,
-        torn=lines.torn,
-        damaged=lines.damaged,
-        suspects=frozenset(lines.suspects),
-        nameless=lines.nameless,
-        unchecked=lines.unchecked,
-    )
+    return journal

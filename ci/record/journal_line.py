@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 from sys import intern
-from typing import NamedTuple
 from zlib import crc32
 
 import msgspec
@@ -48,10 +48,6 @@ def event_of(line: bytes) -> JournalEvent | None:
     # Not the pattern: every line of a run comes by here, in the worker and in the supervisor.
     if cut <= 0 or line[cut : cut + _TAIL_BYTES] != b',"c":"%08x"}' % crc32(line[:cut]):
         return None
-    return _event(line)
-
-
-def _event(line: bytes) -> JournalEvent | None:
     try:
         return _DECODER.decode(line)
     except (ValueError, RecursionError):  # no UTF-8, or nested too deeply, too
@@ -67,71 +63,44 @@ def _odd_event(line: bytes) -> JournalEvent | None:
     return events.parse(row) if isinstance(row, dict) and isinstance(row.get("e"), str) else None
 
 
+@dataclass(slots=True, kw_only=True)
 class Lines:
-    """The lines of a whole journal, told apart.
+    """The lines of a journal, told apart.
 
     Attributes:
-        events: of the lines that are as they were written.
+        events: of the lines that are as they were written, in the order of the file.
         torn: lines without a checksum: cut short.
         damaged: lines with a wrong one.
-        suspects: ids these lines seem to name.
+        suspects: ids these lines seem to name; good for a warning and for nothing else.
         nameless: how many of them may have told of a test and name none.
-        unchecked: no line has a checksum; the events are those of an earlier version, taken as they stand.
     """
 
-    def __init__(
-        self, lines: Iterable[bytes], cut: Callable[[JournalEvent], JournalEvent] = lambda event: event
-    ) -> None:
-        """Read lines; none is kept, so that a journal of any size can be read.
+    events: list[JournalEvent] = field(default_factory=list)
+    torn: int = 0
+    damaged: int = 0
+    suspects: set[str] = field(default_factory=set)
+    nameless: int = 0
+
+    def take(self, line: bytes, cut: Callable[[JournalEvent], JournalEvent] = lambda event: event) -> None:
+        """Take the next line, which is not kept, so that a journal of any size can be read.
 
         Args:
-            lines: with their line breaks.
+            line: with its line break.
             cut: what is kept of an event.
         """
-        self.events: list[JournalEvent] = []
-        self.torn = self.damaged = self.nameless = 0
-        self.suspects: set[str] = set()
-        bad: list[tuple[_Lost, JournalEvent | None]] = []
-        checked = False
-        for line in lines:
-            if (event := event_of(line)) is not None:
-                self.events.append(_shared(cut(event)))
-                checked = True
-                continue
-            lost = _lost(line)
-            checked = checked or lost.whole
-            old = None if checked else _event(line)
-            bad.append((lost, None if old is None else _shared(cut(old))))
-        old_events = [] if checked else [event for _, event in bad if event is not None]
-        self.unchecked = bool(old_events)
-        self.events += old_events
-        for lost, old in bad:
-            if checked or old is None:
-                self._lose(lost)
-
-    def _lose(self, lost: _Lost) -> None:
-        self.damaged += lost.whole
-        self.torn += not lost.whole
-        self.suspects.update(lost.named)
-        self.nameless += lost.nameless
-
-
-class _Lost(NamedTuple):
-    """What can be told of a line that is not as it was written."""
-
-    whole: bool
-    named: tuple[str, ...]
-    nameless: bool
-
-
-def _lost(line: bytes) -> _Lost:
-    whole = _TAIL.search(line) is not None
-    named = tuple(name for text in _ID.findall(line) if (name := _name(text)) is not None)
-    # A start that was cut short as it was written was no start: the writer was at its end.
-    cut = not whole and line.startswith((b'{"e":', b'{"t":')) and b"\0" not in line
-    kind = _KIND.search(line)
-    of_no_test = kind is not None and kind[1] in _OF_NO_TEST
-    return _Lost(whole=whole, named=named, nameless=not (named or cut or of_no_test))
+        if (event := event_of(line)) is not None:
+            self.events.append(_shared(cut(event)))
+            return
+        whole = _TAIL.search(line) is not None
+        self.damaged += whole
+        self.torn += not whole
+        named = {name for text in _ID.findall(line) if (name := _name(text)) is not None}
+        self.suspects |= named
+        # A start that was cut short as it was written was no start: the writer was at its end.
+        unwritten = not whole and line.startswith((b'{"e":', b'{"t":')) and b"\0" not in line
+        kind = _KIND.search(line)
+        of_no_test = kind is not None and kind[1] in _OF_NO_TEST
+        self.nameless += not (named or unwritten or of_no_test)
 
 
 def _shared(event: JournalEvent) -> JournalEvent:

@@ -312,7 +312,6 @@ def _by_attempt(journals: Iterable[Journal]) -> list[Journal]:
             events=[event for one in copies for event in one.events],
             torn=max(one.torn for one in copies),
             damaged=max(one.damaged for one in copies),
-            unchecked=any(one.unchecked for one in copies),
         )
         for _, copies in sorted(found.items())
     ]
@@ -340,8 +339,6 @@ def _lost_lines(journals: Iterable[Journal]) -> Iterator[str]:
             yield f"{counted(one.torn, 'torn line')} in {name}"
         if one.damaged:
             yield f"{counted(one.damaged, 'line')} with a wrong checksum in {name}"
-        if one.unchecked:
-            yield f"{name} is of an earlier version and has no checksums"
 
 
 def _unsure(replays: Iterable[RunState], tries: Mapping[str, Sequence[Try]]) -> dict[str, str]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ci.record.events import CardLost, End, Start
 from ci.record.excerpts import LAST_CHARS, LONGEST, TOTAL, Excerpts
-from ci.record.journal import journal_path, read_journal, read_journals
+from ci.record.journal import journal_path, read_journals
 from ci.record.journal_line import line_of
 from tests.journal_rows import rows_of
 
@@ -78,13 +78,6 @@ def test_the_journals_of_a_run_share_one_room_in_their_order_and_stay_whole_on_d
     assert sum(map(sum, lengths)) < TOTAL + 2 * each * (LAST_CHARS + 100)
     assert "the whole text is in journal/1-1.jsonl" in rows_of(second.events)[-1]["detail"]
     assert [path.read_bytes() for path in sorted((tmp_path / "journal").iterdir())] == before
-
-
-def test_damaged_lines_and_those_of_an_earlier_version_are_not_kept_whole(tmp_path: Path) -> None:
-    path = tmp_path / "0-1.jsonl"
-    path.write_text('{"t":1,"e":"end","id":"a","outcome":"failed","detail":"' + "w" * 50_000 + '"}\n')
-    (event,) = rows_of(read_journal(path, 0, 1).events)
-    assert len(event["detail"]) < MOST + 100
 
 
 def test_of_a_message_the_beginning_is_kept_by_which_decisions_are_made() -> None:

@@ -14,6 +14,8 @@ import pytest
 
 from ci.cli.app import run
 from ci.core.errors import BadFileError, MissingInputError, SpyreCiError
+from ci.record import events
+from ci.record.journal_line import line_of
 from ci.record.result import Result
 from ci.record.verdict import Verdict
 from ci.report.history import (
@@ -306,12 +308,11 @@ def test_a_run_that_was_reported_elsewhere_is_in_the_history_as_if_it_had_been_h
 def test_what_its_files_took_to_set_up_comes_with_its_journals(tmp_path: Path) -> None:
     folder = report_folder(tmp_path / "run-1", OUTCOMES)
     journal = next((folder / "journal").glob("0-*.jsonl"))
-    lines = [
-        {"e": "group_start", "t": 5.0, "file": "test_0.py"},
-        {"e": "group_ready", "t": 9.0, "file": "test_0.py"},
+    written = [
+        events.GroupStart(t=5.0, file="test_0.py"),
+        events.GroupReady(t=9.0, file="test_0.py", setup_s=4.0),
     ]
-    unchecked = [json.dumps(one | ({"setup_s": 4.0} if one["e"] == "group_ready" else {})) for one in lines]
-    journal.write_text("\n".join(unchecked) + "\n", encoding="utf-8")
+    journal.write_bytes(b"".join(map(line_of, written)))
     take_in(tmp_path / "history.sqlite", folder, now=NOW)
     assert export_durations(History(tmp_path / "history.sqlite")).files == {"test_0.py": 4.0}
 

@@ -13,7 +13,9 @@ from rich.console import Console
 
 from ci.config import load_settings
 from ci.core.errors import CommandError
+from ci.record.events import End, Start
 from ci.record.journal import journal_path
+from ci.record.journal_line import line_of
 from ci.runner.scheduler import Job
 from ci.runner.source import Source
 from ci.runner.work import RunOptions, Work
@@ -42,12 +44,8 @@ def folder(tmp_path: Path) -> RunFolder:
     for shard in SHARDS:
         path = journal_path(folder.path, shard.index, 1)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(
-            "".join(
-                f'{{"t":1,"e":"start","id":"{name}"}}\n{{"t":2,"e":"end","id":"{name}","outcome":"failed"}}\n'
-                for name in shard.ids
-            )
-        )
+        told = [event for name in shard.ids for event in (Start(id=name), End(id=name, outcome="failed"))]
+        path.write_bytes(b"".join(map(line_of, told)))
     return folder
 
 

@@ -10,6 +10,8 @@ from rich.console import Console
 
 from ci.config import load_settings
 from ci.core.errors import MissingInputError, SettingsError
+from ci.record.events import End, ShardStart, Start
+from ci.record.journal_line import line_of
 from ci.record.result import Result
 from ci.record.verdict import Verdict
 from ci.report.reconcile import Account
@@ -85,9 +87,11 @@ def test_a_broken_catalog_leaves_entries_unchecked(tmp_path: Path, said: io.Stri
 def test_control_journals_mark_failures(tmp_path: Path, said: io.StringIO) -> None:
     folder = RunFolder(path=tmp_path)
     (tmp_path / "control" / "journal").mkdir(parents=True)
-    (tmp_path / "control" / "journal" / "0-1.jsonl").write_text(
-        '{"t":1,"e":"shard_start","fingerprint":"f"}\n{"t":2,"e":"start","id":"a.py::x"}\ntorn\n'
-        '{"t":3,"e":"end","id":"a.py::x","outcome":"failed","message":"there too"}\n'
-    )
+    told = [
+        ShardStart(t=2, fingerprint="f"),
+        Start(t=2, id="a.py::x"),
+        End(t=3, id="a.py::x", outcome="failed", message="there too"),
+    ]
+    (tmp_path / "control" / "journal" / "0-1.jsonl").write_bytes(b"torn\n".join(map(line_of, told)))
     made = mark_step(context(tmp_path, said), ACCOUNT, PLAN, folder, began_at=0.0)
     assert (made.control, [one.upstream for one in made.results]) == ("cpu", [True])
