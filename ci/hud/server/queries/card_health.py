@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ci.hud.server.queries.window import CHOSEN, Window
+from ci.hud.server.queries.rows import records
+from ci.hud.server.queries.window import WINDOW_JOBS, Window
 from ci.store.database import Database
 
 OUT_OF_USE_DAYS = 2
@@ -111,32 +112,21 @@ def verdicts_by_day(database: Database, window: Window, *, cards: bool = False) 
         window: which jobs.
         cards: by card as well; tests that saw no card are left out then.
     """
-    card = "c.card" if cards else "''"
-    rows = database.rows(
+    return records(
+        database,
+        DayVerdict,
         f"""
-        WITH jobs AS (
-            SELECT j.workflow_id AS o_workflow, j.workflow_run_attempt AS o_attempt, j.job_id AS o_job,
-                substr(j.started_at, 1, 10) AS o_day
-            {CHOSEN}
-        )
-        SELECT b.o_day AS day, {card} AS o_card, c.verdict AS o_verdict, sum(c.tests) AS all_tests,
-            sum(c.seconds) AS all_seconds, count(*) AS parts
-        FROM jobs AS b
+        FROM {WINDOW_JOBS} AS b
         JOIN job_card AS c ON c.workflow_id = b.o_workflow AND c.workflow_run_attempt = b.o_attempt
             AND c.job_id = b.o_job
         {"WHERE c.card != ''" if cards else ""}
-        GROUP BY b.o_day, {"c.card, " if cards else ""}c.verdict ORDER BY day, o_card, o_verdict
-        """,  # noqa: S608  # our names
+        GROUP BY b.o_day, {"c.card, " if cards else ""}c.verdict ORDER BY o_day, o_card, o_verdict
+        """,
         window.values,
+        day="b.o_day",
+        card="c.card" if cards else "''",
+        verdict="c.verdict",
+        tests="sum(c.tests)",
+        seconds="sum(c.seconds)",
+        jobs="count(*)",
     )
-    return [
-        DayVerdict(
-            day=str(row["day"]),
-            card=row["o_card"],
-            verdict=row["o_verdict"],
-            tests=row["all_tests"],
-            seconds=row["all_seconds"],
-            jobs=row["parts"],
-        )
-        for row in rows
-    ]

@@ -7,17 +7,16 @@ wide rows, which are not read.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
-from ci.hud.server.queries.failures import job_values
-from ci.hud.server.queries.marks import OF_JOB, Key, Marks, marks_of, rows_of_keys
+from ci.hud.server.queries.rows import OF_JOB, Key, job_values, rows_of_keys
 from ci.record.verdict import Verdict
 from ci.report.compare.changes import kind_of
 from ci.report.compare.machines import LEAST_TIMED_S, Pair
 from ci.report.compare.times import compare_times
-from ci.store.database import Database, Row, Value
+from ci.store.database import Database, Value
 
 # The words of `ci.report.compare.changes.Kind`; messages are not read, so what fails differently still fails.
 Kind = Literal[
@@ -51,6 +50,19 @@ class Side:
     seconds: float
     card: str
     message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What a run's tests are compared by.
+
+    Attributes:
+        verdicts: of each.
+        seconds: of those whose time can be compared.
+    """
+
+    verdicts: Mapping[Key, str]
+    seconds: Mapping[Key, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,8 +138,60 @@ def compare_runs(
         both=len(old.verdicts) - len(found.kinds["vanished"]),
         counts={name: len(found.kinds[name]) for name in KINDS},
         pace=found.pace,
-        changes=[_change(kind, sides[0].get(key), sides[1].get(key)) for key in chosen],
+        changes=[
+            Change(
+                kind=kind,
+                test_id=sides[named is after][key].test_id,
+                place=sides[named is after][key].place,
+                before=sides[0].get(key),
+                after=sides[1].get(key),
+            )
+            for key in chosen
+        ],
     )
+
+
+def marks_of(database: Database, job: Mapping[str, Value]) -> Marks:
+    """What a job's tests are compared by.
+
+    Nearly all tests passed, and their verdict costs as much to read as the rest of them, so it is not read.
+    `NOT … <>`, because with `=` SQLite takes the index of verdicts and reads the wide rows.
+
+    Args:
+        database: what is asked.
+        job: a row of `crcr_workflow_job_ranked`.
+    """
+    values = job_values(job)
+    passed = database.tuples(
+        f"SELECT test_key, time FROM settled_test_run WHERE {OF_JOB} AND NOT verdict <> 'passed'",  # noqa: S608  # our names
+        values,
+    )
+    others = database.tuples(
+        f"SELECT test_key, verdict FROM settled_test_run WHERE {OF_JOB} AND verdict <> 'passed'",  # noqa: S608
+        values,
+    )
+    keys = [key for key, _ in passed]
+    verdicts: dict[Key, str] = dict.fromkeys(keys, "passed")
+    seconds: dict[Key, float] = {key: took for key, took in passed if took > 0}
+    for key, verdict in others:
+        keys.append(key)
+        verdicts[key] = verdict
+        seconds.pop(key, None)
+    if len(verdicts) == len(keys):
+        return Marks(verdicts, seconds)
+    for key, row in rows_of_keys(database, job, _repeated(keys), "verdict, time"):
+        verdicts[key] = row["verdict"]
+        seconds.pop(key, None)
+        if row["time"] > 0 and row["verdict"] == "passed":
+            seconds[key] = row["time"]
+    return Marks(verdicts, seconds)
+
+
+def _repeated(keys: Iterable[int]) -> set[int]:
+    seen, again = set[int](), set[int]()
+    for key in keys:
+        (again if key in seen else seen).add(key)
+    return again
 
 
 def _compare(before: Marks, after: Marks) -> _Found:
@@ -198,26 +262,10 @@ def _names(
 
 
 def _sides(database: Database, job: Mapping[str, Value], keys: Sequence[Key]) -> dict[Key, Side]:
-    columns = "test_id, place, verdict, time, card, message"
+    columns = "test_id, place, verdict, time AS seconds, card, message"
     rows = rows_of_keys(database, job, {_test_key(key) for key in keys}, columns)
-    return {key: _side(row) for key, row in rows}
-
-
-def _side(row: Row) -> Side:
-    return Side(
-        test_id=row["test_id"],
-        place=row["place"],
-        verdict=row["verdict"],
-        seconds=row["time"],
-        card=row["card"],
-        message=row["message"],
-    )
-
-
-def _change(kind: str, before: Side | None, after: Side | None) -> Change:
-    one = after or before
-    assert one is not None  # noqa: S101  # the key is of one of them
-    return Change(kind=kind, test_id=one.test_id, place=one.place, before=before, after=after)
+    names = [one.name for one in fields(Side)]
+    return {key: Side(**{name: row[name] for name in names}) for key, row in rows}
 
 
 def _test_key(key: Key) -> int:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from ci.hud.server.queries.history import WorstTest
 from ci.hud.server.queries.jobs import Job, chosen_jobs, jobs_of_pull_request, jobs_with_rows
-from ci.hud.server.queries.marks import OF_JOB, OF_JOB_BY_KEY
-from ci.hud.server.queries.window import Window, listed
+from ci.hud.server.queries.rows import OF_JOB, OF_JOB_BY_KEY, listed
+from ci.hud.server.queries.window import Window
 from ci.record.failure_signature import last_failure, normal
 from ci.record.verdict import GOOD, PROBLEMS, RAN, Verdict
 from ci.store.database import Database, Row

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ci.hud.callback import stored_epoch
-from ci.hud.server.queries.window import CHOSEN, LANE, Window
+from ci.hud.server.queries.rows import records
+from ci.hud.server.queries.window import LANE, WINDOW_JOBS, Window
 from ci.record.verdict import CODE_FAILED, CODE_PASSED, RAN
 from ci.report.flakes import FlakyTest, Outcome, flaky_test
-from ci.store.database import Database, Row
+from ci.store.database import Database
 
 RUNS = 500
 MOST = 50
@@ -71,16 +72,22 @@ class TestHistory:
     blame: str
 
 
+_RUN = {
+    "run": "j.id", "run_name": "coalesce(d.run, '')", "repo": "j.downstream_repo", "lane": LANE,
+    "sha": "j.pytorch_head_sha", "attempt": "j.run_attempt", "superseded": "j.superseded",
+    "started_at": "j.started_at", "verdict": "t.verdict", "cause": "t.cause", "card": "t.card",
+    "seconds": "t.time", "tries": "t.attempts", "message": "t.message",
+    "same_job": "j.downstream_repo || char(0) || j.delivery_id || char(0) || j.workflow_name || char(0) || "
+    "j.job_name || char(0) || j.run_id",
+}  # fmt: skip
+
+
 def history_of_test(database: Database, key: int, window: Window) -> TestHistory:
     """The history of a test by its key, of the window's repository, lane, event and days."""
-    rows = database.rows(
+    runs = records(
+        database,
+        TestRun,
         f"""
-        SELECT t.test_id AS o_test_id, t.place AS o_place, t.file AS o_file, t.verdict AS o_verdict,
-            t.cause AS o_cause, t.card AS o_card, t.time AS o_seconds, t.attempts AS o_tries,
-            t.message AS o_message, j.id AS o_run, j.downstream_repo AS o_repo, {LANE} AS o_lane,
-            j.pytorch_head_sha AS o_sha, j.run_attempt AS o_attempt, j.superseded AS o_superseded,
-            j.started_at AS o_started, coalesce(d.run, '') AS o_name, j.delivery_id AS o_delivery,
-            j.run_id AS o_run_id, j.workflow_name AS o_workflow, j.job_name AS o_job
         FROM settled_test_run AS t
         JOIN crcr_workflow_job_ranked AS j
             ON j.job_id = t.job_id AND j.workflow_id = t.workflow_id
@@ -90,12 +97,14 @@ def history_of_test(database: Database, key: int, window: Window) -> TestHistory
             AND (:repo = '' OR j.downstream_repo = :repo) AND (:event = '' OR j.event_type = :event)
             AND (:lane = '' OR {LANE} = :lane)
         ORDER BY j.started_at DESC, j.id DESC LIMIT :most
-        """,  # noqa: S608  # our names
+        """,
         {**window.values, "key": key, "most": RUNS},
+        **_RUN,
     )
-    runs = [_run(row) for row in rows]
-    name, place, file = (rows[0][column] if rows else "" for column in ("o_test_id", "o_place", "o_file"))
-    return summarize(name, int(place or 0), file, runs)
+    names = "min(test_id), min(place), min(file)"
+    (found,) = database.tuples(f"SELECT {names} FROM settled_test_run WHERE test_key = :key", {"key": key})  # noqa: S608
+    name, place, file = found if runs else ("", 0, "")
+    return summarize(name, place, file, runs)
 
 
 def summarize(test_id: str, place: int, file: str, runs: Sequence[TestRun]) -> TestHistory:
@@ -130,27 +139,6 @@ def _outcome(run: TestRun, failed_before: set[str]) -> Outcome:
     )
 
 
-def _run(row: Row) -> TestRun:
-    same = ("o_repo", "o_delivery", "o_workflow", "o_job", "o_run_id")
-    return TestRun(
-        run=row["o_run"],
-        run_name=row["o_name"],
-        repo=row["o_repo"],
-        lane=row["o_lane"],
-        sha=row["o_sha"],
-        attempt=row["o_attempt"],
-        superseded=bool(row["o_superseded"]),
-        started_at=row["o_started"],
-        verdict=row["o_verdict"],
-        cause=row["o_cause"],
-        card=row["o_card"],
-        seconds=row["o_seconds"],
-        tries=row["o_tries"],
-        message=row["o_message"],
-        same_job="\0".join(row[name] for name in same),
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorstTest:
     """A test and in how many runs of the window it had the verdict asked for, on how many cards, and when."""
@@ -173,34 +161,21 @@ def worst_tests(database: Database, window: Window, verdict: str) -> tuple[int, 
     # (job, verdict). Else it reads every row; to ClickHouse it is a join like any other.
     rows = database.rows(
         f"""
-        WITH jobs AS (
-            SELECT j.workflow_id AS o_workflow, j.workflow_run_attempt AS o_attempt, j.job_id AS o_job,
-                j.started_at AS o_started, j.id AS o_run
-            {CHOSEN}
-        ), tests AS (
-            SELECT t.test_key AS o_key, min(t.test_id) AS o_id, min(t.place) AS o_place,
-                count(DISTINCT b.o_run) AS runs,
-                count(DISTINCT t.card) AS cards, min(b.o_started) AS first_seen, max(b.o_started) AS last_seen
-            FROM jobs AS b
+        WITH tests AS (
+            SELECT t.test_key AS o_key, min(t.test_id) AS o_name, min(t.place) AS o_place,
+                count(DISTINCT b.o_id) AS runs, count(DISTINCT t.card) AS cards,
+                min(b.o_started) AS first_seen, max(b.o_started) AS last_seen
+            FROM {WINDOW_JOBS} AS b
             CROSS JOIN settled_test_run AS t
             WHERE t.workflow_id = b.o_workflow AND t.workflow_run_attempt = b.o_attempt
                 AND t.job_id = b.o_job AND t.verdict = :verdict
             GROUP BY t.test_key
         )
-        SELECT o_key, o_id, o_place, runs, cards, first_seen, last_seen, count(*) OVER () AS altogether
-        FROM tests ORDER BY runs DESC, last_seen DESC, o_id LIMIT :most
+        SELECT CAST(o_key AS TEXT) AS test_key, o_name AS test_id, o_place AS place, runs, cards, first_seen,
+            last_seen, count(*) OVER () AS altogether
+        FROM tests ORDER BY runs DESC, last_seen DESC, o_name LIMIT :most
         """,  # noqa: S608  # our names
         {**window.values, "verdict": verdict, "most": MOST},
     )
-    return (rows[0]["altogether"] if rows else 0), [
-        WorstTest(
-            test_id=row["o_id"],
-            test_key=str(row["o_key"]),
-            place=row["o_place"],
-            runs=row["runs"],
-            cards=row["cards"],
-            first_seen=row["first_seen"],
-            last_seen=row["last_seen"],
-        )
-        for row in rows
-    ]
+    totals = [row.pop("altogether") for row in rows]
+    return max(totals, default=0), [WorstTest(**row) for row in rows]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from ci.hud.server.queries.window import CHOSEN, LANE, Window, listed
+from ci.hud.server.queries.rows import listed, records
+from ci.hud.server.queries.window import CHOSEN, LANE, WINDOW_JOBS, Window
 from ci.store.database import Database, Value
 
 
@@ -93,24 +94,18 @@ _COLUMNS = {
     "ran_s": "d.ran_seconds", "passed_s": "d.passed_seconds", "first_failure_s": "d.first_failure_seconds",
 }  # fmt: skip
 _TABLES = "FROM crcr_workflow_job_ranked AS j LEFT JOIN job_detail AS d ON d.dynamoKey = j.dynamoKey"
-# The names of an answer's columns stand apart from those of the tables, which conditions name.
-_SELECT = ", ".join(f"{column} AS o_{name}" for name, column in _COLUMNS.items())
+_NEWEST_FIRST = "ORDER BY j.started_at DESC, j.id DESC"
 
 
 def chosen_jobs(database: Database, window: Window) -> list[Job]:
     """Every job of a window that was not superseded, the newest start first."""
-    rows = database.tuples(f"SELECT {_SELECT} {CHOSEN} ORDER BY j.started_at DESC, j.id DESC", window.values)
-    return [_job(row) for row in rows]
+    return records(database, Job, f"{CHOSEN} {_NEWEST_FIRST}", window.values, **_COLUMNS)
 
 
 def jobs_of_pull_request(database: Database, number: int) -> list[Job]:
     """Every job of a pull request that was not superseded, the newest start first."""
-    rows = database.tuples(
-        f"SELECT {_SELECT} {_TABLES} WHERE j.pr_number = :number AND NOT j.superseded "  # our names
-        "ORDER BY j.started_at DESC, j.id DESC",
-        {"number": number},
-    )
-    return [_job(row) for row in rows]
+    source = f"{_TABLES} WHERE j.pr_number = :number AND NOT j.superseded {_NEWEST_FIRST}"
+    return records(database, Job, source, {"number": number}, **_COLUMNS)
 
 
 def jobs_with_rows(database: Database, jobs: Collection[Job]) -> set[tuple[int, int, int]]:
@@ -132,18 +127,8 @@ def one_job(database: Database, number: int) -> Mapping[str, Any] | None:
 
 def details(database: Database, number: int) -> Job | None:
     """A job, superseded or not, as the lists have it."""
-    rows = database.tuples(
-        f"SELECT {_SELECT} {_TABLES} WHERE j.id = :number",  # our names
-        {"number": number},
-    )
-    return _job(rows[0]) if rows else None
-
-
-def _job(row: Sequence[Any]) -> Job:
-    return Job(**dict(zip(_COLUMNS, row, strict=True)))
-
-
-NAMES = tuple(one.name for one in fields(Job))
+    found = records(database, Job, f"{_TABLES} WHERE j.id = :number", {"number": number}, **_COLUMNS)
+    return found[0] if found else None
 
 
 def list_jobs(database: Database, *, limit: int, offset: int = 0) -> list[dict[str, Any]]:
@@ -188,21 +173,15 @@ def job_before(database: Database, job: Mapping[str, Any]) -> int | None:
     return int(rows[0]["id"]) if rows else None
 
 
-def newest_with_rows(database: Database, window: Window) -> dict[str, Any] | None:
+def newest_with_rows(database: Database, window: Window) -> Mapping[str, Any] | None:
     """The newest completed job of a window that brought rows of tests; None where none did."""
     rows = database.rows(
         f"""
-        WITH jobs AS (
-            SELECT j.id AS o_id, j.started_at AS o_started, j.workflow_id AS o_workflow,
-                j.workflow_run_attempt AS o_attempt, j.job_id AS o_job
-            {CHOSEN} AND j.status = 'completed'
-        )
-        SELECT b.o_id AS o_id FROM jobs AS b
+        SELECT b.o_id AS o_id FROM {WINDOW_JOBS} AS b
         JOIN job_card AS c ON c.workflow_id = b.o_workflow AND c.workflow_run_attempt = b.o_attempt
             AND c.job_id = b.o_job
-        ORDER BY b.o_started DESC, b.o_id DESC LIMIT 1
+        WHERE b.o_status = 'completed' ORDER BY b.o_started DESC, b.o_id DESC LIMIT 1
         """,  # noqa: S608  # our names
         window.values,
     )
-    found = one_job(database, rows[0]["o_id"]) if rows else None
-    return dict(found) if found is not None else None
+    return one_job(database, rows[0]["o_id"]) if rows else None

@@ -7,20 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ci.hud.server.queries.failures import job_values
-from ci.hud.server.queries.marks import OF_JOB, OF_JOB_BY_KEY
-from ci.store.database import Database, Row, Value
+from ci.hud.server.queries.rows import KEY_TEXT, OF_JOB, OF_JOB_BY_KEY, job_values, listed, records
+from ci.store.database import Database, Value
 
 # After so many left out, what is sorted is narrower than rows.
 FAR = 10_000
-_COLUMNS = "test_id, test_key, place, file, verdict, cause, card, time, attempts, message"
 ORDERS = {"verdict": "verdict, test_id, place", "time": "time DESC, test_id, place"}
-_Place = tuple[str, str, int]
-# Verdict, id, place and key of a test.
-_Keyed = tuple[Any, ...]
 _KEYED = "verdict, test_id, place, test_key"
 # One test in so many is in a sample, which has to have some hundreds; its places are right within a share.
 _EVERY, _LEAST_SAMPLE, _MARGIN = 199, 200, 0.08
+# What _KEYED names, of each test.
+_Keys = Sequence[tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,193 +75,129 @@ def run_tests(
     """
     values = {**job_values(job), "verdict": verdict, "file": file, "card": card}
     more = "".join(f" AND {name} = :{name}" for name in ("verdict", "file", "card") if values[name])
-    (count,) = database.rows(f"SELECT count(*) AS number FROM settled_test_run WHERE {OF_JOB}{more}", values)  # noqa: S608
-    total = int(count["number"])
+    tests = _Tests(database, more, values)
+    ((total,),) = tests.columns("count(*)", "")
+    number = max(0, min(limit, total - offset))
     # A file's or a card's tests are not in the narrow index of times, and they are fewer.
-    far = offset >= FAR and not (order == "time" and (file or card))
-    rows = _page(database, more, values, total=total, limit=limit, offset=offset, order=order, far=far)
-    return total, [
-        TestRow(
-            test_id=row["test_id"],
-            test_key=str(row["test_key"]),
-            place=row["place"],
-            file=row["file"],
-            verdict=row["verdict"],
-            cause=row["cause"],
-            card=row["card"],
-            seconds=row["time"],
-            attempts=row["attempts"],
-            message=row["message"],
-        )
-        for row in rows
-    ]
+    if offset < FAR or (order == "time" and (file or card)):
+        ordered = f"ORDER BY {ORDERS[order]} LIMIT :limit OFFSET :offset"
+        return total, tests.rows(ordered, limit=number, offset=offset)
+    if order == "time":
+        return total, _by_time(tests, number=number, offset=offset)
+    return total, _by_verdict(tests, total=total, number=number, offset=offset)
 
 
-def _page(
-    database: Database,
-    more: str,
-    values: Mapping[str, Value],
-    *,
-    total: int,
-    limit: int,
-    offset: int,
-    order: str,
-    far: bool,
-) -> Sequence[Row]:
-    if far and order == "verdict":
-        return by_verdict(database, more, values, total=total, limit=limit, offset=offset)
-    if far:
-        return by_time(database, more, values, limit=limit, offset=offset)
-    return database.rows(
-        f"SELECT {_COLUMNS} FROM settled_test_run WHERE {OF_JOB}{more} "  # noqa: S608  # our names
-        f"ORDER BY {ORDERS[order]} LIMIT :limit OFFSET :offset",
-        {**values, "limit": limit, "offset": offset},
-    )
+@dataclass(frozen=True, slots=True)
+class _Tests:
+    """The tests of a job: `more` conditions besides, each after ` AND `, and what all of them bind."""
+
+    database: Database
+    more: str
+    values: Mapping[str, Value]
+
+    def rows(self, rest: str, of_job: str = OF_JOB, **values: Value) -> list[TestRow]:
+        """Those of a query that ends so."""
+        source = f"FROM settled_test_run WHERE {of_job}{self.more} {rest}"
+        renamed = {"test_key": KEY_TEXT, "seconds": "time"}
+        return records(self.database, TestRow, source, {**self.values, **values}, **renamed)
+
+    def columns(self, columns: str, rest: str, **values: Value) -> _Keys:
+        """The same, some columns alone."""
+        query = f"SELECT {columns} FROM settled_test_run WHERE {OF_JOB}{self.more} {rest}"  # noqa: S608  # our names
+        return self.database.tuples(query, {**self.values, **values})
 
 
-def files_of_run(database: Database, job: Mapping[str, Value], *, limit: int) -> list[FileRow]:
-    """The files of a run, the slowest first."""
-    rows = database.rows(
-        f"""
-        SELECT file, sum(tests) AS all_tests, sum(failures + errors) AS all_failed,
-            sum(skipped) AS all_skipped, sum(successes) AS all_passed, sum(time) AS all_seconds
-        FROM test_run_summary WHERE {OF_JOB} GROUP BY file ORDER BY all_seconds DESC, file LIMIT :limit
-        """,  # noqa: S608  # our names
-        {**job_values(job), "limit": limit},
-    )
-    return [
-        FileRow(
-            file=row["file"],
-            tests=row["all_tests"],
-            failed=row["all_failed"],
-            skipped=row["all_skipped"],
-            passed=row["all_passed"],
-            seconds=row["all_seconds"],
-        )
-        for row in rows
-    ]
-
-
-def by_time(
-    database: Database, more: str, values: Mapping[str, Value], *, limit: int, offset: int
-) -> Sequence[Row]:
-    """The tests of a job, the slowest first.
-
-    Only the times are read of all of them, then the rows of the page's times.
-
-    Args:
-        database: what is asked.
-        more: conditions besides those of the job, each after ` AND `.
-        values: of the job, and of those conditions.
-        limit: rows at most.
-        offset: rows left out before.
-    """
-    times = database.tuples(f"SELECT time FROM settled_test_run WHERE {OF_JOB}{more}", values)  # noqa: S608  # our names
-    order = sorted([-took for (took,) in times])
-    page = order[offset : offset + limit]
+def _by_time(tests: _Tests, *, number: int, offset: int) -> list[TestRow]:
+    """The slowest first: only the times are read of all tests, then the rows of the page's times."""
+    order = sorted([-took for (took,) in tests.columns("time", "")])
+    page = order[offset : offset + number]
     if not page:
         return []
-    left_out = offset - bisect_left(order, page[0])
-    return database.rows(
-        f"SELECT {_COLUMNS} FROM settled_test_run WHERE {OF_JOB}{more} "  # noqa: S608  # our names
-        "AND time <= :slowest AND time >= :fastest "
-        "ORDER BY time DESC, test_id, place LIMIT :limit OFFSET :offset",
-        {**values, "slowest": -page[0], "fastest": -page[-1], "limit": limit, "offset": left_out},
+    return tests.rows(
+        f"AND time <= :slowest AND time >= :fastest ORDER BY {ORDERS['time']} LIMIT :limit OFFSET :offset",
+        slowest=-page[0],
+        fastest=-page[-1],
+        limit=number,
+        offset=offset - bisect_left(order, page[0]),
     )
 
 
-def by_verdict(
-    database: Database,
-    more: str,
-    values: Mapping[str, Value],
-    *,
-    total: int,
-    limit: int,
-    offset: int,
-) -> Sequence[Row]:
-    """The tests of a job, in the order of verdicts, ids and places.
+def _by_verdict(tests: _Tests, *, total: int, number: int, offset: int) -> list[TestRow]:
+    """Those of a page in the order of verdicts, ids and places.
 
     Only the keys of the order are sorted, and of them those near the page where a sample finds it; then the
     page's rows are looked up.
-
-    Args:
-        database: what is asked.
-        more: conditions besides those of the job, each after ` AND `.
-        values: of the job, and of those conditions.
-        total: how many tests there are.
-        limit: rows at most.
-        offset: rows left out before.
     """
-    number = min(limit, total - offset)
-    if number <= 0:
+    if not number:
         return []
-    page = _near(database, more, values, total=total, number=number, offset=offset)
+    page = _near(tests, total=total, number=number, offset=offset)
     if len(page) < number:
-        page = _sorted(database, more, values, total=total, number=number, offset=offset)
-    keys = ", ".join(sorted({str(int(key)) for *_, key in page}))
+        page = _sorted(tests, total=total, number=number, offset=offset)
+    keys = listed(key for *_, key in page)
     if not keys:
         return []
-    rows = database.rows(
-        f"SELECT {_COLUMNS} FROM settled_test_run WHERE {OF_JOB_BY_KEY} AND test_key IN ({keys}){more} "  # noqa: S608
-        "ORDER BY verdict, test_id, place",
-        values,
-    )
-    return _cut(rows, sorted((verdict, test_id, place) for verdict, test_id, place, _ in page))
+    rows = tests.rows(f"AND test_key IN ({keys}) ORDER BY {ORDERS['verdict']}", OF_JOB_BY_KEY)
+    # A test that files tell of twice may be on other pages too.
+    places = sorted((verdict, test_id, place) for verdict, test_id, place, _ in page)
+    found = [row for row in rows if _place(row) >= places[0]]
+    # Those of the first that the page before has.
+    start = sum(_place(row) == places[0] for row in found) - places.count(places[0])
+    return found[start : start + len(places)]
 
 
-def _sorted(
-    database: Database, more: str, values: Mapping[str, Value], *, total: int, number: int, offset: int
-) -> Sequence[_Keyed]:
+def _place(row: TestRow) -> tuple[str, str, int]:
+    return row.verdict, row.test_id, row.place
+
+
+def _sorted(tests: _Tests, *, total: int, number: int, offset: int) -> _Keys:
     """The keys of a page, all of them sorted from the nearer end."""
     after = total - offset - number
     back = after < offset
-    order = "verdict DESC, test_id DESC, place DESC" if back else "verdict, test_id, place"
-    return database.tuples(
-        f"SELECT {_KEYED} FROM settled_test_run WHERE {OF_JOB}{more} "  # noqa: S608  # our names
+    order = "verdict DESC, test_id DESC, place DESC" if back else ORDERS["verdict"]
+    return tests.columns(
+        _KEYED,
         f"ORDER BY {order} LIMIT :limit OFFSET :offset",
-        {**values, "limit": number, "offset": after if back else offset},
+        limit=number,
+        offset=after if back else offset,
     )
 
 
-def _near(
-    database: Database, more: str, values: Mapping[str, Value], *, total: int, number: int, offset: int
-) -> Sequence[_Keyed]:
+def _near(tests: _Tests, *, total: int, number: int, offset: int) -> _Keys:
     """The keys of a page, those sorted that stand near it; fewer than `number` where the sample misled."""
     # Keys of tests are hashes, so any remainder of them is a fair sample.
-    sample = database.tuples(
-        f"SELECT verdict, test_id FROM settled_test_run WHERE {OF_JOB}{more} "  # noqa: S608  # our names
-        f"AND test_key % {_EVERY} = 0 ORDER BY verdict, test_id",
-        values,
-    )
+    sample = tests.columns("verdict, test_id", f"AND test_key % {_EVERY} = 0 ORDER BY verdict, test_id")
     if len(sample) < _LEAST_SAMPLE:
         return ()
     margin = _MARGIN * len(sample)
     low = sample[max(0, int(len(sample) * offset / total - margin))]
     high = sample[min(len(sample) - 1, int(len(sample) * (offset + number) / total + margin))]
     ends = {"low": low[0], "low_id": low[1], "high": high[0], "high_id": high[1]}
-    (before,) = database.tuples(
-        f"SELECT count(*) FROM settled_test_run WHERE {OF_JOB}{more} "  # noqa: S608  # our names
-        "AND verdict <= :low AND (verdict < :low OR test_id < :low_id)",
-        {**values, **ends},
+    ((before,),) = tests.columns(
+        "count(*)", "AND verdict <= :low AND (verdict < :low OR test_id < :low_id)", **ends
     )
-    if offset < before[0]:
+    if offset < before:
         return ()
-    return database.tuples(
-        f"SELECT {_KEYED} FROM settled_test_run WHERE {OF_JOB}{more} "  # noqa: S608  # our names
+    return tests.columns(
+        _KEYED,
         "AND verdict >= :low AND verdict <= :high AND (verdict > :low OR test_id >= :low_id) "
         "AND (verdict < :high OR test_id <= :high_id) "
-        "ORDER BY verdict, test_id, place LIMIT :limit OFFSET :offset",
-        {**values, **ends, "limit": number, "offset": offset - before[0]},
+        f"ORDER BY {ORDERS['verdict']} LIMIT :limit OFFSET :offset",
+        **ends,
+        limit=number,
+        offset=offset - before,
     )
 
 
-def _cut(rows: Sequence[Row], page: Sequence[_Place]) -> Sequence[Row]:
-    """Of all rows of a page's tests those on it: a test that files tell of twice may be on others."""
-    found = [row for row in rows if _place(row) >= page[0]]
-    # Those of the first that the page before has.
-    start = sum(_place(row) == page[0] for row in found) - page.count(page[0])
-    return found[start : start + len(page)]
-
-
-def _place(row: Row) -> _Place:
-    return row["verdict"], row["test_id"], row["place"]
+def files_of_run(database: Database, job: Mapping[str, Value], *, limit: int) -> list[FileRow]:
+    """The files of a run, the slowest first."""
+    return records(
+        database,
+        FileRow,
+        f"FROM test_run_summary WHERE {OF_JOB} GROUP BY file ORDER BY o_seconds DESC, file LIMIT :limit",
+        {**job_values(job), "limit": limit},
+        tests="sum(tests)",
+        failed="sum(failures + errors)",
+        skipped="sum(skipped)",
+        passed="sum(successes)",
+        seconds="sum(time)",
+    )

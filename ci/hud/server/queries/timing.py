@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ci.hud.server.queries.jobs import Job
-from ci.hud.server.queries.window import listed
+from ci.hud.server.queries.rows import listed
 from ci.report.compare.times import usual_s
 from ci.store.database import Database
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -16,17 +15,6 @@ DAYS = (7, 14, 30, 90, 180, 365)
 def moment(epoch_s: float) -> str:
     """Seconds since the epoch as the text rows have, so that texts compare as times."""
     return datetime.fromtimestamp(max(epoch_s, 0.0), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def names_of(prefix: str, number: int) -> list[str]:
-    """So many names for values of a query; of letters alone, which is what ClickHouse's values may have."""
-    letters = str.maketrans("0123456789", "abcdefghij")
-    return [f"{prefix}_{str(place).translate(letters)}" for place in range(number)]
-
-
-def listed(numbers: Iterable[int]) -> str:
-    """Whole numbers for an `IN (…)`; each once."""
-    return ", ".join(sorted({str(int(number)) for number in numbers}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +56,12 @@ CHOSEN = f"""
         AND (:event = '' OR j.event_type = :event)
         AND (:lane = '' OR {LANE} = :lane)
 """
+# The same jobs as a table, beside which rows of tests and of cards are read.
+WINDOW_JOBS = f"""(
+    SELECT j.workflow_id AS o_workflow, j.workflow_run_attempt AS o_attempt, j.job_id AS o_job,
+        j.id AS o_id, j.status AS o_status, j.started_at AS o_started, substr(j.started_at, 1, 10) AS o_day
+    {CHOSEN}
+)"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

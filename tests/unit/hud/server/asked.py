@@ -37,7 +37,7 @@ ASKED: dict[str, Ask] = {
         database, job, job, kind="fixed", limit=9, offset=0
     ),
     "history": lambda database, _: history.history_of_test(database, 7, EVERYTHING),
-    "seen": lambda database, _: failures.seen(database, {"7", "8"}),
+    "seen": lambda database, _: failures.seen(database, {7, 8}),
     "worst": lambda database, _: history.worst_tests(database, EVERYTHING, "flaky"),
     "by day": lambda database, _: card_health.verdicts_by_day(database, EVERYTHING, cards=True),
     "failing": lambda database, _: failing.failing_now(database, chosen_jobs(database, EVERYTHING)),

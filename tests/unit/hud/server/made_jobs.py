@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ci.hud.server.queries.jobs import NAMES, Job
+from ci.hud.server.queries.jobs import Job
 
 NOW = datetime(2026, 8, 30, 12, tzinfo=UTC)
 
@@ -17,7 +18,7 @@ def at(days: float = 0.0) -> str:
 
 def made(number: int = 1, *, days: float = 1.0, hours: float = 1.0, **more: Any) -> Job:
     """A green nightly that started so many days ago and took so many hours."""
-    nothing: dict[str, Any] = dict.fromkeys(NAMES)
+    nothing: dict[str, Any] = dict.fromkeys(one.name for one in fields(Job))
     values = nothing | {
         "id": number, "repo": "o/r", "lane": "nightly-main", "event": "nightly", "pr": 0,
         "upstream": "pytorch/pytorch", "sha": f"{number:040x}", "workflow": "Nightly", "job_name": "pytorch",

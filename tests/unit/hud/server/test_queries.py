@@ -273,7 +273,7 @@ def test_a_query_that_reads_every_test_would_be_found(seeded: Seeded) -> None:
 
 def test_the_first_and_last_time_of_problems_is_asked_of_their_own_index(seeded: Seeded) -> None:
     database = Explained(seeded.path)
-    failures.seen(database, {"7"})
+    failures.seen(database, {7})
     assert any("test_problem" in step for step in database.steps)
 
 
@@ -352,8 +352,9 @@ def test_a_test_that_two_files_of_a_job_tell_of_is_compared_twice_and_is_one_run
     for verdict in ("flaky", "failed"):
         before = history.worst_tests(database, EVERYTHING, verdict)[1]
         for one in [one for one in before if one.test_id == name]:
-            seen = failures.seen(database, {one.test_key})[one.test_key, verdict]
-            assert one.runs == seen["number"] <= made.jobs
+            key = int(one.test_key)
+            seen = failures.seen(database, {key})[key, verdict]
+            assert one.runs == seen["times"] <= made.jobs
             assert one.runs == len(
                 {
                     run.run
