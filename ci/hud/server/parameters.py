@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Literal
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal
 
-from fastapi import Path, Query, Response
+from fastapi import HTTPException, Path, Query, Response
 from pydantic import BaseModel, ConfigDict
 
 from ci.hud.server.http import HEADERS
+from ci.hud.server.queries.jobs import one_job
 from ci.hud.server.queries.window import Window
+from ci.store.database import Database
 
 Clock = Callable[[], float]
 
@@ -35,6 +37,8 @@ Verdict = Annotated[
     ],
     Query(description="one of the nine; empty for all"),
 ]
+Order = Annotated[Literal["verdict", "time"], Query(description="problems first, or the slowest first")]
+Bad = Annotated[Literal["flaky", "failed", "hardware", "xpassed"], Query()]
 Text = Annotated[str, Query(max_length=8192)]
 PrNumber = Annotated[int, Path(ge=1, le=2**53 - 1, description="number of the upstream pull request")]
 
@@ -52,6 +56,18 @@ class Filters(BaseModel):
     def window(self, now: float) -> Window:
         """The window these mean at a time."""
         return Window(now=now, days=self.days, repo=self.repo, lane=self.lane, event=self.event)
+
+
+def found_job(database: Database, number: int) -> Mapping[str, Any]:
+    """A job's row.
+
+    Raises:
+        HTTPException: 404, there is none.
+    """
+    job = one_job(database, number)
+    if job is None:
+        raise HTTPException(404, "there is no such run")
+    return job
 
 
 def plain_headers(response: Response) -> None:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Path, Query
 from pydantic import BaseModel, ConfigDict
 from starlette.convertors import StringConvertor, register_url_convertor
 
 from ci.hud.server.parameters import (
+    Bad,
     Clock,
     Filters,
     JobNumber,
     Limit,
     Offset,
+    Order,
     Place,
     PrNumber,
     Text,
     Verdict,
+    found_job,
     plain_headers,
 )
 from ci.hud.server.queries.card_health import CardHealth, card_health, verdicts_by_day
@@ -26,23 +29,21 @@ from ci.hud.server.queries.compare import Comparison, Kind, compare_runs
 from ci.hud.server.queries.failing import Failure, PullRequest, failing_now, pull_request
 from ci.hud.server.queries.failures import CardVerdicts, Problem, cards_of_run, problems_of_run
 from ci.hud.server.queries.history import TestHistory, WorstTest, history_of_test, worst_tests
-from ci.hud.server.queries.jobs import Job, attempts, chosen_jobs, count_jobs, details, list_jobs, one_job
+from ci.hud.server.queries.jobs import Job, attempts, chosen_jobs, count_jobs, details, list_jobs
 from ci.hud.server.queries.metrics import Metrics, metrics
 from ci.hud.server.queries.rollout import LaneRollout, rollout
 from ci.hud.server.queries.tests_of_run import TestRow, run_tests
-from ci.hud.server.queries.timing import Spread, lane_times
+from ci.hud.server.queries.timing import LaneTimes, lane_times
 from ci.store.database import Database
 from ci.store.identity import key_of_test
 from ci.store.store import Store
 
 NOT_FOUND: dict[int | str, dict[str, Any]] = {404: {"description": "there is no such run"}}
-Order = Annotated[Literal["verdict", "time"], Query(description="problems first, or the slowest first")]
 KindAsked = Annotated[Kind, Query(description="whose changes are given")]
 RunNumber = Annotated[int, Query(ge=1, le=2**63 - 1, description="of a run, as `id` in /api/runs")]
 TestId = Annotated[
     str, Path(min_length=1, max_length=8192, description="canonical id, as `test_id` elsewhere")
 ]
-Bad = Annotated[Literal["flaky", "failed", "hardware", "xpassed"], Query()]
 
 
 class RunRow(BaseModel):
@@ -125,7 +126,7 @@ def add_run_routes(router: APIRouter, database: Database) -> None:
     @router.get("/runs/{number}", responses=NOT_FOUND)
     def run(number: JobNumber) -> Run:
         """One run, superseded or not."""
-        job, said = _job(database, number), details(database, number)
+        job, said = found_job(database, number), details(database, number)
         if said is None:
             raise HTTPException(404, "there is no such run")
         tries = [RunRow(**row) for row in attempts(database, job)]
@@ -134,7 +135,7 @@ def add_run_routes(router: APIRouter, database: Database) -> None:
     @router.get("/runs/{number}/failures", responses=NOT_FOUND)
     def failures(number: JobNumber) -> Failures:
         """What went wrong in a run, by verdict, cause and message, with the cards it happened on."""
-        return Failures(problems=problems_of_run(database, _job(database, number)))
+        return Failures(problems=problems_of_run(database, found_job(database, number)))
 
     @router.get("/runs/{number}/tests", responses=NOT_FOUND)
     def tests(
@@ -149,7 +150,7 @@ def add_run_routes(router: APIRouter, database: Database) -> None:
     ) -> Tests:
         """The tests of a run, a page of them."""
         chosen = {"verdict": verdict, "file": file, "card": card}
-        job = _job(database, number)
+        job = found_job(database, number)
         total, found = run_tests(database, job, limit=limit, offset=offset, order=order, **chosen)
         return Tests(total=total, tests=found)
 
@@ -163,15 +164,8 @@ def add_run_routes(router: APIRouter, database: Database) -> None:
         offset: Offset = 0,
     ) -> Comparison:
         """Two runs side by side: counts of every kind of change, and a page of the changes of one kind."""
-        sides = _job(database, before), _job(database, after)
+        sides = found_job(database, before), found_job(database, after)
         return compare_runs(database, *sides, kind=kind, limit=limit, offset=offset)
-
-
-def _job(database: Database, number: int) -> Mapping[str, Any]:
-    job = one_job(database, number)
-    if job is None:
-        raise HTTPException(404, "there is no such run")
-    return job
 
 
 class HistoryFilters(Filters):
@@ -192,17 +186,6 @@ class WorstTests(BaseModel):
 
     total: int
     tests: list[WorstTest]
-
-
-class LaneSeconds(BaseModel):
-    """How a lane's seconds are spread: duration, wait in the queue, time to signal."""
-
-    repo: str
-    lane: str
-    jobs: int
-    duration: Spread | None
-    queue: Spread | None
-    signal: Spread | None
 
 
 class _Anything(StringConvertor):
@@ -236,19 +219,9 @@ def add_routes_over_time(router: APIRouter, database: Database, clock: Clock) ->
         return history_of_test(database, key_of_test(test_id, filters.place), filters.window(clock()))
 
     @router.get("/durations")
-    def durations(filters: Annotated[Filters, Query()]) -> list[LaneSeconds]:
+    def durations(filters: Annotated[Filters, Query()]) -> list[LaneTimes]:
         """Durations and times to signal of every lane."""
-        return [
-            LaneSeconds(
-                repo=one.repo,
-                lane=one.lane,
-                jobs=len(one.jobs),
-                duration=one.duration,
-                queue=one.queue,
-                signal=one.signal,
-            )
-            for one in lane_times(chosen_jobs(database, filters.window(clock())))
-        ]
+        return lane_times(chosen_jobs(database, filters.window(clock())))
 
     @router.get("/cards")
     def cards(filters: Annotated[Filters, Query()]) -> list[CardHealth]:

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from ci.hud.callback import Callback, parse_time, stored_time
-from ci.hud.server.pages.charts import epoch
+from ci.hud.callback import Callback, parse_time, stored_epoch, stored_time
 from ci.hud.server.pages.render import time_text
 from ci.hud.server.queries.jobs import list_jobs
 from ci.hud.server.record import row_of
@@ -52,7 +51,7 @@ def test_a_time_that_is_taken_can_be_read_again_as_it_is_stored(moment: datetime
 
 @pytest.mark.parametrize("text", ["", "2262-01-01T23:58:59.000000Z", "1969-12-31T10:00:00Z", "soon", "\0"])
 def test_a_page_shows_nothing_for_a_stored_time_that_is_none(text: str) -> None:
-    assert (stored_time(text), time_text(text), epoch(text)) == (None, "", 0.0)
+    assert (stored_time(text), time_text(text), stored_epoch(text)) == (None, "", 0.0)
 
 
 def test_an_end_before_its_start_is_refused(payload: dict[str, Any]) -> None:

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse
 from pydantic import BaseModel
 
 from ci.hud.server.pages import jobs
-from ci.hud.server.pages.one_run import found_job
 from ci.hud.server.pages.render import CONCLUSIONS, RUNNING, Mark, conclusion_mark, page
-from ci.hud.server.parameters import Clock, Filters, Number, Offset, Text
+from ci.hud.server.parameters import Clock, Filters, Number, Offset, Text, found_job
 from ci.hud.server.queries.compare import KINDS, Kind, compare_runs
 from ci.hud.server.queries.jobs import Job, chosen_jobs, count_jobs, list_jobs
 from ci.hud.server.queries.window import form
@@ -49,12 +48,11 @@ def add_routes(router: APIRouter, database: Database, clock: Clock) -> None:
     @router.get("/")
     def show_summary(filters: Annotated[Filters, Query()]) -> HTMLResponse:
         window = filters.window(clock())
-        found = back_ends(chosen_jobs(database, window))
         return page(
             "summary.html",
             here="/",
             form=form(database, window),
-            back_ends=found,
+            back_ends=back_ends(chosen_jobs(database, window)),
             strip=STRIP,
             most=LANES,
         )
@@ -79,17 +77,13 @@ def add_routes(router: APIRouter, database: Database, clock: Clock) -> None:
             for job in chosen_jobs(database, window)
             if filters.sha in {"", job.sha} and filters.pr in {0, job.pr}
         ]
-        board = grid(found, limit=ROWS, offset=filters.offset)
         return page(
             "grid.html",
             here="/grid",
             form=form(database, window),
-            grid=board,
-            rows=[(row, [job and cell(job) for job in row.jobs]) for row in board.rows],
+            grid=grid(found, limit=ROWS, offset=filters.offset),
+            filters=filters,
             chosen=filters.model_dump(exclude={"offset"}, exclude_defaults=True),
-            sha=filters.sha,
-            pr=filters.pr,
-            offset=filters.offset,
             step=ROWS,
             marks=[*CONCLUSIONS.values(), RUNNING],
         )
@@ -114,7 +108,15 @@ def add_routes(router: APIRouter, database: Database, clock: Clock) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class Cell:
+    """One job in a strip of jobs."""
+
+    number: int
+    mark: Mark
+    title: str
+
+
+class Column(NamedTuple):
     """A job of a back end, by its workflow and name."""
 
     repo: str
@@ -134,12 +136,11 @@ class GridRow:
 
     sha: str
     pr: int
-    upstream: str
     newest: str
     version: str
     green: int
     ran: int
-    jobs: Sequence[Job | None]
+    cells: Sequence[Cell | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,43 +165,31 @@ def grid(jobs: Sequence[Job], *, limit: int, offset: int = 0) -> Grid:
     for job in jobs:
         by_commit.setdefault((job.pr, job.sha), []).append(job)
     chosen = list(by_commit.items())[offset : offset + limit]
-    columns = sorted(
-        {_column(job) for _, group in chosen for job in group},
-        key=lambda one: (one.repo, one.workflow, one.job_name),
-    )
-    rows = [_row(pr, sha, group, columns[:COLUMNS]) for (pr, sha), group in chosen]
+    columns = sorted({_column(job) for _, group in chosen for job in group})
     return Grid(
-        columns=columns[:COLUMNS], rows=rows, total=len(by_commit), hidden=max(0, len(columns) - COLUMNS)
+        columns=columns[:COLUMNS],
+        rows=[_row(pr, sha, group, columns[:COLUMNS]) for (pr, sha), group in chosen],
+        total=len(by_commit),
+        hidden=max(0, len(columns) - COLUMNS),
     )
 
 
 def _row(pr: int, sha: str, jobs: Sequence[Job], columns: Sequence[Column]) -> GridRow:
-    newest: dict[Column, Job] = {}
-    for job in jobs:
-        newest.setdefault(_column(job), job)
+    # Of the jobs of a column the newest, which comes first, is the last that is put in.
+    newest = {_column(job): job for job in reversed(jobs)}
     return GridRow(
         sha=sha,
         pr=pr,
-        upstream=jobs[0].upstream,
         newest=jobs[0].started_at,
         version=next((job.pytorch for job in jobs if job.pytorch), ""),
         green=sum(job.green for job in newest.values()),
         ran=len(newest),
-        jobs=[newest.get(column) for column in columns],
+        cells=[cell(newest[column]) if column in newest else None for column in columns],
     )
 
 
 def _column(job: Job) -> Column:
-    return Column(repo=job.repo, workflow=job.workflow, job_name=job.job_name)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
-    """One job in a strip of jobs."""
-
-    number: int
-    mark: Mark
-    title: str
+    return Column(job.repo, job.workflow, job.job_name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from ci.core.svg import Segment
-from ci.hud.callback import stored_time
 from ci.hud.server.pages.render import VERDICTS
 
 WIDTH, HEIGHT = 640.0, 200.0
@@ -50,12 +49,6 @@ class Chart:
     up: Sequence[tuple[float, str]]
     limit: float | None
     label: str
-
-
-def epoch(text: str) -> float:
-    """A time of a row as seconds since the epoch; 0 where it has none."""
-    moment = stored_time(text)
-    return moment.timestamp() if moment is not None else 0.0
 
 
 def verdict_bar(counts: Mapping[str, int]) -> list[Segment]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from fastapi import APIRouter, HTTPException, Query
+from fastapi import APIRouter
 from fastapi.responses import HTMLResponse
 
 from ci.core.text import clip
@@ -14,9 +14,9 @@ from ci.hud.callback import UPSTREAM_REPOSITORY, RunDetails
 from ci.hud.server.pages import jobs
 from ci.hud.server.pages.charts import verdict_bar
 from ci.hud.server.pages.render import VERDICTS, page
-from ci.hud.server.parameters import Clock, JobNumber, Offset, Text, Verdict
+from ci.hud.server.parameters import Clock, JobNumber, Offset, Order, Text, Verdict, found_job
 from ci.hud.server.queries.failures import SEEN, cards_of_run, problems_of_run
-from ci.hud.server.queries.jobs import attempts, job_before, one_job
+from ci.hud.server.queries.jobs import attempts, job_before
 from ci.hud.server.queries.tests_of_run import files_of_run, run_tests
 from ci.record.reproduce_line import Origin, attempt_of, ref_of, reproduce_line
 from ci.store.database import Database
@@ -64,7 +64,7 @@ def add_routes(router: APIRouter, database: Database, _: Clock) -> None:
         verdict: Verdict = "",
         file: Text = "",
         card: Text = "",
-        order: Annotated[Literal["verdict", "time"], Query()] = "verdict",
+        order: Order = "verdict",
         offset: Offset = 0,
     ) -> HTMLResponse:
         job = found_job(database, number)
@@ -82,18 +82,6 @@ def add_routes(router: APIRouter, database: Database, _: Clock) -> None:
             offset=offset,
             step=ROWS,
         )
-
-
-def found_job(database: Database, number: int) -> Mapping[str, Any]:
-    """A job's row.
-
-    Raises:
-        HTTPException: 404, there is none.
-    """
-    job = one_job(database, number)
-    if job is None:
-        raise HTTPException(404, "there is no such run")
-    return job
 
 
 def command_of(job: Mapping[str, Any], details: RunDetails, test_id: str, *, attempt: int) -> str:

@@ -6,9 +6,9 @@ from fastapi import APIRouter, HTTPException
 from fastapi.responses import HTMLResponse
 
 from ci.hud.server.pages import jobs
-from ci.hud.server.pages.one_run import command_of, found_job
+from ci.hud.server.pages.one_run import command_of
 from ci.hud.server.pages.render import page
-from ci.hud.server.parameters import Clock, PrNumber
+from ci.hud.server.parameters import Clock, PrNumber, found_job
 from ci.hud.server.queries.failing import PullRequestTest, pull_request
 from ci.record.reproduce_line import attempt_of
 from ci.store.database import Database

@@ -33,25 +33,19 @@ NAVIGATION = (
 )
 # Some proxies and servers take no longer address; a test with a longer id is addressed by its key.
 MAX_ADDRESS = 1500
-SHA_CHARACTERS = 10
-
-
-def page_text(template: str, *, nonce: str, here: str, **values: Any) -> str:
-    """A page as text.
-
-    Args:
-        template: its file's name.
-        nonce: the one the page's policy lets through.
-        here: the entry of the navigation the page stands under.
-        values: what the template shows.
-    """
-    return TEMPLATES.get_template(template).render(nonce=nonce, here=here, **values)
 
 
 def page(template: str, *, here: str, status: int = 200, **values: Any) -> HTMLResponse:
-    """A page as an answer: no script but its own, no request, no frame; forms lead to this server alone."""
+    """A page as an answer: no script but its own, no request, no frame; forms lead to this server alone.
+
+    Args:
+        template: its file's name.
+        here: the entry of the navigation the page stands under.
+        status: of the answer.
+        values: what the template shows.
+    """
     nonce = secrets.token_urlsafe(16)
-    text = page_text(template, nonce=nonce, here=here, **values)
+    text = TEMPLATES.get_template(template).render(nonce=nonce, here=here, **values)
     return html_answer(text, nonce, status=status)
 
 
@@ -170,6 +164,7 @@ def _environment() -> Environment:
         "duration": duration,
         "when": time_text,
         "day": lambda text: time_text(text, "%Y-%m-%d"),
+        "second": lambda text: time_text(text, "%Y-%m-%d %H:%M:%S UTC"),
         "minute": lambda text: time_text(text, "%d %b %H:%M"),
     }
     environment.globals |= {

@@ -6,14 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from statistics import median
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Query
 from fastapi.responses import HTMLResponse
 
-from ci.hud.server.pages.charts import Chart, Series, epoch, spark, time_chart
+from ci.hud.callback import stored_epoch
+from ci.hud.server.pages.charts import Chart, Series, spark, time_chart
 from ci.hud.server.pages.render import page, percent
-from ci.hud.server.parameters import Clock, Filters, Key, Place, Text
+from ci.hud.server.parameters import Bad, Clock, Filters, Key, Place, Text
 from ci.hud.server.queries.card_health import CardDay, CardHealth, card_health, verdicts_by_day
 from ci.hud.server.queries.failing import RUNS as RUNS_BACK
 from ci.hud.server.queries.failing import failing_now, reliability_of_flaky
@@ -93,7 +94,7 @@ def _add_times(router: APIRouter, database: Database, clock: Clock) -> None:
     def show_durations(filters: Annotated[Filters, Query()]) -> HTMLResponse:
         window = filters.window(clock())
         jobs = chosen_jobs(database, window)
-        lanes = _longest_first(lane_times(jobs))
+        lanes = sorted(lane_times(jobs), key=lambda one: -(one.duration.median if one.duration else 0.0))
         newest = newest_with_rows(database, window)
         files = files_of_run(database, newest, limit=SLOWEST) if newest else []
         tests = run_tests(database, newest, limit=SLOWEST, order="time")[1] if newest else []
@@ -110,7 +111,7 @@ def _add_times(router: APIRouter, database: Database, clock: Clock) -> None:
             tests=tests,
             slower=slower_files(database, {one.file: one.seconds for one in files}, before)
             | slower_tests(database, {one.test_key: one.seconds for one in tests}, before),
-            jobs=_completed(jobs),
+            jobs=sum(job.done for job in jobs),
         )
 
 
@@ -127,14 +128,6 @@ def runs_before(jobs: Sequence[Job], number: int) -> list[Job]:
     ][:RUNS_BACK]
 
 
-def _longest_first(lanes: Sequence[LaneTimes]) -> list[LaneTimes]:
-    return sorted(lanes, key=lambda one: -(one.duration.median if one.duration else 0.0))
-
-
-def _completed(jobs: Sequence[Job]) -> int:
-    return sum(job.done for job in jobs)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DayBox:
     """A day of a card: its style, and what it says when pointed at."""
@@ -147,9 +140,11 @@ class DayBox:
 
 def times_chart(lane: LaneTimes) -> Chart | None:
     """Duration and time-to-signal of a lane's jobs over time; of many jobs the median of each day."""
-    whole = [(epoch(job.started_at), job.duration_s) for job in lane.jobs if job.completed_at]
+    whole = [(stored_epoch(job.started_at), job.duration_s) for job in lane.timed if job.completed_at]
     signal = [
-        (epoch(job.started_at), seconds) for job in lane.jobs if (seconds := signal_seconds(job)) is not None
+        (stored_epoch(job.started_at), seconds)
+        for job in lane.timed
+        if (seconds := signal_seconds(job)) is not None
     ]
     each = "each job" if len(whole) <= MOST_POINTS else "median of a day"
     return time_chart(
@@ -189,7 +184,7 @@ def _shares(steps: Iterable[Step], name: str, part: str) -> list[tuple[float, fl
         share: Share | None = getattr(step, name)
         value = share.of(part) if share is not None else None
         if value is not None:
-            found.append((epoch(step.started_at), value))
+            found.append((stored_epoch(step.started_at), value))
     return found
 
 
@@ -237,7 +232,7 @@ def _box(place: int, day: str, one: CardDay) -> DayBox:
 
 
 def _at(week: Week) -> float:
-    return epoch(f"{week.monday}T00:00:00Z")
+    return stored_epoch(f"{week.monday}T00:00:00Z")
 
 
 class TestFilters(Filters):
@@ -253,7 +248,7 @@ class TestFilters(Filters):
 class VerdictFilters(Filters):
     """Of the tests that had one verdict."""
 
-    verdict: Annotated[Literal["flaky", "failed", "hardware", "xpassed"], Query()] = "flaky"
+    verdict: Bad = "flaky"
 
 
 def _add_test_pages(router: APIRouter, database: Database, clock: Clock) -> None:

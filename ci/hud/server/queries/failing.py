@@ -134,7 +134,15 @@ def failing_now(database: Database, jobs: Sequence[Job]) -> list[Failure]:
         left -= len(examples)
         told = reliability(database, lane, (row["test_key"] for _, row in examples))
         for key, row in examples:
-            shown.setdefault(key, []).append(_test(lane[0], row, told[row["test_key"]]))
+            test = FailingTest(
+                test_id=row["test_id"],
+                place=row["place"],
+                repo=lane[0].repo,
+                lane=lane[0].lane,
+                run=lane[0].id,
+                reliability=told[row["test_key"]],
+            )
+            shown.setdefault(key, []).append(test)
         for key, rows in here.items():
             found.setdefault(key, []).extend(rows)
     made = [_failure(rows, shown.get(key, ())) for key, rows in found.items()]
@@ -159,12 +167,6 @@ def failed_rows(database: Database, job: Job) -> list[Row]:
         "SELECT test_key, test_id, place, verdict, cause, message, attempts FROM settled_test_run "  # noqa: S608
         f"WHERE {OF_JOB} AND verdict IN ({_QUOTED}) ORDER BY verdict, test_id, place LIMIT {MOST}",
         job.values,
-    )
-
-
-def _test(job: Job, row: Row, told: Reliability) -> FailingTest:
-    return FailingTest(
-        test_id=row["test_id"], place=row["place"], repo=job.repo, lane=job.lane, run=job.id, reliability=told
     )
 
 
@@ -279,17 +281,9 @@ def pull_request(database: Database, number: int, now: float) -> PullRequest:
 def _failed_in(database: Database, job: Job, trunk: Sequence[Job]) -> list[PullRequestTest]:
     rows = failed_rows(database, job)
     known = _on_trunk(database, [one for one in trunk if one.repo == job.repo], rows)
+    told = ("test_id", "place", "verdict", "cause", "message", "attempts")
     return [
-        PullRequestTest(
-            test_id=row["test_id"],
-            place=row["place"],
-            verdict=row["verdict"],
-            cause=row["cause"],
-            message=row["message"],
-            attempts=row["attempts"],
-            job=job,
-            trunk=known.get(row["test_key"]),
-        )
+        PullRequestTest(**{name: row[name] for name in told}, job=job, trunk=known.get(row["test_key"]))
         for row in rows
     ]
 

@@ -54,14 +54,6 @@ class Outage:
         return self.seconds > LIMIT_S
 
 
-@dataclass(slots=True, kw_only=True)
-class _Open:
-    began: float
-    red: int = 0
-    missing: bool = False
-    first: int | None = None
-
-
 def outages(jobs: Iterable[Job], now: float) -> list[Outage]:
     """The outages of every nightly lane, the newest first.
 
@@ -79,42 +71,35 @@ def outages(jobs: Iterable[Job], now: float) -> list[Outage]:
 
 def _of_lane(repo: str, lane: str, jobs: Sequence[Job], now: float) -> list[Outage]:
     runs = _runs(jobs)
-    starts = [start for start, _, _, _ in runs]
-    gaps = [later - earlier for earlier, later in pairwise(starts)]
+    gaps = [later[0] - earlier[0] for earlier, later in pairwise(runs)]
     usual = max(DAY_S, median(gaps)) if gaps else DAY_S
     made: list[Outage] = []
-    going: _Open | None = None
-    before: float | None = None
-    for start, end, good, number in runs:
-        if before is not None and start - before > LATE * usual:
-            going = going or _Open(began=before + usual)
-            going.missing = True
-        if good and going is not None:
-            made.append(_closed(repo, lane, going, end))
-            going = None
-        elif not good:
-            going = going or _Open(began=start, first=number)
-            going.red += 1
+    began: float | None = None
+    red, missing, first = 0, False, None
+    before = runs[0][0]
+    # What goes on ends now, and a nightly that should have started by now is missing.
+    for start, end, good, number in [*runs, (now, now, True, None)]:
+        if start - before > LATE * usual:
+            began, missing = before + usual if began is None else began, True
+        if not good:
+            began, red, first = (start, 1, number) if began is None else (began, red + 1, first)
+        elif began is not None:
+            over = number is not None
+            made.append(
+                Outage(
+                    repo=repo,
+                    lane=lane,
+                    began=moment(began),
+                    ended=moment(end) if over else "",
+                    seconds=max(0.0, end - began),
+                    red=red,
+                    missing=missing,
+                    first=first,
+                )
+            )
+            began, red, missing, first = None, 0, False, None
         before = start
-    if before is not None and now - before > LATE * usual:
-        going = going or _Open(began=before + usual)
-        going.missing = True
-    if going is not None:
-        made.append(_closed(repo, lane, going, None, now))
     return made
-
-
-def _closed(repo: str, lane: str, one: _Open, end: float | None, now: float = 0.0) -> Outage:
-    return Outage(
-        repo=repo,
-        lane=lane,
-        began=moment(one.began),
-        ended="" if end is None else moment(end),
-        seconds=max(0.0, (now if end is None else end) - one.began),
-        red=one.red,
-        missing=one.missing,
-        first=one.first,
-    )
 
 
 def _runs(jobs: Sequence[Job]) -> list[tuple[float, float, bool, int]]:

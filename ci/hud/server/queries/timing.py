@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
 
 from ci.hud.server.queries.jobs import Job
 from ci.hud.server.queries.rows import listed
@@ -29,18 +32,20 @@ class LaneTimes:
     Attributes:
         repo: the back end.
         lane: its lane.
-        jobs: the jobs, the oldest first.
+        jobs: how many there are.
         duration: from start to end; None where no job told both.
         queue: from the dispatch to the start, of pull requests.
         signal: from the start to the first failure where a job failed and says when, else to the end.
+        timed: the jobs, the oldest first; not in answers.
     """
 
     repo: str
     lane: str
-    jobs: Sequence[Job]
+    jobs: int
     duration: Spread | None
     queue: Spread | None
     signal: Spread | None
+    timed: Annotated[Sequence[Job], Field(exclude=True)]
 
 
 def signal_seconds(job: Job) -> float | None:
@@ -67,10 +72,11 @@ def lane_times(jobs: Iterable[Job]) -> list[LaneTimes]:
         LaneTimes(
             repo=repo,
             lane=lane,
-            jobs=found[::-1],
+            jobs=len(found),
             duration=spread(max(job.duration_s, 0.0) for job in found if job.completed_at),
             queue=spread(job.queue_s for job in found if job.queue_s is not None),
             signal=spread(seconds for job in found if (seconds := signal_seconds(job)) is not None),
+            timed=found[::-1],
         )
         for (repo, lane), found in sorted(by_lane.items())
     ]
@@ -91,7 +97,7 @@ def rank(ordered: Sequence[float], share: float) -> float:
 
 def slower_lane(lane: LaneTimes) -> float | None:
     """The usual seconds of a lane whose newest job took longer than its jobs of the same stage; else None."""
-    timed = [job for job in lane.jobs if job.completed_at]
+    timed = [job for job in lane.timed if job.completed_at]
     if not timed:
         return None
     *before, newest = timed

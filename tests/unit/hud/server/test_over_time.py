@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ci.hud.server.pages import boards
 from ci.hud.server.pages.boards import grid
 from ci.hud.server.pages.charts import Series, spark, time_chart, verdict_bar
-from ci.hud.server.pages.render import VERDICTS, address, address_of_test, conclusion_mark, percent
+from ci.hud.server.pages.render import VERDICTS, address, address_of_test, percent
 from ci.hud.server.queries.card_health import DayVerdict, card_health
 from ci.hud.server.queries.metrics import metrics
 from ci.hud.server.queries.rollout import rollout
@@ -46,7 +46,7 @@ def test_the_grid_has_a_row_a_commit_and_the_newest_run_in_each_cell() -> None:
     ]  # fmt: skip
     board = grid(jobs, limit=10)
     assert [(row.sha, row.pr) for row in board.rows] == [("c", 0), ("d", 0), ("d", 5)]
-    cells = [[job and job.id for job in row.jobs] for row in board.rows]
+    cells = [[cell and cell.number for cell in row.cells] for row in board.rows]
     assert cells == [[9, None], [None, 7], [6, None]]
     assert [row.sha for row in grid(jobs, limit=1, offset=1).rows] == ["d"]
     assert grid(jobs, limit=1).total == 3
@@ -54,7 +54,7 @@ def test_the_grid_has_a_row_a_commit_and_the_newest_run_in_each_cell() -> None:
 
 def test_the_grid_leaves_out_columns_beyond_sixty_and_says_how_many() -> None:
     board = grid([made(number, job_name=f"j{number:03}", sha="s") for number in range(70)], limit=10)
-    assert (len(board.columns), board.hidden, len(board.rows[0].jobs)) == (60, 10, 60)
+    assert (len(board.columns), board.hidden, len(board.rows[0].cells)) == (60, 10, 60)
 
 
 @pytest.mark.parametrize(
@@ -188,12 +188,6 @@ def test_a_sparkline_has_a_point_a_value(values: list[float]) -> None:
 )  # fmt: skip
 def test_a_share_is_never_rounded_to_all_or_nothing(part: int, whole: int, said: str) -> None:
     assert percent(part, whole) == said
-
-
-def test_a_conclusion_has_a_letter_whatever_it_is() -> None:
-    assert conclusion_mark("completed", "odd").letter == "O"
-    assert conclusion_mark("completed", "").word == "unknown"
-    assert conclusion_mark("queued", "success").word == "unknown"
 
 
 def test_addresses_leave_out_what_is_empty_and_quote_the_rest() -> None:
