@@ -5,7 +5,9 @@ from __future__ import annotations
 import enum
 import json
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any
 
 from ci.core.text import one_line
@@ -45,27 +47,6 @@ class Outcome(enum.StrEnum):
         return self in {Outcome.RATE_LIMITED, Outcome.RETRY}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """One attempt's answer.
-
-    Attributes:
-        outcome: what it means.
-        status: the HTTP status; None where none came.
-        detail: one line for people.
-        retry_after_s: seconds the server asked to wait, or None.
-        doubtful: whether the server may have taken the report although no 200 came.
-        remedy: what a user does about it, where it is not what REMEDIES says.
-    """
-
-    outcome: Outcome
-    status: int | None
-    detail: str
-    retry_after_s: float | None = None
-    doubtful: bool = False
-    remedy: str = ""
-
-
 REMEDIES = {
     Outcome.IGNORED: "have the repository allow-listed at level L2 or above, in its exact letter case",
     Outcome.REFUSED: "mend what the answer says",
@@ -78,100 +59,129 @@ REMEDIES = {
 }
 
 
-def classify(
-    status: int,
-    body: str,
-    *,
-    retry_after: str | None,
-    nightly: bool,
-    doubtful: bool,
-    begins: bool = False,
-    secret: str = "",
-) -> Answer:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One attempt's answer.
+
+    Attributes:
+        outcome: what it means.
+        detail: one line for people.
+        status: the HTTP status; None where none came.
+        retry_after_s: seconds the server asked to wait, or None.
+        doubtful: whether the server may have taken the report although no 200 came.
+        remedy: what a user does about it, where it is not what REMEDIES says.
+    """
+
+    outcome: Outcome
+    detail: str
+    status: int | None = None
+    retry_after_s: float | None = None
+    doubtful: bool = False
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """An HTTP answer as it came.
+
+    Attributes:
+        status: of HTTP.
+        body: its text, cut where it is long.
+        headers: by name in lower case.
+        token: what the body may repeat and nobody is shown.
+    """
+
+    status: int
+    body: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    token: str = field(default="", repr=False)
+
+    @property
+    def said(self) -> str:
+        """The answer as one line for people."""
+        shown = one_line(self.body.replace(self.token, "***") if self.token else self.body)
+        return f"HTTP {self.status}: {shown}" if shown else f"HTTP {self.status}"
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The JSON object of the body; empty where it is none."""
+        try:
+            content = json.loads(self.body)
+        except (ValueError, RecursionError):
+            return {}
+        return content if isinstance(content, dict) else {}
+
+    @property
+    def sentence(self) -> str:
+        """What it says of an error: a name of the report's that it repeats may only follow further on."""
+        content = self.content
+        said = content.get("detail", content.get("error", "")) if content else self.body
+        return said if isinstance(said, str) else ""
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the status of a refusal alone means."""
+        if self.status == HTTPStatus.TOO_MANY_REQUESTS:
+            return Outcome.RATE_LIMITED
+        if self.status == HTTPStatus.REQUEST_TIMEOUT or self.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            return Outcome.RETRY
+        return Outcome.UNAUTHORIZED if self.status in {401, 403} else Outcome.REFUSED
+
+    def means(self, outcome: Outcome, detail: str = "") -> Answer:
+        """The answer with an outcome; without a detail it is shown as it came."""
+        seconds = self.headers.get("retry-after", "").strip()  # a date is not honoured
+        asked = outcome is Outcome.RATE_LIMITED and re.fullmatch(r"[0-9]{1,6}", seconds)
+        return Answer(
+            outcome=outcome,
+            detail=detail or self.said,
+            status=self.status,
+            retry_after_s=float(seconds) if asked else None,
+            # Behind a 500 or a gateway's time-out the relay may have stored the state already.
+            doubtful=outcome is Outcome.RETRY,
+        )
+
+
+def classify(reply: Reply, *, nightly: bool, doubtful: bool = False, begins: bool = False) -> Answer:
     """Read one HTTP answer to a callback.
 
     Args:
-        status: HTTP status.
-        body: the answer's text.
-        retry_after: the `Retry-After` header; seconds are honoured, dates are not.
+        reply: the answer.
         nightly: whether the report is self-reported, which makes sending it again harmless.
         doubtful: whether an attempt before this one ended with a fault of the server or a time-out.
         begins: whether the report tells that a job begins.
-        secret: what the answer may repeat and nobody is shown; it is read as it came all the same.
     """
-    shown = one_line(body.replace(secret, "***") if secret else body)
-    said = f"HTTP {status}: {shown}" if shown else f"HTTP {status}"
-    if status == 200:  # noqa: PLR2004  # HTTP's own numbers, as the contract's table names them
-        return _taken(body, said)
-    if _begins_so(body, _REFUSED_STEP) and status == 400 and not nightly and (doubtful or begins):  # noqa: PLR2004  # the same
-        return _held_already(said, doubtful=doubtful)
-    by_hud = 400 <= status < 500 and _begins_so(body, _REFUSED_BY_HUD)  # noqa: PLR2004  # the same
+    said = reply.said
+    if reply.status == HTTPStatus.OK:
+        return _read_taken(reply)
+    if reply.status == HTTPStatus.BAD_REQUEST and not nightly and _REFUSED_STEP.match(reply.sentence):
+        if doubtful:
+            return reply.means(Outcome.STATE_APPLIED, f"state applied, row possibly lost ({said})")
+        if begins:
+            # A job has no state but the dispatch's before it begins, so only a second begin is refused so.
+            return reply.means(
+                Outcome.KNOWN,
+                "the relay knew that this job has begun: an earlier step told it, or another job of the run "
+                f"has its job_name, where each needs one of its own ({said})",
+            )
+    by_hud = reply.status in range(400, 500) and _REFUSED_BY_HUD.match(reply.sentence)
     if by_hud and not nightly:
         # The state is stored, so that a retry would meet "invalid state transition" for ever.
         lost = f"state known, row lost: HUD did not take it from the relay ({said})"
-        return Answer(outcome=Outcome.STATE_APPLIED, status=status, detail=lost, doubtful=True)
-    outcome = _outcome_of(status)
-    if by_hud and outcome is Outcome.UNAUTHORIZED:
+        return reply.means(Outcome.STATE_APPLIED, lost)
+    if by_hud and reply.outcome is Outcome.UNAUTHORIZED:
         # HUD does not know the relay then; our token was taken.
-        outcome = Outcome.RETRY
-    if 300 <= status < 400:  # noqa: PLR2004  # the same
-        said = f"HTTP {status}: a redirect, which is not followed with the token"
-    return Answer(
-        outcome=outcome,
-        status=status,
-        detail=said,
-        retry_after_s=seconds_of(retry_after) if outcome is Outcome.RATE_LIMITED else None,
-        # Behind a 500 or a gateway's time-out the relay may have stored the state already.
-        doubtful=outcome is Outcome.RETRY,
-    )
+        return reply.means(Outcome.RETRY)
+    if reply.status in range(300, 400):
+        said = f"HTTP {reply.status}: a redirect, which is not followed with the token"
+    return reply.means(reply.outcome, said)
 
 
-def _outcome_of(status: int) -> Outcome:
-    if status == 429:  # noqa: PLR2004  # HTTP's own numbers
-        return Outcome.RATE_LIMITED
-    if status == 408 or status >= 500:  # noqa: PLR2004  # the same
-        return Outcome.RETRY
-    return Outcome.UNAUTHORIZED if status in {401, 403} else Outcome.REFUSED
-
-
-def seconds_of(retry_after: str | None) -> float | None:
-    """The seconds a `Retry-After` header asks for; None of a date or nonsense."""
-    return float(retry_after) if retry_after and re.fullmatch(r"[0-9]{1,6}", retry_after.strip()) else None
-
-
-def _begins_so(body: str, words: re.Pattern[str]) -> bool:
-    """Whether an answer's sentence begins so: further on it may be a name of the report's that it repeats."""
-    told = _told(body)
-    said = next((told[key] for key in ("detail", "error") if key in told), None) if told else body
-    return isinstance(said, str) and words.match(said) is not None
-
-
-def _held_already(said: str, *, doubtful: bool) -> Answer:
-    if doubtful:
-        detail = f"state applied, row possibly lost ({said})"
-        return Answer(outcome=Outcome.STATE_APPLIED, status=400, detail=detail)
-    # A job has no state but the dispatch's before it begins, so only a second begin is refused like this.
-    detail = (
-        "the relay knew that this job has begun: an earlier step told it, or another job of the run has its "
-        f"job_name, where each needs one of its own ({said})"
-    )
-    return Answer(outcome=Outcome.KNOWN, status=400, detail=detail)
-
-
-def _told(body: str) -> dict[str, Any] | None:
-    try:
-        told = json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-    return told if isinstance(told, dict) else None
-
-
-def _taken(body: str, said: str) -> Answer:
-    state = (_told(body) or {}).get("status")
+def _read_taken(reply: Reply) -> Answer:
+    state = reply.content.get("status")
     if state in ("completed", "in_progress"):  # a tuple: what came may be no key of a set
-        return Answer(outcome=Outcome.DELIVERED, status=200, detail=said)
+        return reply.means(Outcome.DELIVERED)
     if state == "ignored":
         detail = "the relay ignored the report: the repository is not allow-listed at level L2 or above"
-        return Answer(outcome=Outcome.IGNORED, status=200, detail=detail)
+        return reply.means(Outcome.IGNORED, detail)
     # A login page or a proxy also answers 200; that is no proof that anything was stored.
-    return Answer(outcome=Outcome.REFUSED, status=200, detail=f"no relay answers like this: {said}")
+    return reply.means(Outcome.REFUSED, f"no relay answers like this: {reply.said}")

@@ -9,13 +9,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ci.hud.callback import MAX_BYTES, Callback, Workflow, explain, is_web_url, parse_time
+from ci.hud.callback import MAX_BYTES, Callback, Workflow, explain, is_web_url
 from ci.hud.payload import SCHEMA_VERSION, encode
 
 CONCLUSIONS = ("success", "failure", "cancelled", "timed_out")
 PULL_REQUEST = "pull_request"
 # HUD keeps a row under its dynamoKey in DynamoDB, whose keys end at 2,048 bytes.
 MAX_KEY_BYTES = 2048
+_NAMES = ("name", "job_name", "check_run_id")
 
 
 def check(payload: Mapping[str, Any], *, repository: str) -> list[str]:
@@ -34,7 +35,7 @@ def check(payload: Mapping[str, Any], *, repository: str) -> list[str]:
     reasons = [
         *_check_keys(callback, repository),
         *_check_event(callback),
-        *_check_told(callback),
+        *_check_job(callback.workflow),
         *_check_times(callback.workflow),
     ]
     if size > MAX_BYTES:
@@ -42,32 +43,23 @@ def check(payload: Mapping[str, Any], *, repository: str) -> list[str]:
     return reasons
 
 
-def _check_keys(callback: Callback, repository: str) -> list[str]:
-    workflow, reasons = callback.workflow, []
-    names = {
-        "delivery_id": callback.delivery_id,
-        "workflow.name": workflow.name,
-        "workflow.job_name": workflow.job_name,
-        "workflow.check_run_id": str(workflow.check_run_id),
-    }
-    reasons += [f"{key}: is blank" for key, value in names.items() if not value.strip()]
-    reasons += [
-        f"{key}: holds a character that is not printable (seen: {value[:80]!r})"
-        for key, value in names.items()
-        if value.strip() and not value.isprintable()
-    ]
+def _check_keys(callback: Callback, repository: str) -> Iterator[str]:
+    names = {"delivery_id": callback.delivery_id}
+    names |= {f"workflow.{key}": str(getattr(callback.workflow, key)) for key in _NAMES}
+    for key, value in names.items():
+        if not value.strip():
+            yield f"{key}: is blank"
+        elif not value.isprintable():
+            yield f"{key}: holds a character that is not printable (seen: {value[:80]!r})"
     for key in ("workflow.job_name", "delivery_id"):
         if ":" in names[key]:
-            reasons.append(f"{key}: holds a colon, at which the relay splits its keys (seen: {names[key]!r})")
-    if names["workflow.job_name"].isdigit():
-        reasons.append(
-            f"workflow.job_name: is a number, which the relay's time-out loses (seen: {workflow.job_name!r})"
-        )
+            yield f"{key}: holds a colon, at which the relay splits its keys (seen: {names[key]!r})"
+    if (name := names["workflow.job_name"]).isdigit():
+        yield f"workflow.job_name: is a number, which the relay's time-out loses (seen: {name!r})"
     if not re.fullmatch(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+", repository):
-        reasons.append(f"repository: is not owner/name (seen: {repository!r})")
+        yield f"repository: is not owner/name (seen: {repository!r})"
     if len(callback.key(repository).encode("utf-8", "replace")) > MAX_KEY_BYTES:
-        reasons.append(f"the names together make a key of more than {MAX_KEY_BYTES} bytes")
-    return reasons
+        yield f"the names together make a key of more than {MAX_KEY_BYTES} bytes"
 
 
 def _check_event(callback: Callback) -> Iterator[str]:
@@ -89,40 +81,26 @@ def _check_event(callback: Callback) -> Iterator[str]:
             yield "payload.repository.full_name: is missing; it is echoed from the dispatch"
 
 
-def _check_told(callback: Callback) -> list[str]:
-    workflow, reasons = callback.workflow, []
-    if workflow.schema_version != SCHEMA_VERSION:
-        reasons.append(
-            f"workflow.schema_version: must be {SCHEMA_VERSION!r} (seen: {workflow.schema_version!r})"
-        )
-    if workflow.status == "in_progress" and workflow.conclusion is not None:
-        reasons.append(f"workflow.conclusion: is for `completed` only (seen: {workflow.conclusion!r})")
-    if workflow.status == "completed":
-        if workflow.conclusion not in CONCLUSIONS:
-            known = ", ".join(CONCLUSIONS)
-            reasons.append(f"workflow.conclusion: must be one of {known} (seen: {workflow.conclusion!r})")
-        if workflow.test_results is None:
-            reasons.append("workflow.test_results: is missing")
+def _check_job(workflow: Workflow) -> Iterator[str]:
+    version, conclusion = workflow.schema_version, workflow.conclusion
+    if version != SCHEMA_VERSION:
+        yield f"workflow.schema_version: must be {SCHEMA_VERSION!r} (seen: {version!r})"
+    if workflow.status == "in_progress" and conclusion is not None:
+        yield f"workflow.conclusion: is for `completed` only (seen: {conclusion!r})"
+    if workflow.status == "completed" and conclusion not in CONCLUSIONS:
+        yield f"workflow.conclusion: must be one of {', '.join(CONCLUSIONS)} (seen: {conclusion!r})"
+    if workflow.status == "completed" and workflow.test_results is None:
+        yield "workflow.test_results: is missing"
     for key, url in (("url", workflow.url), ("artifact_url", workflow.artifact_url)):
         if url and not is_web_url(url):
-            reasons.append(f"workflow.{key}: is no http(s) URL (seen: {url[:80]!r})")
-    return reasons
+            yield f"workflow.{key}: is no http(s) URL (seen: {url[:80]!r})"
 
 
-def _check_times(workflow: Workflow) -> list[str]:
+def _check_times(workflow: Workflow) -> Iterator[str]:
     if workflow.started_at is None:
-        return ["workflow.started_at: is missing; a row without it shows on almost no page"]
-    texts = {"started_at": workflow.started_at}
-    if workflow.status == "completed":
-        if workflow.completed_at is None:
-            return ["workflow.completed_at: is missing"]
-        texts["completed_at"] = workflow.completed_at
-    reasons = [
-        f"workflow.{key}: has no offset from UTC (seen: {text!r})"
-        for key, text in texts.items()
-        if datetime.fromisoformat(text).tzinfo is None
-    ]
-    moments = [parse_time(text) for text in texts.values()]
-    if moments != sorted(moments):
-        reasons.append("workflow.completed_at: is before started_at")
-    return reasons
+        yield "workflow.started_at: is missing; a row without it shows on almost no page"
+    if workflow.status == "completed" and workflow.completed_at is None:
+        yield "workflow.completed_at: is missing"
+    for key, text in (("started_at", workflow.started_at), ("completed_at", workflow.completed_at)):
+        if text and datetime.fromisoformat(text).tzinfo is None:
+            yield f"workflow.{key}: has no offset from UTC (seen: {text!r})"

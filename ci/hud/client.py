@@ -1,26 +1,68 @@
-"""Posting one report to a HUD-compatible endpoint, and reading what its answer means."""
+"""Post one report to a HUD-compatible endpoint: no redirect, no netrc, no proxy to this machine, no hang."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, Protocol
 from urllib.parse import urlsplit, urlunsplit
+
+import requests
+from requests.auth import AuthBase
+from urllib3.exceptions import HTTPError
 
 from ci.core.addresses import safe_line
 from ci.core.errors import SettingsError, SpyreCiError
-from ci.core.http import is_private
+from ci.core.http import never_connected, pieces, session
 from ci.core.text import one_line
-from ci.hud.answers import Answer, Outcome, classify
+from ci.hud.answers import REMEDIES, Answer, Outcome, Reply, classify
 from ci.hud.callback import NIGHTLY_EVENTS
-from ci.hud.oidc import TokenUnavailableError
 from ci.hud.payload import encode
-from ci.hud.wire import NoReplyError, exchange
 
 CALLBACK_PATH = "/github/callback"
 DISPATCH_PATH = "/api/dispatch"
+CONNECT_TIMEOUT_S = 10
+ANSWER_BYTES = 64 * 1024
+
+
+class TokenUnavailableError(SpyreCiError):
+    """There is no token now; there may be a while later."""
+
+
+class UnansweredError(Exception):
+    """No whole answer came.
+
+    Attributes:
+        answer: what that means; the token is in no word of it.
+    """
+
+    def __init__(self, outcome: Outcome, detail: str, **more: Any) -> None:
+        super().__init__(detail)
+        self.answer = Answer(outcome=outcome, detail=detail, **more)
+
+
+class Send(Protocol):
+    """Makes one attempt at one report."""
+
+    def __call__(self, payload: Mapping[str, Any], target: Target, *, doubtful: bool) -> Answer:
+        """What became of it; `doubtful`: an earlier attempt may have been taken although no 200 came.
+
+        Raises:
+            UnansweredError: no whole answer came.
+        """
+
+
+def post(payload: Mapping[str, Any], target: Target, *, doubtful: bool = False) -> Answer:
+    """Post a callback once; see `Send`."""
+    return classify(
+        target.ask(encode(payload)),
+        nightly=payload.get("event_type") in NIGHTLY_EVENTS,
+        doubtful=doubtful,
+        begins=payload["workflow"]["status"] == "in_progress",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,18 +70,65 @@ class Target:
     """Where reports go.
 
     Attributes:
-        url: of the callback.
+        url: of the callback; empty of the store of results here.
         repository: owner/name the results are reported for.
+        shown: its name for people; a query, which may hold a secret, is left out.
         token: gives the token just before each post, so that it may be short-lived.
         timeout_s: of one request, its answer included.
         minted: whether each call of `token` makes a fresh one, so that a refused one is worth another.
+        send: makes one attempt.
+        remedies: what a user does about an outcome.
     """
 
     url: str
     repository: str
-    token: Callable[[], str] = field(repr=False)
+    shown: str = ""
+    token: Callable[[], str] = field(default=str, repr=False)
     timeout_s: float = 60
     minted: bool = False
+    send: Send = post
+    remedies: Mapping[Outcome, str] = field(default_factory=lambda: REMEDIES, repr=False)
+
+    def ask(self, data: bytes, *, path: str = "", timeout_s: float = 0, **request: Any) -> Reply:
+        """Post something and read the answer.
+
+        Args:
+            data: the body, JSON where no header says otherwise.
+            path: of another route of a server of our own; what stands before the callback's path stays.
+            timeout_s: at the least.
+            request: what else requests takes.
+
+        Raises:
+            UnansweredError: no whole answer came, or there is no token.
+        """
+        try:
+            token = self.token()
+        except TokenUnavailableError as error:
+            raise UnansweredError(Outcome.RETRY, one_line(str(error))) from error
+        except SpyreCiError as error:
+            told, remedy = one_line(error.placed), error.remedy or ""
+            raise UnansweredError(Outcome.UNAUTHORIZED, told, remedy=remedy) from error
+        url = self.url
+        if path:
+            parts = urlsplit(url)
+            before, callback, _ = parts.path.partition(CALLBACK_PATH)
+            url = urlunsplit((parts.scheme, parts.netloc, (before if callback else "") + path, "", ""))
+        headers = {"Content-Type": "application/json", **request.pop("headers", {})}
+        timeout_s = max(timeout_s, self.timeout_s)
+        return exchange("POST", url, token=token, timeout_s=timeout_s, data=data, headers=headers, **request)
+
+    def note_dispatch(self, delivery_id: str) -> None:
+        """Tell a server of our own that a job was dispatched, so that it takes the job's callbacks.
+
+        The relay knows by itself. Where the server does not take it, its answer to the callback says why.
+
+        Args:
+            delivery_id: as the relay dispatched it.
+        """
+        if CALLBACK_PATH in self.url:
+            body = json.dumps({"delivery_id": delivery_id, "repository": self.repository}).encode()
+            with contextlib.suppress(UnansweredError):
+                self.ask(body, path=DISPATCH_PATH)
 
 
 def callback_url(endpoint: str) -> str:
@@ -50,14 +139,17 @@ def callback_url(endpoint: str) -> str:
     Raises:
         SettingsError: it is no http(s) URL with a host, or holds a user name or password.
     """
-    remedy = "set it to `embedded`, `none` or a URL such as https://hud.example.org"
     try:
         parts = urlsplit(endpoint)
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0
     except ValueError:
         usable = False
     if not usable:
-        raise SettingsError(f"{endpoint!r} is no http(s) URL", where="report.endpoint", remedy=remedy)
+        raise SettingsError(
+            f"{endpoint!r} is no http(s) URL",
+            where="report.endpoint",
+            remedy="set it to `embedded`, `none` or a URL such as https://hud.example.org",
+        )
     if parts.username is not None or parts.password is not None:
         raise SettingsError(
             "the URL holds a user name or password",
@@ -67,103 +159,83 @@ def callback_url(endpoint: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/") or CALLBACK_PATH, parts.query, ""))
 
 
-def sends_token_in_clear(url: str) -> bool:
-    """Whether whoever listens on the way can read the token: plain http to another machine."""
-    return not is_private(url)
+class _Bearer(AuthBase):
+    # Given as `auth`, because requests lets a ~/.netrc entry overwrite a plain Authorization header.
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        request.headers["Authorization"] = f"Bearer {self._token}"
+        return request
 
 
-def post(payload: Mapping[str, Any], target: Target, *, doubtful: bool = False) -> Answer:
-    """Send one report once. Delivery problems are answers, never exceptions.
+def exchange(
+    method: Literal["GET", "POST"], url: str, *, token: str, timeout_s: float, **request: Any
+) -> Reply:
+    """Make one request and read its answer.
 
     Args:
-        payload: the callback's body.
-        target: where it goes.
-        doubtful: whether an earlier attempt may have been taken although no 200 came.
+        method: GET or POST.
+        url: where to; a redirect is an answer and not followed.
+        token: what shows who asks.
+        timeout_s: of the whole, the answer included.
+        request: what else requests takes.
+
+    Raises:
+        UnansweredError: no whole answer came.
     """
+    # The real clock, because the sockets below wait in real time, whatever clock the caller has.
+    deadline = time.monotonic() + timeout_s
+    request["headers"] = {"Accept": "application/json", **request.get("headers", {})}
     try:
-        token = target.token()
-    except TokenUnavailableError as error:
-        return Answer(outcome=Outcome.RETRY, status=None, detail=one_line(str(error)))
-    except SpyreCiError as error:
-        what = f"{error.where}: {error.what}" if error.where else error.what
-        return Answer(
-            outcome=Outcome.UNAUTHORIZED, status=None, detail=one_line(what), remedy=error.remedy or ""
-        )
+        with (
+            session(url) as asking,
+            asking.request(
+                method,
+                url,
+                auth=_Bearer(token),
+                timeout=(min(CONNECT_TIMEOUT_S, timeout_s), timeout_s),
+                allow_redirects=False,
+                stream=True,
+                **request,
+            ) as response,
+        ):
+            headers = {name.lower(): value for name, value in response.headers.items()}
+            body = _read(response, deadline)
+            return Reply(status=response.status_code, body=body, headers=headers, token=token)
+    except (OSError, HTTPError, ValueError) as error:  # requests' own errors are OSErrors
+        outcome, said = _fault(error)
+        detail = safe_line(f"{said}: {error}".replace(token, "***"))
+        raise UnansweredError(outcome, detail, doubtful=said == CUT) from error
+
+
+CUT = "no whole answer"
+
+
+def _fault(error: Exception) -> tuple[Outcome, str]:
+    """What an error of a request comes to: only where the line was cut the other side may have taken it."""
+    if isinstance(error, requests.exceptions.SSLError):
+        return Outcome.REFUSED, "the server's certificate cannot be trusted"
+    if isinstance(error, ValueError):  # such as requests' InvalidURL
+        return Outcome.REFUSED, "cannot be sent"
+    return Outcome.RETRY, "no connection" if never_connected(error) else CUT
+
+
+def _read(response: requests.Response, deadline: float) -> str:
+    body = b"".join(pieces(response, until=deadline, most_bytes=ANSWER_BYTES))
+    if _breaks_off(response, body):
+        raise ConnectionError(f"the answer breaks off after {len(body)} bytes")
+    return body.decode("utf-8", "replace")
+
+
+def _breaks_off(response: requests.Response, body: bytes) -> bool:
+    """Whether the line was cut within an answer that does not say how long it is."""
+    told = {"Content-Length", "Transfer-Encoding"} & response.headers.keys()
+    if response.status_code != requests.codes.ok or told:
+        return False
+    # Python takes headers that were cut for all there are; a yes without a length has to be whole by itself.
     try:
-        reply = exchange(
-            "POST",
-            target.url,
-            token=token,
-            timeout_s=target.timeout_s,
-            data=encode(payload),
-            headers={"Content-Type": "application/json"},
-        )
-    except NoReplyError as error:
-        return no_reply(error, token)
-    except ValueError as error:
-        return _failed(Outcome.REFUSED, f"cannot be sent: {error}", token)
-    return classify(
-        reply.status,
-        reply.body,
-        retry_after=reply.headers.get("retry-after"),
-        nightly=payload.get("event_type") in NIGHTLY_EVENTS,
-        doubtful=doubtful,
-        begins=payload["workflow"]["status"] == "in_progress",
-        secret=token,
-    )
-
-
-def note_dispatch(delivery_id: str, target: Target) -> None:
-    """Tell a server of our own that a job was dispatched, so that it takes the job's callbacks.
-
-    The relay knows by itself. Where the server does not take it, its answer to the callback says why.
-
-    Args:
-        delivery_id: as the relay dispatched it.
-        target: the server, which has to know its token as the one of whoever starts jobs.
-    """
-    if CALLBACK_PATH not in target.url:
-        return
-    body = json.dumps({"delivery_id": delivery_id, "repository": target.repository}).encode()
-    with contextlib.suppress(SpyreCiError, NoReplyError):
-        exchange(
-            "POST",
-            own_route(target, DISPATCH_PATH),
-            token=target.token(),
-            timeout_s=target.timeout_s,
-            data=body,
-            headers={"Content-Type": "application/json"},
-        )
-
-
-def own_route(target: Target, path: str) -> str:
-    """The URL of another route of a server of our own, beside its callback's.
-
-    Args:
-        target: the server; what stands before the callback's path stays, a query does not.
-        path: of the route.
-    """
-    parts = urlsplit(target.url)
-    before, callback, _ = parts.path.partition(CALLBACK_PATH)
-    return urlunsplit((parts.scheme, parts.netloc, (before if callback else "") + path, "", ""))
-
-
-def no_reply(error: NoReplyError, token: str) -> Answer:
-    """What a request without a whole answer means; the token is in no word of it."""
-    said = {
-        "untrusted": "the server's certificate cannot be trusted",
-        "unreachable": "no connection",
-        "cut": "no whole answer",
-        "unsendable": "cannot be sent",
-    }[error.fault]
-    outcome = Outcome.RETRY if error.fault in {"unreachable", "cut"} else Outcome.REFUSED
-    return _failed(outcome, f"{said}: {error}", token, doubtful=error.fault == "cut")
-
-
-def _failed(outcome: Outcome, detail: str, token: str, *, doubtful: bool = False) -> Answer:
-    return Answer(
-        outcome=outcome,
-        status=None,
-        detail=safe_line(detail.replace(token, "***")),
-        doubtful=doubtful,
-    )
+        json.loads(body)
+    except (ValueError, RecursionError):
+        return True
+    return False

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from ci.core.errors import BadFileError, MissingInputError
 from ci.hud.callback import NIGHTLY_EVENTS
-from test_selection.files import read_json, write_json
+from test_selection.files import convert, read_bounded, read_json, write_json
 
 FILE, KIND = "dispatch.json", "dispatch"
 EVENT = "repository_dispatch"
@@ -34,7 +34,7 @@ class Dispatch:
         run_attempt: the attempt of it whose begin has that check run.
     """
 
-    client_payload: Mapping[str, Any]
+    client_payload: dict[str, Any]
     check_run_id: str = ""
     run_id: int = 0
     run_attempt: int = 0
@@ -80,11 +80,8 @@ def dispatch_of(content: Any, *, where: Path | str) -> Dispatch | None:
         if not isinstance(told.get(key), str) or not told[key].strip() or not told[key].isprintable():
             raise BadFileError(f"client_payload.{key}: is no line of text", where=where, remedy=remedy)
     if told["event_type"] in NIGHTLY_EVENTS:
-        raise BadFileError(
-            f"client_payload.event_type: {told['event_type']!r} is never dispatched",
-            where=where,
-            remedy=remedy,
-        )
+        what = f"client_payload.event_type: {told['event_type']!r} is never dispatched"
+        raise BadFileError(what, where=where, remedy=remedy)
     return Dispatch(client_payload=told)
 
 
@@ -99,19 +96,27 @@ def read_event(environ: Mapping[str, str], event_file: Path | None) -> Dispatch 
         MissingInputError: there is no such file.
         BadFileError: it cannot be read, or holds no dispatch where it has to.
     """
-    if event_file is not None:
-        found = dispatch_of(_load(event_file), where=event_file)
-        if found is None:
-            raise BadFileError(
-                "holds no dispatch of the relay: there is no client_payload.delivery_id",
-                where=event_file,
-                remedy="check report.event_file",
-            )
-        return found
-    path = environ.get("GITHUB_EVENT_PATH")
-    if environ.get("GITHUB_EVENT_NAME") != EVENT or not path:
+    path = event_file
+    if path is None and environ.get("GITHUB_EVENT_NAME") == EVENT and environ.get("GITHUB_EVENT_PATH"):
+        path = Path(environ["GITHUB_EVENT_PATH"])
+    if path is None:
         return None
-    return dispatch_of(_load(Path(path)), where=path)
+    remedy = "check the path and what is there"
+    try:
+        found = dispatch_of(json.loads(read_bounded(path, MAX_EVENT_BYTES)), where=path)
+    except FileNotFoundError as error:
+        raise MissingInputError("there is no such event file", where=path, remedy=remedy) from error
+    except OSError as error:
+        raise BadFileError(f"cannot be read: {error.strerror}", where=path, remedy=remedy) from error
+    except (ValueError, RecursionError) as error:
+        raise BadFileError("cannot be read as JSON", where=path, remedy=remedy) from error
+    if found is None and event_file is not None:
+        raise BadFileError(
+            "holds no dispatch of the relay: there is no client_payload.delivery_id",
+            where=event_file,
+            remedy="check report.event_file",
+        )
+    return found
 
 
 def keep(run_dir: Path, dispatch: Dispatch) -> None:
@@ -128,32 +133,8 @@ def kept(run_dir: Path) -> Dispatch | None:
     path = run_dir / FILE
     if not path.is_file():
         return None
-    content = read_json(path, KIND)
-    found = dispatch_of(content.get("client_payload"), where=path)
-    check_run_id = content.get("check_run_id")
-    run_id, run_attempt = content.get("run_id"), content.get("run_attempt")
-    if (
-        found is None
-        or not isinstance(check_run_id, str)
-        or not isinstance(run_id, int)
-        or not isinstance(run_attempt, int)
-    ):
-        raise BadFileError("holds no dispatch", where=path, remedy="remove it to report the run as a nightly")
-    return replace(found, check_run_id=check_run_id, run_id=run_id, run_attempt=run_attempt)
-
-
-def _load(path: Path) -> Any:
-    remedy = "check the path and what is there"
-    try:
-        with path.open("rb") as stream:
-            data = stream.read(MAX_EVENT_BYTES + 1)
-    except FileNotFoundError as error:
-        raise MissingInputError("there is no such event file", where=path, remedy=remedy) from error
-    except OSError as error:
-        raise BadFileError(f"cannot be read: {error.strerror}", where=path, remedy=remedy) from error
-    if len(data) > MAX_EVENT_BYTES:
-        raise BadFileError(f"has more than {MAX_EVENT_BYTES} bytes", where=path, remedy=remedy)
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise BadFileError("cannot be read as JSON", where=path, remedy=remedy) from error
+    remedy = "remove it to report the run as a nightly"
+    found = convert(read_json(path, KIND), Dispatch, where=path, remedy=remedy)
+    if dispatch_of(found.client_payload, where=path) is None:
+        raise BadFileError("holds no dispatch", where=path, remedy=remedy)
+    return found

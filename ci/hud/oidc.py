@@ -6,26 +6,22 @@ GitHub gives a job with `permissions: id-token: write` a URL and a token to ask 
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
-from ci.core.errors import SettingsError, SpyreCiError
+from ci.core.errors import SettingsError
 from ci.core.http import is_private
 from ci.core.secrets import checked_token
 from ci.core.text import one_line
-from ci.hud.wire import NoReplyError, Reply, exchange
+from ci.hud.answers import Outcome
+from ci.hud.client import TokenUnavailableError, UnansweredError, exchange
 
 URL_VARIABLE = "ACTIONS_ID_TOKEN_REQUEST_URL"
 TOKEN_VARIABLE = "ACTIONS_ID_TOKEN_REQUEST_TOKEN"  # noqa: S105  # the variable's name, not a secret
 TIMEOUT_S = 20.0
 _PERMISSION = "give the job `permissions: id-token: write`"
-
-
-class TokenUnavailableError(SpyreCiError):
-    """GitHub gave no token now; it may a while later."""
 
 
 def offered(environ: Mapping[str, str]) -> bool:
@@ -48,37 +44,19 @@ def mint(environ: Mapping[str, str], *, audience: str, repository: str, timeout_
         TokenUnavailableError: GitHub did not answer as it should. Its answer, which may hold a token, is not
             shown.
     """
-    url, asking = environ.get(URL_VARIABLE, ""), environ.get(TOKEN_VARIABLE, "")
-    _check(url, asking)
+    url, asking = _request_of(environ)
     try:
         reply = exchange("GET", url, token=asking, timeout_s=timeout_s, params={"audience": audience})
-    except NoReplyError as error:
-        if error.fault in {"untrusted", "unsendable"}:
-            raise _refused(f"no request can be made ({error.fault})") from None
-        raise _unavailable(f"no answer ({error.fault})") from None
-    if reply.status == 200:  # noqa: PLR2004  # HTTP's own numbers
-        token = _token_of(reply)
-        _check_repository(token, repository)
-        return token
-    if reply.status < 500 and reply.status not in {408, 429}:  # noqa: PLR2004  # the same
-        raise _refused(f"HTTP {reply.status}")
-    raise _unavailable(f"HTTP {reply.status}")
-
-
-def claims_of(token: str) -> Mapping[str, Any]:
-    """What a token says of itself, unverified; empty where it is no JSON Web Token (RFC 7519)."""
-    parts = token.split(".")
-    if len(parts) != 3:  # noqa: PLR2004  # header, claims and signature
-        return {}
-    part = parts[1]
-    try:
-        claims = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
-    except (ValueError, RecursionError):
-        return {}
-    return claims if isinstance(claims, dict) else {}
-
-
-def _check_repository(token: str, repository: str) -> None:
+    except UnansweredError as error:
+        # Its words may hold the URL.
+        raise _no_token(error.answer.outcome, "no answer") from None
+    if reply.status != HTTPStatus.OK:
+        outcome = Outcome.RETRY if reply.outcome.transient else Outcome.REFUSED
+        raise _no_token(outcome, f"HTTP {reply.status}")
+    token = reply.content.get("value")
+    if not isinstance(token, str):
+        raise _no_token(Outcome.RETRY, "an answer without one")
+    token = checked_token(token, "GitHub's OIDC token")
     vouched = claims_of(token).get("repository", repository)
     if vouched != repository:
         raise SettingsError(
@@ -86,41 +64,39 @@ def _check_repository(token: str, repository: str) -> None:
             where="report.repository",
             remedy="set it to the repository that runs the workflow, in its exact letter case",
         )
+    return token
 
 
-def _check(url: str, asking: str) -> None:
-    if not url or not asking:
+def claims_of(token: str) -> Mapping[str, Any]:
+    """What a token says of itself, unverified; empty where it is no JSON Web Token (RFC 7519)."""
+    import jwt  # noqa: PLC0415  # it brings cryptography, which every verb would load
+
+    try:
+        claims: Mapping[str, Any] = jwt.decode(token, options={"verify_signature": False})
+    except (jwt.InvalidTokenError, RecursionError):
+        return {}
+    return claims
+
+
+def _request_of(environ: Mapping[str, str]) -> tuple[str, str]:
+    """The URL and the token to ask GitHub with."""
+    if not offered(environ):
         raise SettingsError(
             "the job may not ask GitHub for an OIDC token", where=URL_VARIABLE, remedy=_PERMISSION
         )
+    url = environ[URL_VARIABLE]
     try:
         usable = bool(urlsplit(url).hostname) and is_private(url)
     except ValueError:
         usable = False
     if not usable:
         raise SettingsError("is no https URL", where=URL_VARIABLE, remedy="leave it as GitHub sets it")
-    checked_token(asking, TOKEN_VARIABLE)
+    return url, checked_token(environ[TOKEN_VARIABLE], TOKEN_VARIABLE)
 
 
-def _token_of(reply: Reply) -> str:
-    try:
-        token = json.loads(reply.body)["value"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        token = None
-    if not isinstance(token, str):
-        raise _unavailable("an answer without one")
-    return checked_token(token, "GitHub's OIDC token")
-
-
-def _unavailable(said: str) -> TokenUnavailableError:
-    return TokenUnavailableError(
-        f"GitHub gave no OIDC token: {said}", remedy="wait until GitHub answers again"
-    )
-
-
-def _refused(said: str) -> SettingsError:
-    return SettingsError(
-        f"GitHub gave no OIDC token: {said}",
-        where=URL_VARIABLE,
-        remedy=f"{_PERMISSION}, and leave GitHub's variables as they are",
-    )
+def _no_token(outcome: Outcome, said: str) -> SettingsError | TokenUnavailableError:
+    what = f"GitHub gave no OIDC token: {said}"
+    if outcome is Outcome.RETRY:
+        return TokenUnavailableError(what, remedy="wait until GitHub answers again")
+    remedy = f"{_PERMISSION}, and leave GitHub's variables as they are"
+    return SettingsError(what, where=URL_VARIABLE, remedy=remedy)

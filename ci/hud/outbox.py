@@ -1,10 +1,9 @@
 """The outbox of a run folder: a file a report, kept until the endpoint has it.
 
     outbox/000001-<hash>.json             waiting, in the order of their numbers
-    outbox/delivered/000001-<hash>.json   taken, with the answer
+    outbox/delivered/000001-<hash>.json   taken, with the answer as the last attempt
 
-A file is `spyre-ci/report/1`: {"identity", "created_at", "payload", "attempts": [...]}, delivered ones also
-`answer`; `under_way` is when an attempt began whose answer is not noted yet. Times are ISO-8601 in UTC.
+A file is `spyre-ci/report/1`, with the fields of `Report`. Times are ISO-8601 in UTC.
 """
 
 from __future__ import annotations
@@ -13,8 +12,7 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +20,13 @@ from filelock import FileLock
 
 from ci.core.errors import BadFileError, MissingInputError, SpyreCiError
 from ci.core.locks import alone
+from ci.core.text import iso_utc
 from ci.hud.answers import Answer
 from ci.hud.payload import JOB_KEYS
-from test_selection.files import read_json, write_json
+from test_selection.files import convert, read_json, write_json
 
 KIND = "report"
 FOLDER = "outbox"
-# What is noted in place of an answer when a waiting report gets a newer payload.
-CORRECTED = "corrected"
 KEPT_ATTEMPTS = 20
 # Held for a few file operations only, so whoever waits longer than this waits for a process that hangs.
 STATE_LOCK_TIMEOUT_S = 30
@@ -51,21 +48,21 @@ class Left:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """One report that waits.
+    """One report that waits or was delivered.
 
     Attributes:
-        path: its file.
+        name: of its file.
         identity: repository, delivery, workflow, job, check run, run, attempt and status.
-        payload: what is sent.
         created_at: when it was put here.
+        payload: what is sent.
         attempts: what became of earlier attempts, the latest last.
         under_way: when an attempt began that nobody noted the end of; empty where there is none.
     """
 
-    path: Path
+    name: str
     identity: str
-    payload: dict[str, Any]
     created_at: str
+    payload: dict[str, Any]
     attempts: tuple[dict[str, Any], ...] = ()
     under_way: str = ""
 
@@ -80,19 +77,28 @@ class Report:
     @property
     def status(self) -> str:
         """What it tells of the job: in_progress or completed; empty where it is no callback."""
-        return str(_table(self.payload.get("workflow")).get("status", ""))
+        return str(self._workflow.get("status", ""))
 
     @property
     def job(self) -> str:
         """What the two reports of one job have in common."""
-        told = _table(self.payload.get("workflow"))
-        parts = (self.payload.get("delivery_id"), *(told.get(key) for key in JOB_KEYS))
+        parts = (self.payload.get("delivery_id"), *(self._workflow.get(key) for key in JOB_KEYS))
         return "/".join(map(str, parts))
 
     @property
     def last_outcome(self) -> str:
         """What the latest attempt at this payload came to; empty where there was none."""
         return str(self.attempts[-1].get("outcome", "")) if self.attempts else ""
+
+    @property
+    def _workflow(self) -> dict[str, Any]:
+        workflow = self.payload.get("workflow")
+        return workflow if isinstance(workflow, dict) else {}
+
+    def tried(self, at: str, outcome: str, **more: Any) -> Report:
+        """The report after another attempt."""
+        attempts = (*self.attempts, {"at": at, "outcome": outcome, **more})
+        return replace(self, attempts=attempts[-KEPT_ATTEMPTS:], under_way="")
 
 
 class Outbox:
@@ -105,7 +111,7 @@ class Outbox:
     """
 
     def __init__(self, run_dir: Path, clock: Callable[[], float], *, name: str = FOLDER) -> None:
-        self.folder = run_dir / name
+        self.run_dir, self.folder = run_dir, run_dir / name
         self.delivered_folder = self.folder / "delivered"
         self._clock = clock
 
@@ -118,54 +124,27 @@ class Outbox:
         Returns:
             The waiting file, or None where the endpoint has exactly this.
         """
+        content, now = dict(payload), iso_utc(self._clock())
         with self._state_lock():
-            waiting = {report.identity: report for report in self.pending()}.get(identity)
-            if waiting is not None:
-                if waiting.payload != payload:
-                    corrected = {
-                        "at": _iso(self._clock()),
-                        "outcome": CORRECTED,
-                        "doubtful": waiting.doubtful,
-                    }
-                    attempts = (*waiting.attempts, corrected)[-KEPT_ATTEMPTS:]
-                    self._write(waiting.path, identity, payload, waiting.created_at, attempts)
-                return waiting.path
-            done = self._delivered(identity)
-            if done and done[-1].payload == payload:
-                return None
-            path = self.folder / f"{self._next_number():06d}-{_digest(identity)}.json"
-            self._write(path, identity, payload, _iso(self._clock()), ())
-            return path
+            waiting = next((one for one in self.pending() if one.identity == identity), None)
+            if waiting is None:
+                done = self.delivered(identity)
+                if done and done[-1].payload == content:
+                    return None
+                digest = hashlib.sha256(identity.encode("utf-8", "backslashreplace")).hexdigest()[:12]
+                name = f"{self._next_number():06d}-{digest}.json"
+                waiting = Report(name=name, identity=identity, created_at=now, payload=content)
+            elif waiting.payload == content:
+                return self.folder / waiting.name
+            else:
+                corrected = waiting.tried(now, "corrected", doubtful=waiting.doubtful)
+                waiting = replace(corrected, payload=content)
+            return _write(self.folder, waiting)
 
-    def knows(self, identity: str) -> bool:
-        """Whether a report of this identity waits or was delivered."""
-        return self.has_delivered(identity) or any(one.identity == identity for one in self.pending())
-
-    def has_delivered(self, identity: str) -> bool:
-        """Whether the endpoint has a report of this identity."""
-        return bool(self._delivered(identity))
-
-    def has_completed(self) -> bool:
-        """Whether the end of a job waits or was delivered."""
-        both = (*self.pending(), *_read_all(self.delivered_folder)[0])
-        return any(one.status == "completed" for one in both)
-
-    def begin(self, report: Report) -> None:
-        """Note that an attempt begins, so that a kill before its answer is noted leaves a doubt."""
-        with self._state_lock():
-            current = _read(report.path)
-            attempts = current.attempts
-            if current.under_way:
-                lost = {"at": current.under_way, "outcome": "killed", "doubtful": True}
-                attempts = (*attempts, lost)[-KEPT_ATTEMPTS:]
-            self._write(
-                report.path,
-                current.identity,
-                current.payload,
-                current.created_at,
-                attempts,
-                under_way=_iso(self._clock()),
-            )
+    def delivered(self, identity: str | None = None) -> list[Report]:
+        """What the endpoint has, of one identity or of all."""
+        found, _ = _read_all(self.delivered_folder)
+        return [one for one in found if identity in {None, one.identity}]
 
     def pending(self) -> list[Report]:
         """What waits, in the order it came."""
@@ -175,30 +154,31 @@ class Outbox:
         """Files in the outbox that are no reports; they are left where they are."""
         return _read_all(self.folder)[1]
 
+    def begin(self, report: Report) -> None:
+        """Note that an attempt begins, so that a kill before its answer is noted leaves a doubt."""
+        with self._state_lock():
+            current = _read(self.folder / report.name)
+            if current.under_way:
+                current = current.tried(current.under_way, "killed", doubtful=True)
+            _write(self.folder, replace(current, under_way=iso_utc(self._clock())))
+
     def record(self, report: Report, answer: Answer) -> None:
         """Note what became of an attempt; a settled report moves to `delivered/`.
 
         A report that was replaced while it was under way stays: the endpoint has the older one.
         """
-        attempt = {
-            "at": _iso(self._clock()),
-            "outcome": answer.outcome.value,
-            "status": answer.status,
-            "detail": answer.detail,
-            "doubtful": answer.doubtful,
-        }
+        told = {"status": answer.status, "detail": answer.detail, "doubtful": answer.doubtful}
         with self._state_lock():
-            current = _read(report.path)
-            attempts = (*current.attempts, attempt)[-KEPT_ATTEMPTS:]
+            current = _read(self.folder / report.name)
+            tried = current.tried(iso_utc(self._clock()), answer.outcome.value, **told)
             if not answer.outcome.settled or current.payload != report.payload:
-                self._write(report.path, current.identity, current.payload, current.created_at, attempts)
+                _write(self.folder, tried)
                 return
             # Written there before it is removed here: a kill in between sends it again and loses nothing.
-            path = self.delivered_folder / report.path.name
-            self._write(path, current.identity, current.payload, current.created_at, attempts, answer=attempt)
-            report.path.unlink()
+            _write(self.delivered_folder, tried)
+            (self.folder / report.name).unlink()
 
-    def sending(self) -> AbstractContextManager[None]:
+    def sending(self, *, timeout_s: float = 0) -> AbstractContextManager[None]:
         """The right to send, held by one process at a time.
 
         Raises:
@@ -207,33 +187,16 @@ class Outbox:
         busy = OutboxBusyError(
             "another process is sending these reports", where=self.folder, remedy="let it end"
         )
-        return alone(self.folder / ".sending.lock", busy)
-
-    def _delivered(self, identity: str) -> list[Report]:
-        return [one for one in _read_all(self.delivered_folder)[0] if one.identity == identity]
+        return alone(self.folder / ".sending.lock", busy, timeout_s=timeout_s)
 
     def _state_lock(self) -> FileLock:
         self.folder.mkdir(parents=True, exist_ok=True)
         return FileLock(self.folder / ".state.lock", timeout=STATE_LOCK_TIMEOUT_S)
 
     def _next_number(self) -> int:
-        names = [
-            path.name for folder in (self.folder, self.delivered_folder) for path in folder.glob("*.json")
-        ]
-        numbers = [int(name.partition("-")[0]) for name in names if name.partition("-")[0].isdecimal()]
-        return max(numbers, default=0) + 1
-
-    def _write(
-        self,
-        path: Path,
-        identity: str,
-        payload: Mapping[str, Any],
-        created_at: str,
-        attempts: tuple[dict[str, Any], ...],
-        **more: Any,
-    ) -> None:
-        content = {"identity": identity, "created_at": created_at, "payload": payload, "attempts": attempts}
-        write_json(path, KIND, {**content, **more})
+        files = (*self.folder.glob("*.json"), *self.delivered_folder.glob("*.json"))
+        numbers = [path.name.partition("-")[0] for path in files]
+        return max((int(number) for number in numbers if number.isdecimal()), default=0) + 1
 
 
 def _read_all(folder: Path) -> tuple[list[Report], list[BadFileError]]:
@@ -244,45 +207,27 @@ def _read_all(folder: Path) -> tuple[list[Report], list[BadFileError]]:
             if path.is_file():
                 reports.append(_read(path))
             elif os.path.lexists(path):
-                bad.append(_bad("is no file", path))
+                bad.append(_unusable("is no file", path))
         except MissingInputError:
             continue  # whoever sends has moved it since it was listed
         except BadFileError as error:
             bad.append(error)
         except OSError as error:
-            bad.append(_bad(f"cannot be read: {error.strerror or error}", path))
+            bad.append(_unusable(f"cannot be read: {error.strerror or error}", path))
     return reports, bad
 
 
-def _bad(what: str, path: Path) -> BadFileError:
+def _unusable(what: str, path: Path) -> BadFileError:
     return BadFileError(what, where=path, remedy="remove it, or mend its rights")
 
 
 def _read(path: Path) -> Report:
-    content = read_json(path, KIND)
-    identity, payload = content.get("identity"), content.get("payload")
-    if not isinstance(identity, str) or not isinstance(payload, dict):
-        raise BadFileError("has no identity or no payload", where=path, remedy="make the report again")
-    attempts = content.get("attempts", [])
-    if not isinstance(attempts, list):
-        raise BadFileError("its attempts are no list", where=path, remedy="make the report again")
-    return Report(
-        path=path,
-        identity=identity,
-        payload=payload,
-        created_at=str(content.get("created_at", "")),
-        attempts=tuple(one for one in attempts if isinstance(one, dict)),
-        under_way=str(content.get("under_way", "")),
-    )
+    content = {**read_json(path, KIND), "name": path.name}
+    return convert(content, Report, where=path, remedy="make the report again")
 
 
-def _table(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _digest(identity: str) -> str:
-    return hashlib.sha256(identity.encode("utf-8", "backslashreplace")).hexdigest()[:12]
-
-
-def _iso(epoch_s: float) -> str:
-    return datetime.fromtimestamp(epoch_s, UTC).isoformat(timespec="milliseconds")
+def _write(folder: Path, report: Report) -> Path:
+    content = asdict(report)
+    path: Path = folder / content.pop("name")
+    write_json(path, KIND, content)
+    return path

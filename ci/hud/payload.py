@@ -7,11 +7,10 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ci.core.errors import BadFileError, SpyreCiError
 from ci.core.provider import detect
@@ -29,6 +28,8 @@ COMMIT = re.compile(r"[0-9a-f]{40}")
 # Our word in summary.json, and HUD's, which has no reserved ones.
 _SHARES = {"selected": "selected", "run": "ran", "passed": "passed"}
 SCHEMA_VERSION = "1"
+# HUD's conclusion of a run's exit code; of any other it is failure.
+_CONCLUSIONS = {0: "success", 130: "cancelled"}
 # What a job is known by beside repository and delivery; its two reports have them in common.
 JOB_KEYS = ("name", "job_name", "check_run_id", "run_id", "run_attempt")
 
@@ -47,14 +48,8 @@ COUNT_OF_VERDICT: Mapping[str, Literal["passed", "failed", "skipped"]] = {
 }
 
 
-def _time_text(value: Any) -> Any:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return datetime.fromtimestamp(value, UTC).isoformat(timespec="milliseconds")
-    return value
-
-
 class RunIdentity(BaseModel):
-    """Who a run is, as `summary.json` says under `identity`; times are ISO-8601 or epoch seconds."""
+    """Who a run is, as `run.json` says, and `summary.json` under `identity`."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -72,8 +67,10 @@ class RunIdentity(BaseModel):
     device: str = ""
     stage: Count | None = None
     percent: float | None = None
-    started_at: Annotated[Time, BeforeValidator(_time_text)]
-    completed_at: Annotated[Time | None, BeforeValidator(_time_text)] = None
+    back_end: str = ""
+    seed: int | None = None
+    started_at: Time
+    completed_at: Time | None = None
 
 
 def count_verdicts(
@@ -105,44 +102,10 @@ def count_verdicts(
     return {**counts, "total": sum(counts.values())}
 
 
-def conclusion_of(exit_code: int) -> str:
-    """HUD's conclusion of a run's exit code: 0 success, 130 cancelled, anything else failure."""
-    return {0: "success", 130: "cancelled"}.get(exit_code, "failure")
-
-
 def key_part(text: str, *, otherwise: str) -> str:
     """A name without what HUD and the relay split keys at: colons, control characters, outer blanks."""
     cleaned = re.sub(r"[:\x00-\x1f\x7f\ud800-\udfff]+", "-", text).strip(" -")
     return cleaned[:255] or otherwise
-
-
-def workflow_of(
-    identity: RunIdentity, *, status: str, check_run_id: str = "", job_name: str = ""
-) -> dict[str, Any]:
-    """What both callbacks of a job say alike.
-
-    Args:
-        identity: who the run is.
-        status: in_progress or completed.
-        check_run_id: GitHub's `job.check_run_id`, which is not in the environment; empty makes one.
-        job_name: see `job_name_of`.
-    """
-    # HUD links `<url>/job/<check_run_id>`: behind a `#` that still leads to the build of a Jenkins.
-    fragment = "#" if identity.provider == "jenkins" and identity.url and "#" not in identity.url else ""
-    return {
-        "status": status,
-        "conclusion": None,
-        # HUD declares both as strings.
-        "run_id": str(identity.run_id),
-        "run_attempt": identity.run_attempt,
-        "name": key_part(identity.workflow, otherwise="spyre-ci"),
-        "job_name": job_name_of(identity, job_name),
-        "check_run_id": check_run_id or check_run_of(identity),
-        "started_at": identity.started_at,
-        "completed_at": None,
-        "url": identity.url + fragment,
-        "schema_version": SCHEMA_VERSION,
-    }
 
 
 def job_name_of(identity: RunIdentity, name: str = "") -> str:
@@ -170,96 +133,11 @@ def check_run_of(identity: RunIdentity) -> str:
     return f"{identity.run_id}-{identity.run_attempt}-{digest}"
 
 
-def completed(
-    identity: RunIdentity,
-    *,
-    verdicts: Mapping[str, int],
-    exit_code: int,
-    quarantined: int = 0,
-    check_run_id: str = "",
-    job_name: str = "",
-    artifact_url: str = "",
-    conclusion: str | None = None,
-) -> dict[str, Any]:
-    """The `workflow` of a run that ended, whatever the number of its shards.
-
-    Args:
-        identity: who the run is.
-        verdicts: verdict to number of tests.
-        exit_code: of the run; decides the conclusion.
-        quarantined: how many of the failed tests do not turn it red.
-        check_run_id: as `workflow_of` has it.
-        job_name: as `workflow_of` has it.
-        artifact_url: where the report can be fetched.
-        conclusion: overrides the exit code's, such as `timed_out`.
-
-    Raises:
-        ValueError: as `count_verdicts` says.
-    """
-    ended = conclusion or conclusion_of(exit_code)
-    cancelled = ended == "cancelled"
-    return {
-        **workflow_of(identity, status="completed", check_run_id=check_run_id, job_name=job_name),
-        "conclusion": ended,
-        "completed_at": identity.completed_at,
-        "test_results": count_verdicts(verdicts, quarantined=quarantined, cancelled=cancelled),
-        "artifact_url": artifact_url,
-    }
-
-
 def delivery_of(identity: RunIdentity) -> str:
     """The delivery of a nightly: the PyTorch commit, or version and content hash where none is known."""
     commit = identity.pytorch_sha if COMMIT.fullmatch(identity.pytorch_sha) else identity.pytorch_commit
     told = commit or identity.pytorch_sha or identity.pytorch_version
     return key_part(told, otherwise="").replace("/", "-")
-
-
-def nightly_completed(
-    identity: RunIdentity,
-    *,
-    run: str,
-    verdicts: Mapping[str, int],
-    exit_code: int,
-    quarantined: int = 0,
-    details: Mapping[str, Any] | None = None,
-    **told: Any,
-) -> dict[str, Any]:
-    """The one callback of a nightly run.
-
-    Args:
-        identity: who the run is.
-        run: the readable run id, the name of its folder.
-        verdicts: verdict to number of tests.
-        exit_code: of the run; decides the conclusion.
-        quarantined: how many of the failed tests do not turn it red.
-        details: more of what HUD's contract has no field for.
-        told: what else `completed` takes.
-    """
-    sha = delivery_of(identity)
-    known = RunDetails.model_construct(
-        run=run,
-        lane=identity.lane,
-        provider=identity.provider,
-        device=identity.device,
-        pytorch=identity.pytorch_version,
-        stage=identity.stage,
-        percent=identity.percent,
-        exit_code=exit_code,
-        verdicts=dict(verdicts),
-        quarantined=quarantined,
-    )
-    return {
-        "event_type": "nightly",
-        "delivery_id": sha,
-        "payload": {
-            "head_sha": sha,
-            "repository": {"full_name": UPSTREAM_REPOSITORY},
-            "spyre_ci": {**known.model_dump(exclude={"emulated"}), **(details or {})},
-        },
-        "workflow": completed(
-            identity, verdicts=verdicts, exit_code=exit_code, quarantined=quarantined, **told
-        ),
-    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,32 +158,41 @@ class Ways:
     job_name: str = ""
     cancelled: bool = False
 
-    @property
-    def check_run_id(self) -> str:
-        """The job's check run, one for both callbacks; empty where nobody said it."""
-        if self.dispatch is not None:
-            return self.dispatch.check_run_id
-        return self.environ.get(CHECK_RUN_VARIABLE, "")
-
     def job(self, identity: RunIdentity) -> RunIdentity:
         """The run as the job that sends has it: a re-run of failed jobs reports a plan of an attempt before.
 
         Where no CI says, it is as it was begun, else as it was planned.
         """
-        here = detect(self.environ, epoch_s=0)
+        here, begun = detect(self.environ, epoch_s=0), self.dispatch
         if here.name != "none" and here.run_id:
             told = {"run_id": here.run_id, "run_attempt": here.run_attempt, "url": here.url or identity.url}
             return identity.model_copy(update=told)
-        begun = self.dispatch
-        if begun is None or not begun.run_id:
-            return identity
-        return identity.model_copy(update={"run_id": begun.run_id, "run_attempt": begun.run_attempt})
+        if begun is not None and begun.run_id:
+            return identity.model_copy(update={"run_id": begun.run_id, "run_attempt": begun.run_attempt})
+        return identity
 
-    def workflow(self, identity: RunIdentity, status: str) -> dict[str, Any]:
-        """What both callbacks of the run's job say alike."""
-        return workflow_of(
-            self.job(identity), status=status, check_run_id=self.check_run_id, job_name=self.job_name
-        )
+    def workflow(self, identity: RunIdentity, status: str, **more: Any) -> dict[str, Any]:
+        """What both callbacks of the run's job say alike, and `more`."""
+        job = self.job(identity)
+        # GitHub's `job.check_run_id`, which is not in the environment of itself, and one for both callbacks.
+        given = self.dispatch.check_run_id if self.dispatch else self.environ.get(CHECK_RUN_VARIABLE)
+        # HUD links `<url>/job/<check_run_id>`: behind a `#` that still leads to the build of a Jenkins.
+        fragment = "#" if job.provider == "jenkins" and job.url and "#" not in job.url else ""
+        return {
+            "status": status,
+            "conclusion": None,
+            # HUD declares both as strings.
+            "run_id": str(job.run_id),
+            "run_attempt": job.run_attempt,
+            "name": key_part(job.workflow, otherwise="spyre-ci"),
+            "job_name": job_name_of(job, self.job_name),
+            "check_run_id": given or check_run_of(job),
+            "started_at": job.started_at,
+            "completed_at": None,
+            "url": job.url + fragment,
+            "schema_version": SCHEMA_VERSION,
+            **more,
+        }
 
 
 def find_dispatch(run_dir: Path, environ: Mapping[str, str], event_file: Path | None) -> Dispatch | None:
@@ -342,16 +229,6 @@ def read_identity(run_dir: Path) -> RunIdentity:
     return _identity_of(read_json(path, "summary").get("identity"), path=path)
 
 
-def job_of(run_dir: Path, environ: Mapping[str, str]) -> dict[str, Any]:
-    """What both callbacks of a run's job say alike: its run, attempt, names and check run.
-
-    Raises:
-        SpyreCiError: a file of the folder cannot be read.
-    """
-    ways = Ways(environ=environ, dispatch=dispatched.kept(run_dir))
-    return ways.workflow(read_identity(run_dir), "completed")
-
-
 def begun_of(identity: RunIdentity, ways: Ways) -> dict[str, Any] | None:
     """The `in_progress` callback of a run; None where it owes none, being self-reported."""
     if ways.dispatch is None:
@@ -360,38 +237,37 @@ def begun_of(identity: RunIdentity, ways: Ways) -> dict[str, Any] | None:
 
 
 def ended_of(summary: Mapping[str, Any], ways: Ways, *, path: Path) -> dict[str, Any]:
-    """The `completed` callback of a `summary.json`.
+    """The `completed` callback of a `summary.json`, whatever the number of the run's shards.
 
     Raises:
         BadFileError: it does not say who the run is, or counts a verdict that is none.
     """
-    identity = ways.job(_identity_of(summary.get("identity"), path=path))
+    identity = _identity_of(summary.get("identity"), path=path)
     try:
-        told: dict[str, Any] = {
-            "run": str(summary["run"]),
-            "verdicts": dict(summary["verdicts"]),
-            "exit_code": int(summary["exit_code"]),
-            "quarantined": int((summary.get("quarantine") or {}).get("forgiven", 0)),
-            "details": _details_of(summary),
-        }
-        # A URL's user and password are left out; its query stays, which may be what signs it.
-        artifact = re.sub(r"(?<=://)[^/?#\s]*@", "", ways.environ.get(ARTIFACT_VARIABLE, ""))
-        alone = nightly_completed(
-            identity,
-            **told,
-            check_run_id=ways.check_run_id,
-            job_name=ways.job_name,
-            artifact_url=artifact,
-            conclusion="cancelled" if ways.cancelled else None,
+        details = _details_of(summary, identity)
+        conclusion = _CONCLUSIONS.get(details["exit_code"], "failure")
+        conclusion = "cancelled" if ways.cancelled else conclusion
+        counts = count_verdicts(
+            details["verdicts"], quarantined=details["quarantined"], cancelled=conclusion == "cancelled"
         )
     except KeyError as error:
         raise _bad(f"the key {error} is missing", path) from error
     except (TypeError, ValueError, AttributeError) as error:
         raise _bad(str(error), path) from error
-    if ways.dispatch is None:
-        return alone
-    details = alone["payload"][DETAILS_KEY] if ways.own_server else None
-    return ways.dispatch.callback(alone["workflow"], details)
+    workflow = ways.workflow(
+        identity,
+        "completed",
+        conclusion=conclusion,
+        completed_at=identity.completed_at,
+        test_results=counts,
+        # A URL's user and password are left out; its query stays, which may be what signs it.
+        artifact_url=re.sub(r"(?<=://)[^/?#\s]*@", "", ways.environ.get(ARTIFACT_VARIABLE, "")),
+    )
+    if ways.dispatch is not None:
+        return ways.dispatch.callback(workflow, details if ways.own_server else None)
+    sha = delivery_of(identity)
+    payload = {"head_sha": sha, "repository": {"full_name": UPSTREAM_REPOSITORY}, DETAILS_KEY: details}
+    return {"event_type": "nightly", "delivery_id": sha, "payload": payload, "workflow": workflow}
 
 
 def given_up_of(identity: RunIdentity, ways: Ways, *, conclusion: str, at: str) -> dict[str, Any] | None:
@@ -405,16 +281,8 @@ def given_up_of(identity: RunIdentity, ways: Ways, *, conclusion: str, at: str) 
     """
     if ways.dispatch is None:
         return None
-    ended = ways.job(identity).model_copy(update={"completed_at": at})
-    workflow = completed(
-        ended,
-        verdicts={},
-        exit_code=1,
-        conclusion=conclusion,
-        check_run_id=ways.check_run_id,
-        job_name=ways.job_name,
-    )
-    return ways.dispatch.callback(workflow)
+    ended = {"conclusion": conclusion, "completed_at": at, "test_results": count_verdicts({})}
+    return ways.dispatch.callback(ways.workflow(identity, "completed", **ended))
 
 
 def _identity_of(content: Any, *, path: Path) -> RunIdentity:
@@ -428,20 +296,26 @@ def _bad(what: str, path: Path) -> SpyreCiError:
     return BadFileError(what, where=path, remedy="write it again with `spyre-ci report`")
 
 
-def _details_of(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of `RunDetails` that a `summary.json` fills beside who the run is and its verdicts.
+def _details_of(summary: Mapping[str, Any], identity: RunIdentity) -> dict[str, Any]:
+    """The fields of `RunDetails` that a `summary.json` fills.
 
     They are not validated here: what does not hold is named when the report is checked.
     """
-    identity = summary.get("identity") or {}
     told: dict[str, Any] = {
-        **({"emulated": True} if identity.get("back_end") == EMULATED else {}),
+        **RunDetails().model_dump(exclude={"emulated"}),
+        **identity.model_dump(include={"lane", "provider", "device", "stage", "percent", "seed"}),
+        "run": str(summary["run"]),
+        "pytorch": identity.pytorch_version,
+        "exit_code": int(summary["exit_code"]),
+        "verdicts": dict(summary["verdicts"]),
+        "quarantined": int((summary.get("quarantine") or {}).get("forgiven", 0)),
         "cards": summary.get("cards"),
-        "seed": identity.get("seed"),
         "in_scope": summary.get("in_scope") or None,
         "in_scope_seconds": summary.get("in_scope_s"),
         "first_failure_seconds": summary.get("first_failure_s"),
     }
+    if identity.back_end == EMULATED:
+        told["emulated"] = True
     for name, share in (summary.get("shares") or {}).items():
         if name in _SHARES:
             told[_SHARES[name]] = share["count"]

@@ -1,4 +1,4 @@
-"""Sending a run's tests to a server of our own, one file of rows for all its shards.
+"""Send a run's tests to a server of our own, one file of rows for all its shards.
 
     outbox/rows/waiting.json      they are to be sent
     outbox/rows/delivered.json    the server has them, with its answer
@@ -11,18 +11,16 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 from collections.abc import Mapping
+from http import HTTPStatus
 from pathlib import Path
-from typing import Any
 
 from ci.core.errors import SpyreCiError
-from ci.core.text import one_line
 from ci.hud.answers import REMEDIES, Answer, Outcome
-from ci.hud.client import Target, no_reply, own_route
+from ci.hud.client import Target, UnansweredError
+from ci.hud.dispatched import kept
 from ci.hud.outbox import Left
-from ci.hud.payload import job_of
-from ci.hud.wire import NoReplyError, exchange
+from ci.hud.payload import Ways, read_identity
 from ci.store.identity import job_number
 from ci.store.row_files import RowWriter, junit_files, rows_of_files
 from ci.store.rows import Job
@@ -47,13 +45,14 @@ def rows_wait(run_dir: Path) -> bool:
 
 
 def job_of_run(run_dir: Path, repository: str, environ: Mapping[str, str]) -> Job:
-    """The numbers that rows of a run of ours have.
+    """The numbers that rows of a run of ours have, as its callback has them.
 
     Raises:
         MissingInputError: the run has no summary yet.
         BadFileError: its summary does not say who the run is.
     """
-    told = job_of(run_dir, environ)
+    ways = Ways(environ=environ, dispatch=kept(run_dir))
+    told = ways.workflow(read_identity(run_dir), "completed")
     return Job(
         workflow_id=int(told["run_id"]),
         workflow_run_attempt=told["run_attempt"],
@@ -69,23 +68,24 @@ def send_rows(run_dir: Path, target: Target, environ: Mapping[str, str]) -> Left
         target: our server.
         environ: as for the run's callback.
     """
-    if not rows_wait(run_dir):
+    waiting = _waiting(run_dir)
+    if not waiting.is_file():
         return None
     try:
         answer = _send(run_dir, target, environ)
+    except UnansweredError as error:
+        answer = error.answer
     except SpyreCiError as error:
-        return Left(
-            identity=IDENTITY, outcome=Outcome.INVALID.value, reason=str(error), remedy=error.remedy or ""
-        )
+        answer = Answer(outcome=Outcome.INVALID, detail=error.placed, remedy=error.remedy or "")
     if answer.outcome is not Outcome.DELIVERED:
         return Left(
             identity=IDENTITY,
             outcome=answer.outcome.value,
             reason=f"the run's tests were not taken: {answer.detail}",
-            remedy=REMEDIES.get(answer.outcome, ""),
+            remedy=answer.remedy or REMEDIES.get(answer.outcome, ""),
         )
-    write_json(_waiting(run_dir).with_name("delivered.json"), KIND, {"answer": answer.detail})
-    _waiting(run_dir).unlink()
+    write_json(waiting.with_name("delivered.json"), KIND, {"answer": answer.detail})
+    waiting.unlink()
     return None
 
 
@@ -96,46 +96,21 @@ def _send(run_dir: Path, target: Target, environ: Mapping[str, str]) -> Answer:
         for row in rows_of_files(junit_files([run_dir / JUNIT_FOLDER]), job):
             writer.write(row)
     data = packed.getvalue()
-    query = {
-        **{name: str(number) for name, number in job.keys().items()},
-        "name": "rows",
-        "rows": str(writer.rows),
-        "sha256": hashlib.sha256(data).hexdigest(),
-    }
-    token = target.token()
-    try:
-        reply = exchange(
-            "POST",
-            own_route(target, UPLOAD_PATH),
-            token=token,
-            timeout_s=max(TIMEOUT_S, target.timeout_s),
-            data=data,
-            params=query,
-            headers={"Content-Type": "application/octet-stream"},
-        )
-    except NoReplyError as error:
-        return no_reply(error, token)
-    return _read(reply.status, reply.body, writer.rows, token=token)
-
-
-def _read(status: int, body: str, rows: int, *, token: str) -> Answer:
-    """What the server's answer means; it is taken at its word only where its count is ours."""
-    said = f"HTTP {status}: {one_line(body)}"
-    said = said.replace(token, "***") if token else said
-    outcome = {401: Outcome.UNAUTHORIZED, 403: Outcome.UNAUTHORIZED, 429: Outcome.RATE_LIMITED}.get(status)
-    if outcome is None:
-        outcome = Outcome.RETRY if status in {404, 408, 409} or status >= 500 else Outcome.REFUSED  # noqa: PLR2004
-    if status == 200 and _stored(body) == rows:  # noqa: PLR2004  # HTTP's own number
+    digest = hashlib.sha256(data).hexdigest()
+    reply = target.ask(
+        data,
+        path=UPLOAD_PATH,
+        timeout_s=TIMEOUT_S,
+        params={**job.keys(), "name": "rows", "rows": writer.rows, "sha256": digest},
+        headers={"Content-Type": "application/octet-stream"},
+    )
+    outcome = reply.outcome
+    # It is taken at its word only where its count is ours.
+    if reply.status == HTTPStatus.OK and reply.content.get("stored") == writer.rows:
         outcome = Outcome.DELIVERED
-    return Answer(outcome=outcome, status=status, detail=said)
-
-
-def _stored(body: str) -> int | None:
-    try:
-        told: Any = json.loads(body)
-        return int(told["stored"])
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
+    elif reply.status in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:  # it does not know the job yet
+        outcome = Outcome.RETRY
+    return reply.means(outcome)
 
 
 def _waiting(run_dir: Path) -> Path:

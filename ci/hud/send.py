@@ -7,21 +7,22 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ci.config import Settings
+from ci.config.report_model import Report as ReportSettings
 from ci.core.errors import SpyreCiError
 from ci.core.provider import write_outputs
-from ci.core.text import one_line
+from ci.core.text import iso_utc, one_line
 from ci.hud.answers import Answer, Outcome
-from ci.hud.client import Target, note_dispatch
-from ci.hud.delivery import UNREADABLE, Effects, FlushReport, Send, flush, send_command
+from ci.hud.client import Target
+from ci.hud.delivery import UNREADABLE, Effects, FlushReport, flush, send_command
 from ci.hud.dispatched import kept
-from ci.hud.endpoint import EMBEDDED, NONE, mints, open_endpoint
+from ci.hud.endpoint import EMBEDDED, NONE, mints, server_of
 from ci.hud.outbox import Outbox
 from ci.hud.payload import (
     CANCELLED_VARIABLE,
@@ -37,12 +38,10 @@ from ci.hud.payload import (
 )
 from ci.hud.row_upload import note_rows, rows_wait, send_rows
 from ci.hud.runs import take_report
-from ci.report.store import Kept
+from ci.report.store import Kept, open_kept
 from test_selection.files import read_json, write_json
 
 HUD_FILE = "hud.json"
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +70,9 @@ class Delivery:
         return self.outcome in {"delivered", "dispatched", "disabled"}
 
 
+_DISABLED = Delivery(outcome="disabled", reason="report.endpoint is `none`")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reporter:
     """What reporting takes.
@@ -86,18 +88,22 @@ class Reporter:
     settings: Settings
     environ: Mapping[str, str]
     effects: Effects
-    echo: Say
+    echo: Callable[[str], None]
     cancelled: bool = False
 
     @property
-    def endpoint(self) -> str:
-        """The one of the settings."""
-        return self.settings.model.report.endpoint
+    def report(self) -> ReportSettings:
+        """The settings of reporting."""
+        return self.settings.model.report
 
     @property
     def own_server(self) -> bool:
         """Whether the server is ours, the embedded one or another."""
-        return self.settings.model.report.own_server or self.endpoint == EMBEDDED
+        return self.report.own_server or self.report.endpoint == EMBEDDED
+
+    def outbox(self, run_dir: Path) -> Outbox:
+        """What waits in a run's folder."""
+        return Outbox(run_dir, self.effects.clock)
 
     def ways(self, run_dir: Path) -> Ways:
         """How a run is reported.
@@ -105,15 +111,25 @@ class Reporter:
         Raises:
             SpyreCiError: the dispatch cannot be read.
         """
-        report = self.settings.model.report
-        event = None if report.event_file is None else self.settings.resolve(report.event_file)
+        event = None if self.report.event_file is None else self.settings.resolve(self.report.event_file)
         return Ways(
             environ=self.environ,
             dispatch=find_dispatch(run_dir, self.environ, event),
             own_server=self.own_server,
-            job_name=report.job_name,
+            job_name=self.report.job_name,
             cancelled=self.cancelled or is_cancelled(self.environ),
         )
+
+    def finish(self, run_dir: Path, delivery: Delivery, *, done: str = "reported") -> Delivery:
+        """Say what came of it to people, to the run's folder and to the steps of a GitHub job that follow."""
+        # Reporting never fails a run, nor may a full disk, at the very last step.
+        with contextlib.suppress(OSError):
+            write_json(run_dir / HUD_FILE, "hud", asdict(delivery))
+        for line in _lines(delivery, done):
+            self.echo(f"HUD: {line}")
+        with contextlib.suppress(OSError):
+            write_outputs(self.environ, {"hud_outcome": delivery.outcome})
+        return delivery
 
 
 def is_cancelled(environ: Mapping[str, str]) -> bool:
@@ -127,25 +143,20 @@ def begin(run_dir: Path, reporter: Reporter) -> Delivery | None:
     Returns:
         What came of it; None of a run that reports itself, which tells of its end alone.
     """
-    if reporter.endpoint == NONE:
-        return None
 
     def attempt() -> Delivery | None:
         begun = begun_of(read_identity(run_dir), reporter.ways(run_dir))
-        if begun is None:
-            return None
-        _enqueue(run_dir, reporter, begun)
-        return send_waiting(run_dir, reporter, again=False)
+        return None if begun is None else _send_too(run_dir, reporter, begun)
 
     return _guarded(run_dir, reporter, attempt, done="told that the run has begun")
 
 
 def report_run(run_dir: Path, reporter: Reporter) -> Delivery:
     """Report a run that has a `summary.json`; never fails: whatever goes wrong is said and written down."""
+    if reporter.report.endpoint == NONE:
+        return reporter.finish(run_dir, _DISABLED)
 
     def attempt() -> Delivery:
-        if reporter.endpoint == NONE:
-            return Delivery(outcome="disabled", reason="report.endpoint is `none`")
         return _enqueue_end(run_dir, reporter) or send_waiting(run_dir, reporter, again=False)
 
     return _guarded(run_dir, reporter, attempt) or Delivery(outcome="failed")
@@ -162,18 +173,16 @@ def give_up(run_dir: Path, reporter: Reporter, *, conclusion: str) -> Delivery |
     Returns:
         What came of it; None where there was nothing to tell.
     """
-    if reporter.endpoint == NONE:
-        return None
 
     def attempt() -> Delivery | None:
-        at = datetime.fromtimestamp(reporter.effects.clock(), UTC).isoformat(timespec="milliseconds")
+        at, box = iso_utc(reporter.effects.clock()), reporter.outbox(run_dir)
         ended = given_up_of(read_identity(run_dir), reporter.ways(run_dir), conclusion=conclusion, at=at)
-        repository = reporter.settings.model.report.repository
-        box = Outbox(run_dir, reporter.effects.clock)
-        if ended is None or box.knows(report_identity(ended, repository=repository)):
+        if ended is None:
             return None
-        _enqueue(run_dir, reporter, ended)
-        return send_waiting(run_dir, reporter, again=False)
+        identity = report_identity(ended, repository=reporter.report.repository)
+        if any(one.identity == identity for one in (*box.pending(), *box.delivered())):
+            return None
+        return _send_too(run_dir, reporter, ended)
 
     return _guarded(run_dir, reporter, attempt, done=f"told that the run has ended: {conclusion}")
 
@@ -184,25 +193,23 @@ def send_run(run_dir: Path, reporter: Reporter) -> Delivery:
     Raises:
         SpyreCiError: the run folder, the endpoint or the token of the settings cannot be used.
     """
-    box = Outbox(run_dir, reporter.effects.clock)
+    box = reporter.outbox(run_dir)
     done, found = "reported", None
-    if reporter.endpoint == NONE:
-        found = Delivery(outcome="disabled", reason="report.endpoint is `none`")
-    elif not box.has_completed() and (run_dir / SUMMARY).is_file():
+    if reporter.report.endpoint == NONE:
+        found = _DISABLED
+    elif any(one.status == "completed" for one in (*box.pending(), *box.delivered())):
+        pass
+    elif (run_dir / SUMMARY).is_file():
         found = _enqueue_end(run_dir, reporter)
-    elif not box.has_completed() and not any(box.pending()):
+    elif not any(box.pending()):
         begun = begun_of(read_identity(run_dir), reporter.ways(run_dir))
         if begun is not None:
             _enqueue(run_dir, reporter, begun)
             done = "told that the run has begun"
-    waits = any(box.folder.glob("*.json")) or rows_wait(run_dir)
-    if found is None and not waits:
+    if found is None and not _waits(run_dir):
         reporter.echo(f"HUD: nothing of {run_dir} waits to be sent")
         return Delivery(outcome="delivered")
-    delivery = found or send_waiting(run_dir, reporter)
-    write_json(run_dir / HUD_FILE, "hud", asdict(delivery))
-    tell(delivery, reporter, done=done)
-    return delivery
+    return reporter.finish(run_dir, found or send_waiting(run_dir, reporter), done=done)
 
 
 def send_waiting(run_dir: Path, reporter: Reporter, *, again: bool = True) -> Delivery:
@@ -211,65 +218,66 @@ def send_waiting(run_dir: Path, reporter: Reporter, *, again: bool = True) -> De
     Raises:
         SpyreCiError: the endpoint or the token of the settings cannot be used.
     """
-    effects = reporter.effects
-    begins = any(one.status == "in_progress" for one in Outbox(run_dir, effects.clock).pending())
-    with open_endpoint(reporter.settings, reporter.environ, warn=reporter.echo) as endpoint:
-        if begins and reporter.settings.model.report.own_server:
-            _note_dispatch(run_dir, endpoint.target)
-        budget_s = reporter.settings.model.report.budget_s
-        write = None if endpoint.store is None else _writer(endpoint.store, run_dir, reporter)
-        report = flush(run_dir, endpoint.target, effects, budget_s=budget_s, send=write, again=again)
+    box, report = reporter.outbox(run_dir), reporter.report
+    begins = any(one.status == "in_progress" for one in box.pending())
+    with _opened(run_dir, reporter) as target:
+        if begins and report.own_server:
+            with contextlib.suppress(SpyreCiError):
+                if (dispatch := kept(run_dir)) is not None:
+                    target.note_dispatch(dispatch.delivery_id)
+        sent = flush(box, target, reporter.effects, budget_s=report.budget_s, again=again)
         # Rows of a job the server does not know yet would be refused; what is no report says nothing of that.
-        known = all(left.outcome == UNREADABLE for left in report.left)
-        if known and (left := send_rows(run_dir, endpoint.target, reporter.environ)) is not None:
-            report = replace(report, left=(*report.left, left))
-    return delivery_of(report, endpoint=endpoint.shown)
+        known = all(left.outcome == UNREADABLE for left in sent.left)
+        if known and (left := send_rows(run_dir, target, reporter.environ)) is not None:
+            sent = replace(sent, left=(*sent.left, left))
+    return delivery_of(sent, endpoint=target.shown)
 
 
-def _writer(store: Kept, run_dir: Path, reporter: Reporter) -> Send:
-    """What writes reports into the store here, which needs no server."""
+@contextlib.contextmanager
+def _opened(run_dir: Path, reporter: Reporter) -> Iterator[Target]:
+    """The endpoint of the settings."""
+    if reporter.report.endpoint != EMBEDDED:
+        yield server_of(reporter.settings, reporter.environ)
+        return
+    with open_kept(reporter.settings, reporter.environ, warn=reporter.echo) as store:
+        write = partial(_write, store=store, run_dir=run_dir, reporter=reporter)
+        yield Target(url="", repository=reporter.report.repository, shown=EMBEDDED, send=write)
 
-    def write(payload: Mapping[str, Any], target: Target, *, doubtful: bool) -> Answer:
-        del doubtful  # whatever was written before is written over
-        try:
-            take_report(
-                payload,
-                store,
-                run_dir,
-                repository=target.repository,
-                at=reporter.effects.clock(),
-                ways=reporter.ways(run_dir),
-            )
-        except (SpyreCiError, sqlite3.Error) as error:
-            return Answer(outcome=Outcome.RETRY, status=None, detail=one_line(str(error)))
-        return Answer(outcome=Outcome.DELIVERED, status=None, detail="written")
 
-    return write
+def _write(
+    payload: Mapping[str, Any],
+    target: Target,
+    *,
+    doubtful: bool,
+    store: Kept,
+    run_dir: Path,
+    reporter: Reporter,
+) -> Answer:
+    """Write a report into the store here, which needs no server."""
+    del doubtful  # whatever was written before is written over
+    now, repository = reporter.effects.clock(), target.repository
+    try:
+        ways = reporter.ways(run_dir)
+        take_report(payload, store, run_dir, repository=repository, at=now, ways=ways)
+    except (SpyreCiError, sqlite3.Error) as error:
+        return Answer(outcome=Outcome.RETRY, detail=one_line(str(error)))
+    return Answer(outcome=Outcome.DELIVERED, detail="written")
 
 
 def delivery_of(report: FlushReport, *, endpoint: str, done: str = "delivered") -> Delivery:
     """What became of reports, in one word and for people."""
+    told = Delivery(outcome=done, endpoint=endpoint, report=report)
     if report.left:
         first = report.left[0]
-        return Delivery(
-            outcome="left", endpoint=endpoint, reason=first.reason, remedy=first.remedy, report=report
-        )
+        return replace(told, outcome="left", reason=first.reason, remedy=first.remedy)
     if report.lost:
-        return Delivery(
+        return replace(
+            told,
             outcome="row_lost",
-            endpoint=endpoint,
             reason=f"state known, row lost: HUD may have nothing of {', '.join(report.lost)}",
             remedy="run the CI's job again, which is an attempt of its own; sending again changes nothing",
-            report=report,
         )
-    return Delivery(outcome=done, endpoint=endpoint, report=report)
-
-
-def tell(delivery: Delivery, reporter: Reporter, *, done: str = "reported") -> None:
-    """Say what came of it to people, and its outcome to the steps of a GitHub job that follow."""
-    _say(delivery, reporter.echo, done)
-    with contextlib.suppress(OSError):  # reporting never fails a run
-        write_outputs(reporter.environ, {"hud_outcome": delivery.outcome})
+    return told
 
 
 def no_commit(delivery_id: str, reporter: Reporter) -> str:
@@ -296,69 +304,68 @@ def _enqueue_end(run_dir: Path, reporter: Reporter) -> Delivery | None:
         _enqueue(run_dir, reporter, begun)
     # One that does not hold the contract is kept too: the flush says why, nothing is dropped in silence.
     _enqueue(run_dir, reporter, ended)
-    if reporter.settings.model.report.own_server:
+    if reporter.report.own_server:
         note_rows(run_dir)
     return None
 
 
 def _enqueue(run_dir: Path, reporter: Reporter, payload: Mapping[str, Any]) -> None:
-    identity = report_identity(payload, repository=reporter.settings.model.report.repository)
-    box = Outbox(run_dir, reporter.effects.clock)
+    identity = report_identity(payload, repository=reporter.report.repository)
+    box = reporter.outbox(run_dir)
     # A job begins once: where its folder says something else of it since, the relay takes no second begin.
-    if payload["workflow"]["status"] == "in_progress" and box.has_delivered(identity):
-        return
-    box.enqueue(identity, payload)
+    if payload["workflow"]["status"] != "in_progress" or not box.delivered(identity):
+        box.enqueue(identity, payload)
+
+
+def _send_too(run_dir: Path, reporter: Reporter, payload: Mapping[str, Any]) -> Delivery:
+    _enqueue(run_dir, reporter, payload)
+    return send_waiting(run_dir, reporter, again=False)
+
+
+def _waits(run_dir: Path) -> bool:
+    return any((run_dir / "outbox").glob("*.json")) or rows_wait(run_dir)
 
 
 def _guarded(
     run_dir: Path, reporter: Reporter, attempt: Callable[[], Delivery | None], *, done: str = "reported"
 ) -> Delivery | None:
+    """Do what reports a run, and say what came of it; where reporting is switched off nothing is done."""
+    if reporter.report.endpoint == NONE:
+        return None
     try:
         delivery = attempt()
     except SpyreCiError as error:
-        delivery = _failed(run_dir, error.what, where=error.where, remedy=error.remedy)
+        delivery = _failed(run_dir, error.placed, error.remedy)
     except Exception as error:  # noqa: BLE001  # law 7: not even a bug of the reporter may fail a run
         delivery = _failed(run_dir, f"{type(error).__name__}: {error}")
-    if delivery is None:
-        return None
-    # Nor may a full disk, at the very last step.
-    with contextlib.suppress(OSError):
-        write_json(run_dir / HUD_FILE, "hud", asdict(delivery))
-    tell(delivery, reporter, done=done)
-    return delivery
+    return None if delivery is None else reporter.finish(run_dir, delivery, done=done)
 
 
-def _note_dispatch(run_dir: Path, target: Target) -> None:
-    with contextlib.suppress(SpyreCiError):
-        dispatch = kept(run_dir)
-        if dispatch is not None:
-            note_dispatch(dispatch.delivery_id, target)
-
-
-def _failed(run_dir: Path, what: str, *, where: str | None = None, remedy: str | None = None) -> Delivery:
-    waiting = any((run_dir / "outbox").glob("*.json")) or rows_wait(run_dir)
-    steps = [step for step in (remedy, f"`{send_command(run_dir)}`" if waiting else None) if step]
+def _failed(run_dir: Path, reason: str, remedy: str | None = None) -> Delivery:
+    waits = _waits(run_dir)
+    steps = [step for step in (remedy, f"`{send_command(run_dir)}`" if waits else None) if step]
     return Delivery(
-        outcome="left" if waiting else "failed",
-        reason=f"{where}: {what}" if where else what,
+        outcome="left" if waits else "failed",
+        reason=reason,
         remedy=", then ".join(steps) or "the run's results are in its folder",
     )
 
 
-def _say(delivery: Delivery, echo: Say, done: str) -> None:
+def _lines(delivery: Delivery, done: str) -> Iterator[str]:
+    """What people are told."""
     report = delivery.report
-    for warning in report.warnings:
-        echo(f"HUD: warning: {warning}")
-    if delivery.outcome == "disabled":
-        echo(f"HUD: not reported ({delivery.reason})")
-    elif delivery.outcome == "delivered" and delivery.endpoint == EMBEDDED:
-        echo(f"HUD: {done}; see it at the page of `spyre-ci hud serve`")
-    elif delivery.outcome == "delivered":
-        echo(f"HUD: {done}{' to' if done == 'reported' else ':'} {delivery.endpoint}")
-    elif delivery.outcome == "dispatched":
-        echo(f"HUD: handed to {delivery.endpoint}, which reports it")
-    else:
-        # The relay answers 200 to what it throws away, so this one is easy to overlook.
-        loud = "WARNING: " if any(left.outcome == "ignored" for left in report.left) else ""
-        waiting = f" ({len(report.left)} kept in the outbox)" if report.left else ""
-        echo(f"HUD: {loud}NOT reported{waiting}: {delivery.reason}\n  remedy: {delivery.remedy}")
+    yield from (f"warning: {warning}" for warning in report.warnings)
+    match delivery.outcome:
+        case "disabled":
+            yield f"not reported ({delivery.reason})"
+        case "delivered" if delivery.endpoint == EMBEDDED:
+            yield f"{done}; see it at the page of `spyre-ci hud serve`"
+        case "delivered":
+            yield f"{done}{' to' if done == 'reported' else ':'} {delivery.endpoint}"
+        case "dispatched":
+            yield f"handed to {delivery.endpoint}, which reports it"
+        case _:
+            # The relay answers 200 to what it throws away, so this one is easy to overlook.
+            loud = "WARNING: " if any(left.outcome == "ignored" for left in report.left) else ""
+            waiting = f" ({len(report.left)} kept in the outbox)" if report.left else ""
+            yield f"{loud}NOT reported{waiting}: {delivery.reason}\n  remedy: {delivery.remedy}"

@@ -20,7 +20,7 @@ import yaml
 from docker.client import DockerClient
 from docker.models.containers import Container
 
-from ci.hud.payload import RunIdentity, nightly_completed
+from ci.hud.payload import RunIdentity, Ways, ended_of
 
 ROOT = Path(__file__).parent.parent.parent
 HUD = ROOT / "images" / "hud"
@@ -152,7 +152,8 @@ def payload() -> dict[str, Any]:
         device="spyre", stage=1, percent=5, started_at="2026-08-01T02:00:00.000+00:00",
         completed_at="2026-08-01T02:03:05.000+00:00",
     )  # fmt: skip
-    return nightly_completed(identity, run="r1", verdicts={"passed": 7, "failed": 2}, exit_code=1)
+    summary = {"identity": identity.model_dump(), "run": "r1", "verdicts": {"passed": 7, "failed": 2}}
+    return ended_of({**summary, "exit_code": 1}, Ways(environ={}), path=Path("summary.json"))
 
 
 def test_the_image_is_labelled_and_runs_as_nobody_special(engine: DockerClient, image: str) -> None:

@@ -21,7 +21,7 @@ import requests
 
 from ci.config import Settings, load_settings
 from ci.hud.delivery import Effects
-from ci.hud.payload import RunIdentity, check_run_of, nightly_completed
+from ci.hud.payload import RunIdentity, Ways, check_run_of, ended_of
 from ci.hud.send import Delivery, Reporter, begin, give_up, report_run, send_run
 from ci.store.identity import job_number
 from ci.store.store import Store
@@ -114,11 +114,10 @@ def serve_process(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Po
         process.communicate(timeout=30)
 
 
-def nightly_report() -> dict[str, Any]:
-    identity = RunIdentity.model_validate(IDENTITY)
-    return nightly_completed(
-        identity, run="r1", verdicts={"passed": 7, "failed": 2, "xfailed": 1}, exit_code=1
-    )
+def nightly_report(identity: dict[str, Any] | None = None, **summary: Any) -> dict[str, Any]:
+    """The callback of a nightly, of a summary with these keys."""
+    told = {"run": "r1", "verdicts": {"passed": 7, "failed": 2, "xfailed": 1}, "exit_code": 1, **summary}
+    return ended_of({"identity": identity or IDENTITY, **told}, Ways(environ={}), path=Path("summary.json"))
 
 
 @pytest.fixture

@@ -15,13 +15,12 @@ from xml.sax.saxutils import quoteattr
 import pytest
 import requests
 
-from ci.hud.payload import RunIdentity, nightly_completed
 from ci.store.identity import job_number
 from ci.store.store import Store
 from tests.hud_server import create_app, embedded
 from tests.integration.hud.conftest import IDENTITY
 
-from .conftest import bearer, post_report
+from .conftest import bearer, nightly_report, post_report
 
 REPOSITORY = "torch-spyre/torch-spyre"
 AUTH = bearer("t")
@@ -112,15 +111,14 @@ def junit(run: Run) -> bytes:
 
 def send(url: str, run: Run) -> None:
     started = f"2026-08-0{run.day}T02:00:00+00:00"
-    identity = RunIdentity.model_validate(
+    identity = (
         IDENTITY
         | {"run_id": run.number, "run_attempt": run.attempt, "stage": run.stage, "percent": 25.0 * run.stage}
         | {"started_at": started, "completed_at": started.replace("02:", "03:", 1)}
         | {"pytorch_sha": f"{run.number:040x}"}
     )
-    told = nightly_completed(
-        identity, run=f"run-{run.day}", verdicts=run.verdicts, exit_code=1, details=run.shares
-    )
+    told = nightly_report(identity, run=f"run-{run.day}", verdicts=run.verdicts)
+    told["payload"]["spyre_ci"] |= run.shares
     answer = post_report(url, told, "t")
     assert answer.status_code == 200, answer.text
     where: dict[str, str | int] = {

@@ -12,16 +12,18 @@ from ci.core.errors import BadFileError, MissingInputError
 from ci.hud.checks import check
 from ci.hud.dispatched import MAX_EVENT_BYTES, Dispatch, dispatch_of, keep, kept, read_event
 from ci.hud.payload import (
+    JOB_KEYS,
     RunIdentity,
     Ways,
     begun_of,
     check_run_of,
-    ended_of,
     find_dispatch,
     given_up_of,
     report_identity,
 )
 from test_selection.files import write_json
+
+from .conftest import told_of
 
 HEAD = "89abcdef0123456789abcdef0123456789abcdef"
 CLIENT_PAYLOAD = {
@@ -47,37 +49,30 @@ def dispatch(check_run_id: str = "", **begun: int) -> Dispatch:
     return Dispatch(client_payload=CLIENT_PAYLOAD, check_run_id=check_run_id, **begun)
 
 
-def summary(identity: RunIdentity, **more: Any) -> dict[str, Any]:
-    return {
-        "identity": identity.model_dump(),
-        "run": "r1",
-        "verdicts": {"passed": 7, "failed": 1},
-        "exit_code": 1,
-        **more,
-    }
-
-
 def test_the_relays_event_is_read_from_github(tmp_path: Path) -> None:
     found = read_event(event(tmp_path), None)
-    assert found == Dispatch(client_payload=CLIENT_PAYLOAD)
+    assert found == dispatch()
     assert found.delivery_id == CLIENT_PAYLOAD["delivery_id"]
+    for name in ("pull_request", "push", ""):
+        assert read_event({**event(tmp_path), "GITHUB_EVENT_NAME": name}, None) is None
 
 
-@pytest.mark.parametrize("name", ["pull_request", "push", ""])
-def test_another_event_of_github_is_no_dispatch(tmp_path: Path, name: str) -> None:
-    assert read_event({**event(tmp_path), "GITHUB_EVENT_NAME": name}, None) is None
+@pytest.mark.parametrize(
+    "content", [{"client_payload": {"image": "x"}}, {"client_payload": None}, [], None, 7, [CLIENT_PAYLOAD]]
+)
+def test_a_dispatch_that_is_not_the_relays_is_none(tmp_path: Path, content: Any) -> None:
+    assert dispatch_of(content, where="x") is None
+    assert read_event(event(tmp_path, content), None) is None
+    # One that is given by hand has to be there.
+    with pytest.raises(BadFileError, match="holds no dispatch of the relay") as caught:
+        read_event({}, tmp_path / "event.json")
+    assert caught.value.remedy == "check report.event_file"
 
 
-def test_a_dispatch_that_is_not_the_relays_is_none(tmp_path: Path) -> None:
-    assert read_event(event(tmp_path, {"client_payload": {"image": "x"}}), None) is None
-    assert read_event(event(tmp_path, {"client_payload": None}), None) is None
-    assert read_event(event(tmp_path, []), None) is None
-
-
-def test_a_file_given_by_hand_may_be_the_event_or_its_client_payload(tmp_path: Path) -> None:
-    for content in (EVENT, CLIENT_PAYLOAD):
-        event(tmp_path, content)
-        assert read_event({}, tmp_path / "event.json") == Dispatch(client_payload=CLIENT_PAYLOAD)
+@pytest.mark.parametrize("content", [EVENT, CLIENT_PAYLOAD])
+def test_a_file_given_by_hand_may_be_the_event_or_its_client_payload(tmp_path: Path, content: Any) -> None:
+    event(tmp_path, content)
+    assert read_event({}, tmp_path / "event.json") == dispatch()
 
 
 @pytest.mark.parametrize(
@@ -85,57 +80,41 @@ def test_a_file_given_by_hand_may_be_the_event_or_its_client_payload(tmp_path: P
     [
         ("{", "cannot be read as JSON"),
         ("[" * 100_000, "cannot be read as JSON"),
-        (
-            {"client_payload": {"delivery_id": 7, "event_type": "x"}},
-            "client_payload.delivery_id: is no line of text",
-        ),
-        ({"client_payload": {"delivery_id": " ", "event_type": "x"}}, "delivery_id: is no line of text"),
-        (
-            {"client_payload": {"delivery_id": "a\nrun_id=1", "event_type": "x"}},
-            "delivery_id: is no line of text",
-        ),
-        ({"client_payload": {"delivery_id": "a"}}, "client_payload.event_type: is no line of text"),
-        ({"client_payload": {"delivery_id": "a", "event_type": "nightly"}}, "'nightly' is never dispatched"),
+        ({"delivery_id": 7, "event_type": "x"}, "client_payload.delivery_id: is no line of text"),
+        ({"delivery_id": " ", "event_type": "x"}, "delivery_id: is no line of text"),
+        ({"delivery_id": "a\nrun_id=1", "event_type": "x"}, "delivery_id: is no line of text"),
+        ({"delivery_id": "a"}, "client_payload.event_type: is no line of text"),
+        ({"delivery_id": "a", "event_type": "nightly"}, "'nightly' is never dispatched"),
+        (" " * (MAX_EVENT_BYTES + 1), "cannot be read: it is larger than 4 MiB"),
     ],
 )
 def test_a_broken_event_is_said_with_its_file(tmp_path: Path, content: Any, said: str) -> None:
     with pytest.raises(BadFileError, match=said) as caught:
         read_event(event(tmp_path, content), None)
-    assert caught.value.where == str(tmp_path / "event.json")
-    assert caught.value.remedy
+    assert (caught.value.where, bool(caught.value.remedy)) == (str(tmp_path / "event.json"), True)
 
 
-def test_an_event_file_that_is_not_there_or_too_large_is_said(tmp_path: Path) -> None:
+def test_an_event_file_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(MissingInputError, match="there is no such event file"):
         read_event({}, tmp_path / "gone")
     with pytest.raises(BadFileError, match="cannot be read: Is a directory"):
         read_event({}, tmp_path)
-    event(tmp_path, " " * (MAX_EVENT_BYTES + 1))
-    with pytest.raises(BadFileError, match=f"more than {MAX_EVENT_BYTES} bytes"):
-        read_event({}, tmp_path / "event.json")
-
-
-def test_a_file_given_by_hand_has_to_hold_a_dispatch(tmp_path: Path) -> None:
-    event(tmp_path, {"a": 1})
-    with pytest.raises(BadFileError, match="holds no dispatch of the relay") as caught:
-        read_event({}, tmp_path / "event.json")
-    assert caught.value.remedy == "check report.event_file"
 
 
 def test_the_payload_is_echoed_unchanged_in_both_callbacks(identity: RunIdentity) -> None:
     ways = Ways(environ={}, dispatch=dispatch("77"))
-    begun, ended = begun_of(identity, ways), ended_of(summary(identity), ways, path=Path("s"))
+    begun, ended = begun_of(identity, ways), told_of(identity, ways, verdicts={"passed": 7}, cards=4)
     assert begun is not None
-    for body in (begun, ended):
-        assert {key: body[key] for key in CLIENT_PAYLOAD} == CLIENT_PAYLOAD
-        assert body["workflow"]["check_run_id"] == "77"
-        assert body["workflow"]["started_at"] == identity.started_at
+    for body, status in ((begun, "in_progress"), (ended, "completed")):
+        assert {**body, "workflow": None} == {**CLIENT_PAYLOAD, "workflow": None}
+        workflow = body["workflow"]
+        assert (workflow["status"], workflow["check_run_id"]) == (status, "77")
+        assert workflow["started_at"] == identity.started_at
         assert check(body, repository="o/r") == []
-    assert (begun["workflow"]["status"], ended["workflow"]["status"]) == ("in_progress", "completed")
+        assert report_identity(body, repository="o/r").endswith(f"/{status}")
     assert begun["workflow"]["conclusion"] is None
-    assert ended["workflow"]["test_results"] == {"passed": 7, "failed": 1, "skipped": 0, "total": 8}
-    same = ("run_id", "run_attempt", "name", "job_name", "check_run_id")
-    assert [begun["workflow"][key] for key in same] == [ended["workflow"][key] for key in same]
+    assert ended["workflow"]["test_results"]["total"] == 7
+    assert [begun["workflow"][key] for key in JOB_KEYS] == [ended["workflow"][key] for key in JOB_KEYS]
 
 
 json_values = st.recursive(
@@ -143,11 +122,10 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=10,
 )
+tables = st.dictionaries(st.text(), json_values, max_size=4)
 
 
-@given(
-    st.dictionaries(st.text(), json_values, max_size=4), st.dictionaries(st.text(), json_values, max_size=3)
-)
+@given(tables, tables)
 def test_whatever_a_dispatch_holds_is_echoed(payload: dict[str, Any], more: dict[str, Any]) -> None:
     told = {**more, "event_type": "push", "delivery_id": "d", "payload": payload}
     body = Dispatch(client_payload=told).callback({"status": "in_progress"})
@@ -160,18 +138,12 @@ def test_a_flat_client_payload_is_the_payload() -> None:
     assert body == {"event_type": "pull_request", "delivery_id": "d", "payload": flat, "workflow": {}}
 
 
-def test_details_go_to_a_server_of_our_own_alone(identity: RunIdentity) -> None:
-    def payload(*, own: bool) -> Any:
-        ways = Ways(environ={}, dispatch=dispatch(), own_server=own)
-        return ended_of(summary(identity, cards=4), ways, path=Path("s"))["payload"]
-
-    assert payload(own=False) == CLIENT_PAYLOAD["payload"]
-    ours = payload(own=True)
-    assert (ours["spyre_ci"]["cards"], ours["spyre_ci"]["device"]) == (4, "spyre")
-    assert {key: value for key, value in ours.items() if key != "spyre_ci"} == CLIENT_PAYLOAD["payload"]
-
-
-def test_a_key_of_the_dispatchs_is_not_written_over() -> None:
+def test_details_go_to_a_server_of_our_own_and_write_over_no_key_of_the_dispatchs(
+    identity: RunIdentity,
+) -> None:
+    ours = told_of(identity, Ways(environ={}, dispatch=dispatch(), own_server=True), cards=4)["payload"]
+    details = ours.pop("spyre_ci")
+    assert (details["cards"], details["device"], ours) == (4, "spyre", CLIENT_PAYLOAD["payload"])
     told = {"event_type": "x", "delivery_id": "d", "payload": {"spyre_ci": {"run": "theirs"}}}
     body = Dispatch(client_payload=told).callback({}, {"run": "ours"})
     assert body["payload"] == told["payload"]
@@ -207,29 +179,20 @@ def test_the_check_run_of_an_attempt_is_that_of_the_job_that_begins_it(
     assert kept(tmp_path) == begun
 
 
-@pytest.mark.parametrize(
-    "content", [{}, {"client_payload": {}}, {"client_payload": CLIENT_PAYLOAD, "check_run_id": 7}]
-)
-def test_a_kept_dispatch_that_is_none_is_said(tmp_path: Path, content: dict[str, Any]) -> None:
-    write_json(tmp_path / "dispatch.json", "dispatch", content)
-    with pytest.raises(BadFileError, match="holds no dispatch"):
-        kept(tmp_path)
-
-
 def test_what_is_kept_is_found(tmp_path: Path) -> None:
     assert kept(tmp_path) is None
     keep(tmp_path, dispatch("7"))
     assert kept(tmp_path) == dispatch("7")
 
 
-def test_the_two_reports_of_a_job_have_identities_of_their_own(identity: RunIdentity) -> None:
-    ways = Ways(environ={}, dispatch=dispatch("77"))
-    begun, ended = begun_of(identity, ways), ended_of(summary(identity), ways, path=Path("s"))
-    assert begun is not None
-    assert report_identity(begun, repository="o/r").endswith("/in_progress")
-    assert report_identity(ended, repository="o/r").endswith("/completed")
-
-
-def test_only_an_object_is_a_dispatch() -> None:
-    for content in (None, 7, "x", [], [CLIENT_PAYLOAD]):
-        assert dispatch_of(content, where="x") is None
+@pytest.mark.parametrize(
+    "content", [{}, {"client_payload": {}}, {"client_payload": CLIENT_PAYLOAD, "check_run_id": 7}]
+)
+def test_a_kept_dispatch_that_is_none_is_said(tmp_path: Path, content: dict[str, Any]) -> None:
+    write_json(tmp_path / "dispatch.json", "dispatch", content)
+    with pytest.raises(BadFileError) as caught:
+        kept(tmp_path)
+    assert (caught.value.where, caught.value.remedy) == (
+        str(tmp_path / "dispatch.json"),
+        "remove it to report the run as a nightly",
+    )

@@ -22,7 +22,7 @@ LED_OUT = ("2261-12-31T23:59:59-23:59", "1970-01-01T00:00:00+14:00", "0001-01-01
 EDGES = ("2261-12-31T23:59:59.999999Z", "1970-01-01T00:00:00Z", "1969-12-31T23:00:00-01:00")
 
 
-def bent(payload: dict[str, Any], **workflow: Any) -> dict[str, Any]:
+def with_times(payload: dict[str, Any], **workflow: Any) -> dict[str, Any]:
     return {**payload, "workflow": {**payload["workflow"], **workflow}}
 
 
@@ -30,9 +30,14 @@ def bent(payload: dict[str, Any], **workflow: Any) -> dict[str, Any]:
 def test_a_time_that_its_offset_leads_out_of_the_years_is_refused(payload: dict[str, Any], text: str) -> None:
     for key in ("started_at", "completed_at"):
         with pytest.raises(ValidationError, match="outside the years 1970 to 2261"):
-            Callback.model_validate(bent(payload, **{key: text}))
-        row, _ = row_of(bent(payload, **{key: text}), repository="o/r", level="")
+            Callback.model_validate(with_times(payload, **{key: text}))
+        row, _ = row_of(with_times(payload, **{key: text}), repository="o/r", level="")
         assert key not in row
+
+
+@pytest.mark.parametrize("text", ["2026-08-01T02:00:00Z", "2026-08-01T04:00:00+02:00", "2026-08-01T02:00:00"])
+def test_times_are_read_as_utc(text: str) -> None:
+    assert parse_time(text).isoformat() == "2026-08-01T02:00:00+00:00"
 
 
 @pytest.mark.parametrize("text", EDGES)
@@ -55,16 +60,16 @@ def test_a_page_shows_nothing_for_a_stored_time_that_is_none(text: str) -> None:
 
 
 def test_an_end_before_its_start_is_refused(payload: dict[str, Any]) -> None:
-    early = bent(payload, completed_at="2026-08-01T01:59:59Z")
+    early = with_times(payload, completed_at="2026-08-01T01:59:59Z")
     with pytest.raises(ValidationError, match="is before started_at, 2026-08-01T02:00:00"):
         Callback.model_validate(early)
-    Callback.model_validate(bent(payload, completed_at="2026-08-01T04:00:00+02:00"))
-    Callback.model_validate(bent(payload, completed_at=None))
+    Callback.model_validate(with_times(payload, completed_at="2026-08-01T04:00:00+02:00"))
+    Callback.model_validate(with_times(payload, completed_at=None))
 
 
 def test_a_row_whose_end_is_before_its_start_took_no_time(tmp_path: Path, payload: dict[str, Any]) -> None:
     store = Store(tmp_path / "hud.sqlite")
-    early = bent(payload, completed_at="2026-08-01T01:00:00Z")
+    early = with_times(payload, completed_at="2026-08-01T01:00:00Z")
     row, detail = row_of(early, repository="o/r", level="")
     store.put(row, detail, at=1000.0)
     (stored,) = list_jobs(store.database, limit=9)
