@@ -20,6 +20,7 @@ from ci.record.environment import RanIn, ran_in_of
 from ci.record.events import JournalEvent
 from ci.record.journal import OUTCOMES, run_attempt_of
 from ci.record.result import SILENT, Try
+from ci.record.timeline import GroupTiming, ShardTimeline
 from ci.record.verdict import Verdict
 from test_selection.ids import encode_file
 
@@ -34,48 +35,6 @@ _OUTCOME = (events.End, events.Crash)
 INTERRUPTED = "interrupted"
 STOPPED = "stopped"
 NO_REASON = "no reason given"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupTiming:
-    """When a worker was busy with the tests of one file.
-
-    Attributes:
-        file: the test file.
-        setup_s: seconds of its import and collection; None when it never became ready.
-        started_at: seconds since the epoch.
-        ended_at: seconds since the epoch; the journal's last word where the group has no end.
-    """
-
-    file: str
-    setup_s: float | None
-    started_at: float
-    ended_at: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardTimeline:
-    """What one attempt at one shard did, and when (seconds since the epoch).
-
-    Attributes:
-        shard: its index.
-        attempt: from 1.
-        card: the accelerator it held.
-        host: where it ran.
-        started_at: its first event.
-        ended_at: its last event.
-        status: done, interrupted, stopped, or empty where the journal breaks off.
-        groups: in the order of running.
-    """
-
-    shard: int
-    attempt: int
-    card: str | None
-    host: str
-    started_at: float
-    ended_at: float
-    status: str
-    groups: tuple[GroupTiming, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,13 +235,11 @@ class RunState:
     def finish(self, *, interrupted: bool) -> None:
         """Settle what is still open: the run was interrupted, or the worker went without a word."""
         interrupted = self.status == INTERRUPTED or (interrupted and not self.status)
+        outcome, message = Verdict.INFRASTRUCTURE, SILENT
+        if self.stopped or interrupted:
+            outcome, message = Verdict.NOT_RUN, self.stopped or INTERRUPTED
         for name in list(self.open):
-            if self.stopped:
-                self._close(name, Verdict.NOT_RUN, message=self.stopped)
-            elif interrupted:
-                self._close(name, Verdict.NOT_RUN, message=INTERRUPTED)
-            else:
-                self._close(name, Verdict.INFRASTRUCTURE, message=SILENT)
+            self._close(name, outcome, message=message)
         self._end_group()
 
     def drain(self) -> dict[str, list[Try]]:
@@ -466,7 +423,18 @@ def state_of(shard: int, attempt: int, journal: Iterable[JournalEvent]) -> RunSt
         attempt: from 1.
         journal: its events in the order of the file; one that stands twice counts once (law 6).
     """
-    return _fold(RunState(shard=shard, attempt=attempt), journal)
+    state = RunState(shard=shard, attempt=attempt)
+    seen: set[Hashable] = set()
+    for event in journal:
+        key: Hashable = (type(event), *astuple(event))
+        try:
+            known = key in seen
+        except TypeError:  # it holds a list
+            known = (key := repr(event)) in seen
+        if not known:
+            seen.add(key)
+            state.take(event)
+    return state
 
 
 def frame_of(shard: int, attempt: int, journal: Iterable[JournalEvent]) -> RunState:
@@ -506,17 +474,3 @@ def attempt_in(event: JournalEvent, otherwise: int) -> int | None:
     if not isinstance(event, events.ShardStart):
         return None
     return otherwise if event.attempt is None else event.attempt
-
-
-def _fold(state: RunState, journal: Iterable[JournalEvent]) -> RunState:
-    seen: set[Hashable] = set()
-    for event in journal:
-        key: Hashable = (type(event), *astuple(event))
-        try:
-            known = key in seen
-        except TypeError:  # it holds a list
-            known = (key := repr(event)) in seen
-        if not known:
-            seen.add(key)
-            state.take(event)
-    return state

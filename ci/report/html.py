@@ -16,7 +16,7 @@ from ci.core.templates import harmless_environment
 from ci.core.text import clip, counted, iso_utc, plain, span, tail
 from ci.record.identity import MAX_COMMAND, command_of
 from ci.record.result import Result
-from ci.record.run_state import GroupTiming, ShardTimeline
+from ci.record.timeline import GroupTiming, ShardTimeline
 from ci.record.verdict import PROBLEMS, Verdict
 from ci.report.aggregates import (
     FileTotals,

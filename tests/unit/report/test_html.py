@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.record.result import Result
-from ci.record.run_state import GroupTiming, ShardTimeline
+from ci.record.timeline import GroupTiming, ShardTimeline
 from ci.record.verdict import PROBLEMS, Verdict
 from ci.report.html import LEAST, MAX_SEGMENTS, WIDTH, render_html, slowest_bars, time_chart, verdict_segments
 from ci.report.reconcile import Account
