@@ -103,23 +103,18 @@ def test_each_field_of_a_callback_is_answered_as_the_relay_does(relay: Hub) -> N
 def test_each_request_that_is_no_callback_is_refused(relay: Hub) -> None:
     good, before = callback(2000), relay.runs()
     large = {**good, "filler": "x" * (2 * 1024 * 1024)}
-    answers = {
-        "a slash at the end": relay.post(good, f"{CALLBACK}/"),
-        "no token": relay.post(good, token=""),
-        "another token": relay.post(good, token="made-up"),
-        "no JWT of an issuer": relay.post(good, token="a.b.c"),
-        "too large": relay.post(large),
-        "half an object": relay.post(b"{"),
-        "nothing": relay.post(b""),
-        **{
-            method: requests.request(method, relay.url + CALLBACK, timeout=TIMEOUT_S)
-            for method in ("GET", "PUT", "DELETE")
-        },
-    }
-    assert {name: one.status_code for name, one in answers.items()} == {
-        "a slash at the end": 404, "no token": 401, "another token": 401, "no JWT of an issuer": 401,
-        "too large": 413, "half an object": 400, "nothing": 400, "GET": 405, "PUT": 405, "DELETE": 405,
-    }  # fmt: skip
+    answers = [
+        ("a slash at the end", 404, relay.post(good, f"{CALLBACK}/")),
+        ("no token", 401, relay.post(good, token="")),
+        ("another token", 401, relay.post(good, token="made-up")),
+        ("no JWT of an issuer", 401, relay.post(good, token="a.b.c")),
+        ("too large", 413, relay.post(large)),
+        ("half an object", 400, relay.post(b"{")),
+        ("nothing", 400, relay.post(b"")),
+    ]
+    for method in ("GET", "PUT", "DELETE"):
+        answers += [(method, 405, requests.request(method, relay.url + CALLBACK, timeout=TIMEOUT_S))]
+    assert [(name, one.status_code) for name, status, one in answers if one.status_code != status] == []
     assert relay.runs() == before
 
 

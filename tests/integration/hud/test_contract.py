@@ -592,13 +592,14 @@ def test_a_reporter_cannot_vouch_for_its_own_dispatch(world: World) -> None:
     assert set(world.states()) == {f"d-1:{REPOSITORY}"}
 
 
-def test_an_upload_of_a_repository_that_is_not_heard_is_refused(
-    world: World, payload: dict[str, Any]
-) -> None:
+def test_an_upload_is_taken_of_a_job_that_its_sender_reported(world: World, payload: dict[str, Any]) -> None:
     world.post(payload)
     (row,) = world.rows()
-    query = f"workflow_id={row['run_id']}&workflow_run_attempt=1&job_id={row['job_id']}&name=all"
-    for repository, status in (("owner/unknown", 403), ("owner/at-l2", 404), (REPOSITORY, 200)):
-        path = f"/api/upload/test_run?{query}"
-        answer = world.post(b"", path=path, token=token_of(repository=repository))
+    own, other = token_of(), token_of(repository="owner/at-l2")
+    for run, token, status in (
+        (row["run_id"], "", 401), (row["run_id"], token_of(repository="owner/unknown"), 403),
+        (row["run_id"], other, 404), (1, own, 404), (row["run_id"], own, 200),
+    ):  # fmt: skip
+        query = f"workflow_id={run}&workflow_run_attempt=1&job_id={row['job_id']}&name=all"
+        answer = world.post(b"", path=f"/api/upload/test_run?{query}", token=token)
         assert answer.status_code == status, answer.text

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import requests
 
 from ci.store.store import Store
 from tests.hud_server import create_app, embedded
@@ -82,14 +81,3 @@ def test_another_file_of_the_name_takes_its_place_once_it_is_whole(url: str, sto
     assert upload(url, TOKEN, "junit", b'<testsuite><testcase name="new"/></testsuite>').status_code == 200
     assert verdicts(store) == {"new": "passed"}
     assert store.database.rows("SELECT sum(tests) AS tests FROM test_run_summary") == [{"tests": 1}]
-
-
-def test_nobody_sends_rows_of_a_job_that_was_not_reported_or_is_anothers(url: str, store: Store) -> None:
-    body = b'<testsuite><testcase name="a"/></testsuite>'
-    assert upload(url, TOKEN, "junit", body, workflow_id=1).status_code == 404
-    with store.transaction() as connection:
-        connection.execute("UPDATE crcr_workflow_job SET downstream_repo = 'some/other'")
-    assert upload(url, TOKEN, "junit", body).status_code == 404
-    unknown = requests.post(f"{url}/api/upload/junit", data=body, timeout=20)
-    assert unknown.status_code == 401
-    assert verdicts(store) == {}
