@@ -5,14 +5,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-import shlex
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ci.core.errors import CommandError
-from ci.core.process import LAST_LINES, Ended, finish_command
+from ci.core.process import Ended, finish_command, refuse_failed
 
 TIMEOUT_S = 600
 # What a hook of another repository hands on, by which every folder would seem to be that repository's.
@@ -79,11 +77,7 @@ def git(
         CommandError: it cannot be started, took too long, or ended with another code than 0.
     """
     ended = finish_git(folder, *words, variables=variables, environ=environ, timeout_s=timeout_s)
-    if ended.code:
-        lines = (ended.stderr or ended.stdout).decode(errors="replace").splitlines()[-LAST_LINES:]
-        tail = "".join(f"\n  | {line}" for line in lines)
-        command = shlex.join(_argv(folder, words))
-        raise CommandError(f"ended with code {ended.code}: {command}{tail}", remedy=remedy)
+    refuse_failed(_argv(folder, words), ended, remedy=remedy)
     return os.fsdecode(ended.stdout)
 
 

@@ -44,16 +44,12 @@ def run_command(
             quoted command line and the last lines it printed.
     """
     words = [str(word) for word in argv]
-    quoted = shlex.join(words)
     process = start_command(words, cwd=cwd, env=env, remedy=remedy)
     try:
         ended = _finish(process, timeout_s)
     except subprocess.TimeoutExpired as error:
-        raise CommandError(f"took longer than {timeout_s:g} s: {quoted}", remedy=remedy) from error
-    if ended.code != 0:
-        said = _text(ended.stderr) or _text(ended.stdout)
-        tail = "\n".join(f"  | {line}" for line in said.splitlines()[-LAST_LINES:])
-        raise CommandError(f"ended with code {ended.code}: {quoted}\n{tail}".rstrip(), remedy=remedy)
+        raise CommandError(f"took longer than {timeout_s:g} s: {shlex.join(words)}", remedy=remedy) from error
+    refuse_failed(words, ended, remedy=remedy)
     return _text(ended.stdout)
 
 
@@ -70,6 +66,23 @@ class Ended:
     code: int
     stdout: bytes
     stderr: bytes
+
+
+def refuse_failed(words: Sequence[str], ended: Ended, *, remedy: str | None) -> None:
+    """Raise an error for a command that failed.
+
+    Args:
+        words: program and arguments.
+        ended: how it ended.
+        remedy: what the user does.
+
+    Raises:
+        CommandError: its code is not 0; with the quoted command line and the last lines it printed.
+    """
+    if ended.code != 0:
+        said = _text(ended.stderr) or _text(ended.stdout)
+        tail = "".join(f"\n  | {line}" for line in said.splitlines()[-LAST_LINES:])
+        raise CommandError(f"ended with code {ended.code}: {shlex.join(words)}{tail}", remedy=remedy)
 
 
 def finish_command(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,18 @@ from ci.core.github.errors import (
 SECONDARY_WAIT_S = 60.0
 MAX_SAID = 300
 _LIMIT = re.compile(r"rate limit|please wait a few minutes|retry your request again later", re.IGNORECASE)
+# What a status is, and what mends it.
+_ERRORS: tuple[tuple[Container[int], type[GitHubError], str], ...] = (
+    ({401}, GitHubDeniedError, "give a token that is valid, in SPYRE_CI_GITHUB_TOKEN or GITHUB_TOKEN"),
+    (
+        {403},
+        GitHubDeniedError,
+        "give the token the right to do this; in a workflow, grant it under `permissions`",
+    ),
+    ({404, 410}, GitHubMissingError, "check the name, and that the token may see it"),
+    (range(500, 1000), GitHubAwayError, "do it again when GitHub is well; see www.githubstatus.com"),
+    (range(300, 400), GitHubRefusedError, "it has moved: give its new name or address"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,23 +106,12 @@ def error_of(reply: Reply, *, what: str) -> GitHubError:
         reply: one that is not ok.
         what: the method and path that were asked for.
     """
-    status, said = reply.status, said_by(reply)
-    text = f"GitHub answers {what} with {status}" + (f": {said}" if said else "")
-    if status == 401:  # noqa: PLR2004  # HTTP's own numbers
-        return GitHubDeniedError(
-            text, remedy="give a token that is valid, in SPYRE_CI_GITHUB_TOKEN or GITHUB_TOKEN"
-        )
-    if status == 403:  # noqa: PLR2004  # the same
-        return GitHubDeniedError(
-            text, remedy="give the token the right to do this; in a workflow, grant it under `permissions`"
-        )
-    if status in {404, 410}:
-        return GitHubMissingError(text, remedy="check the name, and that the token may see it")
-    if status >= 500:  # noqa: PLR2004  # the same
-        return GitHubAwayError(text, remedy="do it again when GitHub is well; see www.githubstatus.com")
-    if 300 <= status < 400:  # noqa: PLR2004  # the same
-        return GitHubRefusedError(text, remedy="it has moved: give its new name or address")
-    return GitHubRefusedError(text, remedy="check what was asked for")
+    said = said_by(reply)
+    kind, remedy = next(
+        ((kind, remedy) for statuses, kind, remedy in _ERRORS if reply.status in statuses),
+        (GitHubRefusedError, "check what was asked for"),
+    )
+    return kind(f"GitHub answers {what} with {reply.status}" + (f": {said}" if said else ""), remedy=remedy)
 
 
 def content_of(reply: Reply, *, what: str) -> Any:

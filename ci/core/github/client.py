@@ -12,14 +12,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from ci.core.addresses import is_loopback, shown
+from ci.core.errors import UsageError
 from ci.core.github.answers import Reply, content_of, is_limited, limit_wait_s
 from ci.core.github.errors import GitHubAwayError, GitHubDeniedError
-from ci.core.github.paths import PUBLIC_API, in_repository, with_query
-from ci.core.github.store import fetch
-from ci.core.github.wire import Method, NoAnswerError, Wire, failure_of
+from ci.core.github.wire import PUBLIC_API, Method, NoAnswerError, Wire, failure_of, fetch
 
 __all__ = ["PER_PAGE", "PUBLIC_API", "Client", "Effects", "Method", "in_repository"]
 
@@ -28,6 +27,8 @@ ACTIONS_LOGIN = "github-actions[bot]"
 PER_PAGE = 100
 TRIES = 4
 FIRST_WAIT_S = 1.0
+_REPOSITORY_PARTS = 2
+_UPWARDS = {".", ".."}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +86,7 @@ class Client:
         Raises:
             GitHubError: see `ci.core.github.errors`.
         """
-        return content_of(self._ask("GET", with_query(path, query)), what=f"GET {path}")
+        return content_of(self._ask("GET", _with_query(path, query)), what=f"GET {path}")
 
     def changed(self, path: str, query: Mapping[str, str | int] | None, *, etag: str) -> Reply:
         """What is there, or the answer 304 where that is still what had this ETag; that costs no limit.
@@ -98,7 +99,7 @@ class Client:
         Raises:
             GitHubError: see `ci.core.github.errors`.
         """
-        return self._ask("GET", with_query(path, query), etag=etag)
+        return self._ask("GET", _with_query(path, query), etag=etag)
 
     def pages(
         self,
@@ -121,7 +122,7 @@ class Client:
         """
         found: list[dict[str, Any]] = []
         for number in range(1, most // PER_PAGE + 2):
-            asked = with_query(path, {**(query or {}), "per_page": PER_PAGE, "page": number})
+            asked = _with_query(path, {**(query or {}), "per_page": PER_PAGE, "page": number})
             reply = self._ask("GET", asked)
             content = content_of(reply, what=f"GET {path}")
             rows = content.get(key) if key is not None and isinstance(content, dict) else content
@@ -240,3 +241,22 @@ class Client:
     def _pause_s(self, tries: int) -> float:
         """Longer after each try, and not the same for everybody."""
         return float(FIRST_WAIT_S * 2 ** (tries - 1) * (0.5 + self._effects.rng()))
+
+
+def in_repository(repository: str, *parts: str | int) -> str:
+    """The path of something of a repository, such as `/repos/o/r/issues/7/comments`.
+
+    Raises:
+        UsageError: the repository is no owner/name, or a part would lead out of it.
+    """
+    names = repository.split("/")
+    if len(names) != _REPOSITORY_PARTS or not all(names) or _UPWARDS & set(names):
+        raise UsageError(f"{repository!r} is no repository", remedy="give owner/name")
+    if _UPWARDS & set(map(str, parts)):
+        raise UsageError(f"{parts!r} is nothing of a repository", remedy="check the name")
+    return "/repos/" + "/".join(quote(str(part), safe="") for part in (*names, *parts))
+
+
+def _with_query(path: str, query: Mapping[str, str | int] | None) -> str:
+    """The path with a query behind it, where there is one."""
+    return f"{path}?{urlencode(query)}" if query else path

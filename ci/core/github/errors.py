@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from ci.core.errors import EXIT_INCOMPLETE, SpyreCiError
 
 
@@ -31,14 +29,4 @@ class GitHubAwayError(GitHubError):
     """
 
     exit_code = EXIT_INCOMPLETE
-
-    def __init__(
-        self,
-        what: str,
-        *,
-        where: str | Path | None = None,
-        remedy: str | None = None,
-        retry_s: float | None = None,
-    ) -> None:
-        super().__init__(what, where=where, remedy=remedy)
-        self.retry_s = retry_s
+    retry_s: float | None = None

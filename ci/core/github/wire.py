@@ -1,22 +1,30 @@
-"""One request to GitHub's API, by PyGithub's requester, and what its failure is.
+"""One request to GitHub's API, by PyGithub's requester, and what its failure is; one download from its store.
 
-PyGithub signs, builds addresses and keeps the connection.
+PyGithub signs, builds addresses and keeps the connection. GitHub leads to a store of somebody else's, which
+is shown no token.
 """
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import requests
 from github import Auth, Github
+from urllib3.exceptions import HTTPError
 
-from ci.core.addresses import is_loopback, without_secrets
+from ci.core.addresses import is_loopback, shown, without_secrets
+from ci.core.errors import SettingsError
 from ci.core.github.answers import Reply, error_of, is_limited
-from ci.core.github.errors import GitHubAwayError, GitHubError
-from ci.core.github.paths import host_of
-from ci.core.http import never_connected
+from ci.core.github.errors import GitHubAwayError, GitHubError, GitHubRefusedError
+from ci.core.http import as_nobody, never_connected, pieces
+from test_selection.files import atomic_writer
 
+PUBLIC_API = "https://api.github.com"
+# A server that drips is waited for no longer, however big a download is.
+FETCH_S = 600.0
 Method = Literal["GET", "POST", "PATCH", "PUT", "DELETE"]
 
 
@@ -92,9 +100,75 @@ def failure_of(
             f"GitHub gives no answer{doubt}: {failure}", remedy="check the network and do it again"
         )
     if is_limited(reply) and wait_s is not None:
-        return GitHubAwayError(
-            f"GitHub's limit is reached, for {wait_s:.0f} s more: {what}",
-            remedy="do it again after that",
-            retry_s=wait_s,
+        limited = GitHubAwayError(
+            f"GitHub's limit is reached, for {wait_s:.0f} s more: {what}", remedy="do it again after that"
         )
+        limited.retry_s = wait_s
+        return limited
     return error_of(reply, what=what)
+
+
+def host_of(api: str) -> str:
+    """The host of an API's address.
+
+    Raises:
+        SettingsError: it is no address, or whoever listens on the way could read the token.
+    """
+    try:
+        parts = urlsplit(api)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        host = ""
+    if not host or parts.username or parts.query or parts.scheme not in {"http", "https"}:
+        raise SettingsError(
+            f"{shown(api)!r} is no address of GitHub's API", remedy=f"give one such as {PUBLIC_API}"
+        )
+    if parts.scheme != "https" and not is_loopback(host):
+        raise SettingsError(
+            f"{shown(api)!r} is plain http, and whoever listens on the way could read the token",
+            remedy="give an https address",
+        )
+    return host
+
+
+def fetch(url: str, into: Path, *, what: str, most_bytes: int, timeout_s: float) -> int:
+    """Write what is at an address into a file, whole or not at all, and return its size.
+
+    Args:
+        url: where; nobody is shown a token, a password of ~/.netrc or a redirect.
+        into: the file.
+        what: named in errors, in place of the address, which may be a secret.
+        most_bytes: it may have.
+        timeout_s: between two bytes.
+
+    Raises:
+        GitHubAwayError: it did not come, or not whole.
+        GitHubRefusedError: it is bigger.
+    """
+    size = 0
+    # The real clock, as the socket waits in real time.
+    end = time.monotonic() + FETCH_S
+    try:
+        with (
+            requests.get(
+                url, stream=True, timeout=timeout_s, allow_redirects=False, auth=as_nobody
+            ) as response,
+            atomic_writer(into) as file,
+        ):
+            if response.status_code != 200:  # noqa: PLR2004  # HTTP's own number
+                raise GitHubAwayError(
+                    f"{what}: its store answers with {response.status_code}", remedy="do it again"
+                )
+            for chunk in pieces(response, until=end, most_bytes=most_bytes):
+                size += len(chunk)
+                if size > most_bytes:
+                    raise GitHubRefusedError(
+                        f"{what}: has more than {most_bytes:,} bytes", remedy="nothing of it is used"
+                    )
+                file.write(chunk)
+    except TimeoutError as error:
+        raise GitHubAwayError(f"{what}: takes longer than {FETCH_S:.0f} s", remedy="do it again") from error
+    except (requests.RequestException, HTTPError, ConnectionError) as error:
+        said = without_secrets(str(error))[:200]
+        raise GitHubAwayError(f"{what}: did not come whole: {said}", remedy="do it again") from error
+    return size
