@@ -9,7 +9,7 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -141,17 +141,56 @@ def stream_command(
     end = clock() + timeout_s
     process = start_command(words, cwd=cwd, env=env, joined=True)
     assert process.stdout is not None  # noqa: S101  # a pipe was asked for
-    os.set_blocking(process.stdout.fileno(), False)
+    pending = b""
+
+    def split(data: bytes) -> None:
+        nonlocal pending
+        *whole, pending = (pending + data).split(b"\n")
+        for one in whole:
+            line(_line(one))
+
     try:
-        with selectors.DefaultSelector() as selector, process.stdout as stream:
-            selector.register(stream, selectors.EVENT_READ)
-            _read_lines(stream, selector, end, line, clock)
+        with reading(process.stdout) as selector:
+            while selector.get_map():
+                if (left := end - clock()) <= 0:
+                    raise TimeoutError
+                hand_over(selector, split, min(left, 1.0))
+        if pending:
+            line(_line(pending))
         return process.wait(max(end - clock(), 0))
     except (TimeoutError, subprocess.TimeoutExpired) as error:
         raise CommandError(f"took longer than {timeout_s:g} s: {shlex.join(words)}") from error
     finally:
         kill_group(process.pid)
         process.wait()
+
+
+@contextlib.contextmanager
+def reading(stream: IO[bytes]) -> Iterator[selectors.BaseSelector]:
+    """Read a command's output without waiting for it, with `hand_over`; it is closed at the end."""
+    os.set_blocking(stream.fileno(), False)
+    with selectors.DefaultSelector() as selector, stream:
+        selector.register(stream, selectors.EVENT_READ)
+        yield selector
+
+
+def hand_over(selector: selectors.BaseSelector, output: Callable[[bytes], object], wait_s: float) -> bool:
+    """Hand on what was printed, and say whether there was anything; waits for it a moment.
+
+    Args:
+        selector: of `reading`; it has nothing left once the output was closed.
+        output: takes what was printed.
+        wait_s: for how long.
+    """
+    if not selector.get_map():
+        time.sleep(wait_s)  # it closed its outputs and goes on
+        return False
+    for key, _ in selector.select(wait_s):
+        if data := os.read(key.fd, 1 << 16):
+            output(data)
+            return True
+        selector.unregister(key.fileobj)
+    return False
 
 
 def start_command(
@@ -239,29 +278,8 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _read_lines(
-    stream: IO[bytes],
-    selector: selectors.BaseSelector,
-    end: float,
-    line: Callable[[str], object],
-    clock: Callable[[], float],
-) -> None:
-    """Hand on lines until the stream ends; TimeoutError when `end` comes first."""
-    pending = b""
-    while True:
-        left = end - clock()
-        if left <= 0:
-            raise TimeoutError
-        if not selector.select(min(left, 1.0)):
-            continue
-        read = os.read(stream.fileno(), 1 << 16)
-        *whole, pending = (pending + read).split(b"\n")
-        if not read and pending:
-            whole.append(pending)
-        for one in whole:
-            line(one.decode(errors="replace").rstrip("\r"))
-        if not read:
-            return
+def _line(data: bytes) -> str:
+    return data.decode(errors="replace").rstrip("\r")
 
 
 def signal_name(number: int) -> str:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 import os
-import selectors
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO
 
 from ci.core.interrupts import noted
-from ci.core.process import kill_group, start_command
+from ci.core.process import hand_over, kill_group, reading, start_command
 
 POLL_S = 0.1
 
@@ -45,13 +43,11 @@ def tend_command(
     with noted() as heard:
         process = start_command([str(word) for word in argv], cwd=None, env=env, joined=True)
         assert process.stdout is not None  # noqa: S101  # a pipe was asked for
-        os.set_blocking(process.stdout.fileno(), False)
         told, end = 0, math.inf
         try:
-            with selectors.DefaultSelector() as selector, process.stdout as stream:
-                selector.register(stream, selectors.EVENT_READ)
+            with reading(process.stdout) as selector:
                 while process.poll() is None:
-                    _hand_over(stream, selector, output, POLL_S)
+                    hand_over(selector, output, POLL_S)
                     if len(heard) > told:
                         end = min(end, clock() + ending_s)
                         process.send_signal(heard[told])
@@ -60,7 +56,7 @@ def tend_command(
                         kill_group(process.pid)
                     if orphans:
                         bury_orphans(process.pid)
-                while _hand_over(stream, selector, output, 0):
+                while hand_over(selector, output, 0):
                     pass
         finally:
             kill_group(process.pid)
@@ -68,22 +64,6 @@ def tend_command(
         if orphans:
             bury_orphans(process.pid)
     return process.returncode, heard
-
-
-def _hand_over(
-    stream: IO[bytes], selector: selectors.BaseSelector, output: Callable[[bytes], object], wait_s: float
-) -> bool:
-    """Hand on what was printed, and say whether there was anything; waits for it a moment."""
-    if not selector.get_map():
-        time.sleep(wait_s)  # it closed its outputs and goes on
-        return False
-    if not selector.select(wait_s):
-        return False
-    if data := os.read(stream.fileno(), 1 << 16):
-        output(data)
-        return True
-    selector.unregister(stream)
-    return False
 
 
 def bury_orphans(child: int) -> None:
