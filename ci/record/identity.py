@@ -155,13 +155,10 @@ def source_in(words: Sequence[str]) -> str | None:
     return following[0] if following else None
 
 
-def reproduce_command(name: str, identity: RunIdentity, attempt: int = 1) -> str:
-    """The command line, quoted for a shell, that runs one test again as this run did.
+def command_of(result: Result, identity: RunIdentity) -> str:
+    """The command line, quoted for a shell, that runs a test again as this run did.
 
-    Args:
-        name: the test's canonical id.
-        identity: of the run.
-        attempt: which try of it is meant, from 1.
+    It is of the try that the test's verdict speaks of, as far as it is known which.
     """
     origin = Origin(
         device=identity.device,
@@ -170,9 +167,4 @@ def reproduce_command(name: str, identity: RunIdentity, attempt: int = 1) -> str
         seed=identity.seed,
         ref=identity.ref,
     )
-    return reproduce_line(name, origin, attempt)
-
-
-def command_of(result: Result, identity: RunIdentity) -> str:
-    """The same for the try that a test's verdict speaks of, as far as it is known which."""
-    return reproduce_command(result.id, identity, result.tried or 1)
+    return reproduce_line(result.id, origin, result.tried or 1)

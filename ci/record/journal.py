@@ -23,22 +23,6 @@ from ci.record.journal_line import Lines, line_of
 from test_selection.errors import MissingInputError
 from test_selection.files import open_regular
 
-__all__ = [
-    "EXIT_UNWRITABLE",
-    "OUTCOMES",
-    "TOOK_ALL",
-    "UNWRITABLE",
-    "Journal",
-    "JournalWriter",
-    "attempts_before",
-    "bring_to_disk",
-    "journal_path",
-    "next_attempt",
-    "read_journal",
-    "read_journals",
-    "run_attempt_of",
-]
-
 # What pytest's message of a strict xfail that passed begins with.
 XPASS_STRICT = "[XPASS(strict)]"
 # What the message of a test begins with that took its container down with everything in it.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ci.core.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, EXIT_TEST_FAILED
@@ -164,31 +164,6 @@ def fold(outcomes: Sequence[Verdict]) -> Verdict:
     return Verdict.FLAKY if Verdict.FAILED in own else own[-1]
 
 
-def last_ordered(known: Iterable[tuple[int, bool]]) -> int:
-    """The number of the last try that was ordered because one before had ended badly; 0 where none was.
-
-    A try before it of which no end is told failed all the same: its line is damaged.
-
-    Args:
-        known: of each try its number, and whether it was ordered so.
-    """
-    return max((number for number, again in known if again), default=0)
-
-
-def lost_tries(known: Iterable[tuple[int, bool]]) -> list[int]:
-    """The numbers of the tries that must have been, since a later one says so, and that nobody tells of.
-
-    Args:
-        known: of each try its number, and whether it was ordered because the one before had ended badly.
-            Another host's first try, begun for a second time here, may never have begun there.
-    """
-    rows = list(known)
-    last = max((number for number, again in rows if again), default=1)
-    told = {number for number, _ in rows}
-    taken_over = max((number for number, again in rows if not again and number < last), default=1)
-    return [number for number in range(taken_over, last) if number not in told]
-
-
 def settle(name: str, tries: Sequence[Try], *, file: str, expectation: str = "") -> Result:
     """The result of a test that was started at least once.
 
@@ -313,7 +288,8 @@ _INCOMPLETE = {
 
 
 def _with_lost(tries: Sequence[Try]) -> Sequence[Try]:
-    last = last_ordered((one.number, one.again) for one in tries)
+    """A job's tries with those that must have been, since a later one says so, and that nobody tells of."""
+    last = max((one.number for one in tries if one.again), default=0)
     if not last:
         return tries
     # A lost worker is told of; a try without any end that had another ordered for its sake failed in a line
@@ -324,7 +300,10 @@ def _with_lost(tries: Sequence[Try]) -> Sequence[Try]:
         else one
         for one in tries
     ]
-    lost = lost_tries((one.number, one.again) for one in tries)
+    told = {one.number for one in tries}
+    # Another host's first try, begun for a second time here, may never have begun there.
+    first = max((one.number for one in tries if not one.again and one.number < last), default=1)
+    lost = [number for number in range(first, last) if number not in told]
     if not lost:
         return tries
     # First, as the sort is stable: what is known of a number is the later word on it.

@@ -11,12 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.core.errors import BadFileError, MissingInputError
-from ci.record.identity import (
-    RunIdentity,
-    read_identity,
-    reproduce_command,
-    write_identity,
-)
+from ci.record.identity import RunIdentity, command_of, read_identity, write_identity
+from ci.record.result import Result
+from ci.record.verdict import Verdict
 
 
 def make(**changes: object) -> RunIdentity:
@@ -70,13 +67,17 @@ def test_a_folder_without_an_identity_is_a_missing_input(tmp_path: Path) -> None
         read_identity(tmp_path)
 
 
+def command(name: str, identity: RunIdentity, tried: int = 0) -> str:
+    return command_of(Result(id=name, verdict=Verdict.FAILED, tried=tried), identity)
+
+
 def test_passwords_in_addresses_reach_neither_the_file_nor_the_command(tmp_path: Path) -> None:
     identity = make(
         reproduce=("--pytorch-src", "git+https://me:s3cret@git.example/x@main"), url="https://u:s3cret@ci/7"
     )
     write_identity(tmp_path, identity)
     assert "s3cret" not in (tmp_path / "run.json").read_text()
-    assert reproduce_command("a", identity) == (
+    assert command("a", identity) == (
         "spyre-ci reproduce --run --pytorch-src git+https://git.example/x@main --device spyre -- a r-1"
     )
     assert "s3cret" not in repr(identity)
@@ -84,20 +85,20 @@ def test_passwords_in_addresses_reach_neither_the_file_nor_the_command(tmp_path:
 
 def test_the_command_quotes_the_id_for_a_shell() -> None:
     identity = make(reproduce=("nox", "-s", "pytorch", "--", "--pytorch-src", "my tree"))
-    line = reproduce_command("a.py::T::x[op='add']; rm -rf ~", identity)
+    line = command("a.py::T::x[op='add']; rm -rf ~", identity)
     words = ["spyre-ci", "reproduce", "--run", "--pytorch-src", "my tree", "--device", "spyre", "--"]
     assert shlex.split(line) == [*words, "a.py::T::x[op='add']; rm -rf ~", "r-1"]
 
 
 def test_an_id_with_control_characters_is_shown_without_them() -> None:
-    assert reproduce_command("a\x1b[2J\n'\\é", make(seed=7), 2) == (
+    assert command("a\x1b[2J\n'\\é", make(seed=7), 2) == (
         r"spyre-ci reproduce --run --device spyre --seed 7 --attempt 2 -- $'a\x1b[2J\x0a\x27\x5c\xc3\xa9' r-1"
     )
 
 
 @given(st.text())
 def test_no_id_can_move_a_terminal_or_break_the_line(name: str) -> None:
-    line = reproduce_command(name, make())
+    line = command(name, make())
     assert "\n" not in line
     assert "\x1b" not in line
     line.encode()
