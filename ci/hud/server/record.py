@@ -106,7 +106,8 @@ def row_of(content: Any, *, repository: str, level: str, metrics: Any = None) ->
     delivery_id, name = _text(body.get("delivery_id")), _text(workflow.get("name"))
     job_name, check_run_id = _text(workflow["job_name"]), _text(workflow["check_run_id"])
     head_sha = _table(pull_request.get("head")).get("sha") or payload.get("head_sha") or delivery_id
-    row: Row = {
+    details = _details(payload.get("spyre_ci"))
+    columns = {
         "dynamoKey": f"{repository}/{delivery_id}/{name}/{job_name}/{check_run_id}",
         "status": _text(workflow.get("status")),
         "downstream_repo": repository,
@@ -119,39 +120,42 @@ def row_of(content: Any, *, repository: str, level: str, metrics: Any = None) ->
         "check_run_id": check_run_id,
         "run_id": _text(workflow.get("run_id") or ""),
         "job_id": stored_number(job_number(check_run_id, repository=repository), repository=repository),
+        "pr_number": _whole(pull_request.get("number", 0)),
+        "run_attempt": _whole(_number(workflow.get("run_attempt", 1)) or 1),
+        "downstream_repo_level": _text(level) or None,
+        "event_type": _text(body.get("event_type") or "") or None,
+        "artifact_url": _text(workflow.get("artifact_url") or "") or None,
+        "started_at": _time(workflow.get("started_at")),
+        "queue_time": _seconds(_table(metrics).get("queue_time")),
+        "execution_time": _seconds(_table(metrics).get("execution_time")),
+        "environment": None if details is None else details.model_dump_json(exclude_defaults=True),
     }
-    _add_whole(row, "pr_number", pull_request.get("number", 0))
-    _add_whole(row, "run_attempt", _number(workflow.get("run_attempt", 1)) or 1)
-    _add_text(row, "downstream_repo_level", level)
-    _add_text(row, "event_type", body.get("event_type"))
-    _add_text(row, "artifact_url", workflow.get("artifact_url"))
-    _add_time(row, "started_at", workflow.get("started_at"))
-    for metric in ("queue_time", "execution_time"):
-        value = _table(metrics).get(metric)
-        if _is_number(value):
-            row[metric] = float(value)
     if workflow.get("status") == "completed":
-        _add_end(row, workflow)
-    details = _details(payload.get("spyre_ci"))
+        columns |= _end(workflow)
     if details is None:
-        return row, None
-    row["environment"] = details.model_dump_json(exclude_defaults=True)
+        return _defined(columns), None
     told = details.model_dump(exclude_defaults=True, exclude=set(RunDetails.NO_COLUMNS))
-    return row, {name: value for name, value in told.items() if value is not None}
+    return _defined(columns), _defined(told)
 
 
-def _add_end(row: Row, workflow: Mapping[str, Any]) -> None:
-    _add_text(row, "conclusion", workflow.get("conclusion"))
-    _add_time(row, "completed_at", workflow.get("completed_at"))
+def _end(workflow: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns that only a job which has ended defines."""
+    columns: dict[str, Any] = {
+        "conclusion": _text(workflow.get("conclusion") or "") or None,
+        "completed_at": _time(workflow.get("completed_at")),
+    }
     results = workflow.get("test_results")
-    if not isinstance(results, dict):
-        return
-    for name in COUNTS:
-        _add_whole(row, f"{name}_tests", results.get(name))
-    total = results.get("total")
-    if not _is_number(total):
-        total = sum(int(row.get(f"{name}_tests", 0)) for name in COUNTS)
-    _add_whole(row, "total_tests", total)
+    if isinstance(results, dict):
+        counts = {f"{name}_tests": _whole(results.get(name)) for name in COUNTS}
+        total = results.get("total")
+        if not _is_number(total):
+            total = sum(count or 0 for count in counts.values())
+        columns |= {**counts, "total_tests": _whole(total)}
+    return columns
+
+
+def _defined(columns: Mapping[str, Any]) -> Row:
+    return {name: value for name, value in columns.items() if value is not None}
 
 
 def _details(said: Any) -> RunDetails | None:
@@ -165,20 +169,18 @@ def _table(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _add_text(row: Row, column: str, value: Any) -> None:
-    if value:
-        row[column] = _text(value)
-
-
-def _add_time(row: Row, column: str, value: Any) -> None:
+def _time(value: Any) -> str | None:
     with contextlib.suppress(ValueError, TypeError, OverflowError):
-        if value:
-            row[column] = parse_time(value).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        return parse_time(value).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return None
 
 
-def _add_whole(row: Row, column: str, value: Any) -> None:
-    if _is_number(value) and 0 <= value <= MAX_COLUMN and value == int(value):
-        row[column] = int(value)
+def _whole(value: Any) -> int | None:
+    return int(value) if _is_number(value) and 0 <= value <= MAX_COLUMN and value == int(value) else None
+
+
+def _seconds(value: Any) -> float | None:
+    return float(value) if _is_number(value) else None
 
 
 def _number(value: Any) -> float:
