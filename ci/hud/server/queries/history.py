@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from ci.hud.callback import stored_epoch
 from ci.hud.server.queries.rows import records
@@ -14,6 +15,10 @@ from ci.store.database import Database
 
 RUNS = 500
 MOST = 50
+# What the attempts of one job have in common.
+_SAME_JOB = " || char(0) || ".join(
+    f"j.{name}" for name in ("downstream_repo", "delivery_id", "workflow_name", "job_name", "run_id")
+)
 VERDICTS = ("flaky", "failed", "hardware", "xpassed")
 
 
@@ -23,21 +28,21 @@ class TestRun:
 
     __test__ = False  # the name is HUD's; pytest shall not take it for a test class
 
-    run: int
-    run_name: str
-    repo: str
-    lane: str
-    sha: str
-    attempt: int
-    superseded: bool
-    started_at: str
-    verdict: str
-    cause: str
-    card: str
-    seconds: float
-    tries: int
-    message: str
-    same_job: str
+    run: Annotated[int, "j.id"]
+    run_name: Annotated[str, "coalesce(d.run, '')"]
+    repo: Annotated[str, "j.downstream_repo"]
+    lane: Annotated[str, LANE]
+    sha: Annotated[str, "j.pytorch_head_sha"]
+    attempt: Annotated[int, "j.run_attempt"]
+    superseded: Annotated[bool, "j.superseded"]
+    started_at: Annotated[str, "j.started_at"]
+    verdict: Annotated[str, "t.verdict"]
+    cause: Annotated[str, "t.cause"]
+    card: Annotated[str, "t.card"]
+    seconds: Annotated[float, "t.time"]
+    tries: Annotated[int, "t.attempts"]
+    message: Annotated[str, "t.message"]
+    same_job: Annotated[str, _SAME_JOB]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,16 +77,6 @@ class TestHistory:
     blame: str
 
 
-_RUN = {
-    "run": "j.id", "run_name": "coalesce(d.run, '')", "repo": "j.downstream_repo", "lane": LANE,
-    "sha": "j.pytorch_head_sha", "attempt": "j.run_attempt", "superseded": "j.superseded",
-    "started_at": "j.started_at", "verdict": "t.verdict", "cause": "t.cause", "card": "t.card",
-    "seconds": "t.time", "tries": "t.attempts", "message": "t.message",
-    "same_job": "j.downstream_repo || char(0) || j.delivery_id || char(0) || j.workflow_name || char(0) || "
-    "j.job_name || char(0) || j.run_id",
-}  # fmt: skip
-
-
 def history_of_test(database: Database, key: int, window: Window) -> TestHistory:
     """The history of a test by its key, of the window's repository, lane, event and days."""
     runs = records(
@@ -99,7 +94,6 @@ def history_of_test(database: Database, key: int, window: Window) -> TestHistory
         ORDER BY j.started_at DESC, j.id DESC LIMIT :most
         """,
         {**window.values, "key": key, "most": RUNS},
-        **_RUN,
     )
     names = "min(test_id), min(place), min(file)"
     (found,) = database.tuples(f"SELECT {names} FROM settled_test_run WHERE test_key = :key", {"key": key})  # noqa: S608

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from ci.hud.server.queries.rows import listed, records
 from ci.hud.server.queries.window import CHOSEN, LANE, WINDOW_JOBS, Window
@@ -19,44 +19,44 @@ class Job:
     `ran` and `ran_passed` None where the job does not say.
     """
 
-    id: int
-    repo: str
-    lane: str
-    event: str
-    pr: int
-    upstream: str
-    sha: str
-    workflow: str
-    job_name: str
-    run_id: str
-    workflow_id: int
-    job_id: int
-    run: str
-    attempt: int
-    status: str
-    conclusion: str
-    started_at: str
-    completed_at: str
-    duration_s: float
-    queue_s: float | None
-    total: int
-    passed: int
-    failed: int
-    skipped: int
-    device: str
-    pytorch: str
-    stage: int | None
-    percent: float | None
-    cards: int | None
-    in_scope: int | None
-    selected: int | None
-    ran: int | None
-    ran_passed: int | None
-    in_scope_s: float | None
-    selected_s: float | None
-    ran_s: float | None
-    passed_s: float | None
-    first_failure_s: float | None
+    id: Annotated[int, "j.id"]
+    repo: Annotated[str, "j.downstream_repo"]
+    lane: Annotated[str, LANE]
+    event: Annotated[str, "j.event_type"]
+    pr: Annotated[int, "j.pr_number"]
+    upstream: Annotated[str, "j.upstream_repo"]
+    sha: Annotated[str, "j.pytorch_head_sha"]
+    workflow: Annotated[str, "j.workflow_name"]
+    job_name: Annotated[str, "j.job_name"]
+    run_id: Annotated[str, "j.run_id"]
+    workflow_id: Annotated[int, "j.workflow_id"]
+    job_id: Annotated[int, "j.job_id"]
+    run: Annotated[str, "coalesce(d.run, '')"]
+    attempt: Annotated[int, "j.run_attempt"]
+    status: Annotated[str, "j.status"]
+    conclusion: Annotated[str, "j.conclusion"]
+    started_at: Annotated[str, "j.started_at"]
+    completed_at: Annotated[str, "j.completed_at"]
+    duration_s: Annotated[float, "j.duration_seconds"]
+    queue_s: Annotated[float | None, "j.queue_time"]
+    total: Annotated[int, "j.total_tests"]
+    passed: Annotated[int, "j.passed_tests"]
+    failed: Annotated[int, "j.failed_tests"]
+    skipped: Annotated[int, "j.skipped_tests"]
+    device: Annotated[str, "coalesce(d.device, '')"]
+    pytorch: Annotated[str, "coalesce(d.pytorch, '')"]
+    stage: Annotated[int | None, "d.stage"]
+    percent: Annotated[float | None, "d.percent"]
+    cards: Annotated[int | None, "d.cards"]
+    in_scope: Annotated[int | None, "d.in_scope"]
+    selected: Annotated[int | None, "d.selected"]
+    ran: Annotated[int | None, "d.ran"]
+    ran_passed: Annotated[int | None, "d.passed"]
+    in_scope_s: Annotated[float | None, "d.in_scope_seconds"]
+    selected_s: Annotated[float | None, "d.selected_seconds"]
+    ran_s: Annotated[float | None, "d.ran_seconds"]
+    passed_s: Annotated[float | None, "d.passed_seconds"]
+    first_failure_s: Annotated[float | None, "d.first_failure_seconds"]
 
     @property
     def rows_of(self) -> tuple[int, int, int]:
@@ -79,33 +79,19 @@ class Job:
         return self.done and self.conclusion == "success"
 
 
-_COLUMNS = {
-    "id": "j.id", "repo": "j.downstream_repo", "lane": LANE, "event": "j.event_type", "pr": "j.pr_number",
-    "upstream": "j.upstream_repo", "sha": "j.pytorch_head_sha", "workflow": "j.workflow_name",
-    "job_name": "j.job_name", "run_id": "j.run_id", "workflow_id": "j.workflow_id",
-    "job_id": "j.job_id", "run": "coalesce(d.run, '')", "attempt": "j.run_attempt",
-    "status": "j.status", "conclusion": "j.conclusion", "started_at": "j.started_at",
-    "completed_at": "j.completed_at", "duration_s": "j.duration_seconds", "queue_s": "j.queue_time",
-    "total": "j.total_tests", "passed": "j.passed_tests", "failed": "j.failed_tests",
-    "skipped": "j.skipped_tests", "device": "coalesce(d.device, '')", "pytorch": "coalesce(d.pytorch, '')",
-    "stage": "d.stage", "percent": "d.percent",
-    "cards": "d.cards", "in_scope": "d.in_scope", "selected": "d.selected", "ran": "d.ran",
-    "ran_passed": "d.passed", "in_scope_s": "d.in_scope_seconds", "selected_s": "d.selected_seconds",
-    "ran_s": "d.ran_seconds", "passed_s": "d.passed_seconds", "first_failure_s": "d.first_failure_seconds",
-}  # fmt: skip
 _TABLES = "FROM crcr_workflow_job_ranked AS j LEFT JOIN job_detail AS d ON d.dynamoKey = j.dynamoKey"
 _NEWEST_FIRST = "ORDER BY j.started_at DESC, j.id DESC"
 
 
 def chosen_jobs(database: Database, window: Window) -> list[Job]:
     """Every job of a window that was not superseded, the newest start first."""
-    return records(database, Job, f"{CHOSEN} {_NEWEST_FIRST}", window.values, **_COLUMNS)
+    return records(database, Job, f"{CHOSEN} {_NEWEST_FIRST}", window.values)
 
 
 def jobs_of_pull_request(database: Database, number: int) -> list[Job]:
     """Every job of a pull request that was not superseded, the newest start first."""
     source = f"{_TABLES} WHERE j.pr_number = :number AND NOT j.superseded {_NEWEST_FIRST}"
-    return records(database, Job, source, {"number": number}, **_COLUMNS)
+    return records(database, Job, source, {"number": number})
 
 
 def jobs_with_rows(database: Database, jobs: Collection[Job]) -> set[tuple[int, int, int]]:
@@ -127,7 +113,7 @@ def one_job(database: Database, number: int) -> Mapping[str, Any] | None:
 
 def details(database: Database, number: int) -> Job | None:
     """A job, superseded or not, as the lists have it."""
-    found = records(database, Job, f"{_TABLES} WHERE j.id = :number", {"number": number}, **_COLUMNS)
+    found = records(database, Job, f"{_TABLES} WHERE j.id = :number", {"number": number})
     return found[0] if found else None
 
 

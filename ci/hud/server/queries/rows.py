@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields
-from typing import Any, TypeVar
+from functools import cache
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 from ci.store.database import Database, Row, Value
 
@@ -13,7 +14,7 @@ OF_JOB = "workflow_id = :workflow AND workflow_run_attempt = :attempt AND job_id
 # By the index of a test's history, not by reading a job's rows; SQLite cannot know that it is the better one.
 OF_JOB_BY_KEY = "workflow_id + 0 = :workflow AND workflow_run_attempt + 0 = :attempt AND job_id + 0 = :job"
 # The key of a test as text: JavaScript's numbers cannot hold it.
-KEY_TEXT = "CAST(test_key AS TEXT)"
+KeyText = Annotated[str, "CAST(test_key AS TEXT)"]
 # A test's key; of a second, third, … row of the same test, with how many rows stand before it. Nearly all are
 # of the first kind, which is cheap: a run has hundreds of thousands.
 Key = int | tuple[int, int]
@@ -34,21 +35,29 @@ def records(
 
     Args:
         database: what is asked.
-        kind: the dataclass; those of its fields that have no default are asked for.
+        kind: the dataclass. A field is read from the column of its name, or where it is `Annotated` from what
+            that says; one that has a default is not asked for.
         source: the query from its FROM on, in which the answer's own names are `o_` and the field's.
         values: what the query binds.
-        expressions: by field what it is read from, where that is no column of its name.
+        expressions: by field what it is read from this time.
     """
-    columns = [one for one in fields(kind) if one.default is MISSING]  # type: ignore[arg-type]  # a dataclass
-    asked = [one.name for one in columns]
-    # SQLite has no truth values, but numbers.
-    flags = [one.name for one in columns if one.type == "bool"]
+    columns, flags = _columns(kind)  # type: ignore[arg-type]  # a class can be hashed
+    columns = columns | expressions
     # The answer's names stand apart from those of the tables, which conditions name.
-    named = ", ".join(f"{expressions.get(name, name)} AS o_{name}" for name in asked)
-    found = [
-        dict(zip(asked, row, strict=True)) for row in database.tuples(f"SELECT {named} {source}", values)
-    ]
+    named = ", ".join(f"{column} AS o_{name}" for name, column in columns.items())
+    rows = database.tuples(f"SELECT {named} {source}", values)
+    found = [dict(zip(columns, row, strict=True)) for row in rows]
+    # SQLite has numbers for truth values.
     return [kind(**(row | {name: bool(row[name]) for name in flags})) for row in found]
+
+
+@cache
+def _columns(kind: type) -> tuple[dict[str, str], list[str]]:
+    """What each field of a dataclass is read from, and those that are true or false."""
+    hints = get_type_hints(kind, include_extras=True)
+    asked = [one.name for one in fields(kind) if one.default is MISSING]
+    columns = {name: getattr(hints[name], "__metadata__", (name,))[0] for name in asked}
+    return columns, [name for name in asked if get_type_hints(kind)[name] is bool]
 
 
 def job_values(job: Mapping[str, Any]) -> dict[str, Value]:

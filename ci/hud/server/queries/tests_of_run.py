@@ -5,9 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from ci.hud.server.queries.rows import KEY_TEXT, OF_JOB, OF_JOB_BY_KEY, job_values, listed, records
+from ci.hud.server.queries.rows import OF_JOB, OF_JOB_BY_KEY, KeyText, job_values, listed, records
 from ci.store.database import Database, Value
 
 # After so many left out, what is sorted is narrower than rows.
@@ -27,13 +27,13 @@ class TestRow:
     __test__ = False  # the name is HUD's; pytest shall not take it for a test class
 
     test_id: str
-    test_key: str
+    test_key: KeyText
     place: int
     file: str
     verdict: str
     cause: str
     card: str
-    seconds: float
+    seconds: Annotated[float, "time"]
     attempts: int
     message: str
 
@@ -43,11 +43,11 @@ class FileRow:
     """A file's tests of a run; seconds of its tests one after the other."""
 
     file: str
-    tests: int
-    failed: int
-    skipped: int
-    passed: int
-    seconds: float
+    tests: Annotated[int, "sum(tests)"]
+    failed: Annotated[int, "sum(failures + errors)"]
+    skipped: Annotated[int, "sum(skipped)"]
+    passed: Annotated[int, "sum(successes)"]
+    seconds: Annotated[float, "sum(time)"]
 
 
 def run_tests(
@@ -98,8 +98,7 @@ class _Tests:
     def rows(self, rest: str, of_job: str = OF_JOB, **values: Value) -> list[TestRow]:
         """Those of a query that ends so."""
         source = f"FROM settled_test_run WHERE {of_job}{self.more} {rest}"
-        renamed = {"test_key": KEY_TEXT, "seconds": "time"}
-        return records(self.database, TestRow, source, {**self.values, **values}, **renamed)
+        return records(self.database, TestRow, source, {**self.values, **values})
 
     def columns(self, columns: str, rest: str, **values: Value) -> _Keys:
         """The same, some columns alone."""
@@ -195,9 +194,4 @@ def files_of_run(database: Database, job: Mapping[str, Value], *, limit: int) ->
         FileRow,
         f"FROM test_run_summary WHERE {OF_JOB} GROUP BY file ORDER BY o_seconds DESC, file LIMIT :limit",
         {**job_values(job), "limit": limit},
-        tests="sum(tests)",
-        failed="sum(failures + errors)",
-        skipped="sum(skipped)",
-        passed="sum(successes)",
-        seconds="sum(time)",
     )
