@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ci.store.database import Row, SqliteDatabase
 from ci.store.store import Store
 from tests.hud_seed_plan import cases_of, jobs_of
 from tests.hud_seed_rows import write
@@ -61,6 +62,18 @@ def seed(path: Path, *, end: datetime, tests: int = 40_000, days: int = 90, numb
         connection.execute("COMMIT")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return seeded
+
+
+def every_row(path: Path) -> list[Row]:
+    """Every row of a test with its job; `replaced` where a later attempt supersedes it."""
+    return SqliteDatabase(path).rows(
+        "SELECT t.*, j.id AS job, j.started_at, j.downstream_repo, j.event_type, j.delivery_id, j.job_name, "
+        "d.lane, "
+        "j.run_attempt < max(j.run_attempt) OVER (PARTITION BY j.downstream_repo, j.delivery_id, "
+        "j.workflow_name, j.job_name, j.run_id, t.test_key) AS replaced "
+        "FROM test_run AS t JOIN crcr_workflow_job AS j ON t.job_id = j.job_id "
+        "JOIN job_detail AS d USING (dynamoKey)"
+    )
 
 
 def main() -> None:

@@ -1,8 +1,11 @@
-"""The read API and the pages over HTTP, as a careless or hostile client asks."""
+"""The read API and the pages over HTTP: their figures, and what a careless or hostile client gets."""
 
 from __future__ import annotations
 
+import html
 import random
+import re
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,9 +15,10 @@ from urllib.parse import quote
 import pytest
 import requests
 
+from ci.store.database import Row, SqliteDatabase
 from ci.store.store import Store
-from tests.hud_seed import Seeded, seed
-from tests.hud_seed_plan import HOSTILE
+from tests.hud_seed import Seeded, every_row, seed
+from tests.hud_seed_plan import CARDS, HOSTILE, SPYRE
 from tests.hud_server import create_app, embedded
 
 from .conftest import PAGES
@@ -25,7 +29,8 @@ TIMEOUT = 60
 ODD = (
     "", "0", "-1", "1e9", "9" * 30, str(2**63), str(2**63 - 1), "1.5", "NaN", "%00", "%ff%fe", "%ED%A0%80",
     "'",
-    "%27%20OR%201=1--", "%25", "{{7*7}}", "x" * 9000, "%E2%80%AE", "true", "[]", "../..",
+    "%27%20OR%201=1--", "%25", "{{7*7}}", "x" * 9000, "%E2%80%AE", "true", "[]", "../..", "%c0%80", "%1b[31m",
+    "a%00b",
 )  # fmt: skip
 
 
@@ -128,3 +133,119 @@ def test_nothing_that_is_shown_changes_the_store(url: str, seeded: Seeded) -> No
         assert requests.request(method, f"{url}/api/runs", timeout=TIMEOUT).status_code == 405
         assert requests.request(method, f"{url}/grid", timeout=TIMEOUT).status_code == 405
     assert Path(seeded.path).read_bytes() == before
+
+
+def text(url: str, page: str) -> str:
+    """A page's words, one space between them."""
+    answer = get(url + page, "text/html")
+    assert answer.status_code == 200, page
+    body = answer.text[answer.text.index('<main id="main">') :]
+    return re.sub(r"\s+", " ", re.sub(r"<title>.*?</title>|<[^>]*>", " ", body))
+
+
+def share(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.2f}".rstrip("0").rstrip(".") + " %"
+
+
+@pytest.fixture(scope="module")
+def rows(seeded: Seeded) -> list[Row]:
+    return every_row(seeded.path)
+
+
+def test_a_runs_page_counts_its_tests(url: str, seeded: Seeded, rows: list[Row]) -> None:
+    words = {"not_run": "not run", "xfailed": "failed as expected", "xpassed": "passed unexpectedly"}
+    for number in sorted({row["job"] for row in rows})[::9]:
+        own = [row for row in rows if row["job"] == number]
+        page = text(url, f"/runs/{number}")
+        assert f"Tests reported {len(own)} " in page
+        for verdict, tests in Counter(row["verdict"] for row in own).items():
+            assert f" {tests} {words.get(verdict, verdict)} " in page
+        for card in {row["card"] for row in own if row["card"]}:
+            counts = Counter(row["verdict"] for row in own if row["card"] == card)
+            assert f" {card} {counts.total()} {counts['failed']} {counts['hardware']} " in page
+        listed = get(f"{url}/runs/{number}/tests?verdict=failed").text
+        failed = {row["test_id"] for row in own if row["verdict"] == "failed"} - set(seeded.hostile)
+        assert failed <= {
+            html.unescape(name) for name in re.findall(r'class="mono"[^>]*>([^<]*)</a>', listed)
+        }
+        assert f"{sum(row['verdict'] == 'failed' for row in own)} test" in listed
+
+
+def test_the_cards_are_counted_over_all_runs_that_count(url: str, rows: list[Row]) -> None:
+    page = text(url, "/cards")
+    for card in CARDS:
+        own = Counter(row["verdict"] for row in rows if row["card"] == card and not row["replaced"])
+        told = "".join(
+            rf"{re.escape(share(own[name], own.total()))} +\({own[name]}\) +"
+            for name in ("hardware", "failed")
+        )
+        assert re.search(rf" {card} (?:(?!0000:).)*{told}{own.total()} ", page), card
+
+
+def test_a_tests_history_counts_its_outcomes(url: str, seeded: Seeded, rows: list[Row]) -> None:
+    for name in seeded.flaky[:9]:
+        own = [row for row in rows if row["test_id"] == name]
+        counted = [row for row in own if not row["replaced"]]
+        failed_before = {
+            (row["delivery_id"], row["job_name"])
+            for row in own
+            if row["replaced"] and row["verdict"] == "failed"
+        }
+        found = [row["verdict"] for row in counted]
+        again = sum(
+            row["verdict"] == "passed" and (row["delivery_id"], row["job_name"]) in failed_before
+            for row in counted
+        )
+        outcomes = sum(verdict in {"passed", "failed", "flaky"} for verdict in found)
+        said = f"{outcomes} outcome" + "s" * (outcomes != 1)
+        page = text(url, f"/test?id={quote(name, safe='')}")
+        flaky = found.count("flaky") + again
+        assert f"Flake rate {share(flaky, outcomes)} {flaky} of {said} " in page
+        assert f" {found.count('failed')} of {said} Newest verdict" in page
+        assert f"Of the {len(found)} run" in page
+
+
+def test_two_runs_side_by_side_are_counted_test_by_test(url: str, rows: list[Row]) -> None:
+    nightlies = sorted({row["job"] for row in rows if row["lane"] == "nightly-main"})
+    for before, after in ((nightlies[0], nightlies[-1]), (nightlies[-1], nightlies[-2])):
+        old, new = (
+            {row["test_id"]: row["verdict"] for row in rows if row["job"] == one} for one in (before, after)
+        )
+        both = old.keys() & new.keys()
+        page = text(url, f"/compare?before={before}&after={after}")
+        assert f" {len(both)} tests in both" in page
+        known = {"passed", "flaky", "skipped", "xfailed", "xpassed"}
+        for kind, number in {
+            "Newly failing": sum(new[name] == "failed" and old[name] in known for name in both),
+            "New and failing": sum(new[name] == "failed" for name in new.keys() - both),
+            "Still failing": sum(old[name] == new[name] == "failed" for name in both),
+            "Fixed": sum(
+                old[name] == "failed" and new[name] in {"passed", "xfailed", "xpassed"} for name in both
+            ),
+            "Appeared": len(new.keys() - both),
+            "Vanished": len(old.keys() - both),
+        }.items():
+            assert f" {kind} {number} " in page, kind
+
+
+def test_the_summary_the_grid_and_the_roll_out_tell_of_each_job_once(url: str, seeded: Seeded) -> None:
+    jobs = SqliteDatabase(seeded.path).rows(
+        "SELECT j.*, d.lane, d.stage, d.in_scope, d.selected, d.ran, d.passed "
+        "FROM crcr_workflow_job_ranked AS j "
+        "JOIN job_detail AS d USING (dynamoKey) WHERE NOT superseded ORDER BY started_at"
+    )
+    summary = text(url, "/")
+    for repo in {job["downstream_repo"] for job in jobs}:
+        done = [job for job in jobs if job["downstream_repo"] == repo and job["status"] == "completed"]
+        good = sum(job["conclusion"] == "success" for job in done)
+        assert f" {repo} {share(good, len(done))} of {len(done):,} completed jobs succeeded" in summary
+    commits = {(job["pr_number"], job["pytorch_head_sha"]) for job in jobs}
+    assert f" of {len(commits)}, the newest start first" in text(url, "/grid")
+    lane = [job for job in jobs if job["lane"] == "nightly-main" and job["in_scope"]]
+    page = text(url, f"/rollout?repo={quote(SPYRE)}&lane=nightly-main")
+    for stage in {job["stage"] for job in lane}:
+        *_, last = own = [job for job in lane if job["stage"] == stage]
+        parts = " ".join(share(last[name], last["in_scope"]) for name in ("selected", "ran", "passed"))
+        assert re.search(
+            rf" {stage} \(\d+ %\) 2026-08-\d\d {len(own)} {last['in_scope']:,} {re.escape(parts)} ", page
+        ), (stage, len(own), parts)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ci.hud.server.parameters import found_job
 from ci.hud.server.queries import card_health, compare, failures, history, tests_of_run
 from ci.hud.server.queries.jobs import (
     attempts,
@@ -19,13 +20,12 @@ from ci.hud.server.queries.jobs import (
     details,
     job_before,
     list_jobs,
-    one_job,
 )
 from ci.hud.server.queries.tests_of_run import files_of_run, run_tests
 from ci.hud.server.queries.window import Window, form
 from ci.store.database import Row, SqliteDatabase, Value
 from ci.store.identity import key_of_test as key_of
-from tests.hud_seed import Seeded, seed
+from tests.hud_seed import Seeded, every_row, seed
 from tests.hud_seed_plan import CARDS, OTHER, SPYRE
 from tests.unit.hud.server.asked import ASKED, END, EVERYTHING, NOW
 
@@ -47,26 +47,36 @@ def database(seeded: Seeded) -> SqliteDatabase:
 
 
 @pytest.fixture(scope="module")
-def rows(database: SqliteDatabase) -> list[Row]:
-    """Every row of a test with its job, superseded or not."""
-    return database.rows(
-        "SELECT t.*, j.id AS job, j.started_at, j.downstream_repo, j.event_type, d.lane, j.run_attempt, "
-        "j.run_attempt < max(j.run_attempt) OVER (PARTITION BY j.downstream_repo, j.delivery_id, "
-        "j.workflow_name, j.job_name, j.run_id, t.test_key) AS replaced "
-        "FROM test_run AS t JOIN crcr_workflow_job AS j ON t.job_id = j.job_id "
-        "JOIN job_detail AS d USING (dynamoKey)"
-    )
+def rows(seeded: Seeded) -> list[Row]:
+    return every_row(seeded.path)
 
 
-def within(rows: list[Row], window: Window) -> Iterator[Row]:
-    for row in rows:
-        if row["started_at"] > window.since and not row["replaced"]:
-            told = (row["downstream_repo"], row["lane"], row["event_type"])
-            if all(
-                wanted in {"", said}
-                for wanted, said in zip((window.repo, window.lane, window.event), told, strict=True)
-            ):
-                yield row
+@pytest.fixture(scope="module")
+def job(database: SqliteDatabase, seeded: Seeded) -> Mapping[str, Any]:
+    """The row of a nightly."""
+    return found_job(database, seeded.jobs - 5)
+
+
+def within(rows: list[Row], window: Window) -> list[Row]:
+    return [
+        row
+        for row in rows
+        if row["started_at"] > window.since
+        and not row["replaced"]
+        and window.repo in {"", row["downstream_repo"]}
+        and window.lane in {"", row["lane"]}
+        and window.event in {"", row["event_type"]}
+    ]
+
+
+def told_twice(path: Path, which: str) -> None:
+    """Have another file tell of some tests as well."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        columns = [row[1] for row in connection.execute("PRAGMA table_info(test_run)")][1:]
+        others = ", ".join("'another'" if one == "invoking_file" else one for one in columns)
+        connection.execute(
+            f"INSERT INTO test_run ({', '.join(columns)}) SELECT {others} FROM test_run WHERE {which}"  # noqa: S608
+        )
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
@@ -84,45 +94,35 @@ def test_verdicts_by_day(database: SqliteDatabase, rows: list[Row], window: Wind
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 @pytest.mark.parametrize("verdict", ["flaky", "failed"])
 def test_the_worst_tests(database: SqliteDatabase, rows: list[Row], window: Window, verdict: str) -> None:
-    wanted = Counter(row["test_id"] for row in within(rows, window) if row["verdict"] == verdict)
+    bad = [row for row in within(rows, window) if row["verdict"] == verdict]
+    wanted = Counter(row["test_id"] for row in bad)
+    cards = Counter(name for name, _ in {(row["test_id"], row["card"]) for row in bad})
     total, found = history.worst_tests(database, window, verdict)
     assert total == len(wanted)
     assert len(found) == min(total, 50)
-    assert {one.test_id: one.runs for one in found}.items() <= wanted.items()
-    cards = {one.test_id: one.cards for one in found}
-    assert cards == {
-        name: len(
-            {
-                row["card"]
-                for row in within(rows, window)
-                if (row["test_id"], row["verdict"]) == (name, verdict)
-            }
-        )
-        for name in cards
-    }
     assert [one.runs for one in found] == sorted(wanted.values(), reverse=True)[:50]
-
-
-def test_a_history_ends_at_five_hundred_attempts(monkeypatch: pytest.MonkeyPatch, seeded: Seeded) -> None:
-    database, key = SqliteDatabase(seeded.path), key_of(seeded.flaky[0], 0)
-    whole = history.history_of_test(database, key, EVERYTHING)
-    monkeypatch.setattr(history, "RUNS", 5)
-    found = history.history_of_test(database, key, EVERYTHING)
-    assert found.runs == whole.runs[:5]
-    assert found.counted == sum(not one.superseded for one in found.runs)
+    for one in found:
+        assert (one.runs, one.cards) == (wanted[one.test_id], cards[one.test_id])
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
-def test_a_tests_history(database: SqliteDatabase, seeded: Seeded, rows: list[Row], window: Window) -> None:
+def test_a_tests_history(
+    database: SqliteDatabase,
+    seeded: Seeded,
+    rows: list[Row],
+    window: Window,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     name = seeded.flaky[0]
-    own = [row for row in within(rows, window) if row["test_id"] == name]
+    own = Counter(row["verdict"] for row in within(rows, window) if row["test_id"] == name)
+    whole = history.history_of_test(database, key_of(name, 0), window)
+    assert Counter(one.verdict for one in whole.runs if not one.superseded) == own
+    assert (whole.counted, whole.failed) == (own.total(), own["failed"])
+    assert whole.flaky >= own["flaky"]
+    monkeypatch.setattr(history, "RUNS", 5)
     found = history.history_of_test(database, key_of(name, 0), window)
-    assert Counter(one.verdict for one in found.runs if not one.superseded) == Counter(
-        row["verdict"] for row in own
-    )
-    assert found.counted == len(own)
-    assert found.failed == sum(row["verdict"] == "failed" for row in own)
-    assert found.flaky >= sum(row["verdict"] == "flaky" for row in own)
+    assert found.runs == whole.runs[:5]
+    assert found.counted == sum(not one.superseded for one in found.runs)
 
 
 def test_a_test_that_failed_and_then_passed_in_the_next_attempt_is_flaky() -> None:
@@ -147,37 +147,32 @@ def test_a_test_that_failed_and_then_passed_in_the_next_attempt_is_flaky() -> No
 
 
 def test_a_runs_problems_and_cards(database: SqliteDatabase, rows: list[Row]) -> None:
+    seen: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        if not row["replaced"]:
+            seen.setdefault((row["test_id"], row["verdict"]), []).append(row["started_at"])
     for number in sorted({row["job"] for row in rows})[::9]:
-        job = one_job(database, number)
-        assert job is not None
+        job = found_job(database, number)
         own = [row for row in rows if row["job"] == number]
         cards = failures.cards_of_run(database, job)
         wanted = Counter((row["card"], row["verdict"]) for row in own)
         assert {(one.card, name): tests for one in cards for name, tests in one.verdicts.items()} == wanted
-        bad = [row for row in own if row["verdict"] in failures.PROBLEMS]
         problems = failures.problems_of_run(database, job)
         told = Counter[tuple[str, str]]()
         for problem in problems:
             told[problem.verdict, problem.cause] += problem.tests
+            assert sum(problem.cards.values()) == problem.tests
+            assert 1 <= len(problem.examples) <= 5
+            for one in (one for one in problem.examples if one.times):
+                times = seen[one.test_id, problem.verdict]
+                assert (one.times, one.first_seen, one.last_seen) == (len(times), min(times), max(times))
+        bad = [row for row in own if row["verdict"] in failures.PROBLEMS]
         assert told == Counter((row["verdict"], row["cause"]) for row in bad)
-        assert all(sum(one.cards.values()) == one.tests for one in problems)
-        assert all(1 <= len(one.examples) <= 5 for one in problems)
-        for problem in problems:
-            for example in problem.examples:
-                same = (example.test_id, problem.verdict, 0)
-                seen = [
-                    row["started_at"]
-                    for row in rows
-                    if (row["test_id"], row["verdict"], row["replaced"]) == same
-                ]
-                times = (example.times, example.first_seen, example.last_seen)
-                assert times == (len(seen), min(seen, default=""), max(seen, default="")) or not example.times
 
 
 def test_the_pages_of_a_runs_tests_join_to_the_whole(database: SqliteDatabase, rows: list[Row]) -> None:
     number = max(Counter(row["job"] for row in rows).items(), key=lambda item: item[1])[0]
-    job = one_job(database, number)
-    assert job is not None
+    job = found_job(database, number)
     own = [row for row in rows if row["job"] == number]
     pages = [run_tests(database, job, limit=7, offset=offset) for offset in range(0, len(own) + 7, 7)]
     assert {total for total, _ in pages} == {len(own)}
@@ -203,22 +198,17 @@ def test_superseded_attempts_are_left_out_of_every_list(database: SqliteDatabase
     assert {row["id"] for row in list_jobs(database, limit=10**6)} == kept
     assert count_jobs(database) == len(kept)
     (number, *_) = sorted(replaced)
-    job, said = one_job(database, number), details(database, number)
-    assert job is not None
-    assert said is not None
-    assert said.id == number
-    assert [row["run_attempt"] for row in attempts(database, job)] == [1, 2]
+    assert getattr(details(database, number), "id", None) == number
+    tries = attempts(database, found_job(database, number))
+    assert [row["run_attempt"] for row in tries] == [1, 2]
 
 
 def test_the_run_before_has_the_same_name_and_is_older(database: SqliteDatabase) -> None:
     newest = next(job for job in chosen_jobs(database, Window(now=NOW)) if job.lane == "nightly-main")
-    row = one_job(database, newest.id)
-    assert row is not None
-    before = job_before(database, row)
+    before = job_before(database, found_job(database, newest.id))
     assert before is not None
-    other = details(database, before)
-    assert other is not None
-    assert (other.job_name, other.started_at < newest.started_at) == (newest.job_name, True)
+    other = found_job(database, before)
+    assert (other["job_name"], other["started_at"] < newest.started_at) == (newest.job_name, True)
 
 
 def test_filters_offer_what_is_there_and_what_is_chosen(database: SqliteDatabase) -> None:
@@ -252,38 +242,36 @@ class Explained(SqliteDatabase):
             ]
 
 
+@pytest.fixture
+def explained(seeded: Seeded) -> Explained:
+    return Explained(seeded.path)
+
+
 @pytest.mark.parametrize("name", ASKED)
-def test_no_query_reads_every_test(seeded: Seeded, name: str) -> None:
-    database = Explained(seeded.path)
-    job = one_job(database, seeded.jobs - 5)
-    assert job is not None
-    ASKED[name](database, job)
-    assert database.steps
+def test_no_query_reads_every_test(explained: Explained, job: Mapping[str, Any], name: str) -> None:
+    ASKED[name](explained, job)
+    assert explained.steps
     # `t` is what queries call the table of tests; `c` that of a job's cards.
     assert not [
-        step for step in database.steps if step.startswith("SCAN ") and step.split()[1] in {"test_run", "t"}
+        step for step in explained.steps if step.startswith("SCAN ") and step.split()[1] in {"test_run", "t"}
     ]
 
 
-def test_a_query_that_reads_every_test_would_be_found(seeded: Seeded) -> None:
-    database = Explained(seeded.path)
-    database.rows("SELECT count(*) FROM test_run AS t WHERE t.verdict = 'failed'")
-    assert [step.split()[1] for step in database.steps] == ["t"]
+def test_a_query_that_reads_every_test_would_be_found(explained: Explained) -> None:
+    explained.rows("SELECT count(*) FROM test_run AS t WHERE t.verdict = 'failed'")
+    assert [step.split()[1] for step in explained.steps] == ["t"]
 
 
-def test_the_first_and_last_time_of_problems_is_asked_of_their_own_index(seeded: Seeded) -> None:
-    database = Explained(seeded.path)
-    failures.seen(database, {7})
-    assert any("test_problem" in step for step in database.steps)
+def test_the_first_and_last_time_of_problems_is_asked_of_their_own_index(explained: Explained) -> None:
+    failures.seen(explained, {7})
+    assert any("test_problem" in step for step in explained.steps)
 
 
-def test_a_comparison_reads_narrow_indexes_and_the_rows_of_its_page(seeded: Seeded) -> None:
-    database = Explained(seeded.path)
-    job = one_job(database, seeded.jobs - 5)
-    assert job is not None
-    database.steps.clear()
-    assert compare.compare_runs(database, job, job, kind="still failing", limit=9, offset=0).changes
-    assert {step.split(" (")[0] for step in database.steps} == {
+def test_a_comparison_reads_narrow_indexes_and_the_rows_of_its_page(
+    explained: Explained, job: Mapping[str, Any]
+) -> None:
+    assert compare.compare_runs(explained, job, job, kind="still failing", limit=9, offset=0).changes
+    assert {step.split(" (")[0] for step in explained.steps} == {
         "SEARCH test_run USING COVERING INDEX test_of_job",
         "SEARCH test_run USING INDEX test_history",
         "LIST SUBQUERY 3",
@@ -291,32 +279,30 @@ def test_a_comparison_reads_narrow_indexes_and_the_rows_of_its_page(seeded: Seed
     }
 
 
+@pytest.fixture(scope="module")
+def crowded(seeded: Seeded, tmp_path_factory: pytest.TempPathFactory) -> SqliteDatabase:
+    """Many tests take as long as each other, and some are told of by another file too."""
+    path = tmp_path_factory.mktemp("crowded") / "hud.sqlite"
+    path.write_bytes(seeded.path.read_bytes())
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE test_run SET time = round(time, 1)")
+    told_twice(path, "id % 5 = 0")
+    return SqliteDatabase(path)
+
+
 @pytest.mark.parametrize("order", ["verdict", "time"])
 @pytest.mark.parametrize("chosen", [{}, {"verdict": "passed"}, {"card": CARDS[1]}], ids=str)
 @pytest.mark.parametrize("every", [1, 7, 10**6])
 def test_pages_far_down_are_those_of_the_plain_way(
     monkeypatch: pytest.MonkeyPatch,
-    seeded: Seeded,
-    tmp_path: Path,
+    crowded: SqliteDatabase,
+    job: Mapping[str, Any],
     *,
     order: str,
     chosen: dict[str, Any],
     every: int,
 ) -> None:
-    made = tmp_path / "hud.sqlite"
-    made.write_bytes(seeded.path.read_bytes())
-    with closing(sqlite3.connect(made)) as connection, connection:
-        # Many take as long as each other, and some are told of by another file too.
-        connection.execute("UPDATE test_run SET time = round(time, 1)")
-        columns = [row[1] for row in connection.execute("PRAGMA table_info(test_run)")][1:]
-        others = ", ".join("'another'" if one == "invoking_file" else one for one in columns)
-        connection.execute(
-            f"INSERT INTO test_run ({', '.join(columns)}) SELECT {others} FROM test_run WHERE id % 5 = 0"  # noqa: S608
-        )
-    database = SqliteDatabase(made)
-    job = one_job(database, seeded.jobs - 5)
-    assert job is not None
-    total, whole = run_tests(database, job, limit=10**6, order=order, **chosen)
+    total, whole = run_tests(crowded, job, limit=10**6, order=order, **chosen)
     assert total == len(whole) > 9
     monkeypatch.setattr(tests_of_run, "FAR", 0)
     monkeypatch.setattr(tests_of_run, "_EVERY", every)
@@ -325,7 +311,7 @@ def test_pages_far_down_are_those_of_the_plain_way(
         found = [
             one
             for offset in range(0, total + step, step)
-            for one in run_tests(database, job, limit=step, offset=offset, order=order, **chosen)[1]
+            for one in run_tests(crowded, job, limit=step, offset=offset, order=order, **chosen)[1]
         ]
         assert found == whole
 
@@ -333,32 +319,17 @@ def test_pages_far_down_are_those_of_the_plain_way(
 def test_a_test_that_two_files_of_a_job_tell_of_is_compared_twice_and_is_one_run(tmp_path: Path) -> None:
     made = seed(tmp_path / "hud.sqlite", end=END, tests=600, days=3)
     name = made.flaky[0]
-    with closing(sqlite3.connect(made.path)) as connection, connection:
-        columns = [row[1] for row in connection.execute("PRAGMA table_info(test_run)")][1:]
-        others = ", ".join("'another'" if one == "invoking_file" else one for one in columns)
-        connection.execute(
-            f"INSERT INTO test_run ({', '.join(columns)}) SELECT {others} FROM test_run "  # noqa: S608
-            "WHERE test_id = ?",
-            (name,),
-        )
+    told_twice(made.path, f"test_id = '{name}'")
     database = SqliteDatabase(made.path)
-    job = one_job(database, made.jobs)
-    assert job is not None
+    job = found_job(database, made.jobs)
     found = compare.compare_runs(database, job, job, kind="fixed", limit=9, offset=0)
-    (total,) = database.rows(
-        "SELECT count(*) AS number FROM test_run WHERE job_id = :job", {"job": job["job_id"]}
-    )
-    assert found.before == found.both == total["number"] > 0
+    ((total,),) = database.tuples("SELECT count(*) FROM test_run WHERE job_id = :job", {"job": job["job_id"]})
+    assert found.before == found.both == total > 0
+    key = key_of(name, 0)
+    runs = history.history_of_test(database, key, EVERYTHING).runs
     for verdict in ("flaky", "failed"):
-        before = history.worst_tests(database, EVERYTHING, verdict)[1]
-        for one in [one for one in before if one.test_id == name]:
-            key = int(one.test_key)
-            seen = failures.seen(database, {key})[key, verdict]
-            assert one.runs == seen["times"] <= made.jobs
-            assert one.runs == len(
-                {
-                    run.run
-                    for run in history.history_of_test(database, int(one.test_key), EVERYTHING).runs
-                    if run.verdict == verdict and not run.superseded
-                }
-            )
+        for one in history.worst_tests(database, EVERYTHING, verdict)[1]:
+            if one.test_id == name:
+                assert one.runs == failures.seen(database, {key})[key, verdict]["times"] <= made.jobs
+                own = {run.run for run in runs if run.verdict == verdict and not run.superseded}
+                assert one.runs == len(own)
