@@ -3,18 +3,15 @@ takes what a hostile client does to a socket."""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import hmac
 import http.client
 import json
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +27,7 @@ from ci.hud.server.queries.jobs import count_jobs, list_jobs
 from ci.store.store import Store
 from tests.hud_server import embedded
 
-from .conftest import bearer, post_report
+from .conftest import Faulty, bearer, post_report
 
 MakeSettings = Callable[..., Settings]
 REPOSITORY = "torch-spyre/torch-spyre"
@@ -53,37 +50,55 @@ def serving(settings: Settings, said: list[str] | None = None) -> Iterator[tuple
         yield url, server.store, (settings.state_dir / "hud-token").read_text().strip()
 
 
+def ask(method: str, url: str, **more: Any) -> requests.Response:
+    return requests.request(method, url, timeout=TIMEOUT, **more)
+
+
+@pytest.fixture
+def plain(settings: MakeSettings) -> Iterator[tuple[str, Store, str]]:
+    with serving(settings()) as running:
+        yield running
+
+
+@pytest.fixture
+def locked(settings: MakeSettings, tmp_path: Path) -> Iterator[tuple[str, Store, str]]:
+    with serving(settings(hud__read_token=secret(tmp_path, "read", READ))) as running:
+        yield running
+
+
 # --- dispatches
 
 
-def test_a_dispatched_job_is_taken_and_twice_is_once(settings: MakeSettings, payload: dict[str, Any]) -> None:
-    with serving(settings()) as (url, _, token):
-        for new in (True, False):
-            told = {"delivery_id": "d-1"}
-            answer = requests.post(f"{url}/api/dispatch", json=told, headers=bearer(token), timeout=TIMEOUT)
-            assert answer.json() == {"ok": True, "repository": REPOSITORY, "new": new}
-        begun = {**payload, "event_type": "pull_request", "delivery_id": "d-1"}
-        begun["workflow"] = {**payload["workflow"], "status": "in_progress"}
-        answer = post_report(url, begun, token)
-        assert answer.json() == {"ok": True, "status": "in_progress"}
+def test_a_dispatched_job_is_taken_and_twice_is_once(
+    plain: tuple[str, Store, str], payload: dict[str, Any]
+) -> None:
+    url, _, token = plain
+    for new in (True, False):
+        answer = ask("post", f"{url}/api/dispatch", json={"delivery_id": "d-1"}, headers=bearer(token))
+        assert answer.json() == {"ok": True, "repository": REPOSITORY, "new": new}
+    workflow = {**payload["workflow"], "status": "in_progress"}
+    begun = {**payload, "event_type": "pull_request", "delivery_id": "d-1", "workflow": workflow}
+    assert post_report(url, begun, token).json() == {"ok": True, "status": "in_progress"}
 
 
-def test_a_dispatch_that_is_not_right_is_refused(settings: MakeSettings) -> None:
-    refused: list[tuple[Any, int]] = [
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
         ({}, 400),
         ({"delivery_id": ""}, 400),
         ({"delivery_id": "d", "repository": "no slash"}, 400),
         ({"delivery_id": "d", "more": 1}, 400),
         ([], 400),
         ({"delivery_id": "d", "repository": "owner/other"}, 403),
-    ]
-    with serving(settings()) as (url, _, token):
-        for body, status in refused:
-            for given, expected in ((token, status), ("wrong", 401)):
-                answer = requests.post(
-                    f"{url}/api/dispatch", json=body, headers=bearer(given), timeout=TIMEOUT
-                )
-                assert (answer.status_code, answer.json()["ok"]) == (expected, False)
+    ],
+)
+def test_a_dispatch_that_is_not_right_is_refused(
+    plain: tuple[str, Store, str], body: Any, status: int
+) -> None:
+    url, _, token = plain
+    for given, expected in ((token, status), ("wrong", 401)):
+        answer = ask("post", f"{url}/api/dispatch", json=body, headers=bearer(given))
+        assert (answer.status_code, answer.json()["ok"]) == (expected, False)
 
 
 def event(action: str) -> bytes:
@@ -125,30 +140,19 @@ def test_each_webhook(
     _, body, changes, status, said = row
     there = settings(hud__webhook_secret=secret(tmp_path, "hook", HOOK))
     with serving(there) as (url, store, _):
-        answer = requests.post(
-            f"{url}/github/webhook", data=body, headers=hook(body, **changes), timeout=TIMEOUT
-        )
-        assert answer.status_code == status, answer.text
-        assert answer.json().get("status", "") == said
+        answer = ask("post", f"{url}/github/webhook", data=body, headers=hook(body, **changes))
+        assert (answer.status_code, answer.json().get("status", "")) == (status, said)
         states = store.database.rows("SELECT key FROM callback_state")
-        expected = [{"key": f"72d3162e-cc78:{REPOSITORY}"}] if said == "dispatched" else []
-        assert states == expected
+        assert states == [{"key": f"72d3162e-cc78:{REPOSITORY}"}] * (said == "dispatched")
 
 
-def test_without_a_secret_no_webhook_is_taken(settings: MakeSettings) -> None:
-    with serving(settings()) as (url, _, _token):
-        body = event("opened")
-        answer = requests.post(f"{url}/github/webhook", data=body, headers=hook(body, ""), timeout=TIMEOUT)
-        assert answer.status_code == 401
+def test_without_a_secret_no_webhook_is_taken(plain: tuple[str, Store, str]) -> None:
+    body = event("opened")
+    answer = ask("post", f"{plain[0]}/github/webhook", data=body, headers=hook(body, ""))
+    assert answer.status_code == 401
 
 
 # --- reading behind a token
-
-
-@pytest.fixture
-def locked(settings: MakeSettings, tmp_path: Path) -> Iterator[tuple[str, Store, str]]:
-    with serving(settings(hud__read_token=secret(tmp_path, "read", READ))) as running:
-        yield running
 
 
 @pytest.mark.parametrize("path", ["/", "/api/runs", "/runs/1", "/openapi.json", "/nowhere", "/login/x"])
@@ -156,17 +160,17 @@ def test_without_a_token_nothing_is_read(locked: tuple[str, Store, str], path: s
     url, _, token = locked
     for headers in ({}, bearer("wrong"), bearer(""), {"Cookie": f"spyre_ci_hud={READ}"}, {"Cookie": '";=,'}):
         for method in ("GET", "HEAD"):
-            answer = requests.request(method, url + path, headers=headers, timeout=TIMEOUT)
+            answer = ask(method, url + path, headers=headers)
             assert answer.status_code == 401, (headers, method)
     for good in (READ, token):
-        assert requests.get(url + path, headers=bearer(good), timeout=TIMEOUT).status_code != 401
+        assert ask("get", url + path, headers=bearer(good)).status_code != 401
 
 
 def test_health_stays_open_and_reading_gives_no_right_to_write(
     locked: tuple[str, Store, str], payload: dict[str, Any]
 ) -> None:
     url, store, token = locked
-    assert requests.get(f"{url}/healthz", timeout=TIMEOUT).status_code == 200
+    assert ask("get", f"{url}/healthz").status_code == 200
     assert post_report(url, payload, READ).status_code == 401
     assert post_report(url, payload, token).status_code == 200
     assert count_jobs(store.database) == 1
@@ -191,39 +195,27 @@ def test_people_sign_in_with_a_form_and_come_back_to_their_page(locked: tuple[st
         assert session.get(f"{url}/api/runs", timeout=TIMEOUT).status_code == 200
 
 
-@pytest.mark.parametrize(
-    "where",
-    [
-        "https://evil.example/",
-        "//evil.example/",
-        "/\\evil.example",
-        "javascript:alert(1)",
-        "",
-        "/\r\nX: y",
-        "/ü",
-    ],
-)
+ELSEWHERE = ["https://evil.example/", "//evil.example/", "/\\evil.example", "javascript:alert(1)", "/ü"]
+
+
+@pytest.mark.parametrize("where", [*ELSEWHERE, "", "/\r\nX: y"])
 def test_signing_in_leads_nowhere_else(locked: tuple[str, Store, str], where: str) -> None:
     url, _, _token = locked
-    answer = requests.post(
-        f"{url}/login", data={"token": READ, "next": where}, timeout=TIMEOUT, allow_redirects=False
-    )
+    answer = ask("post", f"{url}/login", data={"token": READ, "next": where}, allow_redirects=False)
     assert (answer.status_code, answer.headers["Location"]) == (303, "/")
-    form = requests.get(f"{url}/login", params={"next": '"><script>alert(1)</script>'}, timeout=TIMEOUT)
+    form = ask("get", f"{url}/login", params={"next": '"><script>alert(1)</script>'})
     assert "<script>" not in form.text
 
 
 def test_a_form_of_a_thousand_fields_is_refused(locked: tuple[str, Store, str]) -> None:
     url, _, _token = locked
     many = "&".join(f"a{n}=1" for n in range(1000))
-    assert requests.post(f"{url}/login", data=many, timeout=TIMEOUT).status_code == 400
-    assert requests.post(f"{url}/login", data="a" * 20_000, timeout=TIMEOUT).status_code == 413
+    assert ask("post", f"{url}/login", data=many).status_code == 400
+    assert ask("post", f"{url}/login", data="a" * 20_000).status_code == 413
 
 
-def test_without_a_token_in_the_settings_everybody_reads(settings: MakeSettings) -> None:
-    with serving(settings()) as (url, _, _token):
-        assert requests.get(f"{url}/api/runs", timeout=TIMEOUT).status_code == 200
-        assert requests.get(f"{url}/login", timeout=TIMEOUT).status_code == 404
+def test_without_a_token_in_the_settings_everybody_reads(plain: tuple[str, Store, str]) -> None:
+    assert [ask("get", plain[0] + path).status_code for path in ("/api/runs", "/login")] == [200, 404]
 
 
 # --- settings that cannot be used
@@ -265,12 +257,15 @@ def test_an_allow_list_without_our_own_repository_is_said(settings: MakeSettings
 class Issuing:
     """An issuer: its key, its address, and what it answers to whoever asks for its keys."""
 
-    def __init__(self) -> None:
+    def __init__(self, server: Faulty) -> None:
         self.key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         jwk = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(self.key.public_key()))
-        self.answer: tuple[int, dict[str, str], str] = (200, {}, json.dumps({"keys": [{**jwk, "kid": "k"}]}))
-        self.asked: list[str] = []
-        self.url = ""
+        self.server, self.url = server, server.url
+        self.server.otherwise = (200, {}, json.dumps({"keys": [{**jwk, "kid": "k"}]}))
+
+    @property
+    def asked(self) -> list[str]:
+        return [request["path"] for request in self.server.requests]
 
     def token(self, **claims: Any) -> str:
         said = {"iss": self.url, "aud": "hud", "exp": time.time() + 60, **claims}
@@ -278,30 +273,8 @@ class Issuing:
 
 
 @pytest.fixture
-def issuing() -> Iterator[Issuing]:
-    state = Issuing()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            state.asked.append(self.path)
-            status, headers, body = state.answer
-            self.send_response(status)
-            for name, value in {**headers, "Content-Length": str(len(body))}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            with contextlib.suppress(OSError):
-                self.wfile.write(body.encode())
-
-        def log_message(self, *_: Any) -> None:
-            return
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-        thread.start()
-        state.url = f"http://127.0.0.1:{server.server_address[1]}"
-        yield state
-        server.shutdown()
-        thread.join(10)
+def issuing(faulty: Faulty) -> Issuing:
+    return Issuing(faulty)
 
 
 def test_a_jenkins_job_reports_with_a_token_of_its_plugin(
@@ -337,7 +310,7 @@ def test_keys_that_cannot_be_had_are_a_503_and_are_not_asked_for_at_once_again(
     payload: dict[str, Any],
     row: tuple[str, tuple[int, dict[str, str], str]],
 ) -> None:
-    issuing.answer = row[1]
+    issuing.server.otherwise = row[1]
     token = issuing.token(repository=REPOSITORY)
     with serving(settings(hud__issuers=[{"url": issuing.url, "audience": "hud"}])) as (url, _, _token):
         for _ in range(3):
@@ -348,24 +321,22 @@ def test_keys_that_cannot_be_had_are_a_503_and_are_not_asked_for_at_once_again(
 
 
 def test_an_issuer_whose_keys_drip_holds_up_nobody_else(
-    settings: MakeSettings, faulty: Any, payload: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    settings: MakeSettings, issuing: Issuing, payload: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ci.hud.server.issuers.TOTAL_S", 1.0)
-    faulty.otherwise = "drip"
-    slow = Issuing()
-    slow.url = faulty.url
-    token = slow.token(repository=REPOSITORY)
-    with serving(settings(hud__issuers=[{"url": slow.url, "audience": "hud"}])) as (url, store, own):
+    issuing.server.otherwise = "drip"
+    token = issuing.token(repository=REPOSITORY)
+    with serving(settings(hud__issuers=[{"url": issuing.url, "audience": "hud"}])) as (url, store, own):
         # More than there are threads.
         with ThreadPoolExecutor(60) as pool:
             waiting = [pool.submit(post_report, url, payload, token) for _ in range(60)]
-            while not faulty.requests:
+            while not issuing.asked:
                 time.sleep(0.01)
             assert post_report(url, payload, own).status_code == 200
             assert not all(one.done() for one in waiting)
             answers = [one.result() for one in waiting]
         assert {answer.status_code for answer in answers} == {503}
-        assert len(faulty.requests) == 1
+        assert len(issuing.asked) == 1
         assert count_jobs(store.database) == 1
 
 
@@ -382,12 +353,6 @@ def raw(url: str, *pieces: bytes) -> bytes:
         while chunk := connection.recv(65536):
             said += chunk
         return said
-
-
-@pytest.fixture
-def plain(settings: MakeSettings) -> Iterator[tuple[str, Store, str]]:
-    with serving(settings()) as running:
-        yield running
 
 
 SMUGGLED = [
@@ -463,7 +428,7 @@ def test_an_odd_body_is_never_a_crash(settings: MakeSettings, tmp_path: Path, pa
     with serving(there) as (url, store, token):
         for body in ODD:
             headers = {**bearer(token), "x-hud-internal-bot": SECRET, "Content-Type": "text/plain"}
-            answer = requests.post(url + path, data=body, headers=headers, timeout=TIMEOUT)
+            answer = ask("post", url + path, data=body, headers=headers)
             assert answer.status_code == 400, (body[:60], answer.text)
             assert answer.json()
         assert count_jobs(store.database) == 0

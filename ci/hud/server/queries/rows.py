@@ -47,8 +47,11 @@ def records(
     named = ", ".join(f"{column} AS o_{name}" for name, column in columns.items())
     rows = database.tuples(f"SELECT {named} {source}", values)
     found = [dict(zip(columns, row, strict=True)) for row in rows]
-    # SQLite has numbers for truth values.
-    return [kind(**(row | {name: bool(row[name]) for name in flags})) for row in found]
+    for name in flags:
+        for row in found:
+            # SQLite has numbers for truth values.
+            row[name] = bool(row[name])
+    return [kind(**row) for row in found]
 
 
 @cache

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import io
-import math
-import random
 import sqlite3
 from collections.abc import Mapping
 from typing import Any
@@ -20,9 +18,7 @@ from ci.report.compare.as_json import as_json
 from ci.report.compare.changes import Kind
 from ci.report.compare.comparison import Side, check, compare_sides
 from ci.report.compare.lines import LISTED, render_markdown, show
-from ci.report.compare.machines import Pair
 from ci.report.compare.page import render_page
-from ci.report.compare.times import compare_times
 from ci.store.database import Row, Value
 from ci.store.row_values import COLUMNS, StoredRow
 from ci.store.schema import SQLITE
@@ -30,9 +26,6 @@ from tests.unit.hud.server.plain_compare import compare, sides_of
 from tests.unit.report.compare.making import rows
 
 DEFAULTS = dict(zip(reversed(COLUMNS), reversed(StoredRow.__struct_defaults__), strict=False))
-SIDES = st.dictionaries(
-    st.integers(1, 40), st.tuples(st.sampled_from(sorted(VERDICTS)), st.floats(0, 1e4)), max_size=30
-)
 
 
 class Jobs:
@@ -108,7 +101,8 @@ def test_each_kind_of_change_has_its_name(old: Any, new: Any, kind: str) -> None
     same = dict.fromkeys(range(2, 20), ("passed", 1.0))
     found = compared(same | ({1: old} if old else {}), same | ({1: new} if new else {}), kind)
     assert [one.test_id for one in found.changes] == ["t7"]
-    assert found.counts[kind] == 1
+    came_or_went = {"appeared"} if old is None else {"vanished"} if new is None else set()
+    assert {name for name, number in found.counts.items() if number} == {kind} | came_or_went
 
 
 ROWS = st.lists(
@@ -137,61 +131,31 @@ def test_runs_are_compared_as_test_by_test(
             assert found == compare(sides[0], sides[1], kind=kind, limit=limit, offset=offset)
 
 
-def test_a_run_that_is_slower_as_a_whole_has_no_slower_tests() -> None:
-    found = compared(
-        {key: ("passed", key) for key in range(1, 50)}, {key: ("passed", 3 * key) for key in range(1, 50)}
-    )
-    assert found.counts["slower"] == 0
-    assert found.pace == pytest.approx(3)
+EVEN = dict.fromkeys(range(40), ("passed", 1.0))
+NOISY = {key: ("passed", 0.7 if key % 2 else 1.4) for key in range(40)}
 
 
-def test_noise_is_what_most_tests_show() -> None:
-    before = dict.fromkeys(range(40), ("passed", 1.0))
-    after = {key: ("passed", 0.7 if key % 2 else 1.4) for key in range(40)}
-    assert compared(before, after).counts["slower"] == 0
-    assert compared(before, after | {0: ("passed", 400.0)}).counts["slower"] == 1
-
-
-def test_what_takes_no_time_is_never_slower() -> None:
-    assert compared({1: ("passed", 0.001)}, {1: ("passed", 0.04)}).counts["slower"] == 0
-
-
-@given(st.integers(0, 99), st.integers(30, 300))
-def test_what_is_slower_is_what_the_command_calls_slower(seed: int, number: int) -> None:
-    rng = random.Random(seed)  # noqa: S311  # the same each time
-    before = {key: ("passed", math.exp(rng.gauss(0, 1))) for key in range(number)}
-    after = {
-        key: (verdict, took * math.exp(rng.gauss(0.2, 0.1)) * rng.choice([1] * 20 + [5]))
-        for key, (verdict, took) in before.items()
-    }
-    times = compare_times([Pair(f"t{key * 7 % 41}", "", after[key][1], before[key][1]) for key in before])
+@pytest.mark.parametrize(
+    ("before", "after", "slower", "pace"),
+    [
+        # All of a run is slower; noise is what most tests show; what takes no time is never slower.
+        (
+            {key: ("passed", key) for key in range(1, 50)},
+            {key: ("passed", 3 * key) for key in range(1, 50)},
+            0,
+            3,
+        ),
+        (EVEN, NOISY, 0, 1),
+        (EVEN, NOISY | {0: ("passed", 400.0)}, 1, 1),
+        ({1: ("passed", 0.001)}, {1: ("passed", 0.04)}, 0, 1),
+    ],
+)
+def test_what_is_slower_is_so_by_more_than_all_the_others(
+    before: dict[int, Any], after: dict[int, Any], slower: int, pace: float
+) -> None:
     found = compared(before, after)
-    assert (found.counts["slower"], found.counts["faster"]) == (len(times.slower), len(times.faster))
-    assert found.pace == times.machines.ratio
-
-
-def test_a_skip_after_a_failure_is_no_fix() -> None:
-    assert compared({1: ("failed",)}, {1: ("skipped",)}, "fixed").counts["fixed"] == 0
-
-
-@given(SIDES, SIDES)
-def test_no_change_is_lost_and_pages_join_to_the_whole(before: dict[int, Any], after: dict[int, Any]) -> None:
-    for kind in KINDS:
-        whole = compared(before, after, kind)
-        pages = [compared(before, after, kind, limit=3, offset=at).changes for at in range(0, 42, 3)]
-        assert [one for page in pages for one in page] == whole.changes
-        assert len(whole.changes) == whole.counts[kind]
-    assert whole.counts["appeared"] == len(after.keys() - before.keys())
-    assert whole.counts["vanished"] == len(before.keys() - after.keys())
-    failed = [
-        "newly failing",
-        "new and failing",
-        "failing, and not known there",
-        "still failing",
-    ]
-    bad = sum(verdict == "failed" for verdict, _ in after.values())
-    assert sum(whole.counts[kind] for kind in failed) == bad
-    assert whole.both == len(before.keys() & after.keys())
+    assert found.counts["slower"] == slower
+    assert found.pace == pytest.approx(pace, rel=0.02)
 
 
 @pytest.mark.parametrize("now", list(Verdict))
