@@ -6,7 +6,6 @@ import os
 import random
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -17,25 +16,23 @@ import typer
 from ci.config import completing
 from ci.config.context import settings_from_context
 from ci.config.flags import Json
-from ci.core.errors import EXIT_INCOMPLETE, MissingInputError, UsageError
+from ci.core.errors import EXIT_INCOMPLETE, UsageError
 from ci.hud.callback import MAX_ATTEMPT
 from ci.hud.delivery import Effects
 from ci.hud.forward import VARIABLE, forward, hand_over, is_handed_over
 from ci.hud.opening import open_server
-from ci.hud.outbox import FOLDER as OUTBOX
 from ci.hud.payload import IDENTITY, SUMMARY
 from ci.hud.row_upload import JUNIT_FOLDER, job_of_run
 from ci.hud.send import Reporter, send_run
+from ci.steps.folder import find_run
 from ci.store.identity import MAX_WHOLE, job_number
 from ci.store.row_files import export_rows, junit_files, object_name, object_store, row_file
-from ci.store.rows import KINDS, Job
+from ci.store.rows import Job
 from test_selection.files import document_text
 
 app = typer.Typer(
     help="HUD: report results, and serve the pages of the embedded endpoint.", no_args_is_help=True
 )
-
-LATEST = Path("latest")
 
 
 @app.command()
@@ -61,43 +58,29 @@ def rows(
     settings = settings_from_context(ctx)
     repository = settings.model.report.repository
     if run_id is None:
-        job, sources = _of_run(paths, repository, os.environ)
+        if len(paths) != 1 or not (paths[0] / SUMMARY).is_file():
+            raise UsageError(
+                "nothing says which run of the CI these files are of",
+                where=str(paths[0]),
+                remedy="give --run-id (and --attempt, --check-run-id), or the folder of a run of spyre-ci",
+            )
+        job, paths = job_of_run(paths[0], repository, os.environ), [paths[0] / JUNIT_FOLDER]
     else:
         number = job_number(check_run_id or f"{run_id}-{attempt}", repository=repository)
-        job, sources = Job(workflow_id=run_id, workflow_run_attempt=attempt, job_id=number), paths
-    written = put_rows(junit_files(sources), job, to)
+        job = Job(workflow_id=run_id, workflow_run_attempt=attempt, job_id=number)
+    store = object_store(to)
+    with tempfile.TemporaryDirectory(prefix="spyre-ci-rows-") as name:
+        folder = Path(name)
+        counts = export_rows(junit_files(paths), job, folder)
+        written = {
+            store.put(object_name(kind, job), row_file(folder, kind)): number
+            for kind, number in counts.items()
+        }
     if as_json:
         typer.echo(document_text("hud-rows", {"job": job.keys(), "files": written}, on_one_line=True))
         return
     for address, number in written.items():
         typer.echo(f"{number:>9,} rows  {address}")
-
-
-def put_rows(files: Sequence[Path], job: Job, to: str) -> dict[str, int]:
-    """Put the files of rows of JUnit files somewhere; rows by address.
-
-    Args:
-        files: JUnit of any runner.
-        job: whose they are.
-        to: a folder, or `s3://bucket/prefix`.
-
-    Raises:
-        SpyreCiError: a file is no JUnit, or the rows cannot be put there.
-    """
-    store = object_store(to)
-    with tempfile.TemporaryDirectory(prefix="spyre-ci-rows-") as name:
-        counts = export_rows(files, job, Path(name))
-        return {store.put(object_name(kind, job), row_file(Path(name), kind)): counts[kind] for kind in KINDS}
-
-
-def _of_run(paths: Sequence[Path], repository: str, environ: Mapping[str, str]) -> tuple[Job, list[Path]]:
-    if len(paths) != 1 or not (paths[0] / "summary.json").is_file():
-        raise UsageError(
-            "nothing says which run of the CI these files are of",
-            where=str(paths[0]),
-            remedy="give --run-id (and --attempt, --check-run-id), or the folder of a run of spyre-ci",
-        )
-    return job_of_run(paths[0], repository, environ), [paths[0] / JUNIT_FOLDER]
 
 
 @app.command()
@@ -165,28 +148,10 @@ def send_verb(
     if run is None and VARIABLE in os.environ:
         delivery = forward(runs, reporter)
     else:
-        run_dir = run_folder(runs, run or LATEST)
+        run_dir = find_run(runs, str(run or "latest"), holding=IDENTITY).path
         delivery = send_run(run_dir, reporter)
         if delivery.done and is_handed_over(run_dir, reporter):
             delivery = hand_over(run_dir, reporter)
     if json_output:
         typer.echo(document_text("delivery", asdict(delivery)))
     raise typer.Exit(0 if delivery.done else EXIT_INCOMPLETE)
-
-
-def run_folder(runs: Path, named: Path) -> Path:
-    """The folder of a run by path or name; `latest` is the newest that was begun.
-
-    Raises:
-        MissingInputError: there is none.
-    """
-    if named == LATEST:
-        # What an older run has sent since makes it no later.
-        found = {path.parent: path for name in (OUTBOX, SUMMARY, IDENTITY) for path in runs.glob(f"*/{name}")}
-        if not found:
-            raise MissingInputError("there is no run yet", where=runs, remedy="run one first")
-        return max(found, key=lambda folder: found[folder].stat().st_mtime_ns)
-    folder = next((folder for folder in (named, runs / named) if folder.is_dir()), None)
-    if folder is None:
-        raise MissingInputError("there is no such run folder", where=named, remedy="check the path")
-    return folder

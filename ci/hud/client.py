@@ -7,11 +7,11 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, Protocol
 from urllib.parse import urlsplit, urlunsplit
 
 import requests
-from requests.auth import AuthBase
 from urllib3.exceptions import HTTPError
 
 from ci.core.addresses import safe_line
@@ -159,14 +159,9 @@ def callback_url(endpoint: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/") or CALLBACK_PATH, parts.query, ""))
 
 
-class _Bearer(AuthBase):
-    # Given as `auth`, because requests lets a ~/.netrc entry overwrite a plain Authorization header.
-    def __init__(self, token: str) -> None:
-        self._token = token
-
-    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        request.headers["Authorization"] = f"Bearer {self._token}"
-        return request
+def _show(request: requests.PreparedRequest, *, token: str) -> requests.PreparedRequest:
+    request.headers["Authorization"] = f"Bearer {token}"
+    return request
 
 
 def exchange(
@@ -193,7 +188,8 @@ def exchange(
             asking.request(
                 method,
                 url,
-                auth=_Bearer(token),
+                # A plain header would be overwritten by a ~/.netrc entry.
+                auth=partial(_show, token=token),
                 timeout=(min(CONNECT_TIMEOUT_S, timeout_s), timeout_s),
                 allow_redirects=False,
                 stream=True,

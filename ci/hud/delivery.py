@@ -133,7 +133,7 @@ class _Flush:
 
     def take(self, report: Report) -> None:
         """Send a report where it may be sent, and note what became of it."""
-        answer = self.stopped_by or self._unsent(report) or self._deliver(report)
+        answer = self.stopped_by or self._obstacle(report) or self._deliver(report)
         outcome, begins = answer.outcome, report.status == "in_progress"
         if outcome.settled:
             self._settle(report, answer)
@@ -161,30 +161,23 @@ class _Flush:
         if answer.outcome is not Outcome.DELIVERED:
             self.warnings.append(f"{report.identity}: {answer.detail}")
 
-    def _unsent(self, report: Report) -> Answer | None:
-        """What becomes of a report that is not sent; None where it is."""
-        delivered = bool(self.outbox.delivered(report.identity))
-        if report.status == "in_progress" and delivered:
-            # It was told before, whatever it said then: it leaves the outbox.
-            detail = "the relay was told before that this job has begun"
-            answer = Answer(outcome=Outcome.DELIVERED, detail=detail)
-            self.outbox.record(report, answer)
-            return answer
-        reason = self._obstacle(report, delivered=delivered)
+    def _obstacle(self, report: Report) -> Answer | None:
+        """Why a report is not sent; None where it is."""
+        reason = self._reason(report)
         return None if reason is None else Answer(outcome=reason[0], detail=reason[1])
 
-    def _obstacle(self, report: Report, *, delivered: bool) -> tuple[Outcome, str] | None:
-        """Why a report cannot be sent."""
-        refused = self.not_begun.get(report.job)
-        if refused is not None and report.status == "completed":
+    def _reason(self, report: Report) -> tuple[Outcome, str] | None:
+        ends, refused = report.status == "completed", self.not_begun.get(report.job)
+        if refused is not None and ends:
             held = f"its in_progress report was not taken, so this one would be refused: {refused.detail}"
             return Outcome.HELD, held
         if reasons := check(report.payload, repository=self.target.repository):
             return Outcome.INVALID, "; ".join(reasons)
         if not self.again and report.last_outcome == Outcome.REFUSED:
             return Outcome.REFUSED, str(report.attempts[-1].get("detail", ""))
-        if report.payload["event_type"] not in NIGHTLY_EVENTS and delivered:
-            twice = f"the relay has this attempt's `{report.status}` already, and takes no second one"
+        nightly = report.payload["event_type"] in NIGHTLY_EVENTS
+        if ends and not nightly and self.outbox.delivered(report.identity):
+            twice = "the relay has this attempt's `completed` already, and takes no second one"
             return Outcome.REFUSED, twice
         if self.effects.clock() >= self.deadline:
             return Outcome.RETRY, "the time for reporting was used up"

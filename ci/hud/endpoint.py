@@ -46,12 +46,8 @@ def server_of(settings: Settings, environ: Mapping[str, str]) -> Target:
     if minted and settings.origins.get("report.audience") == "file":
         # Else one change of the file could order a token for any party, to any address.
         check_address(settings, "report.endpoint", shown=shown, what="token for an audience of the file")
-    if minted and not is_private(url):
-        raise SettingsError(
-            f"{shown!r} is plain http, and a token minted for it could be read on the way",
-            where="report.endpoint",
-            remedy="set it to an https URL",
-        )
+    if minted:
+        check_private(shown, "report.endpoint")
     return Target(
         url=url,
         repository=report.repository,
@@ -60,6 +56,20 @@ def server_of(settings: Settings, environ: Mapping[str, str]) -> Target:
         timeout_s=report.timeout_s,
         minted=minted,
     )
+
+
+def check_private(address: str, key: str) -> None:
+    """Refuse an address to which a token would be sent that others could read.
+
+    Raises:
+        SettingsError: it is plain http to another machine.
+    """
+    if not is_private(address):
+        raise SettingsError(
+            f"{address!r} is plain http, and whoever listens on the way could read the token",
+            where=key,
+            remedy="set it to an https URL",
+        )
 
 
 def _file(settings: Settings) -> Path | None:

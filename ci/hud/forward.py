@@ -17,9 +17,8 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from ci.config import Settings
+from ci.config.recipient import check_address
 from ci.core.errors import BadFileError, SettingsError, UsageError
-from ci.core.http import is_private
 from ci.hud import oidc
 from ci.hud.answers import REMEDIES as CALLBACKS
 from ci.hud.answers import Answer, Outcome, Reply
@@ -28,7 +27,7 @@ from ci.hud.checks import check
 from ci.hud.client import Target
 from ci.hud.delivery import flush
 from ci.hud.dispatched import kept
-from ci.hud.endpoint import EMBEDDED, NONE
+from ci.hud.endpoint import EMBEDDED, NONE, check_private
 from ci.hud.outbox import Outbox
 from ci.hud.payload import SUMMARY, Ways, encode, ended_of, report_identity
 from ci.hud.send import Delivery, Reporter, delivery_of, no_commit, send_waiting
@@ -96,7 +95,10 @@ def target_of(reporter: Reporter) -> Target:
             where="report.dispatch.repository",
             remedy="set it to an allow-listed owner/name that has the workflow",
         )
-    _check_api(settings)
+    if wanted.api != type(wanted)().api:
+        # The token can start workflows: it goes to nobody whom a settings file of a pull request names.
+        check_address(settings, "report.dispatch.api", shown=wanted.api)
+    check_private(wanted.api, "report.dispatch.api")
     token = partial(
         find_token,
         reporter.environ,
@@ -116,23 +118,6 @@ def target_of(reporter: Reporter) -> Target:
         send=partial(_dispatch, ref=wanted.ref),
         remedies=REMEDIES,
     )
-
-
-def _check_api(settings: Settings) -> None:
-    """The token can start workflows: it goes to nobody whom a settings file of a pull request names."""
-    key, dispatch = "report.dispatch.api", settings.model.report.dispatch
-    if dispatch.api != type(dispatch)().api and settings.origins.get(key, "default") == "file":
-        raise SettingsError(
-            "is given by a settings file, which a pull request can change",
-            where=key,
-            remedy="give it in the environment: SPYRE_CI__REPORT__DISPATCH__API",
-        )
-    if not is_private(dispatch.api):
-        raise SettingsError(
-            "is plain http, and whoever listens on the way could read the token",
-            where=key,
-            remedy="set it to an https URL",
-        )
 
 
 def _dispatch(payload: Mapping[str, Any], target: Target, *, doubtful: bool, ref: str) -> Answer:
@@ -178,11 +163,11 @@ def forward(runs: Path, reporter: Reporter) -> Delivery:
         )
     text = reporter.environ.get(VARIABLE, "")
     payload = parse(text, repository=report.repository)
-    if reason := no_commit(payload["delivery_id"], reporter):
+    if reason := no_commit(payload, reporter):
         raise _bad(reason)
     digest = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:12]
     run_dir = runs / f"handed-{digest}"
-    reporter.outbox(run_dir).enqueue(report_identity(payload, repository=report.repository), payload)
+    reporter.outbox(run_dir).enqueue(reporter.identity_of(payload), payload)
     return reporter.finish(run_dir, send_waiting(run_dir, reporter))
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from ci.core.errors import SpyreCiError
 from ci.core.provider import write_outputs
 from ci.core.text import iso_utc, one_line
 from ci.hud.answers import Answer, Outcome
+from ci.hud.callback import NIGHTLY_EVENTS
 from ci.hud.client import Target
 from ci.hud.delivery import UNREADABLE, Effects, FlushReport, flush, send_command
 from ci.hud.dispatched import kept
@@ -42,6 +43,7 @@ from ci.report.store import Kept, open_kept
 from test_selection.files import read_json, write_json
 
 HUD_FILE = "hud.json"
+Callback = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +107,10 @@ class Reporter:
         """What waits in a run's folder."""
         return Outbox(run_dir, self.effects.clock)
 
+    def identity_of(self, payload: Callback) -> str:
+        """The identity of a report, for the repository of the settings."""
+        return report_identity(payload, repository=self.report.repository)
+
     def ways(self, run_dir: Path) -> Ways:
         """How a run is reported.
 
@@ -143,23 +149,13 @@ def begin(run_dir: Path, reporter: Reporter) -> Delivery | None:
     Returns:
         What came of it; None of a run that reports itself, which tells of its end alone.
     """
-
-    def attempt() -> Delivery | None:
-        begun = begun_of(read_identity(run_dir), reporter.ways(run_dir))
-        return None if begun is None else _send_too(run_dir, reporter, begun)
-
-    return _guarded(run_dir, reporter, attempt, done="told that the run has begun")
+    owed = partial(_begin_of, run_dir)
+    return _guarded(run_dir, reporter, owed, done="told that the run has begun")
 
 
 def report_run(run_dir: Path, reporter: Reporter) -> Delivery:
     """Report a run that has a `summary.json`; never fails: whatever goes wrong is said and written down."""
-    if reporter.report.endpoint == NONE:
-        return reporter.finish(run_dir, _DISABLED)
-
-    def attempt() -> Delivery:
-        return _enqueue_end(run_dir, reporter) or send_waiting(run_dir, reporter, again=False)
-
-    return _guarded(run_dir, reporter, attempt) or Delivery(outcome="failed")
+    return _guarded(run_dir, reporter, partial(_end_of, run_dir)) or reporter.finish(run_dir, _DISABLED)
 
 
 def give_up(run_dir: Path, reporter: Reporter, *, conclusion: str) -> Delivery | None:
@@ -174,17 +170,13 @@ def give_up(run_dir: Path, reporter: Reporter, *, conclusion: str) -> Delivery |
         What came of it; None where there was nothing to tell.
     """
 
-    def attempt() -> Delivery | None:
+    def owed(reporter: Reporter) -> list[Callback]:
         at, box = iso_utc(reporter.effects.clock()), reporter.outbox(run_dir)
         ended = given_up_of(read_identity(run_dir), reporter.ways(run_dir), conclusion=conclusion, at=at)
-        if ended is None:
-            return None
-        identity = report_identity(ended, repository=reporter.report.repository)
-        if any(one.identity == identity for one in (*box.pending(), *box.delivered())):
-            return None
-        return _send_too(run_dir, reporter, ended)
+        told = {one.identity for one in (*box.pending(), *box.delivered())}
+        return [] if ended is None or reporter.identity_of(ended) in told else [ended]
 
-    return _guarded(run_dir, reporter, attempt, done=f"told that the run has ended: {conclusion}")
+    return _guarded(run_dir, reporter, owed, done=f"told that the run has ended: {conclusion}")
 
 
 def send_run(run_dir: Path, reporter: Reporter) -> Delivery:
@@ -193,23 +185,21 @@ def send_run(run_dir: Path, reporter: Reporter) -> Delivery:
     Raises:
         SpyreCiError: the run folder, the endpoint or the token of the settings cannot be used.
     """
-    box = reporter.outbox(run_dir)
-    done, found = "reported", None
     if reporter.report.endpoint == NONE:
-        found = _DISABLED
-    elif any(one.status == "completed" for one in (*box.pending(), *box.delivered())):
+        return reporter.finish(run_dir, _DISABLED)
+    box = reporter.outbox(run_dir)
+    done, owed = "reported", list[Callback]()
+    if any(one.status == "completed" for one in (*box.pending(), *box.delivered())):
         pass
     elif (run_dir / SUMMARY).is_file():
-        found = _enqueue_end(run_dir, reporter)
-    elif not any(box.pending()):
-        begun = begun_of(read_identity(run_dir), reporter.ways(run_dir))
-        if begun is not None:
-            _enqueue(run_dir, reporter, begun)
-            done = "told that the run has begun"
-    if found is None and not _waits(run_dir):
+        owed = _end_of(run_dir, reporter)
+    elif not any(box.pending()) and (owed := _begin_of(run_dir, reporter)):
+        done = "told that the run has begun"
+    delivery = _enqueue(run_dir, reporter, owed)
+    if delivery is None and not _waits(run_dir):
         reporter.echo(f"HUD: nothing of {run_dir} waits to be sent")
         return Delivery(outcome="delivered")
-    return reporter.finish(run_dir, found or send_waiting(run_dir, reporter), done=done)
+    return reporter.finish(run_dir, delivery or send_waiting(run_dir, reporter), done=done)
 
 
 def send_waiting(run_dir: Path, reporter: Reporter, *, again: bool = True) -> Delivery:
@@ -280,46 +270,49 @@ def delivery_of(report: FlushReport, *, endpoint: str, done: str = "delivered") 
     return told
 
 
-def no_commit(delivery_id: str, reporter: Reporter) -> str:
+def no_commit(payload: Callback, reporter: Reporter) -> str:
     """Why a nightly is not for PyTorch's relay, which knows runs by PyTorch's commits; empty where it is."""
+    commit, nightly = payload["delivery_id"], payload["event_type"] in NIGHTLY_EVENTS
     upstream = mints(reporter.settings, reporter.environ) and not reporter.own_server
-    if COMMIT.fullmatch(delivery_id) or not upstream:
+    if not nightly or not upstream or COMMIT.fullmatch(commit):
         return ""
     return (
-        f"its tests are of no PyTorch commit that is known ({delivery_id!r}), and PyTorch's HUD knows nights "
-        "by that alone"
+        f"its tests are of no PyTorch commit that is known ({commit!r}), and PyTorch's HUD knows nights by "
+        "that alone"
     )
 
 
-def _enqueue_end(run_dir: Path, reporter: Reporter) -> Delivery | None:
-    """Keep a run's end, and its begin where nobody told it, until they are sent; or say why they are not."""
+def _begin_of(run_dir: Path, reporter: Reporter) -> list[Callback]:
+    begun = begun_of(read_identity(run_dir), reporter.ways(run_dir))
+    return [] if begun is None else [begun]
+
+
+def _end_of(run_dir: Path, reporter: Reporter) -> list[Callback]:
+    """A run's end, and its begin before it: the relay takes no end without one.
+
+    Nobody may have told that in another job, or of this attempt.
+    """
     path = run_dir / SUMMARY
-    summary, ways = read_json(path, "summary"), reporter.ways(run_dir)
-    ended = ended_of(summary, ways, path=path)
-    if ways.dispatch is None and (reason := no_commit(ended["delivery_id"], reporter)):
-        return Delivery(outcome="disabled", reason=reason)
-    # The relay takes no end without a begin, which nobody may have told in another job or of this attempt.
-    begun = begun_of(read_identity(run_dir), ways)
-    if begun is not None:
-        _enqueue(run_dir, reporter, begun)
-    # One that does not hold the contract is kept too: the flush says why, nothing is dropped in silence.
-    _enqueue(run_dir, reporter, ended)
+    ended = ended_of(read_json(path, "summary"), reporter.ways(run_dir), path=path)
     if reporter.report.own_server:
         note_rows(run_dir)
-    return None
+    return [*_begin_of(run_dir, reporter), ended]
 
 
-def _enqueue(run_dir: Path, reporter: Reporter, payload: Mapping[str, Any]) -> None:
-    identity = report_identity(payload, repository=reporter.report.repository)
+def _enqueue(run_dir: Path, reporter: Reporter, owed: Sequence[Callback]) -> Delivery | None:
+    """Keep reports until they are sent, or say why they are not.
+
+    One that does not hold the contract is kept too: the flush says why, nothing is dropped in silence.
+    """
     box = reporter.outbox(run_dir)
-    # A job begins once: where its folder says something else of it since, the relay takes no second begin.
-    if payload["workflow"]["status"] != "in_progress" or not box.delivered(identity):
-        box.enqueue(identity, payload)
-
-
-def _send_too(run_dir: Path, reporter: Reporter, payload: Mapping[str, Any]) -> Delivery:
-    _enqueue(run_dir, reporter, payload)
-    return send_waiting(run_dir, reporter, again=False)
+    for payload in owed:
+        if reason := no_commit(payload, reporter):
+            return Delivery(outcome="disabled", reason=reason)
+        identity = reporter.identity_of(payload)
+        # A job begins once: where its folder says something else of it since, it is not told again.
+        if payload["workflow"]["status"] == "completed" or not box.delivered(identity):
+            box.enqueue(identity, payload)
+    return None
 
 
 def _waits(run_dir: Path) -> bool:
@@ -327,18 +320,21 @@ def _waits(run_dir: Path) -> bool:
 
 
 def _guarded(
-    run_dir: Path, reporter: Reporter, attempt: Callable[[], Delivery | None], *, done: str = "reported"
+    run_dir: Path, reporter: Reporter, owed: Callable[[Reporter], list[Callback]], *, done: str = "reported"
 ) -> Delivery | None:
-    """Do what reports a run, and say what came of it; where reporting is switched off nothing is done."""
+    """Send what a run owes and say what came of it; None where that is nothing, or reporting is off."""
     if reporter.report.endpoint == NONE:
         return None
     try:
-        delivery = attempt()
+        payloads = owed(reporter)
+        if not payloads:
+            return None
+        delivery = _enqueue(run_dir, reporter, payloads) or send_waiting(run_dir, reporter, again=False)
     except SpyreCiError as error:
         delivery = _failed(run_dir, error.placed, error.remedy)
     except Exception as error:  # noqa: BLE001  # law 7: not even a bug of the reporter may fail a run
         delivery = _failed(run_dir, f"{type(error).__name__}: {error}")
-    return None if delivery is None else reporter.finish(run_dir, delivery, done=done)
+    return reporter.finish(run_dir, delivery, done=done)
 
 
 def _failed(run_dir: Path, reason: str, remedy: str | None = None) -> Delivery:

@@ -22,10 +22,12 @@ import requests
 from ci.config import Settings, load_settings
 from ci.hud.delivery import Effects
 from ci.hud.payload import RunIdentity, Ways, check_run_of, ended_of
-from ci.hud.send import Delivery, Reporter, begin, give_up, report_run, send_run
+from ci.hud.send import Delivery, Reporter, report_run
 from ci.store.identity import job_number
 from ci.store.store import Store
 from test_selection.files import write_json
+
+from .desk import Desk
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
 IDENTITY = {
@@ -179,18 +181,9 @@ class World:
     ) -> Delivery:
         return report_run(run_dir, replace(self.reporter(settings, environ or {}), **more))
 
-    def begin(self, run_dir: Path, settings: Settings, environ: dict[str, str]) -> Delivery | None:
-        return begin(run_dir, self.reporter(settings, environ))
-
-    def give_up(self, run_dir: Path, settings: Settings, environ: dict[str, str]) -> Delivery | None:
-        return give_up(run_dir, self.reporter(settings, environ), conclusion="cancelled")
-
     def reporter(self, settings: Settings, environ: dict[str, str]) -> Reporter:
         effects = Effects(clock=self.clock, sleep=self.sleep, rng=lambda: 0.5)
         return Reporter(settings=settings, environ=environ, effects=effects, echo=self.lines.append)
-
-    def flush(self, run_dir: Path, settings: Settings, environ: dict[str, str] | None = None) -> Delivery:
-        return send_run(run_dir, self.reporter(settings, environ or {}))
 
 
 @pytest.fixture
@@ -270,6 +263,12 @@ class Faulty:
 def faulty() -> Iterator[Faulty]:
     with serving() as state:
         yield state
+
+
+@pytest.fixture
+def desk(run_dir: Path, faulty: Faulty) -> Desk:
+    """A run that is reported to the stand-in."""
+    return Desk(run_dir, faulty)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from .test_pull_request import BEGUN, CLIENT_PAYLOAD
+from .desk import BEGUN, CLIENT_PAYLOAD
 
 ROOT = Path(__file__).parent.parent.parent.parent
 

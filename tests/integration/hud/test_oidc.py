@@ -4,74 +4,69 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from ci.config import Settings
 from ci.core.errors import SettingsError
 from ci.hud.client import TokenUnavailableError
-from ci.hud.oidc import mint
+from ci.hud.oidc import mint, offered
+
+from .desk import Desk
 
 ASKING = "asking-token"
-MINTED = "minted.jwt.token"
+
+
+def environ(url: str, asking: str = ASKING) -> dict[str, str]:
+    return {"ACTIONS_ID_TOKEN_REQUEST_URL": url, "ACTIONS_ID_TOKEN_REQUEST_TOKEN": asking}
+
+
+def minted(url: str, *, timeout_s: float = 10) -> str:
+    given = environ(f"{url}/token?api-version=2.0")
+    return mint(given, audience="a b", repository="o/r", timeout_s=timeout_s)
 
 
 def gives(token: Any) -> Any:
     return (200, {}, json.dumps({"value": token}))
 
 
-def environ(url: str) -> dict[str, str]:
-    return {
-        "ACTIONS_ID_TOKEN_REQUEST_URL": f"{url}/token?api-version=2.0",
-        "ACTIONS_ID_TOKEN_REQUEST_TOKEN": ASKING,
-    }
-
-
-def minted(url: str, *, timeout_s: float = 10) -> str:
-    return mint(environ(url), audience="a b", repository="o/r", timeout_s=timeout_s)
-
-
 def test_a_token_is_minted_for_the_audience(github: Any) -> None:
-    github.script = [gives(MINTED)]
-    assert minted(github.url) == MINTED
+    github.script = [gives("minted.jwt.token")]
+    assert minted(github.url) == "minted.jwt.token"
     (request,) = github.requests
     assert request["headers"]["Authorization"] == f"Bearer {ASKING}"
     assert parse_qs(urlsplit(request["path"]).query) == {"api-version": ["2.0"], "audience": ["a b"]}
 
 
-@pytest.mark.parametrize("step", [500, 429, "cut", "hang"])
-def test_a_github_that_is_away_is_asked_once_and_said_to_be_so(github: Any, step: Any) -> None:
+AWAY, REFUSED = "wait until GitHub answers again", "id-token: write"
+
+
+@pytest.mark.parametrize(
+    ("step", "said", "remedy"),
+    [
+        *((step, "", AWAY) for step in (500, 429, "cut", "hang")),
+        *((status, f"HTTP {status}", REFUSED) for status in (400, 401, 403, 404)),
+        ((302, {"Location": "http://127.0.0.1:1/"}, ""), "HTTP 302", REFUSED),
+        *(
+            ((200, {}, body), "an answer without one", AWAY)
+            for body in ("<html>", "{}", "[]", '{"value": 7}', "null", "[" * 50_000)
+        ),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_a_github_that_gives_no_token_is_asked_once_and_its_answer_not_shown(
+    github: Any, step: Any, said: str, remedy: str
+) -> None:
     github.script = [step]
-    with pytest.raises(TokenUnavailableError, match=r"GitHub gave no OIDC token: "):
+    with pytest.raises(
+        TokenUnavailableError if remedy == AWAY else SettingsError, match=f"GitHub gave no OIDC token: {said}"
+    ) as caught:
         minted(github.url, timeout_s=0.3)
     assert len(github.requests) == 1
-
-
-def test_nobody_there_is_said() -> None:
-    with pytest.raises(TokenUnavailableError, match="GitHub gave no OIDC token: no answer"):
-        minted("http://127.0.0.1:1")
-
-
-@pytest.mark.parametrize("step", [400, 401, 403, 404, (302, {"Location": "http://127.0.0.1:1/"}, "")])
-def test_a_refusal_is_not_asked_again(github: Any, step: Any) -> None:
-    github.script = [step]
-    with pytest.raises(SettingsError, match="GitHub gave no OIDC token: HTTP") as caught:
-        minted(github.url)
-    assert "id-token: write" in str(caught.value.remedy)
-    assert len(github.requests) == 1
-
-
-@pytest.mark.parametrize("body", ["<html>", "{}", "[]", '{"value": 7}', "null", "[" * 50_000])
-def test_an_answer_without_a_token_is_said_and_not_shown(github: Any, body: str) -> None:
-    github.script = [(200, {}, body)]
-    with pytest.raises(
-        TokenUnavailableError, match="GitHub gave no OIDC token: an answer without one"
-    ) as caught:
-        minted(github.url)
-    assert body not in str(caught.value)
+    assert remedy in str(caught.value.remedy)
+    body = step[2] if isinstance(step, tuple) else ""
+    assert not body or body not in str(caught.value)
 
 
 @pytest.mark.parametrize("token", ["two words", "line\nbreak", ""])
@@ -82,89 +77,91 @@ def test_a_token_no_header_can_carry_is_refused_and_not_shown(github: Any, token
     assert not token or token not in str(caught.value)
 
 
-def test_every_post_has_a_token_of_its_own(
-    world: Any, run_dir: Any, settings: Callable[..., Settings], faulty: Any, github: Any
-) -> None:
-    github.script = [gives("first"), gives("second")]
-    faulty.script = [503, "ok"]
-    here = settings(report__endpoint=faulty.url, report__audience="our-hud")
-    assert world.deliver(run_dir, here, environ(github.url)).outcome == "delivered"
-    sent = [request["headers"]["Authorization"] for request in faulty.requests]
-    assert sent == ["Bearer first", "Bearer second"]
-    assert all("audience=our-hud" in request["path"] for request in github.requests)
-
-
-def test_a_minted_token_that_is_refused_is_minted_anew_once(
-    world: Any, run_dir: Any, settings: Callable[..., Settings], faulty: Any, github: Any
-) -> None:
-    github.script = [gives("stale"), gives("fresh"), gives("third")]
-    faulty.script = [401, "ok"]
-    here = settings(report__endpoint=faulty.url)
-    assert world.deliver(run_dir, here, environ(github.url)).outcome == "delivered"
-    assert len(faulty.requests) == 2
-
-
-def test_a_minted_token_that_is_refused_twice_is_given_up(
-    world: Any, run_dir: Any, settings: Callable[..., Settings], faulty: Any, github: Any
-) -> None:
-    github.script = [gives("stale"), gives("fresh"), gives("third")]
-    faulty.script = [401, (401, {}, "who is fresh?"), "ok"]
-    delivery = world.deliver(run_dir, settings(report__endpoint=faulty.url), environ(github.url))
-    assert (delivery.outcome, len(faulty.requests)) == ("left", 2)
-    assert delivery.reason == "HTTP 401: who is ***?"
-    texts = "".join(path.read_text() for path in run_dir.rglob("*.json")) + "".join(world.lines)
-    assert not any(secret in texts for secret in ("stale", "fresh", ASKING))
-
-
-def test_a_token_from_the_environment_wins_over_github(
-    world: Any, run_dir: Any, settings: Callable[..., Settings], faulty: Any, github: Any
-) -> None:
-    there = settings(report__endpoint=faulty.url)
-    world.deliver(run_dir, there, {**environ(github.url), "SPYRE_CI_HUD_TOKEN": "given"})
-    assert faulty.requests[0]["headers"]["Authorization"] == "Bearer given"
-    assert github.requests == []
-
-
-def test_github_being_away_keeps_the_report_to_be_sent_again(
-    world: Any, run_dir: Any, settings: Callable[..., Settings], faulty: Any, github: Any
-) -> None:
-    github.script = [503] * 100
-    here = settings(report__endpoint=faulty.url)
-    delivery = world.deliver(run_dir, here, environ(github.url))
-    assert (delivery.outcome, delivery.report.left[0].outcome) == ("left", "retry")
-    assert faulty.requests == []
-    github.script = [gives(MINTED)]
-    assert world.flush(run_dir, here, environ(github.url)).outcome == "delivered"
-
-
-def test_a_minted_token_is_not_sent_in_clear(
-    world: Any, run_dir: Any, settings: Callable[..., Settings], github: Any
-) -> None:
-    here = settings(report__endpoint="http://hud.example")
-    delivery = world.deliver(run_dir, here, environ(github.url))
-    assert "is plain http, and a token minted for it could be read on the way" in delivery.reason
-    assert github.requests == []
+def test_nobody_there_is_said() -> None:
+    with pytest.raises(TokenUnavailableError, match="GitHub gave no OIDC token: no answer"):
+        minted("http://127.0.0.1:1")
 
 
 @pytest.mark.parametrize(
-    ("vouched", "outcome"), [("torch-spyre/torch-spyre", "delivered"), ("Torch-Spyre/torch-spyre", "left")]
+    ("given", "said"),
+    [
+        ({}, "may not ask GitHub for an OIDC token"),
+        (environ("", "asking"), "may not ask GitHub for an OIDC token"),
+        (environ("https://token.example/x", ""), "may not ask GitHub for an OIDC token"),
+        *(
+            (environ(url, "asking"), "is no https URL")
+            for url in ("http://token.example/x", "ftp://x", "https://", "http://[", "file:///x")
+        ),
+        (environ("https://token.example/x", "hunter 2"), "is empty or holds blanks"),
+    ],
 )
+def test_what_a_job_lacks_to_ask_for_a_token_is_said_and_no_token_shown(
+    given: dict[str, str], said: str
+) -> None:
+    with pytest.raises(SettingsError, match=said) as caught:
+        mint(given, audience="a", repository="o/r")
+    assert "hunter" not in str(caught.value)
+    if "may not ask" in said:
+        assert not offered(given)
+        assert caught.value.remedy == "give the job `permissions: id-token: write`"
+
+
+def test_every_post_has_a_token_of_its_own(desk: Desk, github: Any) -> None:
+    desk.mint(github, "first", "second")
+    desk.answers(503, "ok")
+    desk.flags["report.audience"] = "our-hud"
+    assert desk.deliver().outcome == "delivered"
+    assert desk.tokens == ["Bearer first", "Bearer second"]
+    assert all("audience=our-hud" in request["path"] for request in github.requests)
+
+
+@pytest.mark.parametrize(("answer", "outcome"), [("ok", "delivered"), ((401, {}, "who is fresh?"), "left")])
+def test_a_minted_token_that_is_refused_is_minted_anew_once(
+    desk: Desk, github: Any, answer: Any, outcome: str
+) -> None:
+    desk.mint(github, "stale", "fresh", "third")
+    desk.answers(401, answer)
+    delivery = desk.deliver()
+    assert (delivery.outcome, desk.tokens) == (outcome, ["Bearer stale", "Bearer fresh"])
+    assert delivery.reason == ("" if answer == "ok" else "HTTP 401: who is ***?")
+    assert not desk.shows(["stale", "fresh", ASKING])
+
+
+def test_a_token_from_the_environment_wins_over_github(desk: Desk, github: Any) -> None:
+    desk.mint(github)
+    desk.environ["SPYRE_CI_HUD_TOKEN"] = "given"
+    desk.deliver()
+    assert (desk.tokens, github.requests) == (["Bearer given"], [])
+
+
+def test_github_being_away_keeps_the_report_to_be_sent_again(desk: Desk, github: Any) -> None:
+    desk.mint(github)
+    github.script = [503] * 100
+    delivery = desk.deliver()
+    assert (delivery.outcome, delivery.report.left[0].outcome, desk.paths) == ("left", "retry", [])
+    github.script = [gives("minted")]
+    assert desk.send().outcome == "delivered"
+
+
+def test_a_minted_token_is_not_sent_in_clear(desk: Desk, github: Any) -> None:
+    desk.mint(github)
+    desk.flags["report.endpoint"] = "http://hud.example"
+    assert "is plain http, and whoever listens on the way could read the token" in desk.deliver().reason
+    assert github.requests == []
+
+
+@pytest.mark.parametrize("vouched", ["torch-spyre/torch-spyre", "Torch-Spyre/torch-spyre"])
 def test_a_minted_token_has_to_vouch_for_the_repository_that_is_reported_for(
-    world: Any,
-    run_dir: Any,
-    settings: Callable[..., Settings],
-    faulty: Any,
-    github: Any,
-    *,
-    vouched: str,
-    outcome: str,
+    desk: Desk, github: Any, vouched: str
 ) -> None:
     claims = base64.urlsafe_b64encode(json.dumps({"repository": vouched}).encode()).decode().rstrip("=")
-    github.script = [gives(f"e30.{claims}.sig")]
-    delivery = world.deliver(run_dir, settings(report__endpoint=faulty.url), environ(github.url))
-    assert (delivery.outcome, len(faulty.requests)) == (outcome, int(outcome == "delivered"))
-    if outcome == "left":
-        assert delivery.reason == (
-            f"report.repository: is 'torch-spyre/torch-spyre', but the job's token vouches for {vouched!r}"
-        )
-        assert delivery.remedy.startswith("set it to the repository that runs the workflow, in its exact")
+    desk.mint(github, f"e30.{claims}.sig")
+    delivery = desk.deliver()
+    if vouched == "torch-spyre/torch-spyre":
+        assert (delivery.outcome, len(desk.paths)) == ("delivered", 1)
+        return
+    assert (delivery.outcome, desk.paths) == ("left", [])
+    assert delivery.reason == (
+        f"report.repository: is 'torch-spyre/torch-spyre', but the job's token vouches for {vouched!r}"
+    )
+    assert delivery.remedy.startswith("set it to the repository that runs the workflow, in its exact")

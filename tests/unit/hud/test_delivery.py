@@ -50,9 +50,7 @@ class World:
         self.slept.append(seconds)
         self.now += seconds
 
-    def flush(
-        self, *answers: Answer, budget_s: float = 10_000, url: str = URL, again: bool = True
-    ) -> FlushReport:
+    def flush(self, *answers: Answer, budget_s: float = 10_000, url: str = URL) -> FlushReport:
         given_answers = itertools.chain(answers, itertools.repeat(answers[-1]))
 
         def send(payload: Mapping[str, Any], target: Target, *, doubtful: bool) -> Answer:
@@ -62,7 +60,7 @@ class World:
 
         effects = Effects(clock=lambda: self.now, sleep=self.sleep, rng=lambda: 0.5)
         target = Target(url=url, repository="o/r", send=send)
-        return flush(self.outbox, target, effects, budget_s=budget_s, again=again)
+        return flush(self.outbox, target, effects, budget_s=budget_s)
 
 
 @pytest.fixture
@@ -165,21 +163,6 @@ def test_an_end_follows_a_begin_that_is_known_and_a_lost_row_has_an_outcome_of_i
     delivery = delivery_of(report, endpoint="x")
     assert (delivery.outcome, delivery.done) == (outcome, outcome == "delivered")
     assert delivery.reason == ("" if delivery.done else "state known, row lost: HUD may have nothing of end")
-
-
-@pytest.mark.parametrize("url", ["https://ci.example/2", "no address"])
-def test_a_begin_that_was_told_before_is_not_sent_again_and_holds_no_end(
-    world: World, begun: dict[str, Any], ended: dict[str, Any], url: str
-) -> None:
-    world.outbox.enqueue("begin", begun)
-    assert world.flush(OK).delivered == ("begin",)
-    # Put there by what went before, when such a begin was refused for ever.
-    world.outbox.enqueue("begin", {**begun, "workflow": {**begun["workflow"], "url": url}})
-    world.outbox.record(world.outbox.pending()[0], said(Outcome.REFUSED, 400))
-    world.outbox.enqueue("end", ended)
-    report = world.flush(OK, again=False)
-    assert (report.delivered, report.left, report.warnings) == (("begin", "end"), (), ())
-    assert (len(world.sent), world.waiting) == (2, [])
 
 
 def test_doubt_is_remembered_from_attempt_to_attempt_and_from_flush_to_flush(world: World, run: Run) -> None:
