@@ -1,7 +1,6 @@
 """Send a run's tests to a server of our own, one file of rows for all its shards.
 
-    outbox/rows/waiting.json      they are to be sent
-    outbox/rows/delivered.json    the server has them, with its answer
+They wait as long as `outbox/rows/waiting.json` is in the run's folder.
 
 Upstream's relay takes counts alone, so only our server is sent these. They follow the run's callback, because
 the server takes rows only of a job that was reported.
@@ -84,7 +83,6 @@ def send_rows(run_dir: Path, target: Target, environ: Mapping[str, str]) -> Left
             reason=f"the run's tests were not taken: {answer.detail}",
             remedy=answer.remedy or REMEDIES.get(answer.outcome, ""),
         )
-    write_json(waiting.with_name("delivered.json"), KIND, {"answer": answer.detail})
     waiting.unlink()
     return None
 

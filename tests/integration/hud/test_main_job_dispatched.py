@@ -2,48 +2,42 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from .desk import BEGUN, CLIENT_PAYLOAD
+from .conftest import IDENTITY
+from .desk import BEGUN, Desk
 
 ROOT = Path(__file__).parent.parent.parent.parent
 
 
+Job = Callable[..., tuple[int, str]]
+
+
 @pytest.fixture
-def job(tmp_path: Path, tree: Path, faulty: Any, github: Any) -> Any:
-    """Run `spyre-ci pytorch …` in it, and give its exit code and what it printed."""
-    event = tmp_path / "event.json"
-    event.write_text(json.dumps({"action": "pull_request", "client_payload": CLIENT_PAYLOAD}))
-    github.otherwise = (200, {}, '{"value": "minted-token"}')
-    environ = {
-        **{name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "JENKINS"))},
+def job(desk: Desk, tree: Path, github: Any) -> Job:
+    """Run `spyre-ci pytorch …` in a GitHub job, and give its exit code and what it printed."""
+    desk.dispatch(IDENTITY)
+    desk.mint(github, "minted-token", "minted-token")
+    plain = {key: value for key, value in os.environ.items() if not key.startswith(("GITHUB_", "JENKINS"))}
+    environ = plain | desk.environ | {
         "PYTHONPATH": str(ROOT),
         "SPYRE_CI__DEVICE__NAME": "cpu",
-        "SPYRE_CI__REPORT__ENDPOINT": faulty.url,
-        "SPYRE_CI_CHECK_RUN_ID": "53211",
+        "SPYRE_CI__REPORT__ENDPOINT": desk.relay.url,
         "GITHUB_ACTIONS": "true",
         "GITHUB_RUN_ID": "987",
-        "GITHUB_RUN_ATTEMPT": "2",
-        "GITHUB_WORKFLOW": "upstream pull request",
-        "GITHUB_JOB": "pytorch",
-        "GITHUB_EVENT_NAME": "repository_dispatch",
-        "GITHUB_EVENT_PATH": str(event),
-        "GITHUB_OUTPUT": str(tmp_path / "output"),
-        "ACTIONS_ID_TOKEN_REQUEST_URL": f"{github.url}/token?api-version=2.0",
-        "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "asking-token",
-    }
+    }  # fmt: skip
 
     def run(*words: str) -> tuple[int, str]:
         done = subprocess.run(
             [sys.executable, "-m", "ci.cli", "pytorch", "--pytorch-src", str(tree), *words],
-            cwd=tmp_path,
+            cwd=desk.folder,
             env=environ,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -57,22 +51,18 @@ def job(tmp_path: Path, tree: Path, faulty: Any, github: Any) -> Any:
     return run
 
 
-def workflows(faulty: Any) -> list[dict[str, Any]]:
-    return [json.loads(request["body"])["workflow"] for request in faulty.requests]
-
-
 @pytest.mark.nightly
-def test_a_job_that_finds_nothing_to_run_tells_its_end_as_a_failure(job: Any, faulty: Any) -> None:
-    faulty.script = [BEGUN, "ok"]
+def test_a_job_that_finds_nothing_to_run_tells_its_end_as_a_failure(desk: Desk, job: Job) -> None:
+    desk.answers(BEGUN, "ok")
     code, said = job("--percent", "100", "--files", "test_devices.py", "-k", "no_test_is_called_so")
     assert code not in {0, 1}, said
-    begun, ended = workflows(faulty)
+    begun, ended = desk.jobs
     assert (begun["status"], ended["status"], ended["conclusion"]) == ("in_progress", "completed", "failure")
     assert ended["test_results"]["total"] == 0
 
 
 @pytest.mark.nightly
-def test_a_dry_run_tells_nothing(job: Any, faulty: Any) -> None:
+def test_a_dry_run_tells_nothing(desk: Desk, job: Job) -> None:
     code, said = job("--percent", "100", "--files", "test_devices.py", "--dry-run")
     assert code == 0, said
-    assert faulty.requests == []
+    assert desk.paths == []

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ci.core.errors import BadFileError, MissingInputError
 from ci.hud.checks import check
-from ci.hud.dispatched import MAX_EVENT_BYTES, Dispatch, dispatch_of, keep, kept, read_event
+from ci.hud.dispatched import MAX_EVENT_BYTES, Dispatch, dispatch_of, kept, read_event
 from ci.hud.payload import (
     JOB_KEYS,
     RunIdentity,
@@ -159,11 +159,6 @@ def test_a_run_that_gave_up_tells_it_with_no_test(identity: RunIdentity) -> None
     assert check(body, repository="o/r") == []
 
 
-def test_a_run_that_reports_itself_owes_no_begin(identity: RunIdentity) -> None:
-    assert begun_of(identity, Ways(environ={})) is None
-    assert given_up_of(identity, Ways(environ={}), conclusion="failure", at="x") is None
-
-
 @pytest.mark.parametrize(("given", "wanted"), [({"SPYRE_CI_CHECK_RUN_ID": "991"}, "991"), ({}, "")])
 def test_the_check_run_of_an_attempt_is_that_of_the_job_that_begins_it(
     tmp_path: Path, identity: RunIdentity, given: dict[str, str], wanted: str
@@ -177,12 +172,6 @@ def test_the_check_run_of_an_attempt_is_that_of_the_job_that_begins_it(
     begun = dispatch("5", run_id=4242, run_attempt=2)
     assert find_dispatch(tmp_path, {"SPYRE_CI_CHECK_RUN_ID": "5", **again}, None) == begun
     assert kept(tmp_path) == begun
-
-
-def test_what_is_kept_is_found(tmp_path: Path) -> None:
-    assert kept(tmp_path) is None
-    keep(tmp_path, dispatch("7"))
-    assert kept(tmp_path) == dispatch("7")
 
 
 @pytest.mark.parametrize(

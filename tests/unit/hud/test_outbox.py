@@ -8,7 +8,7 @@ from typing import IO, Any
 import pytest
 
 from ci.hud.answers import Answer, Outcome
-from ci.hud.outbox import KEPT_ATTEMPTS, Outbox, OutboxBusyError
+from ci.hud.outbox import KEPT_ATTEMPTS, Outbox
 from test_selection import files
 from test_selection.files import read_json
 
@@ -100,18 +100,6 @@ def test_a_report_replaced_under_way_is_sent_again(outbox: Outbox) -> None:
     assert [report.payload for report in outbox.pending()] == [{"x": 2}]
 
 
-def test_two_do_not_send_at_once(outbox: Outbox, tmp_path: Path) -> None:
-    with outbox.sending():
-        with (
-            pytest.raises(OutboxBusyError, match="another process is sending"),
-            Outbox(tmp_path, lambda: NOW).sending(),
-        ):
-            pass
-        outbox.enqueue("b", {})
-    with outbox.sending():
-        assert waiting(outbox) == ["a", "b"]
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -170,11 +158,6 @@ def test_hostile_names_do_not_reach_the_file_system(outbox: Outbox) -> None:
     assert path is not None
     assert path.parent == outbox.folder
     assert outbox.pending()[1].payload == {"x": "\ud800"}
-
-
-def test_an_empty_outbox_has_nothing_to_send(tmp_path: Path) -> None:
-    outbox = Outbox(tmp_path, lambda: NOW)
-    assert (outbox.pending(), outbox.unreadable(), outbox.delivered()) == ([], [], [])
 
 
 def test_a_report_that_cannot_be_moved_is_not_lost(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
