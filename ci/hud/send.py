@@ -39,11 +39,11 @@ from ci.hud.payload import (
 )
 from ci.hud.row_upload import note_rows, rows_wait, send_rows
 from ci.hud.runs import take_report
-from ci.report.store import Kept, open_kept
+from ci.report.store import open_kept
 from test_selection.files import read_json, write_json
 
 HUD_FILE = "hud.json"
-Callback = Mapping[str, Any]
+Payload = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ class Reporter:
         """What waits in a run's folder."""
         return Outbox(run_dir, self.effects.clock)
 
-    def identity_of(self, payload: Callback) -> str:
+    def identity_of(self, payload: Payload) -> str:
         """The identity of a report, for the repository of the settings."""
         return report_identity(payload, repository=self.report.repository)
 
@@ -170,7 +170,7 @@ def give_up(run_dir: Path, reporter: Reporter, *, conclusion: str) -> Delivery |
         What came of it; None where there was nothing to tell.
     """
 
-    def owed(reporter: Reporter) -> list[Callback]:
+    def owed(reporter: Reporter) -> list[Payload]:
         at, box = iso_utc(reporter.effects.clock()), reporter.outbox(run_dir)
         ended = given_up_of(read_identity(run_dir), reporter.ways(run_dir), conclusion=conclusion, at=at)
         told = {one.identity for one in (*box.pending(), *box.delivered())}
@@ -188,7 +188,8 @@ def send_run(run_dir: Path, reporter: Reporter) -> Delivery:
     if reporter.report.endpoint == NONE:
         return reporter.finish(run_dir, _DISABLED)
     box = reporter.outbox(run_dir)
-    done, owed = "reported", list[Callback]()
+    owed: list[Payload] = []
+    done = "reported"
     if any(one.status == "completed" for one in (*box.pending(), *box.delivered())):
         pass
     elif (run_dir / SUMMARY).is_file():
@@ -225,33 +226,23 @@ def send_waiting(run_dir: Path, reporter: Reporter, *, again: bool = True) -> De
 
 @contextlib.contextmanager
 def _opened(run_dir: Path, reporter: Reporter) -> Iterator[Target]:
-    """The endpoint of the settings."""
+    """The endpoint of the settings: a server elsewhere, or the store here, which needs none."""
+    settings, environ, repository = reporter.settings, reporter.environ, reporter.report.repository
     if reporter.report.endpoint != EMBEDDED:
-        yield server_of(reporter.settings, reporter.environ)
+        yield server_of(settings, environ)
         return
-    with open_kept(reporter.settings, reporter.environ, warn=reporter.echo) as store:
-        write = partial(_write, store=store, run_dir=run_dir, reporter=reporter)
-        yield Target(url="", repository=reporter.report.repository, shown=EMBEDDED, send=write)
 
+    def write(payload: Payload, target: Target, *, doubtful: bool) -> Answer:
+        del target, doubtful  # whatever was written before is written over
+        try:
+            now, ways = reporter.effects.clock(), reporter.ways(run_dir)
+            take_report(payload, store, run_dir, repository=repository, at=now, ways=ways)
+        except (SpyreCiError, sqlite3.Error) as error:
+            return Answer(outcome=Outcome.RETRY, detail=one_line(str(error)))
+        return Answer(outcome=Outcome.DELIVERED, detail="written")
 
-def _write(
-    payload: Mapping[str, Any],
-    target: Target,
-    *,
-    doubtful: bool,
-    store: Kept,
-    run_dir: Path,
-    reporter: Reporter,
-) -> Answer:
-    """Write a report into the store here, which needs no server."""
-    del doubtful  # whatever was written before is written over
-    now, repository = reporter.effects.clock(), target.repository
-    try:
-        ways = reporter.ways(run_dir)
-        take_report(payload, store, run_dir, repository=repository, at=now, ways=ways)
-    except (SpyreCiError, sqlite3.Error) as error:
-        return Answer(outcome=Outcome.RETRY, detail=one_line(str(error)))
-    return Answer(outcome=Outcome.DELIVERED, detail="written")
+    with open_kept(settings, environ, warn=reporter.echo) as store:
+        yield Target(url="", repository=repository, shown=EMBEDDED, send=write)
 
 
 def delivery_of(report: FlushReport, *, endpoint: str, done: str = "delivered") -> Delivery:
@@ -270,7 +261,7 @@ def delivery_of(report: FlushReport, *, endpoint: str, done: str = "delivered") 
     return told
 
 
-def no_commit(payload: Callback, reporter: Reporter) -> str:
+def no_commit(payload: Payload, reporter: Reporter) -> str:
     """Why a nightly is not for PyTorch's relay, which knows runs by PyTorch's commits; empty where it is."""
     commit, nightly = payload["delivery_id"], payload["event_type"] in NIGHTLY_EVENTS
     upstream = mints(reporter.settings, reporter.environ) and not reporter.own_server
@@ -282,12 +273,12 @@ def no_commit(payload: Callback, reporter: Reporter) -> str:
     )
 
 
-def _begin_of(run_dir: Path, reporter: Reporter) -> list[Callback]:
+def _begin_of(run_dir: Path, reporter: Reporter) -> list[Payload]:
     begun = begun_of(read_identity(run_dir), reporter.ways(run_dir))
     return [] if begun is None else [begun]
 
 
-def _end_of(run_dir: Path, reporter: Reporter) -> list[Callback]:
+def _end_of(run_dir: Path, reporter: Reporter) -> list[Payload]:
     """A run's end, and its begin before it: the relay takes no end without one.
 
     Nobody may have told that in another job, or of this attempt.
@@ -299,7 +290,7 @@ def _end_of(run_dir: Path, reporter: Reporter) -> list[Callback]:
     return [*_begin_of(run_dir, reporter), ended]
 
 
-def _enqueue(run_dir: Path, reporter: Reporter, owed: Sequence[Callback]) -> Delivery | None:
+def _enqueue(run_dir: Path, reporter: Reporter, owed: Sequence[Payload]) -> Delivery | None:
     """Keep reports until they are sent, or say why they are not.
 
     One that does not hold the contract is kept too: the flush says why, nothing is dropped in silence.
@@ -320,7 +311,7 @@ def _waits(run_dir: Path) -> bool:
 
 
 def _guarded(
-    run_dir: Path, reporter: Reporter, owed: Callable[[Reporter], list[Callback]], *, done: str = "reported"
+    run_dir: Path, reporter: Reporter, owed: Callable[[Reporter], list[Payload]], *, done: str = "reported"
 ) -> Delivery | None:
     """Send what a run owes and say what came of it; None where that is nothing, or reporting is off."""
     if reporter.report.endpoint == NONE:
