@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import IO, Annotated
 
@@ -123,7 +124,7 @@ def _take(uploads: Uploads, incoming: Incoming, body: IO[bytes], *, at: float) -
 def _read(incoming: Incoming, body: IO[bytes]) -> Iterator[TestRun]:
     source, job, name = unpacked(body), incoming.job, incoming.name
     most = MOST_JUNIT if incoming.kind == "junit" else MOST_UNPACKED
-    bounded = Bounded(source, most, packed=None if source is body else body)
+    bounded = Bounded(source=source, most=most, packed=None if source is body else body)
     if incoming.kind == "junit":
         return junit_rows(bounded, job, name=name)
     return read_rows(bounded, job, name=name)
@@ -143,20 +144,20 @@ async def _receive(request: Request, body: IO[bytes]) -> str:
     return digest.hexdigest()
 
 
+@dataclass(slots=True, kw_only=True)
 class Bounded:
     """A stream that ends with an error where it gives more than it may, or is broken.
 
-    Args:
+    Attributes:
         source: what is read.
         most: bytes it may give.
         packed: what the source is unpacked from; None where it is plain.
     """
 
-    def __init__(self, source: IO[bytes], most: int, *, packed: IO[bytes] | None = None) -> None:
-        self._source = source
-        self._most = most
-        self._packed = packed
-        self._given = 0
+    source: IO[bytes]
+    most: int
+    packed: IO[bytes] | None
+    _given: int = 0
 
     def read(self, size: int = -1) -> bytes:
         """Up to so many bytes.
@@ -164,14 +165,10 @@ class Bounded:
         Raises:
             ValueError: there were more than it may give.
         """
-        given = self._source.read(size)
+        given = self.source.read(size)
         self._given += len(given)
-        if self._given > self._most:
-            raise ValueError(f"it unpacks to more than {self._most} bytes")
-        if (
-            self._packed is not None
-            and self._given > ANY_RATIO
-            and self._given > MOST_RATIO * self._packed.tell()
-        ):
+        if self._given > self.most:
+            raise ValueError(f"it unpacks to more than {self.most} bytes")
+        if self.packed is not None and self._given > max(ANY_RATIO, MOST_RATIO * self.packed.tell()):
             raise ValueError(f"it unpacks to more than {MOST_RATIO} times its size")
         return given

@@ -471,6 +471,8 @@ def test_states_last_three_days(world: World, payload: dict[str, Any]) -> None:
 
 def test_a_refusal_of_hud_comes_after_the_state_is_kept(world: World, payload: dict[str, Any]) -> None:
     world.dispatch()
+    assert said(world.post(pull_request(payload, job_name=""))) == f"{HUD}workflow.job_name"
+    assert world.states()[f"d-1:{REPOSITORY}:4242:1"] == "IN_PROGRESS"
     assert said(world.post(pull_request(payload, check_run_id=None))) == f"{HUD}workflow.check_run_id"
     assert "invalid state transition" in said(world.post(pull_request(payload)))
     assert world.rows() == []
