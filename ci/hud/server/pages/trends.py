@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from statistics import median
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Query
 from fastapi.responses import HTMLResponse
@@ -46,73 +46,68 @@ SHOWN = 60
 def add_routes(router: APIRouter, database: Database, clock: Clock) -> None:
     """Add the six pages."""
     _add_test_pages(router, database, clock)
-    _add_times(router, database, clock)
+    for name, shown in (
+        ("cards", _cards),
+        ("rollout", _rollout),
+        ("metrics", _metrics),
+        ("durations", _times),
+    ):
+        _add_page(router, database, clock, name=name, shown=shown)
 
-    @router.get("/cards")
-    def show_cards(filters: Annotated[Filters, Query()]) -> HTMLResponse:
+
+def _add_page(
+    router: APIRouter,
+    database: Database,
+    clock: Clock,
+    *,
+    name: str,
+    shown: Callable[[Database, Window], dict[str, Any]],
+) -> None:
+    """Add a page with filters, whose template shows what is found of a window."""
+
+    @router.get(f"/{name}", name=name)
+    def show(filters: Annotated[Filters, Query()]) -> HTMLResponse:
         window = filters.window(clock())
-        cards = card_health(verdicts_by_day(database, window, cards=True))
-        days = days_of(window)
-        return page(
-            "cards.html",
-            here="/cards",
-            form=form(database, window),
-            cards=[(one, card_strip(one, days)) for one in cards[:CARDS]],
-            total=len(cards),
-            days=days,
-        )
-
-    @router.get("/rollout")
-    def show_rollout(filters: Annotated[Filters, Query()]) -> HTMLResponse:
-        window = filters.window(clock())
-        lanes = rollout(chosen_jobs(database, window))
-        return page(
-            "rollout.html",
-            here="/rollout",
-            form=form(database, window),
-            lanes=[(one, rollout_charts(one)) for one in lanes[:LANES]],
-            hidden=max(0, len(lanes) - LANES),
-        )
-
-    @router.get("/metrics")
-    def show_metrics(filters: Annotated[Filters, Query()]) -> HTMLResponse:
-        now = clock()
-        window = filters.window(now)
-        found = metrics(chosen_jobs(database, window), verdicts_by_day(database, window), now)
-        return page(
-            "metrics.html",
-            here="/metrics",
-            form=form(database, window),
-            found=found,
-            flaky=flaky_chart(found),
-            passing=pass_chart(found),
-        )
+        values = shown(database, window)
+        return page(f"{name}.html", here=f"/{name}", form=form(database, window), **values)
 
 
-def _add_times(router: APIRouter, database: Database, clock: Clock) -> None:
-    @router.get("/durations")
-    def show_durations(filters: Annotated[Filters, Query()]) -> HTMLResponse:
-        window = filters.window(clock())
-        jobs = chosen_jobs(database, window)
-        lanes = sorted(lane_times(jobs), key=lambda one: -(one.duration.median if one.duration else 0.0))
-        newest = newest_with_rows(database, window)
-        files = files_of_run(database, newest, limit=SLOWEST) if newest else []
-        tests = run_tests(database, newest, limit=SLOWEST, order="time")[1] if newest else []
-        before = runs_before(jobs, newest["id"]) if newest else []
-        return page(
-            "durations.html",
-            here="/durations",
-            form=form(database, window),
-            lanes=[(one, times_chart(one), slower_lane(one)) for one in lanes[:LANES]],
-            hidden=max(0, len(lanes) - LANES),
-            newest=newest,
-            before=before,
-            files=files,
-            tests=tests,
-            slower=slower_files(database, {one.file: one.seconds for one in files}, before)
-            | slower_tests(database, {one.test_key: one.seconds for one in tests}, before),
-            jobs=sum(job.done for job in jobs),
-        )
+def _cards(database: Database, window: Window) -> dict[str, Any]:
+    cards = card_health(verdicts_by_day(database, window, cards=True))
+    days = days_of(window)
+    shown = [(one, card_strip(one, days)) for one in cards[:CARDS]]
+    return {"cards": shown, "total": len(cards), "days": days}
+
+
+def _rollout(database: Database, window: Window) -> dict[str, Any]:
+    lanes = rollout(chosen_jobs(database, window))
+    shown = [(one, rollout_charts(one)) for one in lanes[:LANES]]
+    return {"lanes": shown, "hidden": max(0, len(lanes) - LANES)}
+
+
+def _metrics(database: Database, window: Window) -> dict[str, Any]:
+    found = metrics(chosen_jobs(database, window), verdicts_by_day(database, window), window.now)
+    return {"found": found, "flaky": flaky_chart(found), "passing": pass_chart(found)}
+
+
+def _times(database: Database, window: Window) -> dict[str, Any]:
+    jobs = chosen_jobs(database, window)
+    lanes = sorted(lane_times(jobs), key=lambda one: -(one.duration.median if one.duration else 0.0))
+    newest = newest_with_rows(database, window)
+    files = files_of_run(database, newest, limit=SLOWEST) if newest else []
+    tests = run_tests(database, newest, limit=SLOWEST, order="time")[1] if newest else []
+    before = runs_before(jobs, newest["id"]) if newest else []
+    return {
+        "lanes": [(one, times_chart(one), slower_lane(one)) for one in lanes[:LANES]],
+        "hidden": max(0, len(lanes) - LANES),
+        "newest": newest,
+        "before": before,
+        "files": files,
+        "tests": tests,
+        "slower": slower_files(database, {one.file: one.seconds for one in files}, before)
+        | slower_tests(database, {one.test_key: one.seconds for one in tests}, before),
+        "jobs": sum(job.done for job in jobs),
+    }
 
 
 def runs_before(jobs: Sequence[Job], number: int) -> list[Job]:

@@ -5,7 +5,8 @@ They are summed from what each job brought; no row of a test is read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -62,16 +63,19 @@ def card_health(verdicts: Iterable[DayVerdict]) -> list[CardHealth]:
     Args:
         verdicts: by day and card, superseded attempts left out.
     """
-    by_card: dict[str, dict[str, list[DayVerdict]]] = {}
+    by_card: dict[str, dict[str, Counter[str]]] = {}
     for one in verdicts:
-        by_card.setdefault(one.card, {}).setdefault(one.day, []).append(one)
-    everyday = sorted({day for days in by_card.values() for day in days})
+        by_card.setdefault(one.card, {}).setdefault(one.day, Counter())[one.verdict] += one.tests
+    everyday = {day for days in by_card.values() for day in days}
     made = [_card(card, days, everyday) for card, days in by_card.items()]
     return sorted(made, key=lambda one: (-one.hardware / one.tests, -one.failed / one.tests, one.card))
 
 
-def _card(card: str, days: dict[str, list[DayVerdict]], everyday: Sequence[str]) -> CardHealth:
-    made = [_day(day, parts) for day, parts in sorted(days.items())]
+def _card(card: str, days: Mapping[str, Counter[str]], everyday: Collection[str]) -> CardHealth:
+    made = [
+        CardDay(day=day, tests=counts.total(), failed=counts["failed"], hardware=counts["hardware"])
+        for day, counts in sorted(days.items())
+    ]
     return CardHealth(
         card=card,
         tests=sum(one.tests for one in made),
@@ -81,15 +85,6 @@ def _card(card: str, days: dict[str, list[DayVerdict]], everyday: Sequence[str])
         last_used=made[-1].day,
         last_hardware=max((one.day for one in made if one.hardware), default=""),
         idle_days=sum(day > made[-1].day for day in everyday),
-    )
-
-
-def _day(day: str, parts: Sequence[DayVerdict]) -> CardDay:
-    def tests(verdict: str) -> int:
-        return sum(one.tests for one in parts if one.verdict == verdict)
-
-    return CardDay(
-        day=day, tests=sum(one.tests for one in parts), failed=tests("failed"), hardware=tests("hardware")
     )
 
 

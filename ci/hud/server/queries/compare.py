@@ -97,15 +97,6 @@ class Comparison:
     changes: Sequence[Change]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    """By kind the tests; by test how many seconds it is off, where its kind is about time."""
-
-    kinds: Mapping[str, Collection[Key]]
-    off: Mapping[Key, float]
-    pace: float
-
-
 def compare_runs(
     database: Database,
     before: Mapping[str, Value],
@@ -128,16 +119,23 @@ def compare_runs(
         offset: changes left out before.
     """
     old, new = marks_of(database, before), marks_of(database, after)
-    found = _compare(old, new)
+    slower, faster, pace = _times(old, new)
+    kinds: dict[str, Collection[Key]] = {
+        **_verdict_kinds(old.verdicts, new.verdicts),
+        "slower": slower,
+        "faster": faster,
+        "appeared": new.verdicts.keys() - old.verdicts.keys(),
+        "vanished": old.verdicts.keys() - new.verdicts.keys(),
+    }
     named = before if kind == "vanished" else after
-    chosen = _page(database, named, found.kinds[kind], found.off, limit=limit, offset=offset)
+    chosen = _page(database, named, kinds[kind], slower | faster, limit=limit, offset=offset)
     sides = _sides(database, before, chosen), _sides(database, after, chosen)
     return Comparison(
         before=len(old.verdicts),
         after=len(new.verdicts),
-        both=len(old.verdicts) - len(found.kinds["vanished"]),
-        counts={name: len(found.kinds[name]) for name in KINDS},
-        pace=found.pace,
+        both=len(old.verdicts) - len(kinds["vanished"]),
+        counts={name: len(kinds[name]) for name in KINDS},
+        pace=pace,
         changes=[
             Change(
                 kind=kind,
@@ -194,13 +192,8 @@ def _repeated(keys: Iterable[int]) -> set[int]:
     return again
 
 
-def _compare(before: Marks, after: Marks) -> _Found:
-    old, new = before.verdicts, after.verdicts
-    kinds: dict[str, Collection[Key]] = {
-        **_verdict_kinds(old, new),
-        "appeared": new.keys() - old.keys(),
-        "vanished": old.keys() - new.keys(),
-    }
+def _times(before: Marks, after: Marks) -> tuple[dict[Key, float], dict[Key, float], float]:
+    """What is slower and faster, by how many seconds, and how many times as long all tests took."""
     both = [key for key in before.seconds if key in after.seconds]
     pairs = [
         Pair(str(number), "", max(after.seconds[key], LEAST_TIMED_S), max(before.seconds[key], LEAST_TIMED_S))
@@ -211,8 +204,7 @@ def _compare(before: Marks, after: Marks) -> _Found:
         {both[int(one.name)]: abs(one.now_s - one.base_s) for one in some}
         for some in (times.slower, times.faster)
     )
-    kinds |= {"slower": slower, "faster": faster}
-    return _Found(kinds=kinds, off=slower | faster, pace=times.machines.ratio)
+    return slower, faster, times.machines.ratio
 
 
 def _verdict_kinds(old: Mapping[Key, str], new: Mapping[Key, str]) -> dict[str, list[Key]]:

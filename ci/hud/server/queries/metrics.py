@@ -6,6 +6,7 @@ half of the lane's usual interval; it ends when the next nightly succeeds.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -168,25 +169,23 @@ class Metrics:
 
 def metrics(jobs: Sequence[Job], verdicts: Sequence[DayVerdict], now: float) -> Metrics:
     """The metrics of jobs, superseded attempts left out, and of their tests."""
-    mondays = sorted({_monday(job.started_at[:10]) for job in jobs} | {_monday(one.day) for one in verdicts})
-    by_week: dict[str, list[Job]] = {}
-    tests_of: dict[str, list[DayVerdict]] = {}
+    weeks: dict[str, tuple[list[Job], list[DayVerdict]]] = defaultdict(lambda: ([], []))
     for job in jobs:
-        by_week.setdefault(_monday(job.started_at[:10]), []).append(job)
+        weeks[_monday(job.started_at[:10])][0].append(job)
     for one in verdicts:
-        tests_of.setdefault(_monday(one.day), []).append(one)
+        weeks[_monday(one.day)][1].append(one)
     total = _week("", jobs, verdicts)
-    found = outages(jobs, now)
+    out = outages(jobs, now)
     return Metrics(
-        weeks=[_week(monday, by_week.get(monday, ()), tests_of.get(monday, ())) for monday in mondays],
+        weeks=[_week(monday, *found) for monday, found in sorted(weeks.items())],
         total=total,
         flaky_limit=LIMIT_PERCENT / 100,
         flaky_ok=(not total.flaky or 100 * total.flaky < LIMIT_PERCENT * total.ran) if total.ran else None,
         cycle=spread(cycle_seconds(jobs).values()),
-        outages=found,
-        recovery=spread(one.seconds for one in found if one.ended),
+        outages=out,
+        recovery=spread(one.seconds for one in out if one.ended),
         recovery_limit_s=LIMIT_S,
-        recovery_ok=not any(one.long for one in found),
+        recovery_ok=not any(one.long for one in out),
     )
 
 
@@ -196,7 +195,7 @@ def cycle_seconds(jobs: Iterable[Job]) -> Mapping[tuple[str, str], float]:
     for job in jobs:
         by_commit.setdefault((job.repo, job.sha), []).append(job)
     return {
-        key: max(0.0, _last_end(group) - _first_begin(group))
+        key: max(0.0, max(map(_end, group)) - min(map(_begin, group)))
         for key, group in by_commit.items()
         if all(job.done and job.completed_at for job in group)
     }
@@ -204,18 +203,17 @@ def cycle_seconds(jobs: Iterable[Job]) -> Mapping[tuple[str, str], float]:
 
 def _week(monday: str, jobs: Sequence[Job], verdicts: Sequence[DayVerdict]) -> Week:
     completed = [job for job in jobs if job.done]
-
-    def tests(kinds: frozenset[str]) -> int:
-        return sum(one.tests for one in verdicts if one.verdict in kinds)
-
+    counts = Counter[str]()
+    for one in verdicts:
+        counts[one.verdict] += one.tests
     return Week(
         monday=monday,
         jobs=len(completed),
         successes=sum(job.green for job in completed),
-        ran=tests(RAN),
-        flaky=tests(frozenset({"flaky"})),
-        good=tests(GOOD_AT_LAST),
-        bad=tests(frozenset(PROBLEMS)),
+        ran=sum(counts[one] for one in RAN),
+        flaky=counts["flaky"],
+        good=sum(counts[one] for one in GOOD_AT_LAST),
+        bad=sum(counts[one] for one in PROBLEMS),
     )
 
 
@@ -224,9 +222,9 @@ def _monday(day: str) -> str:
     return (when - timedelta(days=when.weekday())).isoformat()
 
 
-def _first_begin(group: Iterable[Job]) -> float:
-    return min(stored_epoch(job.started_at) - (job.queue_s or 0.0) for job in group)
+def _begin(job: Job) -> float:
+    return stored_epoch(job.started_at) - (job.queue_s or 0.0)
 
 
-def _last_end(group: Iterable[Job]) -> float:
-    return max(stored_epoch(job.completed_at) for job in group)
+def _end(job: Job) -> float:
+    return stored_epoch(job.completed_at)
