@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from ci.core.svg import Segment
@@ -29,22 +29,12 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drawn:
-    """A line as SVG has it; `dots` are points that stand alone or are worth a mark."""
-
-    name: str
-    kind: str
-    points: str
-    dots: Sequence[tuple[float, float]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """Lines over time with their axes."""
+    """Lines over time with their axes; their points are pixels."""
 
     width: float
     height: float
-    lines: Sequence[Drawn]
+    lines: Sequence[Series]
     across: Sequence[tuple[float, str]]
     up: Sequence[tuple[float, str]]
     limit: float | None
@@ -95,7 +85,7 @@ def time_chart(
     return Chart(
         width=WIDTH,
         height=HEIGHT,
-        lines=[_drawn(line, [place(x, y) for x, y in line.points]) for line in series],
+        lines=[replace(line, points=[place(x, y) for x, y in line.points]) for line in series],
         across=[(place(x, 0)[0], _day(x)) for x in _moments(begin, end)],
         up=[(place(begin, value)[1], say(value, unit)) for value in ticks],
         limit=None if limit is None else place(begin, limit)[1],
@@ -124,13 +114,6 @@ def say(value: float, unit: str) -> str:
             return f"{value / 3600:g} h"
         return f"{value / 60:g} min" if value >= 60 else f"{value:g} s"  # noqa: PLR2004  # a minute
     return f"{value:,.12g}"
-
-
-def _drawn(line: Series, points: Sequence[tuple[float, float]]) -> Drawn:
-    text = " ".join(f"{x},{y}" for x, y in points)
-    return Drawn(
-        name=line.name, kind=line.kind, points=text, dots=points if len(points) == 1 else points[-1:]
-    )
 
 
 def _ticks(most: float, unit: str) -> list[float]:

@@ -169,7 +169,7 @@ def test_a_chart_stays_within_its_frame(
         assert not points
         return
     for line in drawn.lines:
-        for x, y in (map(float, pair.split(",")) for pair in line.points.split()):
+        for x, y in line.points:
             assert 0 <= x <= drawn.width
             assert 0 <= y <= drawn.height
     assert 2 <= len(drawn.up) <= 12
