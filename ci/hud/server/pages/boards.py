@@ -16,6 +16,7 @@ from ci.hud.server.pages.render import CONCLUSIONS, RUNNING, Mark, conclusion_ma
 from ci.hud.server.parameters import Clock, Filters, Number, Offset, Text, found_job
 from ci.hud.server.queries.compare import KINDS, Kind, compare_runs
 from ci.hud.server.queries.jobs import Job, chosen_jobs, count_jobs, list_jobs
+from ci.hud.server.queries.rows import grouped
 from ci.hud.server.queries.window import form
 from ci.store.database import Database
 
@@ -90,8 +91,8 @@ def add_routes(router: APIRouter, database: Database, clock: Clock) -> None:
 
     @router.get("/compare")
     def show_compare(sides: Annotated[Sides, Query()]) -> HTMLResponse:
-        choices = [jobs.view(job) for job in list_jobs(database, limit=CHOICES)]
         if not sides.before or not sides.after:
+            choices = [jobs.view(job) for job in list_jobs(database, limit=CHOICES)]
             return page("compare_choose.html", here="/runs", choices=choices, sides=sides)
         before, after = found_job(database, sides.before), found_job(database, sides.after)
         found = compare_runs(database, before, after, kind=sides.kind, limit=CHANGES, offset=sides.offset)
@@ -161,9 +162,7 @@ def grid(jobs: Sequence[Job], *, limit: int, offset: int = 0) -> Grid:
         limit: rows at most.
         offset: rows left out before.
     """
-    by_commit: dict[tuple[int, str], list[Job]] = {}
-    for job in jobs:
-        by_commit.setdefault((job.pr, job.sha), []).append(job)
+    by_commit = grouped(jobs, lambda job: (job.pr, job.sha))
     chosen = list(by_commit.items())[offset : offset + limit]
     columns = sorted({_column(job) for _, group in chosen for job in group})
     return Grid(
@@ -223,7 +222,6 @@ class BackEnd:
 
     repo: str
     lanes: Sequence[Lane]
-    jobs: int
     successes: int
     completed: int
     pull_requests: int
@@ -235,22 +233,18 @@ def back_ends(jobs: Sequence[Job]) -> list[BackEnd]:
     Args:
         jobs: the newest first, superseded attempts left out.
     """
-    by_repo: dict[str, dict[str, list[Job]]] = {}
-    for job in jobs:
-        by_repo.setdefault(job.repo, {}).setdefault(job.lane, []).append(job)
-    made = [_back_end(repo, lanes) for repo, lanes in by_repo.items()]
+    made = [_back_end(repo, own) for repo, own in grouped(jobs, lambda job: job.repo).items()]
     return sorted(made, key=lambda one: (all(lane.latest.green for lane in one.lanes), one.repo))
 
 
-def _back_end(repo: str, by_lane: dict[str, list[Job]]) -> BackEnd:
-    lanes = [_lane(repo, name, jobs) for name, jobs in by_lane.items()]
+def _back_end(repo: str, jobs: Sequence[Job]) -> BackEnd:
+    lanes = [_lane(repo, name, own) for name, own in grouped(jobs, lambda job: job.lane).items()]
     return BackEnd(
         repo=repo,
         lanes=sorted(lanes, key=lambda lane: (lane.latest.green, lane.name)),
-        jobs=sum(len(jobs) for jobs in by_lane.values()),
         successes=sum(lane.successes for lane in lanes),
         completed=sum(lane.completed for lane in lanes),
-        pull_requests=len({job.pr for jobs in by_lane.values() for job in jobs if job.pr}),
+        pull_requests=len({job.pr for job in jobs if job.pr}),
     )
 
 

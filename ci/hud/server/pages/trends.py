@@ -22,6 +22,7 @@ from ci.hud.server.queries.history import MOST, RUNS, VERDICTS, history_of_test,
 from ci.hud.server.queries.jobs import Job, chosen_jobs, newest_with_rows
 from ci.hud.server.queries.metrics import Metrics, Week, metrics
 from ci.hud.server.queries.rollout import LaneRollout, Share, Step, rollout
+from ci.hud.server.queries.rows import grouped
 from ci.hud.server.queries.tests_of_run import files_of_run, run_tests
 from ci.hud.server.queries.timing import (
     LaneTimes,
@@ -155,10 +156,8 @@ def times_chart(lane: LaneTimes) -> Chart | None:
 def _daily(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     if len(points) <= MOST_POINTS:
         return list(points)
-    by_day: dict[float, list[float]] = {}
-    for x, y in points:
-        by_day.setdefault(x // DAY_S, []).append(y)
-    return [(day * DAY_S, median(values)) for day, values in sorted(by_day.items())]
+    by_day = grouped(points, lambda point: point[0] // DAY_S)
+    return [(day * DAY_S, median(y for _, y in own)) for day, own in sorted(by_day.items())]
 
 
 def rollout_charts(lane: LaneRollout) -> list[tuple[str, Chart | None]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ci.hud.server.queries.history import WorstTest
 from ci.hud.server.queries.jobs import Job, chosen_jobs, jobs_of_pull_request, jobs_with_rows
-from ci.hud.server.queries.rows import OF_JOB, OF_JOB_BY_KEY, listed
+from ci.hud.server.queries.rows import OF_JOB, OF_JOB_BY_KEY, grouped, listed
 from ci.hud.server.queries.window import Window
 from ci.record.failure_signature import last_failure, normal
 from ci.record.verdict import GOOD, PROBLEMS, RAN, Verdict
@@ -93,9 +93,9 @@ class Failure:
     runs: int
 
 
-def signature(verdict: str, cause: str, message: str) -> tuple[str, str, str]:
+def signature(row: Row) -> tuple[str, str, str]:
     """What two failures have in common when they are the same one."""
-    return verdict, cause, normal(last_failure(message), numbers=False)
+    return row["verdict"], row["cause"], normal(last_failure(row["message"]), numbers=False)
 
 
 def newest_of_lanes(database: Database, jobs: Iterable[Job]) -> list[list[Job]]:
@@ -127,9 +127,7 @@ def failing_now(database: Database, jobs: Sequence[Job]) -> list[Failure]:
     shown: dict[tuple[str, str, str], list[FailingTest]] = {}
     left = TESTS
     for lane in newest_of_lanes(database, jobs):
-        here: dict[tuple[str, str, str], list[Row]] = {}
-        for row in failed_rows(database, lane[0]):
-            here.setdefault(signature(row["verdict"], row["cause"], row["message"]), []).append(row)
+        here = grouped(failed_rows(database, lane[0]), signature)
         examples = [(key, row) for key, rows in here.items() for row in rows[:EXAMPLES]][:left]
         left -= len(examples)
         told = reliability(database, lane, (row["test_key"] for _, row in examples))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ci.core.text import one_line
-from ci.hud.server.queries.rows import OF_JOB, job_values, listed
+from ci.hud.server.queries.rows import OF_JOB, grouped, job_values, listed
 from ci.record import verdict
 from ci.store.database import Database, Row, Value
 from ci.store.schema import PROBLEM
@@ -75,16 +75,13 @@ def cards_of_run(database: Database, job: Mapping[str, Value]) -> list[CardVerdi
         f"SELECT card, verdict, tests, seconds FROM job_card WHERE {OF_JOB} ORDER BY card, verdict",  # noqa: S608
         job_values(job),
     )
-    by_card: dict[str, list[Row]] = {}
-    for row in rows:
-        by_card.setdefault(row["card"], []).append(row)
     return [
         CardVerdicts(
             card=card,
             verdicts={part["verdict"]: part["tests"] for part in parts},
             seconds=sum(part["seconds"] for part in parts),
         )
-        for card, parts in by_card.items()
+        for card, parts in grouped(rows, lambda row: str(row["card"])).items()
     ]
 
 
@@ -139,10 +136,7 @@ def _examples(database: Database, job: Mapping[str, Value]) -> dict[_Group, list
         """,  # noqa: S608  # our names
         {**job_values(job), "examples": EXAMPLES, "most": EXAMPLES * GROUPS},
     )
-    found: dict[_Group, list[Row]] = {}
-    for row in rows:
-        found.setdefault(_group(row), []).append(row)
-    return found
+    return grouped(rows, _group)
 
 
 def _example(row: Row, times: Row) -> Example:

@@ -6,7 +6,7 @@ half of the lane's usual interval; it ends when the next nightly succeeds.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -16,6 +16,7 @@ from statistics import median
 from ci.hud.callback import NIGHTLY_EVENTS, stored_epoch
 from ci.hud.server.queries.card_health import DayVerdict
 from ci.hud.server.queries.jobs import Job
+from ci.hud.server.queries.rows import grouped
 from ci.hud.server.queries.timing import Spread, spread
 from ci.hud.server.queries.window import DAY_S, moment
 from ci.record.verdict import GOOD_AT_LAST, PROBLEMS, RAN
@@ -62,10 +63,8 @@ def outages(jobs: Iterable[Job], now: float) -> list[Outage]:
         jobs: superseded attempts left out; of a lane's jobs of one run all must be good.
         now: seconds since the epoch.
     """
-    by_lane: dict[tuple[str, str], list[Job]] = {}
-    for job in jobs:
-        if job.event in NIGHTLY_EVENTS and job.started_at and job.done:
-            by_lane.setdefault((job.repo, job.lane), []).append(job)
+    nightlies = [job for job in jobs if job.event in NIGHTLY_EVENTS and job.started_at and job.done]
+    by_lane = grouped(nightlies, lambda job: (job.repo, job.lane))
     found = [one for (repo, lane), group in by_lane.items() for one in _of_lane(repo, lane, group, now)]
     return sorted(found, key=lambda one: (one.began, one.repo, one.lane), reverse=True)
 
@@ -105,11 +104,8 @@ def _of_lane(repo: str, lane: str, jobs: Sequence[Job], now: float) -> list[Outa
 
 def _runs(jobs: Sequence[Job]) -> list[tuple[float, float, bool, int]]:
     """The nightlies of a lane in order: start, end, whether all its jobs are good, and its first bad job."""
-    by_run: dict[str, list[Job]] = {}
-    for job in jobs:
-        by_run.setdefault(job.run_id, []).append(job)
     made = []
-    for group in by_run.values():
+    for group in grouped(jobs, lambda job: job.run_id).values():
         ordered = sorted(group, key=lambda job: (job.green, job.started_at, job.id))
         ends = [stored_epoch(job.completed_at or job.started_at) for job in group]
         start = min(stored_epoch(job.started_at) for job in group)
@@ -169,15 +165,13 @@ class Metrics:
 
 def metrics(jobs: Sequence[Job], verdicts: Sequence[DayVerdict], now: float) -> Metrics:
     """The metrics of jobs, superseded attempts left out, and of their tests."""
-    weeks: dict[str, tuple[list[Job], list[DayVerdict]]] = defaultdict(lambda: ([], []))
-    for job in jobs:
-        weeks[_monday(job.started_at[:10])][0].append(job)
-    for one in verdicts:
-        weeks[_monday(one.day)][1].append(one)
+    jobs_of = grouped(jobs, lambda job: _monday(job.started_at[:10]))
+    tests_of = grouped(verdicts, lambda one: _monday(one.day))
+    mondays = sorted({*jobs_of, *tests_of})
     total = _week("", jobs, verdicts)
     out = outages(jobs, now)
     return Metrics(
-        weeks=[_week(monday, *found) for monday, found in sorted(weeks.items())],
+        weeks=[_week(monday, jobs_of.get(monday, ()), tests_of.get(monday, ())) for monday in mondays],
         total=total,
         flaky_limit=LIMIT_PERCENT / 100,
         flaky_ok=(not total.flaky or 100 * total.flaky < LIMIT_PERCENT * total.ran) if total.ran else None,
@@ -191,12 +185,9 @@ def metrics(jobs: Sequence[Job], verdicts: Sequence[DayVerdict], now: float) -> 
 
 def cycle_seconds(jobs: Iterable[Job]) -> Mapping[tuple[str, str], float]:
     """By back end and commit whose jobs all completed: from the first dispatch or start to the last end."""
-    by_commit: dict[tuple[str, str], list[Job]] = {}
-    for job in jobs:
-        by_commit.setdefault((job.repo, job.sha), []).append(job)
     return {
         key: max(0.0, max(map(_end, group)) - min(map(_begin, group)))
-        for key, group in by_commit.items()
+        for key, group in grouped(jobs, lambda job: (job.repo, job.sha)).items()
         if all(job.done and job.completed_at for job in group)
     }
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ci.hud.server.queries.jobs import Job
+from ci.hud.server.queries.rows import grouped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,13 +63,10 @@ def rollout(jobs: Iterable[Job]) -> list[LaneRollout]:
     Args:
         jobs: the newest first, superseded attempts left out; only completed ones count.
     """
-    by_lane: dict[tuple[str, str], list[Step]] = {}
-    for job in jobs:
-        if job.done and (job.in_scope or job.in_scope_s):
-            by_lane.setdefault((job.repo, job.lane), []).append(_step(job))
+    told = [job for job in jobs if job.done and (job.in_scope or job.in_scope_s)]
     made = [
-        LaneRollout(repo=repo, lane=lane, steps=steps[::-1], stages=_stages(steps[::-1]))
-        for (repo, lane), steps in by_lane.items()
+        _lane(repo, lane, [_step(job) for job in reversed(own)])
+        for (repo, lane), own in grouped(told, lambda job: (job.repo, job.lane)).items()
     ]
     return sorted(made, key=lambda one: (-(one.steps[-1].percent or 0.0), one.repo, one.lane))
 
@@ -88,11 +86,10 @@ def _step(job: Job) -> Step:
     )
 
 
-def _stages(steps: Sequence[Step]) -> list[StageRow]:
-    found: dict[tuple[int | None, float | None], list[Step]] = {}
-    for step in steps:
-        found.setdefault((step.stage, step.percent), []).append(step)
-    return [
-        StageRow(stage=stage, percent=percent, since=group[0].started_at, runs=len(group), last=group[-1])
-        for (stage, percent), group in found.items()
+def _lane(repo: str, lane: str, steps: Sequence[Step]) -> LaneRollout:
+    by_stage = grouped(steps, lambda step: (step.stage, step.percent))
+    stages = [
+        StageRow(stage=stage, percent=percent, since=own[0].started_at, runs=len(own), last=own[-1])
+        for (stage, percent), own in by_stage.items()
     ]
+    return LaneRollout(repo=repo, lane=lane, steps=steps, stages=stages)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_type_hints
@@ -21,6 +21,8 @@ Key = int | tuple[int, int]
 # So many keys are asked for at a time.
 _KEYS = 500
 _Kind = TypeVar("_Kind")
+_Name = TypeVar("_Name")
+_Value = TypeVar("_Value")
 
 
 def records(
@@ -61,6 +63,14 @@ def _columns(kind: type) -> tuple[dict[str, str], list[str]]:
     asked = [one.name for one in fields(kind) if one.default is MISSING]
     columns = {name: getattr(hints[name], "__metadata__", (name,))[0] for name in asked}
     return columns, [name for name in asked if get_type_hints(kind)[name] is bool]
+
+
+def grouped(values: Iterable[_Value], key: Callable[[_Value], _Name]) -> dict[_Name, list[_Value]]:
+    """Values by what `key` says of each, in their order."""
+    found: dict[_Name, list[_Value]] = {}
+    for one in values:
+        found.setdefault(key(one), []).append(one)
+    return found
 
 
 def job_values(job: Mapping[str, Any]) -> dict[str, Value]:

@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import Field
 
 from ci.hud.server.queries.jobs import Job
-from ci.hud.server.queries.rows import listed
+from ci.hud.server.queries.rows import grouped, listed
 from ci.report.compare.times import usual_s
 from ci.store.database import Database
 
@@ -64,10 +64,7 @@ def lane_times(jobs: Iterable[Job]) -> list[LaneTimes]:
     Args:
         jobs: the newest first, superseded attempts left out.
     """
-    by_lane: dict[tuple[str, str], list[Job]] = {}
-    for job in jobs:
-        if job.done:
-            by_lane.setdefault((job.repo, job.lane), []).append(job)
+    by_lane = grouped((job for job in jobs if job.done), lambda job: (job.repo, job.lane))
     return [
         LaneTimes(
             repo=repo,
@@ -139,9 +136,6 @@ def _slower(
     now: Mapping[str, float], before: Sequence[Job], rows: Iterable[tuple[str, float, tuple[int, ...]]]
 ) -> dict[str, float]:
     jobs = {job.rows_of for job in before}
-    past: dict[str, list[float]] = {}
-    for name, took, job in rows:
-        if job in jobs and name in now:
-            past.setdefault(name, []).append(took)
-    found = {name: usual_s(now[name], times) for name, times in past.items()}
+    past = grouped((row for row in rows if row[2] in jobs and row[0] in now), lambda row: row[0])
+    found = {name: usual_s(now[name], [took for _, took, _ in own]) for name, own in past.items()}
     return {name: usual for name, usual in found.items() if usual is not None}
