@@ -81,6 +81,12 @@ def test_rows_that_are_not_taken_wait_and_a_flush_sends_them(here: Desk, answer:
     assert "rows=2" in first["path"]
 
 
+def test_rows_wait_until_the_report_is_taken(here: Desk) -> None:
+    here.answers(400)
+    assert here.deliver().outcome == "left"
+    assert (here.paths, rows_wait(here.run_dir)) == (["/github/callback"], True)
+
+
 def test_junit_that_cannot_be_read_is_told_of_and_the_report_is_there(here: Desk) -> None:
     (here.run_dir / "junit" / "0.xml").write_text("<testsuites>")
     delivery = here.deliver()

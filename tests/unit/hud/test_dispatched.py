@@ -16,8 +16,6 @@ from ci.hud.payload import (
     RunIdentity,
     Ways,
     begun_of,
-    check_run_of,
-    find_dispatch,
     given_up_of,
     report_identity,
 )
@@ -157,21 +155,6 @@ def test_a_run_that_gave_up_tells_it_with_no_test(identity: RunIdentity) -> None
     assert (workflow["conclusion"], workflow["completed_at"]) == ("cancelled", at)
     assert workflow["test_results"] == {"passed": 0, "failed": 0, "skipped": 0, "total": 0}
     assert check(body, repository="o/r") == []
-
-
-@pytest.mark.parametrize(("given", "wanted"), [({"SPYRE_CI_CHECK_RUN_ID": "991"}, "991"), ({}, "")])
-def test_the_check_run_of_an_attempt_is_that_of_the_job_that_begins_it(
-    tmp_path: Path, identity: RunIdentity, given: dict[str, str], wanted: str
-) -> None:
-    write_json(tmp_path / "run.json", "run", identity.model_dump())
-    begun = dispatch(wanted or check_run_of(identity), run_id=4242, run_attempt=1)
-    assert find_dispatch(tmp_path, {**event(tmp_path), **given}, None) == begun
-    # The job that reports has another check run, and no event.
-    assert find_dispatch(tmp_path, {"SPYRE_CI_CHECK_RUN_ID": "5"}, None) == begun
-    again = {"GITHUB_ACTIONS": "true", "GITHUB_RUN_ID": "4242", "GITHUB_RUN_ATTEMPT": "2"}
-    begun = dispatch("5", run_id=4242, run_attempt=2)
-    assert find_dispatch(tmp_path, {"SPYRE_CI_CHECK_RUN_ID": "5", **again}, None) == begun
-    assert kept(tmp_path) == begun
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,12 @@ def test_a_kill_while_it_was_under_way_leaves_doubt(outbox: Outbox) -> None:
     assert (report.last_outcome, report.doubtful) == ("killed", True)
 
 
+def test_a_correction_of_what_was_killed_under_way_leaves_doubt(outbox: Outbox) -> None:
+    outbox.begin(outbox.pending()[0])
+    outbox.enqueue("a", {"x": 2})
+    assert outbox.pending()[0].doubtful
+
+
 def test_a_report_replaced_under_way_is_sent_again(outbox: Outbox) -> None:
     (under_way,) = outbox.pending()
     outbox.enqueue("a", {"x": 2})
