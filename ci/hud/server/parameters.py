@@ -38,7 +38,6 @@ Verdict = Annotated[
     Query(description="one of the nine; empty for all"),
 ]
 Order = Annotated[Literal["verdict", "time"], Query(description="problems first, or the slowest first")]
-Bad = Annotated[Literal["flaky", "failed", "hardware", "xpassed"], Query()]
 Text = Annotated[str, Query(max_length=8192)]
 PrNumber = Annotated[int, Path(ge=1, le=2**53 - 1, description="number of the upstream pull request")]
 
@@ -56,6 +55,22 @@ class Filters(BaseModel):
     def window(self, now: float) -> Window:
         """The window these mean at a time."""
         return Window(now=now, days=self.days, repo=self.repo, lane=self.lane, event=self.event)
+
+
+class BadFilters(Filters):
+    """Which tests: those that had a verdict most often."""
+
+    verdict: Annotated[Literal["flaky", "failed", "hardware", "xpassed"], Query()] = "flaky"
+
+
+class ChosenTests(BaseModel):
+    """Which tests of a run, in which order; an empty text chooses all."""
+
+    verdict: Verdict = ""
+    file: Text = ""
+    card: Text = ""
+    order: Order = "verdict"
+    offset: Offset = 0
 
 
 def found_job(database: Database, number: int) -> Mapping[str, Any]:

@@ -10,17 +10,15 @@ from pydantic import BaseModel, ConfigDict
 from starlette.convertors import StringConvertor, register_url_convertor
 
 from ci.hud.server.parameters import (
-    Bad,
+    BadFilters,
+    ChosenTests,
     Clock,
     Filters,
     JobNumber,
     Limit,
     Offset,
-    Order,
     Place,
     PrNumber,
-    Text,
-    Verdict,
     found_job,
     plain_headers,
 )
@@ -107,6 +105,12 @@ class Failures(BaseModel):
     problems: Sequence[Problem]
 
 
+class PageOfTests(ChosenTests):
+    """The same, and how many."""
+
+    limit: Limit = 100
+
+
 class Tests(BaseModel):
     """A page of a run's tests; `total` are all that match."""
 
@@ -138,20 +142,9 @@ def add_run_routes(router: APIRouter, database: Database) -> None:
         return Failures(problems=problems_of_run(database, found_job(database, number)))
 
     @router.get("/runs/{number}/tests", responses=NOT_FOUND)
-    def tests(
-        *,
-        number: JobNumber,
-        verdict: Verdict = "",
-        file: Text = "",
-        card: Text = "",
-        order: Order = "verdict",
-        limit: Limit = 100,
-        offset: Offset = 0,
-    ) -> Tests:
+    def tests(number: JobNumber, chosen: Annotated[PageOfTests, Query()]) -> Tests:
         """The tests of a run, a page of them."""
-        chosen = {"verdict": verdict, "file": file, "card": card}
-        job = found_job(database, number)
-        total, found = run_tests(database, job, limit=limit, offset=offset, order=order, **chosen)
+        total, found = run_tests(database, found_job(database, number), **chosen.model_dump())
         return Tests(total=total, tests=found)
 
     @router.get("/compare", responses=NOT_FOUND)
@@ -173,12 +166,6 @@ class HistoryFilters(Filters):
 
     days: Annotated[int, Query(ge=1, le=3650)] = 90
     place: Place = 0
-
-
-class BadFilters(Filters):
-    """Which tests: those that had a verdict most often."""
-
-    verdict: Bad = "flaky"
 
 
 class WorstTests(BaseModel):

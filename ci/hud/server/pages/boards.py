@@ -196,7 +196,6 @@ class Lane:
     """A lane of a back end.
 
     Attributes:
-        repo: the back end.
         name: of the lane.
         latest: its newest job.
         strip: its newest jobs, the oldest first.
@@ -206,7 +205,6 @@ class Lane:
         last_green: when its newest success started; empty where there is none.
     """
 
-    repo: str
     name: str
     latest: Job
     strip: Sequence[Cell]
@@ -238,7 +236,7 @@ def back_ends(jobs: Sequence[Job]) -> list[BackEnd]:
 
 
 def _back_end(repo: str, jobs: Sequence[Job]) -> BackEnd:
-    lanes = [_lane(repo, name, own) for name, own in grouped(jobs, lambda job: job.lane).items()]
+    lanes = [_lane(name, own) for name, own in grouped(jobs, lambda job: job.lane).items()]
     return BackEnd(
         repo=repo,
         lanes=sorted(lanes, key=lambda lane: (lane.latest.green, lane.name)),
@@ -248,11 +246,10 @@ def _back_end(repo: str, jobs: Sequence[Job]) -> BackEnd:
     )
 
 
-def _lane(repo: str, name: str, jobs: Sequence[Job]) -> Lane:
+def _lane(name: str, jobs: Sequence[Job]) -> Lane:
     completed = [job for job in jobs if job.done]
     times = [job.duration_s for job in completed if job.completed_at]
     return Lane(
-        repo=repo,
         name=name,
         latest=jobs[0],
         strip=[cell(job) for job in reversed(jobs[:STRIP])],

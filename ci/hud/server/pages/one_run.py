@@ -1,12 +1,12 @@
-"""The pages of one run: what failed and why, how to run it again, and all its tests."""
+"""The pages of one run and of one pull request: what failed and why, how to run it again, and all tests."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, HTTPException, Query
 from fastapi.responses import HTMLResponse
 
 from ci.core.text import clip
@@ -14,7 +14,8 @@ from ci.hud.callback import UPSTREAM_REPOSITORY, RunDetails
 from ci.hud.server.pages import jobs
 from ci.hud.server.pages.charts import verdict_bar
 from ci.hud.server.pages.render import VERDICTS, page
-from ci.hud.server.parameters import Clock, JobNumber, Offset, Order, Text, Verdict, found_job
+from ci.hud.server.parameters import ChosenTests, Clock, JobNumber, PrNumber, found_job
+from ci.hud.server.queries.failing import PullRequestTest, pull_request
 from ci.hud.server.queries.failures import SEEN, cards_of_run, problems_of_run
 from ci.hud.server.queries.jobs import attempts, job_before
 from ci.hud.server.queries.tests_of_run import files_of_run, run_tests
@@ -23,14 +24,17 @@ from ci.store.database import Database
 from test_selection.seeds import MOST
 
 FILES, SLOWEST, ROWS = 20, 15, 100
+# Failures of a pull request.
+SHOWN = 200
 _SHA = re.compile(r"[0-9a-f]{40}")
 _NAME = re.compile(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+")
 _DEVICE = re.compile(r"[a-z][a-z0-9_]{0,30}")
 LONGEST = 4000
 
 
-def add_routes(router: APIRouter, database: Database, _: Clock) -> None:
-    """Add a run's page and the page of its tests."""
+def add_routes(router: APIRouter, database: Database, clock: Clock) -> None:
+    """Add a run's page, the page of its tests, and a pull request's."""
+    _add_pull_request(router, database, clock)
 
     @router.get("/runs/{number}")
     def show_run(number: JobNumber) -> HTMLResponse:
@@ -58,18 +62,9 @@ def add_routes(router: APIRouter, database: Database, _: Clock) -> None:
         )
 
     @router.get("/runs/{number}/tests")
-    def show_tests(
-        *,
-        number: JobNumber,
-        verdict: Verdict = "",
-        file: Text = "",
-        card: Text = "",
-        order: Order = "verdict",
-        offset: Offset = 0,
-    ) -> HTMLResponse:
+    def show_tests(number: JobNumber, chosen: Annotated[ChosenTests, Query()]) -> HTMLResponse:
         job = found_job(database, number)
-        chosen = {"verdict": verdict, "file": file, "card": card}
-        total, tests = run_tests(database, job, limit=ROWS, offset=offset, order=order, **chosen)
+        total, tests = run_tests(database, job, limit=ROWS, **chosen.model_dump())
         cards = cards_of_run(database, job)
         return page(
             "run_tests.html",
@@ -78,9 +73,32 @@ def add_routes(router: APIRouter, database: Database, _: Clock) -> None:
             cards=[one.card for one in cards if one.card],
             tests=tests,
             total=total,
-            chosen=chosen | {"order": order},
-            offset=offset,
+            chosen=chosen.model_dump(exclude={"offset"}),
+            offset=chosen.offset,
             step=ROWS,
+        )
+
+
+def _add_pull_request(router: APIRouter, database: Database, clock: Clock) -> None:
+    @router.get("/pr/{number}")
+    def show_pull_request(number: PrNumber) -> HTMLResponse:
+        found = pull_request(database, number, clock())
+        if not found.jobs:
+            raise HTTPException(404, "no job of this pull request was reported")
+        rows = {job.id: found_job(database, job.id) for job in found.jobs}
+
+        def command(test: PullRequestTest) -> str:
+            row = rows[test.job.id]
+            attempt = attempt_of(test.verdict, test.attempts)
+            return command_of(row, jobs.details_of(row["environment"]), test.test_id, attempt=attempt)
+
+        return page(
+            "pull_request.html",
+            here="/grid",
+            found=found,
+            views=[jobs.view(row) for row in rows.values()],
+            shown=SHOWN,
+            command=command,
         )
 
 

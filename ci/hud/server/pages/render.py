@@ -85,10 +85,8 @@ CONCLUSIONS = {
     "cancelled": Mark(letter="C", word="cancelled", kind="warn"),
     "timed_out": Mark(letter="T", word="timed out", kind="warn"),
 }
-RUNNING, UNKNOWN = (
-    Mark(letter="…", word="running", kind="info"),
-    Mark(letter="?", word="unknown", kind="info"),
-)
+RUNNING = Mark(letter="…", word="running", kind="info")
+UNKNOWN = Mark(letter="?", word="unknown", kind="info")
 VERDICTS = {
     "passed": Mark(letter="P", word="passed", kind="passed"),
     "failed": Mark(letter="F", word="failed", kind="failed"),

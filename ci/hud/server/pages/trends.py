@@ -14,7 +14,7 @@ from fastapi.responses import HTMLResponse
 from ci.hud.callback import stored_epoch
 from ci.hud.server.pages.charts import Chart, Series, spark, time_chart
 from ci.hud.server.pages.render import page, percent
-from ci.hud.server.parameters import Bad, Clock, Filters, Key, Place, Text
+from ci.hud.server.parameters import BadFilters, Clock, Filters, Key, Place, Text
 from ci.hud.server.queries.card_health import CardDay, CardHealth, card_health, verdicts_by_day
 from ci.hud.server.queries.failing import RUNS as RUNS_BACK
 from ci.hud.server.queries.failing import failing_now, reliability_of_flaky
@@ -230,7 +230,7 @@ def _at(week: Week) -> float:
 
 
 class TestFilters(Filters):
-    """Of one test's history, or of the tests that had one verdict."""
+    """Of one test's history."""
 
     __test__ = False  # the name is HUD's; pytest shall not take it for a test class
 
@@ -239,15 +239,9 @@ class TestFilters(Filters):
     key: Key | None = None
 
 
-class VerdictFilters(Filters):
-    """Of the tests that had one verdict."""
-
-    verdict: Bad = "flaky"
-
-
 def _add_test_pages(router: APIRouter, database: Database, clock: Clock) -> None:
     @router.get("/tests")
-    def show_tests(filters: Annotated[VerdictFilters, Query()]) -> HTMLResponse:
+    def show_tests(filters: Annotated[BadFilters, Query()]) -> HTMLResponse:
         window = filters.window(clock())
         total, tests = worst_tests(database, window, filters.verdict)
         jobs = chosen_jobs(database, window)

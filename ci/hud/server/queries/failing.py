@@ -105,13 +105,9 @@ def newest_of_lanes(database: Database, jobs: Iterable[Job]) -> list[list[Job]]:
         database: what is asked.
         jobs: of a window, the newest first.
     """
-    by_lane: dict[tuple[str, str, str, str], list[Job]] = {}
-    for job in jobs:
-        if job.done and not job.pr:
-            lane = by_lane.setdefault((job.repo, job.lane, job.workflow, job.job_name), [])
-            if len(lane) < RUNS:
-                lane.append(job)
-    lanes = list(by_lane.values())[:LANES]
+    trunk = [job for job in jobs if job.done and not job.pr]
+    by_lane = grouped(trunk, lambda job: (job.repo, job.lane, job.workflow, job.job_name))
+    lanes = [own[:RUNS] for own in by_lane.values()][:LANES]
     told = jobs_with_rows(database, [job for lane in lanes for job in lane])
     return [kept for lane in lanes if (kept := [job for job in lane if job.rows_of in told])]
 

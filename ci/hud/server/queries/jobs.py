@@ -144,17 +144,12 @@ def attempts(database: Database, job: Mapping[str, Any]) -> list[dict[str, Any]]
 
 def job_before(database: Database, job: Mapping[str, Any]) -> int | None:
     """The newest completed job of the same name that started before this one, to compare it with."""
+    names = ("downstream_repo", "workflow_name", "job_name", "event_type")
+    same = " AND ".join(f"{name} = :{name}" for name in names)
     rows = database.rows(
-        "SELECT id FROM crcr_workflow_job_ranked WHERE downstream_repo = :repo AND workflow_name = :workflow "
-        "AND job_name = :name AND event_type = :event AND status = 'completed' AND started_at < :started "
-        "AND NOT superseded ORDER BY started_at DESC, id DESC LIMIT 1",
-        {
-            "repo": job["downstream_repo"],
-            "workflow": job["workflow_name"],
-            "name": job["job_name"],
-            "event": job["event_type"],
-            "started": job["started_at"],
-        },
+        f"SELECT id FROM crcr_workflow_job_ranked WHERE {same} AND started_at < :started_at "  # noqa: S608  # our names
+        "AND status = 'completed' AND NOT superseded ORDER BY started_at DESC, id DESC LIMIT 1",
+        {name: job[name] for name in (*names, "started_at")},
     )
     return int(rows[0]["id"]) if rows else None
 
