@@ -1,77 +1,59 @@
+"""Outages of nightly lanes: when they begin and end, and what they are of."""
+
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ci.hud.server.queries.jobs import Job
 from ci.hud.server.queries.metrics import outages
 from tests.unit.hud.server.made_jobs import NOW, at, made
 
-DAY = 24 * 3600
+DAY, HOUR = 24 * 3600, 1 / 24
 
 
-def test_a_lane_that_is_always_green_has_no_outage() -> None:
-    assert outages([made(day, days=day + 0.2) for day in range(9)], NOW.timestamp()) == []
+def nightlies(*days: float, red: tuple[float, ...] = ()) -> list[Job]:
+    """Nightlies that started so many days ago, numbered by the whole of it."""
+    return [made(int(day), days=day, conclusion="failure" if day in red else "success") for day in days]
 
 
-def test_an_outage_goes_from_the_first_red_start_to_the_end_of_the_next_green() -> None:
-    jobs = [made(day, days=day, conclusion="failure" if day in {3, 4} else "success") for day in range(1, 8)]
-    (one,) = outages(jobs, NOW.timestamp() - DAY)
-    assert (one.began, one.ended, one.red, one.missing, one.first) == (
-        at(4),
-        at(2 - 1 / 24),
-        2,
-        False,
-        4,
-    )
-    assert one.seconds == 2 * DAY + 3600
-    assert not one.long
+BAD: dict[str, Any] = {"conclusion": "failure"}
+OUTAGES: dict[str, tuple[list[Job], float, list[tuple[Any, ...]]]] = {
+    "always green": (nightlies(*(day + 0.2 for day in range(9))), 0, []),
+    "from the first red start to the end of the next green": (
+        nightlies(*range(1, 8), red=(3, 4)), 1, [(at(4), at(2 - HOUR), 2 * DAY + 3600, 2, False, 4)],
+    ),
+    "from when a missing one should have started": (
+        nightlies(1, 2, 7, 8, 9), 1, [(at(6), at(2 - HOUR), 4 * DAY + 3600, 0, True, None)],
+    ),
+    "a lane that stopped is out until now": (
+        nightlies(5, 6, 7), 0, [(at(4), "", 4 * DAY, 0, True, None)],
+    ),
+    "one and a half days are late": (
+        nightlies(1, 2, 3.6, 4.6), 1, [(at(2.6), at(2 - HOUR), 0.6 * DAY + 3600, 0, True, None)],
+    ),
+    "less is not": (nightlies(1, 2, 3.4), 1, []),
+    "once a week misses nothing between": (nightlies(3, 10, 17, 24), 0, []),
+    "one bad job of a nightly makes it red": (
+        [made(1, run_id="7"), made(2, run_id="7", job_name="other", conclusion="timed_out")], 0,
+        [(at(1), "", DAY, 1, False, 2)],
+    ),
+    "a pull request": ([made(1, event="pull_request", **BAD)], 0, []),
+    "under way": ([made(1, status="in_progress")], 0, []),
+    "without a start": ([made(1, started_at="", **BAD)], 0, []),
+}  # fmt: skip
 
 
-def test_a_missing_nightly_is_an_outage_from_when_it_should_have_started() -> None:
-    (one,) = outages([made(day, days=day) for day in (1, 2, 7, 8, 9)], NOW.timestamp() - DAY)
-    assert (one.began, one.ended, one.red, one.missing, one.first) == (at(6), at(2 - 1 / 24), 0, True, None)
-    assert one.long
-
-
-@pytest.mark.parametrize(
-    ("days", "missing"), [((1, 2, 3.4), False), ((1, 2, 4, 5), True), ((1, 2, 3.6, 4.6), True)]
-)
-def test_a_nightly_is_missing_after_one_and_a_half_intervals(days: tuple[float, ...], missing: bool) -> None:
-    found = outages([made(number, days=day) for number, day in enumerate(days)], NOW.timestamp() - DAY)
-    assert [one.missing for one in found] == [True] * missing
-
-
-def test_a_lane_that_stopped_is_out_until_now() -> None:
-    (one,) = outages([made(day, days=day) for day in (5, 6, 7)], NOW.timestamp())
-    assert (one.began, one.ended, one.seconds) == (at(4), "", 4 * DAY)
-
-
-def test_a_lane_that_runs_once_a_week_misses_nothing_between() -> None:
-    assert outages([made(day, days=day) for day in (3, 10, 17, 24)], NOW.timestamp()) == []
-
-
-def test_one_bad_job_of_a_nightly_makes_it_red() -> None:
-    jobs = [
-        made(1, days=1, run_id="7"),
-        made(2, days=1, run_id="7", job_name="other", conclusion="timed_out"),
-    ]
-    (one,) = outages(jobs, NOW.timestamp())
-    assert (one.first, one.red) == (2, 1)
-
-
-@pytest.mark.parametrize(
-    "job",
-    [
-        made(1, conclusion="failure", event="pull_request"),
-        made(1, status="in_progress"),
-        made(1, started_at=""),
-    ],
-)
-def test_what_is_no_finished_nightly_is_no_outage(job: object) -> None:
-    assert outages([job], NOW.timestamp()) == []  # type: ignore[list-item]  # what parametrize gives has no type
+@pytest.mark.parametrize(("jobs", "days", "wanted"), OUTAGES.values(), ids=OUTAGES)
+def test_an_outage_is(jobs: list[Job], days: float, wanted: list[tuple[Any, ...]]) -> None:
+    found = outages(jobs, NOW.timestamp() - days * DAY)
+    told = [(one.began, one.ended, round(one.seconds), one.red, one.missing, one.first) for one in found]
+    assert told == wanted
+    assert all(one.long == (one.seconds > 3 * DAY) for one in found)
 
 
 @given(st.lists(st.tuples(st.floats(0.1, 60), st.booleans(), st.sampled_from("ab")), max_size=30))
