@@ -129,13 +129,13 @@ class Reply:
 
     def means(self, outcome: Outcome, detail: str = "") -> Answer:
         """The answer with an outcome; without a detail it is shown as it came."""
-        seconds = self.headers.get("retry-after", "").strip()  # a date is not honoured
-        asked = outcome is Outcome.RATE_LIMITED and re.fullmatch(r"[0-9]{1,6}", seconds)
+        seconds = self.headers.get("retry-after", "").strip()
         return Answer(
             outcome=outcome,
             detail=detail or self.said,
             status=self.status,
-            retry_after_s=float(seconds) if asked else None,
+            # A date is not honoured.
+            retry_after_s=float(seconds) if re.fullmatch(r"[0-9]{1,6}", seconds) else None,
             # Behind a 500 or a gateway's time-out the relay may have stored the state already.
             doubtful=outcome is Outcome.RETRY,
         )

@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,7 @@ import pytest
 import requests
 
 from ci.config import Settings, load_settings
-from ci.hud.delivery import Effects
 from ci.hud.payload import RunIdentity, Ways, check_run_of, ended_of
-from ci.hud.send import Delivery, Reporter, report_run
 from ci.store.identity import job_number
 from ci.store.store import Store
 from test_selection.files import write_json
@@ -159,36 +157,6 @@ def empty(store: Store) -> None:
         tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
         for (name,) in tables:
             connection.execute(f'DELETE FROM "{name}"')  # noqa: S608  # of the schema
-
-
-class World:
-    """Time that only sleeping moves, and what was said."""
-
-    def __init__(self) -> None:
-        self.now = 1_785_000_000.0
-        self.slept: list[float] = []
-        self.lines: list[str] = []
-
-    def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.now += seconds
-
-    def clock(self) -> float:
-        return self.now
-
-    def deliver(
-        self, run_dir: Path, settings: Settings, environ: dict[str, str] | None = None, **more: Any
-    ) -> Delivery:
-        return report_run(run_dir, replace(self.reporter(settings, environ or {}), **more))
-
-    def reporter(self, settings: Settings, environ: dict[str, str]) -> Reporter:
-        effects = Effects(clock=self.clock, sleep=self.sleep, rng=lambda: 0.5)
-        return Reporter(settings=settings, environ=environ, effects=effects, echo=self.lines.append)
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
 
 
 @dataclass

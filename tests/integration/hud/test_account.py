@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree as ET
 
 import requests
 
-from ci.config import Settings
 from ci.record.journal import read_journals
 from ci.record.marks import Quarantined
 from ci.record.verdict import Verdict
@@ -27,7 +24,8 @@ from test_selection.selection import Selection
 from tests.hud_server import create_app, embedded
 from tests.pipeline_runs import identity_of, plan_folder, run_journals
 
-TOKEN = {"SPYRE_CI_HUD_TOKEN": "s3cret-token"}
+from .desk import Desk
+
 # Of each verdict another number, so that none can stand for another; one failure is in quarantine.
 NUMBERS = {one: 3 + place for place, one in enumerate(Verdict)}
 FORGIVEN = Quarantined(reason="known", issue="i", owner="o", expires="2099-01-01")
@@ -62,10 +60,8 @@ def every_verdict(folder: Path) -> dict[str, int]:
     return {verdict.value: number for verdict, number in NUMBERS.items()}
 
 
-def test_every_surface_counts_alike(
-    world: Any, tmp_path: Path, settings: Callable[..., Settings], faulty: Any
-) -> None:
-    run = tmp_path / "runs" / "run-1"
+def test_every_surface_counts_alike(desk: Desk) -> None:
+    run = desk.run_dir
     wanted = every_verdict(run)
     told = {name: sum(wanted[one] for one in parts) for name, parts in COUNTED.items()}
     told |= {"failed": told["failed"] - 1, "skipped": told["skipped"] + 1}
@@ -80,19 +76,19 @@ def test_every_surface_counts_alike(
     )  # fmt: skip
     assert dict(of_junit) == told
 
-    assert world.deliver(run, settings(report__endpoint=faulty.url), TOKEN).outcome == "delivered"
-    results = json.loads(faulty.requests[-1]["body"])["workflow"]["test_results"]
-    assert results == {**told, "total": sum(wanted.values())}
+    assert desk.deliver().outcome == "delivered"
+    assert desk.jobs[-1]["test_results"] == {**told, "total": sum(wanted.values())}
 
-    here = settings()
+    desk.flags["report.endpoint"] = "embedded"
+    here = desk.settings
     (run / "outbox").rename(run / "outbox-of-the-relay")
-    assert world.deliver(run, here).outcome == "delivered"
+    assert desk.deliver().outcome == "delivered"
     with closing(Store(here.store_path)) as store:
         rows = store.database.tuples("SELECT verdict, sum(tests) FROM job_verdict GROUP BY verdict")
         assert dict(rows) == wanted
         (job,) = store.database.rows("SELECT * FROM crcr_workflow_job")
         assert {name: job[f"{name}_tests"] for name in told} == told
-        with embedded(create_app(store, token="t", repository="o/r", clock=world.clock)) as url:
+        with embedded(create_app(store, token="t", repository="o/r", clock=lambda: desk.now)) as url:
             page = requests.get(f"{url}/runs/{job['id']}", timeout=60).text
             shown = requests.get(f"{url}/api/runs/{job['id']}", timeout=60).json()
     tiles = dict(re.findall(r'class="soft">(\w+)</span><b[^>]*>(\d+)<', page))
