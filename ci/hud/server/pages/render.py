@@ -164,6 +164,8 @@ def _environment() -> Environment:
         "day": lambda text: time_text(text, "%Y-%m-%d"),
         "second": lambda text: time_text(text, "%Y-%m-%d %H:%M:%S UTC"),
         "minute": lambda text: time_text(text, "%d %b %H:%M"),
+        # Joined here, for a template escapes each number by itself.
+        "pairs": lambda points: " ".join(f"{x},{y}" for x, y in points),
     }
     environment.globals |= {
         "address": address,
