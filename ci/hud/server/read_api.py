@@ -24,7 +24,7 @@ from ci.hud.server.parameters import (
 )
 from ci.hud.server.queries.card_health import CardHealth, card_health, verdicts_by_day
 from ci.hud.server.queries.compare import Comparison, Kind, compare_runs
-from ci.hud.server.queries.failing import Failure, PullRequest, failing_now, pull_request
+from ci.hud.server.queries.failing import Failure, PullRequest, failing_now, newest_of_lanes, pull_request
 from ci.hud.server.queries.failures import CardVerdicts, Problem, cards_of_run, problems_of_run
 from ci.hud.server.queries.history import TestHistory, WorstTest, history_of_test, worst_tests
 from ci.hud.server.queries.jobs import Job, attempts, chosen_jobs, count_jobs, details, list_jobs
@@ -193,7 +193,8 @@ def add_routes_over_time(router: APIRouter, database: Database, clock: Clock) ->
     @router.get("/failing")
     def failing(filters: Annotated[Filters, Query()]) -> list[Failure]:
         """What fails in the newest run of every lane, the same failure once, with some tests of each."""
-        return failing_now(database, chosen_jobs(database, filters.window(clock())))
+        jobs = chosen_jobs(database, filters.window(clock()))
+        return failing_now(database, newest_of_lanes(database, jobs))
 
     @router.get("/pr/{number}")
     def pull(number: PrNumber) -> PullRequest:

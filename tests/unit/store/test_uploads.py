@@ -278,6 +278,7 @@ def test_rows_of_a_file_on_its_way_are_not_seen(store: Store, uploads: Uploads) 
         seen.append([one["name"] for one in settled])
         assert len(stored(store)) > len(settled)
 
-    uploads.take(incoming(sha="1"), then([row("new")] * 20_000, look), at=0)
+    rows = [row("new")] * (2 * SqliteRowStore.chunk_rows)
+    uploads.take(incoming(sha="1"), then(rows, look), at=0)
     assert seen == [["old"]]
-    assert len(store.database.rows("SELECT 1 FROM settled_test_run")) == 20_000
+    assert len(store.database.rows("SELECT 1 FROM settled_test_run")) == len(rows)

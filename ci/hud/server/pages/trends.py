@@ -17,7 +17,7 @@ from ci.hud.server.pages.render import page, percent
 from ci.hud.server.parameters import BadFilters, Clock, Filters, Key, Place, Text
 from ci.hud.server.queries.card_health import CardDay, CardHealth, card_health, verdicts_by_day
 from ci.hud.server.queries.failing import RUNS as RUNS_BACK
-from ci.hud.server.queries.failing import failing_now, reliability_of_flaky
+from ci.hud.server.queries.failing import failing_now, newest_of_lanes, reliability_of_flaky
 from ci.hud.server.queries.history import MOST, RUNS, VERDICTS, history_of_test, worst_tests
 from ci.hud.server.queries.jobs import Job, chosen_jobs, newest_with_rows
 from ci.hud.server.queries.metrics import Metrics, Week, metrics
@@ -244,13 +244,13 @@ def _add_test_pages(router: APIRouter, database: Database, clock: Clock) -> None
     def show_tests(filters: Annotated[BadFilters, Query()]) -> HTMLResponse:
         window = filters.window(clock())
         total, tests = worst_tests(database, window, filters.verdict)
-        jobs = chosen_jobs(database, window)
+        lanes = newest_of_lanes(database, chosen_jobs(database, window))
         return page(
             "tests.html",
             here="/tests",
             form=form(database, window),
-            failing=failing_now(database, jobs),
-            reliability=reliability_of_flaky(database, jobs, tests),
+            failing=failing_now(database, lanes),
+            reliability=reliability_of_flaky(database, lanes, tests),
             runs=RUNS_BACK,
             verdict=filters.verdict,
             verdicts=VERDICTS,

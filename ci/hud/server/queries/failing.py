@@ -112,17 +112,17 @@ def newest_of_lanes(database: Database, jobs: Iterable[Job]) -> list[list[Job]]:
     return [kept for lane in lanes if (kept := [job for job in lane if job.rows_of in told])]
 
 
-def failing_now(database: Database, jobs: Sequence[Job]) -> list[Failure]:
+def failing_now(database: Database, lanes: Iterable[Sequence[Job]]) -> list[Failure]:
     """The failures of each lane's newest run, those of most tests first.
 
     Args:
         database: what is asked.
-        jobs: of a window, the newest first.
+        lanes: see `newest_of_lanes`.
     """
     found: dict[tuple[str, str, str], list[Row]] = {}
     shown: dict[tuple[str, str, str], list[FailingTest]] = {}
     left = TESTS
-    for lane in newest_of_lanes(database, jobs):
+    for lane in lanes:
         here = grouped(failed_rows(database, lane[0]), signature)
         examples = [(key, row) for key, rows in here.items() for row in rows[:EXAMPLES]][:left]
         left -= len(examples)
@@ -165,10 +165,9 @@ def failed_rows(database: Database, job: Job) -> list[Row]:
 
 
 def reliability_of_flaky(
-    database: Database, jobs: Sequence[Job], tests: Sequence[WorstTest]
+    database: Database, lanes: Iterable[Sequence[Job]], tests: Sequence[WorstTest]
 ) -> dict[str, Reliability]:
     """By key the outcomes of flaky tests in the newest runs of all lanes, in the order of time."""
-    lanes = newest_of_lanes(database, jobs)
     newest = sorted((job for lane in lanes for job in lane), key=lambda job: job.started_at, reverse=True)
     told = reliability(database, newest[:RUNS], (int(one.test_key) for one in tests))
     return {str(key): one for key, one in told.items()}

@@ -40,7 +40,9 @@ ASKED: dict[str, Ask] = {
     "seen": lambda database, _: failures.seen(database, {7, 8}),
     "worst": lambda database, _: history.worst_tests(database, EVERYTHING, "flaky"),
     "by day": lambda database, _: card_health.verdicts_by_day(database, EVERYTHING, cards=True),
-    "failing": lambda database, _: failing.failing_now(database, chosen_jobs(database, EVERYTHING)),
+    "failing": lambda database, _: failing.failing_now(
+        database, failing.newest_of_lanes(database, chosen_jobs(database, EVERYTHING))
+    ),
     "pull request": lambda database, job: failing.pull_request(database, job["pr_number"], NOW),
     "slower tests": lambda database, _: timing.slower_tests(
         database, {"7": 1.0}, chosen_jobs(database, EVERYTHING)

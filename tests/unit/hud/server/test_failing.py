@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.hud.server.queries.failing import failing_now, pull_request, summarize
+from ci.hud.server.queries.failing import Failure, failing_now, newest_of_lanes, pull_request, summarize
 from ci.hud.server.queries.jobs import chosen_jobs
 from ci.hud.server.queries.timing import slower_files, slower_tests
 from ci.hud.server.queries.window import Window
@@ -67,13 +67,17 @@ def bad(message: str) -> tuple[str, str]:
     return ("failed", message)
 
 
+def failures(store: Store) -> list[Failure]:
+    return failing_now(store.database, newest_of_lanes(store.database, chosen_jobs(store.database, WINDOW)))
+
+
 def test_the_same_failure_of_many_tests_runs_and_lanes_is_one_row(store: Store) -> None:
     add(store, 1, {"a": GOOD, "b": GOOD, "c": bad("old")}, days=5)
     add(store, 2, {"a": bad("off by 3 at 0x7f01"), "b": GOOD, "c": GOOD}, days=4)
     add(store, 3, {"a": bad("off by 7 at 0x7f99"), "b": bad("off by 1 at 0x1234"), "c": bad("else")}, days=3)
     add(store, 4, {"a": bad("off by 2 at 0xabcd")}, days=2, job_name="release")
     add(store, 5, {"b": bad("off by 9 at 0xdddd")}, days=1, pr_number=7, job_name="pr")
-    found = failing_now(store.database, chosen_jobs(store.database, WINDOW))
+    found = failures(store)
     assert [(one.message, one.number, one.runs, one.since) for one in found] == [
         ("off by 2 at 0xabcd", 2, 3, at(4)),
         ("else", 1, 1, at(3)),
@@ -95,7 +99,7 @@ def test_a_run_without_rows_of_tests_hides_no_failure(store: Store) -> None:
     add(store, 2, {}, days=1)
     with store.transaction() as connection:
         connection.execute("DELETE FROM job_card WHERE workflow_id = 2")
-    assert [one.number for one in failing_now(store.database, chosen_jobs(store.database, WINDOW))] == [1]
+    assert [one.number for one in failures(store)] == [1]
 
 
 def test_a_pull_request_says_which_failures_trunk_has_too(store: Store) -> None:
