@@ -6,7 +6,6 @@ anew. Only who holds a card's lease writes its file, so that no strike is lost.
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -113,11 +112,6 @@ class HealthFiles:
             OSError: the file cannot be written.
         """
         write_json(self.path(card), KIND, {"card": card, **asdict(health)})
-
-    def forget(self, card: str) -> None:
-        """Drop what is known of a card."""
-        with contextlib.suppress(FileNotFoundError):
-            self.path(card).unlink()
 
 
 def current(health: Health, now: float, rules: Rules) -> Health:
