@@ -187,8 +187,9 @@ def reliability(database: Database, jobs: Sequence[Job], keys: Iterable[int]) ->
     runs = {job.rows_of: job for job in jobs}
     workflows = sorted({job.workflow_id for job in jobs})
     rows = database.tuples(
+        # By a test's history; see OF_JOB_BY_KEY.
         "SELECT test_key, verdict, workflow_id, workflow_run_attempt, job_id FROM settled_test_run "  # noqa: S608
-        f"WHERE test_key IN ({listed(asked)}) AND workflow_id IN ({listed(workflows)})"
+        f"WHERE test_key IN ({listed(asked)}) AND +workflow_id IN ({listed(workflows)})"
     )
     by_test: dict[int, dict[int, str]] = {key: {} for key in asked}
     for key, verdict, *job in rows:

@@ -12,7 +12,8 @@ from ci.store.database import Database, Row, Value
 
 OF_JOB = "workflow_id = :workflow AND workflow_run_attempt = :attempt AND job_id = :job"
 # By the index of a test's history, not by reading a job's rows; SQLite cannot know that it is the better one.
-OF_JOB_BY_KEY = "workflow_id + 0 = :workflow AND workflow_run_attempt + 0 = :attempt AND job_id + 0 = :job"
+# For a column behind a `+` it looks in no index; ClickHouse reads over that.
+OF_JOB_BY_KEY = "+workflow_id = :workflow AND +workflow_run_attempt = :attempt AND +job_id = :job"
 # The key of a test as text: JavaScript's numbers cannot hold it.
 KeyText = Annotated[str, "CAST(test_key AS TEXT)"]
 # A test's key; of a second, third, … row of the same test, with how many rows stand before it. Nearly all are

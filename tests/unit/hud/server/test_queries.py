@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ci.hud.server.parameters import found_job
-from ci.hud.server.queries import card_health, compare, failures, history, tests_of_run
+from ci.hud.server.queries import card_health, compare, failing, failures, history, tests_of_run
 from ci.hud.server.queries.jobs import (
     attempts,
     chosen_jobs,
@@ -265,6 +265,16 @@ def test_a_query_that_reads_every_test_would_be_found(explained: Explained) -> N
 def test_the_first_and_last_time_of_problems_is_asked_of_their_own_index(explained: Explained) -> None:
     failures.seen(explained, {7})
     assert any("test_problem" in step for step in explained.steps)
+
+
+def test_the_reliability_of_a_test_is_read_by_its_history_and_not_by_whole_runs(
+    explained: Explained, job: Mapping[str, Any]
+) -> None:
+    one = details(explained, job["id"])
+    assert one is not None
+    explained.steps.clear()
+    failing.reliability(explained, [one], [7])
+    assert explained.steps[0].startswith("SEARCH test_run USING INDEX test_history")
 
 
 def test_a_comparison_reads_narrow_indexes_and_the_rows_of_its_page(
