@@ -232,7 +232,8 @@ class Uploads:
                 # First, and too slow to hold up callbacks: until the list says so too, it can be taken back.
                 with self._store.transaction() as connection:
                     replaced = [one["id"] for one in _same_name(connection, incoming, begun.job)]
-                self._rows.hide(replaced)
+                    cut_off = _cut_off(connection, incoming, begun)
+                self._rows.hide([*replaced, *cut_off])
                 self._rows.show([begun.number])
                 self._rows.recount(begun.job)
             with self._store.transaction() as connection:
@@ -313,6 +314,20 @@ def _same_name(connection: sqlite3.Connection, incoming: Incoming, job: Job) -> 
         told = f"the job's tests came as {', '.join(others)}; send them in one layout only"
         raise UploadRefusedError(409, told)
     return [one for one in done if (one["kind"], one["name"]) == (incoming.kind, incoming.name)]
+
+
+def _cut_off(connection: sqlite3.Connection, incoming: Incoming, begun: _Begun) -> list[int]:
+    """Uploads of a file that came before and can never be done any more.
+
+    One whose process was killed just before the list said so may be seen, and be counted beside this one.
+    """
+    return [
+        one["id"]
+        for one in _uploads(connection, begun.job)
+        if (one["kind"], one["name"]) == (incoming.kind, incoming.name)
+        and one["state"] == "COMING"
+        and one["id"] < begun.number
+    ]
 
 
 def _uploads(connection: sqlite3.Connection, job: Job) -> list[dict[str, Any]]:

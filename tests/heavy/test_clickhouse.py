@@ -168,6 +168,24 @@ def test_a_server_that_is_killed_at_the_end_of_a_file_leaves_the_old_one_or_the_
     assert clickhouse.rows("SELECT id FROM upload_hidden") == []
 
 
+def test_what_a_killed_server_let_be_seen_is_not_counted_beside_what_comes_again(
+    store: Store, clickhouse: Clickhouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for table in ("test_run", "job_card", "test_run_summary", "upload_hidden"):
+        clickhouse.do(f"TRUNCATE TABLE {table}")
+    rows = Killed(clickhouse)
+    uploads = Uploads(store, rows)
+    monkeypatch.setattr(uploads, "_take_back", lambda _: None)
+    rows.shows = 1
+    incoming = Incoming(repository=REPOSITORY, job=JOBS[0], kind="test_run", name="n", sha256="0")
+    tests = [row(random.Random(seed), JOBS[0]) for seed in range(3)]  # noqa: S311  # no secret
+    with pytest.raises(KeyboardInterrupt):
+        uploads.take(incoming, tests, at=0)
+    Uploads(store, ClickhouseRowStore(clickhouse)).take(incoming, tests, at=0)
+    assert clickhouse.rows("SELECT count(*) AS n FROM settled_test_run") == [{"n": 3}]
+    assert clickhouse.rows("SELECT sum(tests) AS n FROM job_card") == [{"n": 3}]
+
+
 def test_rows_of_a_file_on_its_way_are_not_seen(store: Store, clickhouse: Clickhouse) -> None:
     def rows() -> Iterator[TestRun]:
         yield from (row(random.Random(seed), JOBS[1]) for seed in range(50_000))  # noqa: S311  # no secret
