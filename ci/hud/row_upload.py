@@ -1,6 +1,7 @@
 """Send a run's tests to a server of our own, one file of rows for all its shards.
 
-They wait as long as `outbox/rows/waiting.json` is in the run's folder.
+They wait as long as `outbox/rows/waiting.json` is in the run's folder, which says whose they are: what was
+left may be sent by no job of the CI, or by another one.
 
 Upstream's relay takes counts alone, so only our server is sent these. They follow the run's callback, because
 the server takes rows only of a job that was reported.
@@ -11,8 +12,10 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 
 from ci.core.errors import SpyreCiError
 from ci.hud.answers import REMEDIES, Answer, Outcome
@@ -23,7 +26,7 @@ from ci.hud.payload import Ways, read_identity
 from ci.store.identity import job_number
 from ci.store.row_files import RowWriter, junit_files, rows_of_files
 from ci.store.rows import Job
-from test_selection.files import write_json
+from test_selection.files import convert, read_json, write_json
 
 KIND = "hud-rows"
 JUNIT_FOLDER = "junit"
@@ -32,10 +35,43 @@ TIMEOUT_S = 300.0
 IDENTITY = "rows of tests"
 
 
-def note_rows(run_dir: Path) -> None:
-    """Note that a run's tests are to be sent, where it has any JUnit."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Waiting:
+    """Rows that wait: their folder, and the job they are of, as its callback has it."""
+
+    file: str
+    run_id: int
+    run_attempt: int
+    check_run_id: str
+
+    @classmethod
+    def of(cls, workflow: Mapping[str, Any]) -> _Waiting:
+        """Those of the job that a callback's `workflow` is of."""
+        return cls(
+            file=JUNIT_FOLDER,
+            run_id=int(workflow["run_id"]),
+            run_attempt=workflow["run_attempt"],
+            check_run_id=workflow["check_run_id"],
+        )
+
+    def job(self, repository: str) -> Job:
+        """The numbers that their rows have."""
+        return Job(
+            workflow_id=self.run_id,
+            workflow_run_attempt=self.run_attempt,
+            job_id=job_number(self.check_run_id, repository=repository),
+        )
+
+
+def note_rows(run_dir: Path, workflow: Mapping[str, Any]) -> None:
+    """Note that a run's tests are to be sent, where it has any JUnit.
+
+    Args:
+        run_dir: the run's folder.
+        workflow: of the callback that they follow.
+    """
     if (run_dir / JUNIT_FOLDER).is_dir():
-        write_json(_waiting(run_dir), KIND, {"file": JUNIT_FOLDER})
+        write_json(_waiting(run_dir), KIND, asdict(_Waiting.of(workflow)))
 
 
 def rows_wait(run_dir: Path) -> bool:
@@ -51,27 +87,21 @@ def job_of_run(run_dir: Path, repository: str, environ: Mapping[str, str]) -> Jo
         BadFileError: its summary does not say who the run is.
     """
     ways = Ways(environ=environ, dispatch=kept(run_dir))
-    told = ways.workflow(read_identity(run_dir), "completed")
-    return Job(
-        workflow_id=int(told["run_id"]),
-        workflow_run_attempt=told["run_attempt"],
-        job_id=job_number(told["check_run_id"], repository=repository),
-    )
+    return _Waiting.of(ways.workflow(read_identity(run_dir), "completed")).job(repository)
 
 
-def send_rows(run_dir: Path, target: Target, environ: Mapping[str, str]) -> Left | None:
+def send_rows(run_dir: Path, target: Target) -> Left | None:
     """Send a run's tests, once they wait; what stays and why, or None.
 
     Args:
         run_dir: the run's folder, with its JUnit files.
         target: our server.
-        environ: as for the run's callback.
     """
     waiting = _waiting(run_dir)
     if not waiting.is_file():
         return None
     try:
-        answer = _send(run_dir, target, environ)
+        answer = _send(run_dir, target)
     except UnansweredError as error:
         answer = error.answer
     except SpyreCiError as error:
@@ -87,8 +117,12 @@ def send_rows(run_dir: Path, target: Target, environ: Mapping[str, str]) -> Left
     return None
 
 
-def _send(run_dir: Path, target: Target, environ: Mapping[str, str]) -> Answer:
-    job = job_of_run(run_dir, target.repository, environ)
+def _send(run_dir: Path, target: Target) -> Answer:
+    path = _waiting(run_dir)
+    waits = convert(
+        read_json(path, KIND), _Waiting, where=path, remedy="report it again with `spyre-ci report`"
+    )
+    job = waits.job(target.repository)
     packed = io.BytesIO()
     with RowWriter(packed) as writer:
         for row in rows_of_files(junit_files([run_dir / JUNIT_FOLDER]), job):

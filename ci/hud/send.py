@@ -103,6 +103,11 @@ class Reporter:
         """Whether the server is ours, the embedded one or another."""
         return self.report.own_server or self.report.endpoint == EMBEDDED
 
+    @property
+    def told_cancelled(self) -> bool:
+        """Whether somebody ended the run, as the caller or the environment says."""
+        return self.cancelled or is_cancelled(self.environ)
+
     def outbox(self, run_dir: Path) -> Outbox:
         """What waits in a run's folder."""
         return Outbox(run_dir, self.effects.clock)
@@ -123,7 +128,7 @@ class Reporter:
             dispatch=find_dispatch(run_dir, self.environ, event),
             own_server=self.own_server,
             job_name=self.report.job_name,
-            cancelled=self.cancelled or is_cancelled(self.environ),
+            cancelled=self.told_cancelled,
         )
 
     def finish(self, run_dir: Path, delivery: Delivery, *, done: str = "reported") -> Delivery:
@@ -219,7 +224,7 @@ def send_waiting(run_dir: Path, reporter: Reporter, *, again: bool = True) -> De
         sent = flush(box, target, reporter.effects, budget_s=report.budget_s, again=again)
         # Rows of a job the server does not know yet would be refused; what is no report says nothing of that.
         known = all(left.outcome == UNREADABLE for left in sent.left)
-        if known and (left := send_rows(run_dir, target, reporter.environ)) is not None:
+        if known and (left := send_rows(run_dir, target)) is not None:
             sent = replace(sent, left=(*sent.left, left))
     return delivery_of(sent, endpoint=target.shown)
 
@@ -286,7 +291,7 @@ def _end_of(run_dir: Path, reporter: Reporter) -> list[Payload]:
     path = run_dir / SUMMARY
     ended = ended_of(read_json(path, "summary"), reporter.ways(run_dir), path=path)
     if reporter.report.own_server:
-        note_rows(run_dir)
+        note_rows(run_dir, ended["workflow"])
     return [*_begin_of(run_dir, reporter), ended]
 
 

@@ -85,7 +85,7 @@ def test_what_is_no_report_keeps_back_neither_reports_nor_rows(
     (desk.run_dir / "outbox" / "000000-link.json").symlink_to("gone")
     (desk.run_dir / "outbox" / "000001-odd.json").write_text("{")
     desk.put_junit('<testcase classname="t" name="n"/>')
-    note_rows(desk.run_dir)
+    note_rows(desk.run_dir, payload["workflow"])
     desk.answers("ok", (200, {}, '{"stored": 1}'))
     desk.flags["report.own_server"] = True
     result = send(str(desk.run_dir))

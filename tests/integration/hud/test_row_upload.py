@@ -81,6 +81,18 @@ def test_rows_that_are_not_taken_wait_and_a_flush_sends_them(here: Desk, answer:
     assert "rows=2" in first["path"]
 
 
+def test_rows_are_of_the_job_that_reported_whoever_sends_them(here: Desk) -> None:
+    here.environ |= {"GITHUB_ACTIONS": "true", "GITHUB_RUN_ID": "70123", "GITHUB_RUN_ATTEMPT": "2"}
+    here.environ["SPYRE_CI_CHECK_RUN_ID"] = "4567"
+    here.answers(400)
+    assert here.deliver().outcome == "left"
+    for name in ("GITHUB_ACTIONS", "GITHUB_RUN_ID", "GITHUB_RUN_ATTEMPT", "SPYRE_CI_CHECK_RUN_ID"):
+        del here.environ[name]
+    here.answers("ok", TAKEN)
+    assert here.send().outcome == "delivered"
+    assert "workflow_id=70123&workflow_run_attempt=2&job_id=4567&" in here.relay.requests[-1]["path"]
+
+
 def test_rows_wait_until_the_report_is_taken(here: Desk) -> None:
     here.answers(400)
     assert here.deliver().outcome == "left"
