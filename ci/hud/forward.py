@@ -74,7 +74,7 @@ def hand_over(run_dir: Path, reporter: Reporter) -> Delivery:
     """
     target, report = target_of(reporter), reporter.report
     path = run_dir / SUMMARY
-    ways = Ways(environ=reporter.environ, job_name=report.job_name)
+    ways = Ways(environ=reporter.environ, job_name=report.job_name, cancelled=reporter.told_cancelled)
     payload = ended_of(read_json(path, "summary"), ways, path=path)
     box = Outbox(run_dir, reporter.effects.clock, name=BOX)
     box.enqueue(report_identity(payload, repository=target.repository), payload)

@@ -90,6 +90,15 @@ def test_a_nightly_of_a_ci_without_oidc_is_handed_over(here: Desk) -> None:
     assert not is_handed_over(here.run_dir, here.reporter)
 
 
+def test_a_run_that_somebody_ended_is_handed_over_as_cancelled(here: Desk, github: Any) -> None:
+    github.script = [TAKEN]
+    here.environ["SPYRE_CI_CANCELLED"] = "true"
+    assert hand(here).outcome == "dispatched"
+    (request,) = github.requests
+    report = json.loads(json.loads(request["body"])["inputs"]["report"])
+    assert report["workflow"]["conclusion"] == "cancelled"
+
+
 def test_what_the_settings_lack_is_named(here: Desk) -> None:
     here.environ = {}
     with pytest.raises(SettingsError, match="there is no token") as caught:
