@@ -98,7 +98,10 @@ class Report:
     def tried(self, at: str, outcome: str, **more: Any) -> Report:
         """The report after another attempt."""
         attempts = (*self.attempts, {"at": at, "outcome": outcome, **more})
-        return replace(self, attempts=attempts[-KEPT_ATTEMPTS:], under_way="")
+        # A doubt outlives the attempts that follow it, however many: it says what a later 400 means.
+        doubt = [one for one in attempts[:-KEPT_ATTEMPTS] if one.get("doubtful")][:1]
+        attempts = (*doubt, *attempts[len(doubt) - KEPT_ATTEMPTS :])
+        return replace(self, attempts=attempts, under_way="")
 
 
 class Outbox:

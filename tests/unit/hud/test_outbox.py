@@ -85,6 +85,15 @@ def test_what_is_not_delivered_stays_with_the_latest_attempts_noted(outbox: Outb
     assert len(outbox.pending()[0].attempts) == KEPT_ATTEMPTS
 
 
+def test_a_doubt_outlives_the_attempts_that_follow_it(outbox: Outbox) -> None:
+    record(outbox, DOWN)
+    for _ in range(2 * KEPT_ATTEMPTS):
+        record(outbox, Answer(outcome=Outcome.RATE_LIMITED, status=429, detail="HTTP 429"))
+    (report,) = outbox.pending()
+    assert (report.doubtful, len(report.attempts)) == (True, KEPT_ATTEMPTS)
+    assert [one["status"] for one in report.attempts] == [503, *[429] * (KEPT_ATTEMPTS - 1)]
+
+
 def test_a_kill_while_it_was_under_way_leaves_doubt(outbox: Outbox) -> None:
     outbox.begin(outbox.pending()[0])
     assert outbox.pending()[0].doubtful
