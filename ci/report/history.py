@@ -77,7 +77,8 @@ WITH jobs AS ({JOBS}), timed AS (
 SELECT o_file, o_seconds FROM timed WHERE standing <= :last ORDER BY o_file, standing
 """  # noqa: S608  # the same
 _DEVICES = """
-SELECT d.device AS o_device, count(*) AS all_runs, min(j.started_at) AS oldest, max(j.started_at) AS newest
+SELECT d.device AS o_device, count(*) AS all_runs,
+    min(CASE WHEN j.started_at = '' THEN NULL ELSE j.started_at END) AS oldest, max(j.started_at) AS newest
 FROM crcr_workflow_job_ranked AS j JOIN job_detail AS d ON d.dynamoKey = j.dynamoKey
 WHERE d.device != '' GROUP BY d.device
 """
@@ -294,7 +295,7 @@ class DeviceHistory:
         runs: how many there are.
         tests: how many tests have a measured time.
         imported: how many tests have an imported time.
-        oldest: start of the first run, seconds since the epoch; None without a run.
+        oldest: start of the first run, seconds since the epoch; None where no run says one.
         newest: start of the last run.
     """
 
@@ -327,8 +328,9 @@ def overview(history: History) -> tuple[list[DeviceHistory], int]:
                 runs=count,
                 tests=timed.get(device, 0),
                 imported=imported.get(device, 0),
-                oldest=oldest and epoch_of(oldest),
-                newest=newest and epoch_of(newest),
+                # A job may say no start: HUD takes it, and so do we.
+                oldest=epoch_of(oldest) if oldest else None,
+                newest=epoch_of(newest) if newest else None,
             )
         )
     return rows, classes

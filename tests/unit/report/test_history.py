@@ -283,6 +283,17 @@ def test_the_overview_counts_by_device(path: Path) -> None:
     )
 
 
+def test_a_run_that_says_no_start_is_counted_and_has_no_age(path: Path) -> None:
+    record(path, identity(), [passed(1.0)], {})
+    with closing(sqlite3.connect(path)) as store, store:
+        store.execute("UPDATE crcr_workflow_job SET started_at = ''")
+    assert overview(History(path))[0] == [DeviceHistory(device="spyre", runs=1)]
+    record(path, replace(identity(), run_id=8), [passed(1.0)], {})
+    assert overview(History(path))[0] == [
+        DeviceHistory(device="spyre", runs=2, tests=1, oldest=T0, newest=T0)
+    ]
+
+
 def test_there_is_nothing_to_show_or_forget_before_the_first_run(path: Path) -> None:
     for call in (overview, export_durations):
         with pytest.raises(MissingInputError, match="there is no history yet") as caught:
