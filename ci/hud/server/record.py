@@ -16,7 +16,7 @@ from typing import Any, TypeGuard
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
-from ci.hud.callback import NIGHTLY_EVENTS, UPSTREAM_REPOSITORY, RunDetails, parse_time
+from ci.hud.callback import MAX_ATTEMPT, NIGHTLY_EVENTS, UPSTREAM_REPOSITORY, RunDetails, parse_time
 from ci.hud.server.states import Step, advance
 from ci.store.identity import job_number, stored_number
 from ci.store.store import Row, Store, put
@@ -121,7 +121,7 @@ def row_of(content: Any, *, repository: str, level: str, metrics: Any = None) ->
         "run_id": _text(workflow.get("run_id") or ""),
         "job_id": stored_number(job_number(check_run_id, repository=repository), repository=repository),
         "pr_number": _whole(pull_request.get("number", 0)),
-        "run_attempt": _whole(_number(workflow.get("run_attempt", 1)) or 1),
+        "run_attempt": _whole(_number(workflow.get("run_attempt", 1)) or 1, most=MAX_ATTEMPT),
         "downstream_repo_level": _text(level) or None,
         "event_type": _text(body.get("event_type") or "") or None,
         "artifact_url": _text(workflow.get("artifact_url") or "") or None,
@@ -175,8 +175,8 @@ def _time(value: Any) -> str | None:
     return None
 
 
-def _whole(value: Any) -> int | None:
-    return int(value) if _is_number(value) and 0 <= value <= MAX_COLUMN and value == int(value) else None
+def _whole(value: Any, *, most: int = MAX_COLUMN) -> int | None:
+    return int(value) if _is_number(value) and 0 <= value <= most and value == int(value) else None
 
 
 def _seconds(value: Any) -> float | None:

@@ -257,6 +257,15 @@ COLUMNS = """
 """
 
 
+@pytest.mark.parametrize("attempt", [2**32, 2**40 + 1, "4294967297", 10**30])
+def test_an_attempt_that_no_column_can_hold_is_the_first(
+    world: World, payload: dict[str, Any], attempt: Any
+) -> None:
+    # ClickHouse's column would take another number for it, which could be a re-run's.
+    assert world.post(bent(payload, "workflow.run_attempt", attempt)).status_code == 200
+    assert world.rows()[0]["run_attempt"] == 1
+
+
 def test_a_nightly_is_a_row_with_the_contracts_columns(world: World, payload: dict[str, Any]) -> None:
     world.post(payload)
     (row,) = world.rows()
