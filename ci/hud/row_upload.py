@@ -21,7 +21,7 @@ from ci.core.errors import SpyreCiError
 from ci.hud.answers import REMEDIES, Answer, Outcome
 from ci.hud.client import Target, UnansweredError
 from ci.hud.dispatched import kept
-from ci.hud.outbox import Left
+from ci.hud.outbox import Left, Outbox, OutboxBusyError
 from ci.hud.payload import Ways, read_identity
 from ci.store.identity import job_number
 from ci.store.row_files import RowWriter, junit_files, rows_of_files
@@ -90,16 +90,24 @@ def job_of_run(run_dir: Path, repository: str, environ: Mapping[str, str]) -> Jo
     return _Waiting.of(ways.workflow(read_identity(run_dir), "completed")).job(repository)
 
 
-def send_rows(run_dir: Path, target: Target) -> Left | None:
+def send_rows(outbox: Outbox, target: Target, *, timeout_s: float) -> Left | None:
     """Send a run's tests, once they wait; what stays and why, or None.
 
     Args:
-        run_dir: the run's folder, with its JUnit files.
+        outbox: of the run, in whose folder the JUnit files are.
         target: our server.
+        timeout_s: until another process that sends has to have ended: of two files the server refuses one.
     """
-    waiting = _waiting(run_dir)
-    if not waiting.is_file():
+    if not rows_wait(outbox.run_dir):
         return None
+    try:
+        with outbox.sending(timeout_s=timeout_s):
+            return _send_alone(outbox.run_dir, target) if rows_wait(outbox.run_dir) else None
+    except OutboxBusyError as error:
+        return Left(identity=IDENTITY, outcome="busy", reason=error.what, remedy=error.remedy or "")
+
+
+def _send_alone(run_dir: Path, target: Target) -> Left | None:
     try:
         answer = _send(run_dir, target)
     except UnansweredError as error:
@@ -113,7 +121,7 @@ def send_rows(run_dir: Path, target: Target) -> Left | None:
             reason=f"the run's tests were not taken: {answer.detail}",
             remedy=answer.remedy or REMEDIES.get(answer.outcome, ""),
         )
-    waiting.unlink()
+    _waiting(run_dir).unlink()
     return None
 
 

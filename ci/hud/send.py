@@ -21,7 +21,7 @@ from ci.core.text import iso_utc, one_line
 from ci.hud.answers import Answer, Outcome
 from ci.hud.callback import NIGHTLY_EVENTS
 from ci.hud.client import Target
-from ci.hud.delivery import UNREADABLE, Effects, FlushReport, flush, send_command
+from ci.hud.delivery import BUSY_WAIT_S, UNREADABLE, Effects, FlushReport, flush, send_command
 from ci.hud.dispatched import kept
 from ci.hud.endpoint import EMBEDDED, NONE, mints, server_of
 from ci.hud.outbox import Outbox
@@ -215,6 +215,7 @@ def send_waiting(run_dir: Path, reporter: Reporter, *, again: bool = True) -> De
         SpyreCiError: the endpoint or the token of the settings cannot be used.
     """
     box, report = reporter.outbox(run_dir), reporter.report
+    busy_s = min(BUSY_WAIT_S, report.budget_s)
     begins = any(one.status == "in_progress" for one in box.pending())
     with _opened(run_dir, reporter) as target:
         if begins and report.own_server:
@@ -224,7 +225,7 @@ def send_waiting(run_dir: Path, reporter: Reporter, *, again: bool = True) -> De
         sent = flush(box, target, reporter.effects, budget_s=report.budget_s, again=again)
         # Rows of a job the server does not know yet would be refused; what is no report says nothing of that.
         known = all(left.outcome == UNREADABLE for left in sent.left)
-        if known and (left := send_rows(run_dir, target)) is not None:
+        if known and (left := send_rows(box, target, timeout_s=busy_s)) is not None:
             sent = replace(sent, left=(*sent.left, left))
     return delivery_of(sent, endpoint=target.shown)
 

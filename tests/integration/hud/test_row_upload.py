@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from ci.hud.row_upload import rows_wait
+from ci.hud.endpoint import server_of
+from ci.hud.row_upload import rows_wait, send_rows
 from ci.store.store import Store
 from tests.hud_server import create_app, embedded
 
@@ -91,6 +92,22 @@ def test_rows_are_of_the_job_that_reported_whoever_sends_them(here: Desk) -> Non
     here.answers("ok", TAKEN)
     assert here.send().outcome == "delivered"
     assert "workflow_id=70123&workflow_run_attempt=2&job_id=4567&" in here.relay.requests[-1]["path"]
+
+
+def test_rows_that_another_process_sends_are_not_sent_beside_it(here: Desk) -> None:
+    here.answers(400)
+    here.deliver()
+    box = here.reporter.outbox(here.run_dir)
+    target = server_of(here.settings, here.environ)
+    with box.sending():
+        left = send_rows(box, target, timeout_s=0)
+    assert left is not None
+    assert (left.outcome, left.reason) == ("busy", "another process is sending these reports")
+    assert here.paths == ["/github/callback"]
+    here.answers(TAKEN)
+    assert send_rows(box, target, timeout_s=0) is None
+    assert send_rows(box, target, timeout_s=0) is None
+    assert here.paths[1:] == ["/api/upload/test_run"]
 
 
 def test_rows_wait_until_the_report_is_taken(here: Desk) -> None:
