@@ -65,7 +65,8 @@ class RateLimit:
         now = self._clock()
         with self._lock:
             seen = self._seen.setdefault(repository, deque(maxlen=self._limit))
-            full = len(seen) == self._limit and now - seen[0] < WINDOW_S
+            # Requests of a clock that was ahead are of no window.
+            full = len(seen) == self._limit and 0 <= now - seen[0] < WINDOW_S
             seen.append(now)
             return not full
 

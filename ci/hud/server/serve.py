@@ -129,7 +129,8 @@ class Chores:
             "prune": (DAY_S, self._prune),
         }
         for name, (every_s, work) in chores.items():
-            if at - self._done.get(name, float("-inf")) < every_s:
+            # A clock that was ahead once must not keep them undone until then.
+            if 0 <= at - self._done.get(name, float("-inf")) < every_s:
                 continue
             try:
                 work(at)

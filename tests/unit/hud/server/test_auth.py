@@ -21,3 +21,11 @@ def test_taken_means_fewer_than_the_limit_in_the_minute_before(limit: int, pause
         before = len([at for at in seen if world.now - at < 60])
         assert world.limit.takes("a") == (before < limit)
         seen.append(world.now)
+
+
+def test_requests_of_a_clock_that_was_ahead_refuse_none() -> None:
+    world = World(2)
+    for _ in range(2):
+        assert world.limit.takes("a")
+    world.now -= 3600
+    assert [world.limit.takes("a") for _ in range(3)] == [True, True, False]

@@ -53,6 +53,15 @@ def test_chores_are_done_at_the_start_and_when_they_are_due(store: Store, payloa
     assert said[1:] == ["store: 1 job older than 30 days pruned"]
 
 
+def test_chores_are_done_although_the_clock_was_ahead_once(store: Store, payload: dict[str, Any]) -> None:
+    said: list[str] = []
+    work = chores(store, said)
+    work.tick(NOW + 365 * DAY_S)
+    running(store, payload, NOW)
+    work.tick(NOW + SILENT_S + 60)
+    assert said == ["store: 1 job was silent for 6 hours: timed out"]
+
+
 @pytest.mark.parametrize("error", [sqlite3.OperationalError, StoreUnavailableError])
 def test_a_chore_that_fails_is_said_and_comes_again(
     store: Store, payload: dict[str, Any], monkeypatch: pytest.MonkeyPatch, error: type[Exception]
