@@ -16,7 +16,7 @@ from typing import Any
 from ci.config import Settings
 from ci.config.report_model import Report as ReportSettings
 from ci.core.errors import SpyreCiError
-from ci.core.provider import write_outputs
+from ci.core.provider import detect, write_outputs
 from ci.core.text import iso_utc, one_line
 from ci.hud.answers import Answer, Outcome
 from ci.hud.callback import NIGHTLY_EVENTS
@@ -24,7 +24,7 @@ from ci.hud.client import Target
 from ci.hud.delivery import BUSY_WAIT_S, UNREADABLE, Effects, FlushReport, flush, send_command
 from ci.hud.dispatched import kept
 from ci.hud.endpoint import EMBEDDED, NONE, mints, server_of
-from ci.hud.outbox import Outbox
+from ci.hud.outbox import Outbox, Report
 from ci.hud.payload import (
     CANCELLED_VARIABLE,
     COMMIT,
@@ -195,7 +195,8 @@ def send_run(run_dir: Path, reporter: Reporter) -> Delivery:
     box = reporter.outbox(run_dir)
     owed: list[Payload] = []
     done = "reported"
-    if any(one.status == "completed" for one in (*box.pending(), *box.delivered())):
+    ended = [one for one in (*box.pending(), *box.delivered()) if one.status == "completed"]
+    if ended and not _is_later_attempt(ended, reporter.environ):
         pass
     elif (run_dir / SUMMARY).is_file():
         owed = _end_of(run_dir, reporter)
@@ -206,6 +207,17 @@ def send_run(run_dir: Path, reporter: Reporter) -> Delivery:
         reporter.echo(f"HUD: nothing of {run_dir} waits to be sent")
         return Delivery(outcome="delivered")
     return reporter.finish(run_dir, delivery or send_waiting(run_dir, reporter), done=done)
+
+
+def _is_later_attempt(ended: Sequence[Report], environ: Mapping[str, str]) -> bool:
+    """Whether the CI job that sends is another attempt of the run whose ends were told, and owes its own.
+
+    Whoever else sends, such as a laptop or a job that fetched the folder, would tell the same end twice.
+    """
+    here, told = detect(environ, epoch_s=0), [one.payload["workflow"] for one in ended]
+    attempts = [job.get("run_attempt") for job in told if str(job.get("run_id")) == str(here.run_id)]
+    before = [one for one in attempts if isinstance(one, int) and one < here.run_attempt]
+    return len(before) == len(told)
 
 
 def send_waiting(run_dir: Path, reporter: Reporter, *, again: bool = True) -> Delivery:

@@ -162,6 +162,24 @@ def test_failed_jobs_that_are_run_again_tell_an_attempt_of_their_own(here: Desk)
     ]
 
 
+@pytest.mark.parametrize(
+    ("run", "attempt", "told"),
+    [("987", "2", ["in_progress", "completed"]), ("987", "1", []), ("988", "2", []), ("", "", [])],
+    ids=["a later attempt", "the same", "another run", "no job of a CI"],
+)
+def test_only_a_later_attempt_of_the_run_sends_an_end_of_its_own(
+    here: Desk, run: str, attempt: str, told: list[str]
+) -> None:
+    here.environ |= {"GITHUB_ACTIONS": "true", "GITHUB_RUN_ID": "987", "GITHUB_RUN_ATTEMPT": "1"}
+    here.deliver()
+    assert here.told == ["in_progress", "completed"]
+    here.environ |= {"GITHUB_RUN_ID": run, "GITHUB_RUN_ATTEMPT": attempt}
+    if not run:
+        del here.environ["GITHUB_ACTIONS"]
+    assert here.send().outcome == "delivered"
+    assert here.told[2:] == told
+
+
 def test_what_hud_refuses_behind_the_relay_holds_no_end_and_is_a_row_lost(here: Desk) -> None:
     output = here.run_dir / "output"
     here.environ["GITHUB_OUTPUT"] = str(output)
