@@ -215,7 +215,7 @@ def _foreign(content: Mapping[str, Any]) -> Iterator[str]:
 def _restricted(content: Mapping[str, Any]) -> Iterator[str]:
     if content["event_type"] not in NIGHTLY_EVENTS:
         yield f"event_type: only {' and '.join(sorted(NIGHTLY_EVENTS))} are forwarded"
-    upstream = content["payload"]["repository"].get("full_name")
+    upstream = content["payload"].get("repository", {}).get("full_name")
     if upstream != UPSTREAM_REPOSITORY:
         yield f"payload.repository.full_name: must be {UPSTREAM_REPOSITORY} (seen: {str(upstream)[:80]!r})"
     if not re.fullmatch(r"[A-Za-z0-9._+-]{1,255}", content["delivery_id"]):

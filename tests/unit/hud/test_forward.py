@@ -51,6 +51,8 @@ def test_what_is_no_report_is_refused(text: str, said: str) -> None:
             "evil/pytorch",
             "payload.repository.full_name: must be pytorch/pytorch",
         ),
+        ("payload.repository", ..., "payload.repository.full_name: must be pytorch/pytorch (seen: 'None')"),
+        ("payload.repository", None, "payload.repository: "),
         ("payload.repository.id", 7, "payload.repository.'id' is no key of a report"),
         ("payload.spyre_ci.extra", 1, "payload.spyre_ci.'extra' is no key of a report"),
         ("workflow.extra", 1, "workflow.'extra' is no key of a report"),
