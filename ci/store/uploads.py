@@ -36,7 +36,7 @@ SELECT count(*) FROM upload AS u WHERE u.id = ? AND u.state = 'COMING' AND NOT E
 """
 _DONE = "UPDATE upload SET sent = ?, stored = ?, state = 'DONE' WHERE id = ?"
 _GOING = "UPDATE upload SET state = 'GOING' WHERE id = ?"
-SENT_AGAIN = "another upload took its place meanwhile"
+SENT_AGAIN = "another upload took its place meanwhile, or its job was pruned"
 _LISTED = """
 SELECT id, kind, name, sha256, sent, stored, state FROM upload
 WHERE workflow_id = ? AND workflow_run_attempt = ? AND job_id = ?
@@ -223,6 +223,8 @@ class Uploads:
             )
         stored = self._rows.count(begun.job, begun.number)
         if stored != totals.rows:
+            # Rows of one whose job was pruned meanwhile are being taken away: no fault of the store.
+            self._check_current(begun.number)
             raise UploadRefusedError(
                 500, f"{totals.rows} rows were sent and {stored} are stored; send it again"
             )

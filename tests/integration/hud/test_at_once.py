@@ -18,6 +18,7 @@ import requests
 from ci.store.identity import job_number
 from ci.store.prune import DAY_S
 from ci.store.store import Store
+from ci.store.uploads import SENT_AGAIN
 from tests.hud_server import create_app, embedded
 
 from .conftest import REPOSITORY, post_report, upload
@@ -103,7 +104,7 @@ def test_of_files_of_a_name_sent_at_once_one_stays(
     assert statuses[200] >= names
     for answer in answers:
         if answer.status_code == 409:
-            assert answer.json()["error"] == "another upload took its place meanwhile"
+            assert answer.json()["error"] == SENT_AGAIN
         else:
             assert answer.json() == {"ok": True, "sent": TESTS, "stored": TESTS, "unchanged": ""}
     assert adds_up(store) == names * TESTS

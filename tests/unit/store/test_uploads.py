@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from ci.store.identity import stored_number
+from ci.store.prune import prune
 from ci.store.row_store import SqliteRowStore
 from ci.store.rows import Job, TestRun
 from ci.store.store import Store
@@ -135,6 +136,24 @@ def test_a_row_that_is_not_stored_is_told_of(
     ) as caught:
         uploads.take(incoming(), [row("a"), row("b")], at=0)
     assert caught.value.status == 500
+    assert (stored(store), verdicts(store)) == ([], {})
+
+
+def test_a_file_whose_job_is_pruned_while_it_comes_is_refused(
+    store: Store, uploads: Uploads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = SqliteRowStore.count
+
+    def pruned(rows: SqliteRowStore, job: Job, upload: int) -> int:
+        with store.transaction() as connection:
+            connection.execute("UPDATE crcr_workflow_job SET _inserted_at = '2000'")
+        prune(store, rows, before=1e9, at=1e9)
+        return count(rows, job, upload)
+
+    monkeypatch.setattr(SqliteRowStore, "count", pruned)
+    with pytest.raises(UploadRefusedError, match="its job was pruned") as caught:
+        uploads.take(incoming(), [row("a"), row("b")], at=0)
+    assert caught.value.status == 409
     assert (stored(store), verdicts(store)) == ([], {})
 
 
