@@ -264,11 +264,13 @@ class Uploads:
 
     def _settle(self, job: Job) -> None:
         """Make what is seen and counted of a job's rows what the list of uploads says."""
-        with self._store.transaction() as connection:
-            listed = _uploads(connection, job)
-        self._rows.hide(one["id"] for one in listed if one["state"] != "DONE")
-        self._rows.show(one["id"] for one in listed if one["state"] == "DONE")
-        self._rows.recount(job)
+        # One that is done after it was listed would be hidden for good.
+        with self._finishing:
+            with self._store.transaction() as connection:
+                listed = _uploads(connection, job)
+            self._rows.hide(one["id"] for one in listed if one["state"] != "DONE")
+            self._rows.show(one["id"] for one in listed if one["state"] == "DONE")
+            self._rows.recount(job)
 
     def _remove(self, job: Job, uploads: Sequence[int]) -> None:
         """Take away uploads that are not seen, with their rows."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -182,6 +184,55 @@ def test_what_a_killed_server_let_be_seen_is_not_counted_beside_what_comes_again
     with pytest.raises(KeyboardInterrupt):
         uploads.take(incoming, tests, at=0)
     Uploads(store, ClickhouseRowStore(clickhouse)).take(incoming, tests, at=0)
+    assert clickhouse.rows("SELECT count(*) AS n FROM settled_test_run") == [{"n": 3}]
+    assert clickhouse.rows("SELECT sum(tests) AS n FROM job_card") == [{"n": 3}]
+
+
+class Meanwhile(ClickhouseRowStore):
+    """Rows in ClickHouse of which something else happens just before some are hidden."""
+
+    act: Callable[[], object] | None = None
+
+    def hide(self, uploads: Iterable[int]) -> None:
+        numbers = [*uploads]
+        act, self.act = self.act, None
+        if act is not None:
+            act()
+        super().hide(numbers)
+
+
+def test_a_file_that_is_done_while_another_is_cleaned_away_is_seen(
+    store: Store, clickhouse: Clickhouse
+) -> None:
+    for table in ("test_run", "job_card", "test_run_summary", "upload_hidden"):
+        clickhouse.do(f"TRUNCATE TABLE {table}")
+    rows = Meanwhile(clickhouse)
+    uploads, arrived, go = Uploads(store, rows), threading.Event(), threading.Event()
+    job, incoming = JOBS[0], Incoming(repository=REPOSITORY, job=JOBS[0], kind="junit", name="n", sha256="0")
+
+    def slow() -> Iterator[TestRun]:
+        yield from (row(random.Random(seed), job) for seed in range(3))  # noqa: S311  # no secret
+        arrived.set()
+        assert go.wait(60)
+
+    with store.transaction() as connection:
+        numbers = (job.workflow_id, stored_number(job.job_id, repository=REPOSITORY))
+        connection.execute(
+            "INSERT INTO upload (workflow_id, workflow_run_attempt, job_id, kind, name, sha256, state, at) "
+            "VALUES (?, 1, ?, 'junit', 'cut off', '1', 'COMING', 0)",
+            numbers,
+        )
+    with ThreadPoolExecutor(1) as pool:
+        taken = pool.submit(uploads.take, incoming, slow(), at=2 * ABANDONED_S)
+        assert arrived.wait(60)
+
+        def finish() -> None:
+            go.set()
+            wait([taken], timeout=3)
+
+        rows.act = finish
+        assert uploads.clean(at=2 * ABANDONED_S) == 1
+        assert taken.result(60).stored == 3
     assert clickhouse.rows("SELECT count(*) AS n FROM settled_test_run") == [{"n": 3}]
     assert clickhouse.rows("SELECT sum(tests) AS n FROM job_card") == [{"n": 3}]
 
