@@ -204,6 +204,10 @@ def send_run(run_dir: Path, reporter: Reporter) -> Delivery:
         done = "told that the run has begun"
     delivery = _enqueue(run_dir, reporter, owed)
     if delivery is None and not _waits(run_dir):
+        told = box.delivered()
+        if told and told[-1].last_outcome == Outcome.STATE_APPLIED:
+            # Nothing waits, and yet HUD has no row: that is no better than when it was told.
+            return reporter.finish(run_dir, delivery_of(FlushReport(lost=(told[-1].identity,)), endpoint=""))
         reporter.echo(f"HUD: nothing of {run_dir} waits to be sent")
         return Delivery(outcome="delivered")
     return reporter.finish(run_dir, delivery or send_waiting(run_dir, reporter), done=done)

@@ -192,6 +192,18 @@ def test_what_hud_refuses_behind_the_relay_holds_no_end_and_is_a_row_lost(here: 
     assert "check the token" not in " ".join(here.lines)
 
 
+def test_a_row_that_was_lost_is_no_row_for_whoever_sends_again(here: Desk) -> None:
+    here.answers(BEGUN, (413, {}, '{"detail": "HUD rejected callback: HTTP 413: too large"}'))
+    assert here.deliver().outcome == "row_lost"
+    again = here.send()
+    assert (again.outcome, again.done, len(here.told)) == ("row_lost", False, 2)
+    assert "HUD may have nothing of" in here.lines[-1]
+    # A begin whose row was lost is nothing to say once its job's end is taken.
+    here.environ |= {"GITHUB_ACTIONS": "true", "GITHUB_RUN_ID": "987", "GITHUB_RUN_ATTEMPT": "2"}
+    assert here.deliver().outcome == "delivered"
+    assert here.send().outcome == "delivered"
+
+
 def test_a_begin_travels_with_the_plan_and_is_not_repeated(here: Desk) -> None:
     here.answers(BEGUN, "ok")
     second = here.run_dir.parent / "second"
