@@ -99,8 +99,14 @@ class History:
 
     @property
     def there(self) -> bool:
-        """Whether anything was ever written."""
-        return self.path.is_file()
+        """Whether anything was ever written.
+
+        Raises:
+            BadFileError: the file is no store, or one of another version.
+            SpyreCiError: it cannot be used.
+        """
+        with told(self.path):
+            return self.path.is_file() and SqliteDatabase(self.path).check()
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[tuple[Database, Database]]:
@@ -114,7 +120,8 @@ class History:
         must_exist(self.path)
         with told(self.path):
             file = SqliteDatabase(self.path)
-            file.check()
+            if not file.check():  # whoever made it was killed before its first table
+                raise _nothing_yet(self.path)
             with contextlib.nullcontext(file) if self.opens is None else self.opens() as answers:
                 yield answers, file
 
@@ -141,11 +148,15 @@ def must_exist(path: Path) -> None:
         MissingInputError: there is no history yet.
     """
     if not path.is_file():
-        raise MissingInputError(
-            "there is no history yet",
-            where=path,
-            remedy="it is made by the first `spyre-ci report` or `spyre-ci history import`",
-        )
+        raise _nothing_yet(path)
+
+
+def _nothing_yet(path: Path) -> MissingInputError:
+    return MissingInputError(
+        "there is no history yet",
+        where=path,
+        remedy="it is made by the first `spyre-ci report` or `spyre-ci history import`",
+    )
 
 
 @contextlib.contextmanager

@@ -34,7 +34,10 @@ class Store:
         self.path = path
         self._lock = threading.RLock()
         self.database = database or SqliteDatabase(path)
-        self._writer = connect(path)
+        try:
+            self._writer = connect(path)
+        except sqlite3.Error as error:  # such as a folder
+            raise unusable(error, path) from error
         try:
             # Before the first table is made, so that what is pruned can be given back to the disk.
             self._writer.execute("PRAGMA auto_vacuum=INCREMENTAL")

@@ -283,6 +283,17 @@ def test_the_overview_counts_by_device(path: Path) -> None:
     )
 
 
+def test_a_store_whose_maker_was_killed_at_once_is_no_history_yet(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    assert not History(path).there
+    for call in (overview, export_durations):
+        with pytest.raises(MissingInputError, match="there is no history yet"):
+            call(History(path))
+    record(path, identity(), [passed(1.0)], {})
+    assert overview(History(path))[0][0].runs == 1
+
+
 def test_a_run_that_says_no_start_is_counted_and_has_no_age(path: Path) -> None:
     record(path, identity(), [passed(1.0)], {})
     with closing(sqlite3.connect(path)) as store, store:

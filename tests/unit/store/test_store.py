@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.core.errors import BadFileError
+from ci.core.errors import BadFileError, SpyreCiError
 from ci.store.schema import RESULTS, VERSION
 from ci.store.store import Store
 
@@ -44,6 +44,12 @@ def test_a_store_is_opened_again_with_what_it_holds(tmp_path: Path) -> None:
     )
     again.close()
     assert tuple(row.values()) == ("7", 1, "pull_request", "1970-01-01T00:00:00.500Z")
+
+
+def test_a_store_that_cannot_be_opened_is_told_as_one(tmp_path: Path) -> None:
+    with pytest.raises(SpyreCiError, match="cannot be used: unable to open") as caught:
+        Store(tmp_path)
+    assert caught.value.where == str(tmp_path)
 
 
 def test_both_engines_have_the_same_tables() -> None:
