@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ci.core.errors import UsageError
 from ci.core.text import counted
-from ci.hud.runs import ReportedRun, read_run, record_run
+from ci.hud.runs import ReportedRun, read_run, record_run, ways_of
 from ci.report.history import (
     DAY_S,
     DeviceHistory,
@@ -99,8 +99,9 @@ def import_(
     for path, found in zip(files, read, strict=True):
         if isinstance(found, ReportedRun):
             who = found.summary["identity"]
+            repository, ways = context.settings.model.report.repository, ways_of(path, now=now)
             with open_kept(context.settings, context.environ, warn=context.say) as kept:
-                record_run(kept, found, repository=context.settings.model.report.repository, at=now)
+                record_run(kept, found, repository=repository, at=now, ways=ways)
             context.say(f"{path}: run {who['run']}, attempt {who['run_attempt']}, on {who['device']}")
             rows.append({"path": path, "kind": "run", "run": who["run"], "device": who["device"]})
         elif isinstance(found, Durations):

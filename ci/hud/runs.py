@@ -18,7 +18,9 @@ from pydantic import ValidationError
 from ci.core.errors import BadFileError, SpyreCiError
 from ci.core.text import one_line
 from ci.hud.callback import Callback, explain
-from ci.hud.payload import SUMMARY, Ways, ended_of
+from ci.hud.dispatched import kept as kept_dispatch
+from ci.hud.outbox import Outbox
+from ci.hud.payload import CHECK_RUN_VARIABLE, SUMMARY, Ways, ended_of
 from ci.record.journal import gathered_journals
 from ci.record.result import Result
 from ci.record.run_state import replay
@@ -251,6 +253,28 @@ def read_run(folder: Path, *, now: float, run: str = "", lane: str = "") -> Repo
             if group.setup_s is not None and group.setup_s < MAX_S:
                 setups.setdefault(group.file, []).append(group.setup_s)
     return ReportedRun(summary=summary, results=results, setups=setups, where=path)
+
+
+def ways_of(folder: Path, *, now: float) -> Ways:
+    """How the run of a folder was reported, so that it is the same job where it is taken in (law 6).
+
+    Args:
+        folder: of the run.
+        now: seconds since the epoch.
+
+    Raises:
+        BadFileError: its dispatch is none.
+    """
+    box = Outbox(folder, lambda: now)
+    ends = [
+        one.payload["workflow"] for one in (*box.delivered(), *box.pending()) if one.status == "completed"
+    ]
+    end = ends[-1] if ends else {}
+    return Ways(
+        environ={CHECK_RUN_VARIABLE: str(end.get("check_run_id", ""))},
+        dispatch=kept_dispatch(folder),
+        job_name=str(end.get("job_name", "")),
+    )
 
 
 def _not_of_a_run(where: Path | str, what: str) -> BadFileError:

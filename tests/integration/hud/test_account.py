@@ -10,8 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+import pytest
 import requests
 
+from ci.cli.app import run
+from ci.hud.payload import CHECK_RUN_VARIABLE
 from ci.record.journal import read_journals
 from ci.record.marks import Quarantined
 from ci.record.verdict import Verdict
@@ -61,14 +64,14 @@ def every_verdict(folder: Path) -> dict[str, int]:
 
 
 def test_every_surface_counts_alike(desk: Desk) -> None:
-    run = desk.run_dir
-    wanted = every_verdict(run)
+    folder = desk.run_dir
+    wanted = every_verdict(folder)
     told = {name: sum(wanted[one] for one in parts) for name, parts in COUNTED.items()}
     told |= {"failed": told["failed"] - 1, "skipped": told["skipped"] + 1}
 
-    assert json.loads((run / "summary.json").read_text())["verdicts"] == wanted
+    assert json.loads((folder / "summary.json").read_text())["verdicts"] == wanted
 
-    cases = [case for path in (run / "junit").glob("*.xml") for case in ET.parse(path).iter("testcase")]  # noqa: S314
+    cases = [case for path in (folder / "junit").glob("*.xml") for case in ET.parse(path).iter("testcase")]  # noqa: S314
     of_junit = Counter(
         "skipped" if case.find("skipped") is not None
         else "passed" if case.find("failure") is None and case.find("error") is None else "failed"
@@ -81,7 +84,7 @@ def test_every_surface_counts_alike(desk: Desk) -> None:
 
     desk.flags["report.endpoint"] = "embedded"
     here = desk.settings
-    (run / "outbox").rename(run / "outbox-of-the-relay")
+    (folder / "outbox").rename(folder / "outbox-of-the-relay")
     assert desk.deliver().outcome == "delivered"
     with closing(Store(here.store_path)) as store:
         rows = store.database.tuples("SELECT verdict, sum(tests) FROM job_verdict GROUP BY verdict")
@@ -99,3 +102,18 @@ def test_every_surface_counts_alike(desk: Desk) -> None:
     assert dict(by_card) == wanted
     (device,), _ = overview(History(here.store_path))
     assert (device.runs, device.tests) == (1, wanted["passed"])
+
+
+def test_a_run_that_is_taken_in_is_the_job_it_was_reported_as(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = every_verdict(desk.run_dir)
+    desk.flags |= {"report.endpoint": "embedded", "report.job_name": "the check"}
+    desk.environ[CHECK_RUN_VARIABLE] = "777"
+    assert desk.deliver().outcome == "delivered"
+    monkeypatch.chdir(desk.folder)
+    assert run(["history", "import", str(desk.run_dir)]) == 0
+    with closing(Store(desk.settings.store_path)) as store:
+        jobs = store.database.tuples("SELECT check_run_id FROM crcr_workflow_job")
+        rows = store.database.tuples("SELECT count(*) FROM settled_test_run")
+    assert (list(jobs), list(rows)) == ([("777",)], [(sum(wanted.values()),)])
