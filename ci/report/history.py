@@ -99,14 +99,8 @@ class History:
 
     @property
     def there(self) -> bool:
-        """Whether anything was ever written.
-
-        Raises:
-            BadFileError: the file is no store, or one of another version.
-            SpyreCiError: it cannot be used.
-        """
-        with told(self.path):
-            return self.path.is_file() and SqliteDatabase(self.path).check()
+        """Whether anything was ever written."""
+        return _is_written(self.path)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[tuple[Database, Database]]:
@@ -120,8 +114,7 @@ class History:
         must_exist(self.path)
         with told(self.path):
             file = SqliteDatabase(self.path)
-            if not file.check():  # whoever made it was killed before its first table
-                raise _nothing_yet(self.path)
+            file.check()
             with contextlib.nullcontext(file) if self.opens is None else self.opens() as answers:
                 yield answers, file
 
@@ -147,16 +140,17 @@ def must_exist(path: Path) -> None:
     Raises:
         MissingInputError: there is no history yet.
     """
-    if not path.is_file():
-        raise _nothing_yet(path)
+    if not _is_written(path):
+        raise MissingInputError(
+            "there is no history yet",
+            where=path,
+            remedy="it is made by the first `spyre-ci report` or `spyre-ci history import`",
+        )
 
 
-def _nothing_yet(path: Path) -> MissingInputError:
-    return MissingInputError(
-        "there is no history yet",
-        where=path,
-        remedy="it is made by the first `spyre-ci report` or `spyre-ci history import`",
-    )
+def _is_written(path: Path) -> bool:
+    # One whose maker was killed before its first table is empty.
+    return path.is_file() and path.stat().st_size > 0
 
 
 @contextlib.contextmanager

@@ -80,14 +80,14 @@ class SqliteDatabase:
         with closing(_connect_to_read(self._path)) as connection:
             return connection.execute(query, dict(values or {})).fetchall()
 
-    def check(self) -> bool:
-        """Refuse a file that is no store of this version; whether it is one, and not empty.
+    def check(self) -> None:
+        """Refuse a file that is no store of this version.
 
         Raises:
             BadFileError: it is of another version, or another program's.
         """
         with closing(_connect_to_read(self._path)) as connection:
-            return check_version(connection, self._path)
+            check_version(connection, self._path)
 
 
 def unusable(error: sqlite3.Error, path: Path) -> SpyreCiError:
