@@ -200,7 +200,7 @@ def device(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def image(session: nox.Session) -> None:
-    """Build the runtime image; `-- --push` pushes it, `-- shell` is a shell in it, `-- verify` checks it."""
+    """Build the runtime image; `-- --push` pushes it, `-- shell` opens it, `-- test IMAGE` checks it."""
     install(session, "-e", ".[image]")
     named = bool(session.posargs) and not session.posargs[0].startswith("-")
     verb = [] if named else ["build"]

@@ -25,12 +25,12 @@ from ci.bisect.builders import Builder, Made
 from ci.bisect.child import KIND, answers_in
 from ci.bisect.trees import Trees
 from ci.config.model import SettingsModel
+from ci.core.container_engine import check_is_here, engine
+from ci.core.containers import Conditions, container, follow
 from ci.core.errors import CommandError, SpyreCiError
 from ci.core.process import finish_command
 from ci.core.text import last_line
 from ci.core.withheld import without_job_secrets
-from ci.image.container import Conditions, container, follow
-from ci.image.engine import check_is_here, engine
 from ci.runner.orphans import end_orphans
 from ci.steps.context import Context
 from test_selection.files import write_json

@@ -33,6 +33,15 @@ class Image(Section):
     platform: Literal["linux/amd64", "linux/ppc64le", "linux/s390x"] = Field(
         default="linux/amd64", description="it is built for"
     )
+    builder: Literal["docker", "podman", "buildah"] = Field(
+        default="docker", description="the command that builds and pushes; docker wants its buildx plugin"
+    )
+    network: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_.-]*$")] | None = Field(
+        default=None, description="of a build's steps, such as host; none: the engine's default"
+    )
+    cache: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][A-Za-z0-9.:/_-]*$")] | None = Field(
+        default=None, description="image whose layers are taken where the engine has none, such as the last"
+    )
     repository: (
         Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.:-]*(/[a-z0-9._-]+)+$")] | None
     ) = Field(

@@ -175,8 +175,8 @@ def main(arguments: Sequence[str]) -> None:
 def asked(repository: str) -> dict[str, Any]:
     """What the engine says of itself, and what the registry answers."""
     try:
-        from ci.image.engine import engine, is_podman  # noqa: PLC0415  # wants docker's SDK
-        from ci.image.registry import find_digest  # noqa: PLC0415  # the same
+        from ci.core.container_engine import engine, is_podman  # noqa: PLC0415  # wants docker's SDK
+        from ci.core.registry import find_digest  # noqa: PLC0415  # the same
     except ModuleNotFoundError as error:
         return {"lacks": error.name}
     try:
@@ -190,7 +190,7 @@ def asked(repository: str) -> dict[str, Any]:
                 "platform": f"{info.get('OSType', '')}/{info.get('Architecture', '')}",
             }
             if repository:
-                found["registry"] = _registry(lambda: find_digest(client, f"{repository}:{TAG}"))
+                found["registry"] = _registry(lambda: find_digest(f"{repository}:{TAG}"))
             return found
     except SpyreCiError as error:
         return {

@@ -8,15 +8,13 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from docker.utils import exclude_paths
 
 from ci.core.errors import CommandError, MissingInputError
 from ci.core.git import git
-from ci.image.repositories import put_files
-from ci.image.resolved import ResolvedComponent
 
 TIMEOUT_S = 60
 _LIST = ("ls-files", "--cached", "--others", "--exclude-standard")
@@ -40,16 +38,9 @@ def put_checkout(folder: Path, target: Path, *, environ: Mapping[str, str]) -> s
         raise MissingInputError(
             "there is no such folder", where=folder, remedy="name a checkout of the component"
         )
-    for name in _names(folder, environ):
-        source, copy = folder / name, target / name
-        # Git lists what is deleted and not committed, too.
-        if source.is_symlink() or source.is_file():
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source, copy, follow_symlinks=False)
-    target.mkdir(parents=True, exist_ok=True)
-    leave_out_ignored(target)
-    _check_links(target, folder)
-    return tree_of(target)
+    kept = _kept(folder, IGNORE)
+    # Git lists what is deleted and not committed, too.
+    return _copy(folder, target, [name for name in _names(folder, environ) if name in kept])
 
 
 def put_folder(folder: Path, target: Path, *, containerfile: str) -> str:
@@ -63,8 +54,12 @@ def put_folder(folder: Path, target: Path, *, containerfile: str) -> str:
     Raises:
         CommandError: a link leads out of the folder.
     """
+    return _copy(folder, target, sorted(_kept(folder, containerfile)))
+
+
+def _copy(folder: Path, target: Path, names: Iterable[str]) -> str:
     target.mkdir(parents=True)
-    for name in sorted(_kept(folder, f"!{containerfile}")):
+    for name in names:
         source, copy = folder / name, target / name
         if source.is_symlink() or source.is_file():
             copy.parent.mkdir(parents=True, exist_ok=True)
@@ -75,27 +70,12 @@ def put_folder(folder: Path, target: Path, *, containerfile: str) -> str:
     return tree_of(target)
 
 
-def leave_out_ignored(folder: Path) -> None:
-    """Remove what the folder's `.dockerignore` leaves out; it itself stays."""
-    if not (folder / IGNORE).is_file():
-        return
-    kept = _kept(folder)
-    # Deepest first, so that folders are empty when their turn comes.
-    for one in sorted(folder.rglob("*"), key=lambda found: len(found.parts), reverse=True):
-        name = one.relative_to(folder).as_posix()
-        if one.is_dir() and not one.is_symlink():
-            if name not in kept and not any(one.iterdir()):
-                one.rmdir()
-        elif name not in kept and name != IGNORE:
-            one.unlink()
-
-
-def _kept(folder: Path, *more: str) -> set[str]:
-    """What a folder's `.dockerignore` and more of its lines keep, relative to the folder."""
+def _kept(folder: Path, always: str) -> set[str]:
+    """What a folder's `.dockerignore` keeps, and a file that is kept always, relative to the folder."""
     path = folder / IGNORE
     said = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
     patterns = [line.strip() for line in said if line.strip() and not line.lstrip().startswith("#")]
-    return exclude_paths(str(folder), [*patterns, *more], dockerfile=IGNORE)
+    return exclude_paths(str(folder), [*patterns, f"!{always}"], dockerfile=IGNORE)
 
 
 def tree_of(folder: Path) -> str:
@@ -152,41 +132,3 @@ def _check_links(copy: Path, folder: Path) -> None:
                     where=folder,
                     remedy="take it away, or have Git or .dockerignore ignore it",
                 )
-
-
-def put_sources(
-    parts: Sequence[ResolvedComponent],
-    folder: Path,
-    *,
-    environ: Mapping[str, str],
-    echo: Callable[[str], None],
-) -> dict[str, Path]:
-    """Fetch the components that have sources; returns their folders by name.
-
-    Args:
-        parts: named exactly.
-        folder: takes a folder a component.
-        environ: git's.
-        echo: takes lines for people.
-
-    Raises:
-        CommandError: a commit cannot be fetched, or a folder of this machine changed since it was named.
-    """
-    found = {}
-    for part in parts:
-        name, git = part.component.name, part.component.git
-        if git is None:
-            continue
-        found[name] = folder / name
-        if part.folder is None:
-            echo(f"{name}: {git.url} at {part.commit}")
-            put_files(git.url, part.commit, found[name], environ=environ)
-            continue
-        echo(f"{name}: {part.folder} as it stands")
-        if put_checkout(part.folder, found[name], environ=environ) != part.tree:
-            raise CommandError(
-                f"the files of {name} changed while the image was prepared",
-                where=part.folder,
-                remedy="build again when nothing writes there",
-            )
-    return found

@@ -1,22 +1,35 @@
-"""`spyre-ci image`: show, build and push the runtime image."""
+"""`spyre-ci image`: build, test and open the runtime image."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
+import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from docker import DockerClient
 
 from ci.config.context import settings_from_context
-from ci.config.flags import Json, renamed
+from ci.config.flags import Json
+from ci.config.load import Settings
+from ci.core.container_engine import engine, fetch
 from ci.core.errors import SettingsError, UsageError
-from ci.image.override import FORM_HERE
+from ci.core.findings import refuse_failed
+from ci.core.repositories import revision_of
+from ci.image.builder import ImageBuilder
+from ci.image.component_tests import Device, chosen_tests, planned_tests
+from ci.image.override import FORM_HERE, overrides_in, parse_with, read_text
+from ci.image.pipeline import Choice, Pipeline, Prepared, Release, prepare
+from ci.image.shell import Caller, become, find_client, shell_command
+from ci.image.smoke import SmokeCheck
+from ci.image.stack import read_stack
+from ci.image.testing import Tester
+from ci.image.tree import origin_of, put_tree
 from test_selection.files import document_text
 
-# What works with the engine is imported late: its client takes a part of a second, which every verb pays.
 app = typer.Typer(help="The runtime image, from its components to the registry.", no_args_is_help=True)
 
 Stack = Annotated[
@@ -34,56 +47,31 @@ TestWith = Annotated[
     Path | None,
     typer.Option("--test-with", metavar="FILE", help="A pull request's text: take its Test-With lines."),
 ]
-Sbom = Annotated[Path | None, typer.Option(metavar="FILE", help="Write its SBOM there: CycloneDX in JSON.")]
+Sbom = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Where its SBOM goes, CycloneDX; default: below `state`.")
+]
 Image = Annotated[
     str | None, typer.Argument(metavar="IMAGE|TAG", help="Its name or a tag; default: what the stack gives.")
 ]
 
 
 @app.command()
-def render(  # typer makes options of them
+def build(
     ctx: typer.Context,
     stack: Stack = None,
     variant: Variant = None,
     with_: With = None,
     test_with: TestWith = None,
-    as_json: Json = False,
-) -> None:
-    """Print the Containerfile that would be built, every part of it named exactly.
-
-    Example: spyre-ci image render --variant pinned
-    """
-    from ci.image import wiring  # noqa: PLC0415
-    from ci.image.engine import engine  # noqa: PLC0415
-
-    with engine(os.environ) as client:
-        prepared = wiring.prepared_of(
-            settings_from_context(ctx), client, stack, variant, with_, test_with=test_with
-        )
-    if as_json:
-        told = {
-            "tag": prepared.tag,
-            "variant": prepared.resolved.variant,
-            "base": prepared.resolved.base,
-            "pytorch": prepared.resolved.pytorch.commit or prepared.resolved.pytorch.requirement,
-            "components": dict(prepared.resolved.revisions),
-            "containerfile": prepared.containerfile,
-        }
-        typer.echo(document_text("image-render", told))
-        return
-    typer.echo(prepared.containerfile, nl=False)
-
-
-@app.command()
-def build(  # typer makes options of them
-    ctx: typer.Context,
-    stack: Stack = None,
-    variant: Variant = None,
-    with_: With = None,
-    test_with: TestWith = None,
+    print_: Annotated[
+        bool,
+        typer.Option("--print", help="Print the Containerfile, every part named exactly; build nothing."),
+    ] = False,
     push: Annotated[bool, typer.Option("--push", help="Push it, and find it in the registry.")] = False,
     tag: Annotated[list[str] | None, typer.Option(help="A tag that moves to it, with --push.")] = None,
-    version: Annotated[str | None, typer.Option(help="Release it as X.Y.Z, X.Y and X, with --push.")] = None,
+    version: Annotated[
+        str | None,
+        typer.Option(help="Release it as X.Y.Z; X.Y, X and latest move where it is their highest."),
+    ] = None,
     expect: Annotated[
         str | None,
         typer.Option(metavar="DIGEST", help="Push and tag nothing unless the registry has this very image."),
@@ -97,46 +85,79 @@ def build(  # typer makes options of them
 ) -> None:
     """Build and test the image, unless the registry has what would come out of it; push it where asked to.
 
+    Example: spyre-ci image build --variant pinned --print
     Example: spyre-ci image build --variant pinned --results results
     """
-    from ci.image import wiring  # noqa: PLC0415
-    from ci.image.component_tests import planned_tests  # noqa: PLC0415
-    from ci.image.engine import engine, fetch  # noqa: PLC0415
-    from ci.image.push import check_expected  # noqa: PLC0415
-    from ci.image.registry import find_digest  # noqa: PLC0415
-
     settings = settings_from_context(ctx)
-    image = settings.model.image
     if expect is not None and not push:
         raise UsageError("it is the registry's image that is expected", where="--expect", remedy="add --push")
-    if push and image.repository is None:
+    if push and settings.model.image.repository is None:
         raise SettingsError(
             "there is nowhere to push to",
             where="image.repository",
             remedy="set it to registry/namespace/name",
         )
+    prepared = _prepared(settings, stack, variant, with_, test_with)
+    told = _told(prepared)
+    if print_:
+        told |= {"image": prepared.tag, "digest": "", "found": False}
+        typer.echo(
+            document_text("image-build", told, on_one_line=True) if as_json else prepared.containerfile,
+            nl=as_json,
+        )
+        return
     with engine(os.environ) as client:
-        prepared = wiring.prepared_of(settings, client, stack, variant, with_, test_with=test_with)
-        maker = wiring.maker_of(settings, client, prepared, results=results, sbom=sbom, tests=not no_tests)
-        planned = planned_tests(prepared.resolved, wiring.device_of(settings))
-        if expect is not None:
-            name = f"{maker.repository}:{prepared.tag}"
-            check_expected(name, find_digest(client, name), expect)
-        made = maker.make(prepared, planned, pushes=push, tags=tag or (), version=version)
+        pipeline = _pipeline(settings, client, prepared, results, sbom, tests=not no_tests)
+        planned = planned_tests(prepared.resolved, _device(settings))
+        made = pipeline.make(
+            prepared, planned, Release(pushes=push, tags=tag or (), version=version, expected=expect)
+        )
         if made.found and sbom is not None:
             # Nothing was built, so nobody wrote it yet.
             fetch(client, made.name)
-            maker.gate.look(made.name, None, stack=prepared.resolved, against=None)
+            pipeline.write_sbom(made.name, made.name, prepared.resolved)
     if as_json:
-        typer.echo(
-            document_text(
-                "image-build",
-                {"image": made.name, "digest": made.digest, "found": made.found},
-                on_one_line=True,
-            )
-        )
+        told |= {"image": made.name, "digest": made.digest, "found": made.found}
+        typer.echo(document_text("image-build", told, on_one_line=True))
         return
     typer.echo(f"{made.name} {made.digest}".rstrip())
+
+
+@app.command("test")
+def run_tests(
+    ctx: typer.Context,
+    image: Annotated[
+        str | None, typer.Argument(metavar="[IMAGE|TAG]", help="Check this image instead of running tests.")
+    ] = None,
+    stack: Stack = None,
+    variant: Variant = None,
+    with_: With = None,
+    test_with: TestWith = None,
+    component: Annotated[list[str] | None, typer.Option(help="Only this component's; repeatable.")] = None,
+    on_device: Annotated[
+        bool, typer.Option("--on-device", help="Only the tests that want a device.")
+    ] = False,
+    results: Results = None,
+    sbom: Sbom = None,
+) -> None:
+    """Run the components' tests where a build would; of an IMAGE, check how it starts and what it is.
+
+    Example: spyre-ci image test --component flex
+    Example: spyre-ci image test main --sbom sbom.json
+    """
+    settings = settings_from_context(ctx)
+    with engine(os.environ) as client:
+        if image is not None:
+            name = _name(image, None, settings, stack)
+            fetch(client, name)
+            refuse_failed(name, _smoke(settings, client).check(name, labels={}))
+            if sbom is not None:
+                _pipeline(settings, client, None, None, sbom, tests=False).write_sbom(name, name, None)
+            return
+        prepared = _prepared(settings, stack, variant, with_, test_with)
+        planned = planned_tests(prepared.resolved, _device(settings))
+        chosen = chosen_tests(planned, components=component or (), with_device=on_device)
+        _pipeline(settings, client, prepared, results, sbom, tests=True).test(prepared, chosen)
 
 
 @app.command()
@@ -150,101 +171,15 @@ def tree(
 
     Example: spyre-ci image tree registry.example.com/spyre/runtime:main pytorch
     """
-    from ci.image import wiring  # noqa: PLC0415
-    from ci.image.engine import engine  # noqa: PLC0415
-    from ci.image.tree import origin_of, put_tree  # noqa: PLC0415
-
     url = settings_from_context(ctx).model.image.pytorch_url
     with engine(os.environ) as client:
         origin = origin_of(client, image, url=url)
-    put_tree(origin, folder, environ=os.environ, echo=wiring.echo)
+    put_tree(origin, folder, environ=os.environ, echo=_echo)
     if as_json:
-        typer.echo(
-            document_text(
-                "image-tree", {"commit": origin.commit, "url": origin.url, "folder": folder}, on_one_line=True
-            )
-        )
+        told = {"commit": origin.commit, "url": origin.url, "folder": folder}
+        typer.echo(document_text("image-tree", told, on_one_line=True))
         return
     typer.echo(origin.commit)
-
-
-@app.command("test")
-def run_tests(  # typer makes options of them
-    ctx: typer.Context,
-    stack: Stack = None,
-    variant: Variant = None,
-    with_: With = None,
-    test_with: TestWith = None,
-    component: Annotated[list[str] | None, typer.Option(help="Only this component's; repeatable.")] = None,
-    on_device: Annotated[
-        bool, typer.Option("--on-device", help="Only the tests that want a device.")
-    ] = False,
-    device: Annotated[bool | None, typer.Option("--device", hidden=True)] = None,
-    results: Results = None,
-) -> None:
-    """Run the components' tests where an image's build would; nothing is pushed, and no tag is given.
-
-    Example: spyre-ci image test --component flex
-    """
-    from ci.image import wiring  # noqa: PLC0415
-    from ci.image.component_tests import chosen_tests, planned_tests  # noqa: PLC0415
-    from ci.image.engine import engine  # noqa: PLC0415
-
-    settings = settings_from_context(ctx)
-    with engine(os.environ) as client:
-        prepared = wiring.prepared_of(settings, client, stack, variant, with_, test_with=test_with)
-        planned = planned_tests(prepared.resolved, wiring.device_of(settings))
-        chosen = chosen_tests(
-            planned,
-            components=component or (),
-            with_device=renamed("--device", "--on-device", device, on_device),
-        )
-        maker = wiring.maker_of(settings, client, prepared, results=results, tests=True)
-        maker.test(prepared, chosen)
-
-
-@app.command("verify")
-def verify_image(  # typer makes options of them
-    ctx: typer.Context,
-    image: Image = None,
-    stack: Stack = None,
-    variant: Variant = None,
-    with_: With = None,
-    against: Annotated[
-        str | None, typer.Option(metavar="IMAGE|TAG", help="In a registry: the size it is compared with.")
-    ] = None,
-    sbom: Sbom = None,
-    as_json: Json = False,
-) -> None:
-    """Check how an image starts, its roles, labels, size and contents, by its stack or its labels alone.
-
-    Example: spyre-ci image verify --sbom sbom.json
-    """
-    from ci.core.findings import refuse_failed  # noqa: PLC0415
-    from ci.image import wiring  # noqa: PLC0415
-    from ci.image.engine import engine, fetch  # noqa: PLC0415
-    from ci.image.verify.expected import of_stack  # noqa: PLC0415
-
-    settings = settings_from_context(ctx)
-    with engine(os.environ) as client:
-        prepared = None
-        if image is None or stack is not None or variant is not None or with_:
-            prepared = wiring.prepared_of(settings, client, stack, variant, with_)
-        name = wiring.name_of(image, prepared, settings, stack)
-        gate = wiring.gate_of(settings, client, sbom)
-        gate.ready()
-        fetch(client, name)
-        resolved = prepared.resolved if prepared else None
-        verified = gate.look(
-            name,
-            of_stack(resolved) if resolved else None,
-            stack=resolved,
-            against=wiring.name_of(against, None, settings, stack) if against else None,
-        )
-    if as_json:
-        checks = [one.as_json() for one in verified.findings]
-        typer.echo(document_text("image-verify", {"image": name, "id": verified.image, "checks": checks}))
-    refuse_failed(name, verified.findings)
 
 
 @app.command()
@@ -261,17 +196,124 @@ def shell(
 
     Example: spyre-ci image shell --network none
     """
-    from ci.image import wiring  # noqa: PLC0415
-    from ci.image.engine import engine, fetch  # noqa: PLC0415
-    from ci.image.shell import Caller, become, find_client, shell_command  # noqa: PLC0415
-
     settings = settings_from_context(ctx)
     words = find_client(os.environ, shutil.which)
+    prepared = _prepared(settings, stack, variant, None, None) if image is None else None
+    name = _name(image, prepared, settings, stack)
     with engine(os.environ) as client:
-        prepared = wiring.prepared_of(settings, client, stack, variant, None) if image is None else None
-        name = wiring.name_of(image, prepared, settings, stack)
         fetch(client, name)
     caller = Caller(
         user=os.getuid(), group=os.getgid(), checkout=settings.base.resolve(), terminal=sys.stdin.isatty()
     )
     become(shell_command(words, name, caller, network=network))
+
+
+def _echo(line: str) -> None:
+    """A line for people, beside what machines read."""
+    typer.echo(line, err=True)
+
+
+def _prepared(
+    settings: Settings,
+    stack: Path | None,
+    variant: str | None,
+    with_: list[str] | None,
+    test_with: Path | None,
+) -> Prepared:
+    """An image before it is built, by what flags say of it, else by settings."""
+    image = settings.model.image
+    file = stack or settings.resolve(image.stack)
+    choice = Choice(
+        file=file,
+        revision=revision_of(file.parent, environ=os.environ),
+        variant=variant or image.variant,
+        platform=image.platform,
+        overrides=[
+            *(parse_with(one, here=Path.cwd()) for one in with_ or ()),
+            *(overrides_in(read_text(test_with)) if test_with else ()),
+        ],
+    )
+    return prepare(choice, os.environ)
+
+
+def _told(prepared: Prepared) -> dict[str, object]:
+    """What an image is made of, for machines."""
+    resolved = prepared.resolved
+    return {
+        "tag": prepared.tag,
+        "variant": resolved.variant,
+        "base": resolved.base,
+        "pytorch": resolved.pytorch.commit or resolved.pytorch.requirement,
+        "components": dict(resolved.revisions),
+        "containerfile": prepared.containerfile,
+    }
+
+
+def _device(settings: Settings) -> Device:
+    """What tests with a device get."""
+    said = settings.model.device
+    return Device(
+        cards=settings.model.image.devices, refuse_ops=said.refuse_ops, refuse_dtypes=said.refuse_dtypes
+    )
+
+
+def _smoke(settings: Settings, client: DockerClient) -> SmokeCheck:
+    image = settings.model.image
+    return SmokeCheck(
+        client=client,
+        role_timeout_s=image.role_timeout_s,
+        most_percent=image.max_growth_percent,
+        model=settings.resolve(image.model) if image.model else None,
+        echo=_echo,
+        clock=time.monotonic,
+        sleep=time.sleep,
+    )
+
+
+def builder_of(settings: Settings) -> ImageBuilder:
+    """The command that builds images, by the settings."""
+    image = settings.model.image
+    return ImageBuilder(
+        name=image.builder,
+        environ=os.environ,
+        echo=_echo,
+        network=image.network,
+        platform=image.platform,
+        cache=image.cache,
+    )
+
+
+def _pipeline(
+    settings: Settings,
+    client: DockerClient,
+    prepared: Prepared | None,
+    results: Path | None,
+    sbom: Path | None,
+    *,
+    tests: bool,
+) -> Pipeline:
+    image = settings.model.image
+    builder = builder_of(settings)
+    name, tag = (prepared.resolved.stack.name, prepared.tag) if prepared else ("image", "image")
+    results = results or settings.state_dir / "image-tests" / tag
+    tester = Tester(client=client, builder=builder, results=results, echo=_echo, clock=time.monotonic)
+    return Pipeline(
+        client=client,
+        builder=builder,
+        repository=image.repository or name,
+        environ=os.environ,
+        certificates=settings.resolve(image.certificates) if image.certificates else None,
+        tester=tester if tests else None,
+        smoke=_smoke(settings, client),
+        sbom=sbom or settings.state_dir / "image" / f"{tag}.cdx.json",
+        echo=_echo,
+    )
+
+
+def _name(given: str | None, prepared: Prepared | None, settings: Settings, stack: Path | None) -> str:
+    """An image's whole name, of a name, of a tag alone, or of what a stack gives."""
+    if given is not None and set(given) & set("/:@"):
+        return given
+    image = settings.model.image
+    repository = image.repository or read_stack(stack or settings.resolve(image.stack)).name
+    return f"{repository}:{given if prepared is None else prepared.tag}"

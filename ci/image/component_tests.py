@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ci.core.errors import UsageError
-from ci.image import steps
+from ci.image.containerfile import SHELL
 from ci.image.resolved import ResolvedStack
 from ci.image.stack import params_of
 
@@ -90,7 +90,7 @@ class ComponentTests:
         for line in self.lines:
             told = f"printf 'exit code %s of: %s\\n' \"$last\" {shlex.quote(line)}"
             kept = '[ "$code" -ne 0 ] || code=$last'
-            parts.append(f"{shlex.join([*steps.SHELL, line])} || {{ last=$?; {told}; {kept}; }}")
+            parts.append(f"{shlex.join([*SHELL, line])} || {{ last=$?; {told}; {kept}; }}")
         return "\n".join([*parts, 'exit "$code"'])
 
 

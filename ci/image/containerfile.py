@@ -1,7 +1,7 @@
-"""Rendering a resolved stack as a Containerfile, with Jinja2; pure.
+"""Rendering a resolved stack as a Containerfile for BuildKit or buildah, with Jinja2; pure.
 
 Every RUN is in the form of a JSON array, so that whatever a step says is one argument of one shell, and no
-builder looks for variables in it.
+builder looks for variables in it. What is secret is mounted into the steps that are ours, and nowhere else.
 """
 
 from __future__ import annotations
@@ -10,25 +10,56 @@ import hashlib
 import json
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from ci.image import roles, steps
+from ci.core.registry import by_digest
+from ci.image import roles
 from ci.image.model import PYTORCH, Component
-from ci.image.resolved import ResolvedComponent, ResolvedPytorch, ResolvedStack, by_digest
-from ci.image.stack import PREFIX, environment_of, params_of
-from ci.image.steps import SETTINGS, VENV, install_python
+from ci.image.resolved import ResolvedComponent, ResolvedPytorch, ResolvedStack
+from ci.image.stack import environment_of, params_of
 
 LABEL = "io.github.torch-spyre.component."
+PYTORCH_LABEL = "io.github.torch-spyre.pytorch"
+# What torch.version.git_version says in the image.
+COMMIT_LABEL = "io.github.torch-spyre.pytorch.commit"
 # Where the repository is that PyTorch was built from, where it was.
 URL_LABEL = "io.github.torch-spyre.pytorch.url"
-WHEEL_DIGITS = 20
-SOURCE = "/src/pytorch"
-_INSTALL = "pip install --no-cache-dir --no-compile"
-CHECK_WHEEL = (
+VENV = "/opt/spyre/venv"
+SHELL = ("/bin/bash", "-euo", "pipefail", "-c")
+# Ids of a build's secrets: pip's settings, which may hold the credentials of an index, and a company's
+# certificates, which every step may see.
+PIP, CERTIFICATES = "pip", "certificates"
+# A hash of the index, and its address without credentials: the first keeps apart what the cache has of two
+# indexes, the others are for components' own steps.
+INDEX_KEY = "PACKAGE_INDEX"
+INDEX_VARIABLES = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST")
+_BUNDLES = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO")
+TRUST = (
+    f"if [ -s /run/secrets/{CERTIFICATES} ]; then export "
+    f"{' '.join(f'{name}=/run/secrets/{CERTIFICATES}' for name in _BUNDLES)}; fi"
+)
+_TRUSTED = f"type=secret,id={CERTIFICATES}"
+_PIP = (_TRUSTED, f"type=secret,id={PIP}", "type=cache,id=spyre-pip,target=/var/cache/pip")
+_INSTALL = f"PIP_CONFIG_FILE=/run/secrets/{PIP} PIP_CACHE_DIR=/var/cache/pip pip install --no-compile"
+_CACHES = {
+    "apt": (
+        _TRUSTED,
+        "type=cache,id=spyre-apt,target=/var/cache/apt,sharing=locked",
+        "type=cache,id=spyre-apt-lists,target=/var/lib/apt/lists,sharing=locked",
+    ),
+    "dnf": (_TRUSTED, "type=cache,id=spyre-dnf,target=/var/cache/dnf,sharing=locked"),
+}
+_PREPARE = 'mkdir -p "$DESTDIR" "$WHEELS"'
+# Into the folder that is copied, by the interpreter that will run it: scripts name that one.
+_INSTALL_WHEELS = (
+    'shopt -s nullglob; found=("$WHEELS"/*.whl); if [ "${#found[@]}" -gt 0 ]; then '
+    'pip install --no-deps --no-index --no-cache-dir --root "$DESTDIR" "${found[@]}"; fi'
+)
+_CHECK_WHEEL = (
     'shopt -s nullglob; found=("$WHEELS"/torch-*.whl); if [ "${#found[@]}" -ne 1 ]; then ls -la "$WHEELS"; '
     'echo "the steps put ${#found[@]} wheels of torch into \\$WHEELS, and not one"; exit 1; fi'
 )
@@ -40,72 +71,52 @@ def render(resolved: ResolvedStack) -> str:
     Args:
         resolved: the stack, named exactly.
     """
-    stack = resolved.stack
-    parts = resolved.components
-    built = [_built(one, resolved) for one in parts if one.component.has_steps]
+    stack, parts = resolved.stack, resolved.components
+    base = stack.base
     return (
         _environment()
         .get_template("Containerfile.j2")
         .render(
-            variant=resolved.variant,
-            **_base(resolved),
-            wheel=wheel_name(resolved) if resolved.pytorch.git else "",
+            resolved=resolved,
+            stack=stack,
+            venv=VENV,
+            index_key=INDEX_KEY,
+            index_variables=INDEX_VARIABLES,
+            install_packages=install_packages(base.manager, base.packages),
+            install_build_packages=install_packages(base.manager, base.build_packages),
+            make_venv=run(make_venv(base.python, base.python_version)),
+            source=_source(resolved) if resolved.pytorch.git else None,
             install_pytorch=install_pytorch(resolved.pytorch),
             install_requirements=_requirements(resolved),
-            prepare=steps.PREPARE,
-            install_wheels=steps.INSTALL_WHEELS,
+            prepare=run(_PREPARE),
+            install_wheels=run(_INSTALL_WHEELS),
             prebuilt=[_prebuilt(one, resolved) for one in parts if one.component.copied],
-            packaged=[
-                {"install": steps.install_files(stack.base.manager, one.files)} for one in parts if one.files
-            ],
-            built=built,
+            packaged=[install_files(base.manager, one) for one in parts if one.files],
+            built=[_built(one, resolved) for one in parts if one.component.has_steps],
             tested=[_tested(one.component) for one in parts if one.component.on_runtime],
-            make_entry=roles.make_entry(stack),
+            make_entry=run(roles.make_entry(stack)),
             entry=roles.ENTRY,
             ports=[roles.PORTS[name] for name in sorted(stack.roles) if name in roles.PORTS],
-            make_user=steps.make_user(stack.user),
-            user=stack.user,
+            make_user=run(make_user(stack.user)),
             environment=environment_of(stack),
             labels=labels_of(resolved),
         )
     )
 
 
-def _base(resolved: ResolvedStack) -> Mapping[str, str]:
-    """What the image and the wheel that is built for it both stand on."""
-    base = resolved.stack.base
-    return {
-        "platform": resolved.platform,
-        "base": resolved.base,
-        "venv": VENV,
-        "install_packages": steps.install_packages(base.manager, base.packages),
-        "install_build_packages": steps.install_packages(base.manager, base.build_packages),
-        "make_venv": steps.make_venv(base.python, base.python_version),
-    }
+def run(script: str, mounts: Sequence[str] = ()) -> str:
+    """A RUN line of a script for a shell that ends at the first command that fails.
+
+    Args:
+        script: for bash.
+        mounts: of the step, as `--mount` takes them.
+    """
+    return " ".join(["RUN", *(f"--mount={one}" for one in mounts), json.dumps([*SHELL, script])])
 
 
-def _requirements(resolved: ResolvedStack) -> str:
-    """What installs the Python packages of components and roles; empty where there are none."""
-    wanted = {one for part in resolved.components for one in part.component.requirements}
-    wanted |= roles.packages_of(resolved.stack)
-    # With PyTorch's own, so that none of them brings another PyTorch.
-    pytorch = resolved.pytorch.requirement
-    return steps.install_python([*([pytorch] if pytorch else []), *sorted(wanted)]) if wanted else ""
-
-
-def labels_of(resolved: ResolvedStack) -> Mapping[str, str]:
-    """The image's labels: OCI's own, what each component is of, and those of the stack file, by name."""
-    ours = {
-        "org.opencontainers.image.title": resolved.stack.name,
-        "org.opencontainers.image.base.name": resolved.stack.base.image,
-        "org.opencontainers.image.base.digest": resolved.base_digest,
-        "io.github.torch-spyre.variant": resolved.variant,
-        "io.github.torch-spyre.pytorch": resolved.pytorch.commit or resolved.pytorch.requirement,
-    }
-    if resolved.pytorch.git is not None:
-        ours[URL_LABEL] = resolved.pytorch.git.url
-    told = {f"{LABEL}{name}": revision for name, revision in resolved.revisions.items()}
-    return dict(sorted({**resolved.stack.labels, **ours, **told, **roles.labels_of(resolved.stack)}.items()))
+def _trusting(script: str, mounts: Sequence[str]) -> str:
+    """A RUN line whose programs trust a company's certificates, where the build has them."""
+    return run(f"{TRUST}\n{script}", mounts)
 
 
 def quoted(value: str) -> str:
@@ -116,9 +127,142 @@ def quoted(value: str) -> str:
     return f'"{escaped}"'
 
 
-def run(script: str) -> str:
-    """A RUN line of a script for a shell that ends at the first step that fails."""
-    return "RUN " + json.dumps([*steps.SHELL, script])
+def install_packages(manager: str, packages: Sequence[str]) -> str:
+    """Install packages of the distribution; empty where there are none.
+
+    Args:
+        manager: apt or dnf.
+        packages: names.
+    """
+    if not packages:
+        return ""
+    names = " ".join(shlex.quote(name) for name in sorted(set(packages)))
+    return _trusting(_manager(manager, names), _CACHES[manager])
+
+
+def _manager(manager: str, names: str) -> str:
+    if manager == "dnf":
+        return f"dnf install -y --setopt=install_weak_deps=False {names}"
+    trusted = "${SSL_CERT_FILE:+-o Acquire::https::CAInfo=$SSL_CERT_FILE}"
+    return (
+        f"export DEBIAN_FRONTEND=noninteractive; apt-get {trusted} update; "
+        f"apt-get {trusted} install -y --no-install-recommends {names}"
+    )
+
+
+def make_venv(python: str, version: str | None = None) -> str:
+    """Make the environment Python packages go into.
+
+    Args:
+        python: the base's interpreter.
+        version: the interpreter has to be of; None: any.
+    """
+    make = f"{shlex.quote(python)} -m venv {VENV}"
+    if version is None:
+        return make
+    check = (
+        f"import sys; said = '{version}'; there = '%d.%d' % sys.version_info[:2]; "
+        "sys.exit(there != said and f'the base has Python {there}, and base.python_version is {said}')"
+    )
+    return f"{shlex.quote(python)} -c {shlex.quote(check)}; {make}"
+
+
+def install_python(requirements: Sequence[str]) -> str:
+    """Install Python packages from the index of the build's settings."""
+    return _trusting(f"{_INSTALL} {' '.join(shlex.quote(name) for name in requirements)}", _PIP)
+
+
+def install_pytorch(pytorch: ResolvedPytorch) -> str:
+    """Install PyTorch: the wheel that was built, that of an index, or that of the build's own index.
+
+    What it needs comes from the build's own index, and where that lacks it, from the wheel's.
+    """
+    if pytorch.git is not None:
+        built = "type=bind,from=pytorch-wheel,source=/out/wheels,target=/wheels"
+        return _trusting(f"{_INSTALL} /wheels/*.whl", (*_PIP, built))
+    if not pytorch.index:
+        return install_python([pytorch.requirement])
+    hashed = (
+        f"{pytorch.requirement} --hash=sha256:{pytorch.sha256}" if pytorch.sha256 else pytorch.requirement
+    )
+    index, name = shlex.quote(pytorch.index), shlex.quote(pytorch.requirement)
+    # A hash can be given in a file of requirements alone.
+    wheel = f"{_INSTALL} --no-deps --index-url {index} -r /dev/stdin <<< {shlex.quote(hashed)}"
+    return _trusting(f"{wheel}; {_INSTALL} --extra-index-url {index} {name}", _PIP)
+
+
+def install_files(manager: str, one: ResolvedComponent) -> str:
+    """Install a component's package files, which the context has below `packages/`."""
+    kinds = {file.path.rpartition(".")[2] for file in one.files}
+    lines, mounts = (
+        ["cd /mnt/packages"],
+        [f"type=bind,source=packages/{one.component.name},target=/mnt/packages"],
+    )
+    if "whl" in kinds:
+        lines, mounts = [*lines, f"{_INSTALL} ./*.whl"], [*mounts, *_PIP]
+    if kinds - {"whl"}:
+        packages = "./*.deb" if manager == "apt" else "./*.rpm"
+        lines, mounts = [*lines, _manager(manager, packages)], [*mounts, *_CACHES[manager]]
+    return _trusting("; ".join(lines), tuple(dict.fromkeys(mounts)))
+
+
+def make_user(number: int) -> str:
+    """Make the user an image runs as, in group 0, as OpenShift wants it, with a home the group can write."""
+    return (
+        f"printf 'spyre:x:{number}:0::/opt/spyre/home:/bin/bash\\n' >> /etc/passwd; "
+        f"install -d -m 0775 -o {number} -g 0 /opt/spyre/home"
+    )
+
+
+def labels_of(resolved: ResolvedStack) -> Mapping[str, str]:
+    """The image's labels: OCI's own, what each component is of, and those of the stack file, by name."""
+    ours = {
+        "org.opencontainers.image.title": resolved.stack.name,
+        "org.opencontainers.image.base.name": resolved.stack.base.image,
+        "org.opencontainers.image.base.digest": resolved.base_digest,
+        "io.github.torch-spyre.variant": resolved.variant,
+        PYTORCH_LABEL: resolved.pytorch.commit or resolved.pytorch.requirement,
+    }
+    if resolved.pytorch.git is not None:
+        ours[URL_LABEL] = resolved.pytorch.git.url
+    told = {f"{LABEL}{name}": revision for name, revision in resolved.revisions.items()}
+    return dict(sorted({**resolved.stack.labels, **ours, **told, **roles.labels_of(resolved.stack)}.items()))
+
+
+def own_image(one: ResolvedComponent, resolved: ResolvedStack) -> str:
+    """The name that the image of a component's own Containerfile has in the engine; no registry has it."""
+    git = one.component.git
+    assert git is not None  # noqa: S101  # the caller chose
+    said = [one.revision, resolved.platform, git.subfolder, git.containerfile, git.target]
+    text = json.dumps([*said, params_of(resolved.stack, one.component)])
+    return f"{resolved.stack.name}-{one.component.name}:{hashlib.sha256(text.encode()).hexdigest()[:20]}"
+
+
+def _requirements(resolved: ResolvedStack) -> str:
+    """What installs the Python packages of components and roles; empty where there are none."""
+    wanted = {one for part in resolved.components for one in part.component.requirements}
+    wanted |= roles.packages_of(resolved.stack)
+    # With PyTorch's own, so that none of them brings another PyTorch.
+    pytorch = resolved.pytorch.requirement
+    return install_python([*([pytorch] if pytorch else []), *sorted(wanted)]) if wanted else ""
+
+
+def _source(resolved: ResolvedStack) -> Mapping[str, Any]:
+    """How PyTorch's wheel is built: its steps keep a compiler's cache from build to build."""
+    pytorch = resolved.pytorch
+    assert pytorch.git is not None  # noqa: S101  # the caller chose
+    kept = f"spyre-ccache-{hashlib.sha256(pytorch.git.url.encode()).hexdigest()[:12]}"
+    # Of Git's, what tells PyTorch's build its commit, which goes into torch.version.git_version.
+    git = "/src/pytorch/.git"
+    return {
+        "params": params_of(resolved.stack, None),
+        "subfolder": f"/{pytorch.git.subfolder}" if pytorch.git.subfolder else "",
+        "prepare": run(f'mkdir -p "$WHEELS" {git}/objects {git}/refs; echo {pytorch.commit} > {git}/HEAD'),
+        "steps": [
+            _trusting(step, (_TRUSTED, f"type=cache,id={kept},target=/ccache")) for step in pytorch.git.steps
+        ],
+        "check": run(_CHECK_WHEEL),
+    }
 
 
 def _prebuilt(one: ResolvedComponent, resolved: ResolvedStack) -> Mapping[str, Any]:
@@ -131,20 +275,6 @@ def _paths(component: Component) -> list[Mapping[str, str]]:
     return [{"source": path.source, "target": path.target or path.source} for path in component.copied]
 
 
-def own_image(one: ResolvedComponent, resolved: ResolvedStack) -> str:
-    """The name that the image of a component's own Containerfile has in the engine; no registry has it.
-
-    Args:
-        one: a component with `containerfile`.
-        resolved: its stack.
-    """
-    git = one.component.git
-    assert git is not None  # noqa: S101  # the caller chose
-    said = [one.revision, resolved.platform, git.subfolder, git.containerfile, git.target]
-    text = json.dumps([*said, params_of(resolved.stack, one.component)])
-    return f"{resolved.stack.name}-{one.component.name}:{hashlib.sha256(text.encode()).hexdigest()[:20]}"
-
-
 def _built(one: ResolvedComponent, resolved: ResolvedStack) -> Mapping[str, Any]:
     component = one.component
     assert component.git is not None  # noqa: S101  # the caller chose
@@ -153,13 +283,13 @@ def _built(one: ResolvedComponent, resolved: ResolvedStack) -> Mapping[str, Any]
         "builder": "pytorch-builder" if PYTORCH in component.needs else "builder",
         "params": params_of(resolved.stack, component),
         "installs": [
-            steps.install_files(resolved.stack.base.manager, other.files)
+            install_files(resolved.stack.base.manager, other)
             for other in resolved.components
             if other.files and other.component.name in component.needs
         ],
         "copies": [copy for need in component.needs for copy in _copies(need, resolved)],
         "subfolder": _below(component),
-        "steps": [steps.with_settings(step) for step in component.git.steps],
+        "steps": [_trusting(step, (_TRUSTED,)) for step in component.git.steps],
     }
 
 
@@ -174,48 +304,12 @@ def _copies(need: str, resolved: ResolvedStack) -> list[Mapping[str, str]]:
 
 
 def _tested(component: Component) -> Mapping[str, Any]:
-    install = steps.install_python(component.development) if component.development else ":"
+    install = install_python(component.development) if component.development else ""
     return {"name": component.name, "subfolder": _below(component), "install": install}
 
 
 def _below(component: Component) -> str:
     return f"/{component.git.subfolder}" if component.git and component.git.subfolder else ""
-
-
-def render_wheel(resolved: ResolvedStack, *, cache_of: str = "") -> str:
-    """The Containerfile of PyTorch's wheel, built from its repository on the stack's base.
-
-    Args:
-        resolved: the stack, with a PyTorch that is built.
-        cache_of: an image with a compiler's cache that an earlier build left; empty: none.
-    """
-    stack, pytorch = resolved.stack, resolved.pytorch
-    assert pytorch.git is not None  # noqa: S101  # the caller chose
-    return (
-        _environment()
-        .get_template("Wheel.j2")
-        .render(
-            commit=pytorch.commit,
-            **_base(resolved),
-            params={f"{PREFIX}{name}": stack.args[name] for name in sorted(stack.args)},
-            cache_of=cache_of,
-            subfolder=f"/{pytorch.git.subfolder}" if pytorch.git.subfolder else "",
-            prepare=prepare_source(pytorch.commit),
-            steps=[steps.with_settings(step) for step in pytorch.git.steps],
-            check=CHECK_WHEEL,
-        )
-    )
-
-
-def wheel_name(resolved: ResolvedStack) -> str:
-    """The name, with its tag, under which the engine has the image with PyTorch's wheel.
-
-    The tag is a hash of all that goes into the wheel. The cache of an earlier build is not among it: it makes
-    a build faster, and no other.
-    """
-    text = f"{resolved.platform}\n{render_wheel(resolved)}"
-    digest = hashlib.sha256(text.encode()).hexdigest()[:WHEEL_DIGITS]
-    return f"{resolved.stack.name}-pytorch:wheel-{digest}"
 
 
 @cache
@@ -225,35 +319,8 @@ def _environment() -> Environment:
         loader=PackageLoader("ci.image"),
         undefined=StrictUndefined,
         keep_trailing_newline=True,
+        trim_blocks=True,
         autoescape=False,  # noqa: S701
     )
-    made.globals.update(run=run, quoted=quoted)
+    made.globals.update(quoted=quoted)
     return made
-
-
-def install_pytorch(pytorch: ResolvedPytorch) -> str:
-    """Install PyTorch: the wheel that was built, that of an index, or that of the build's own index.
-
-    What it needs comes from the build's own index, and where that lacks it, from the wheel's.
-    """
-    if pytorch.git is not None:
-        return f"{SETTINGS}; {_INSTALL} /wheels/*.whl"
-    if not pytorch.index:
-        return install_python([pytorch.requirement])
-    hashed = (
-        f"{pytorch.requirement} --hash=sha256:{pytorch.sha256}" if pytorch.sha256 else pytorch.requirement
-    )
-    index, name = shlex.quote(pytorch.index), shlex.quote(pytorch.requirement)
-    # A hash can be given in a file of requirements alone.
-    wheel = f"{_INSTALL} --no-deps --index-url {index} -r /dev/stdin <<< {shlex.quote(hashed)}"
-    return f"{SETTINGS}; {wheel}; {_INSTALL} --extra-index-url {index} {name}"
-
-
-def prepare_source(commit: str) -> str:
-    """Folders for what is built, and of Git's what tells PyTorch's build its commit.
-
-    Args:
-        commit: 40 hex digits; goes into torch.version.git_version, and with it the version.
-    """
-    git = f"{SOURCE}/.git"
-    return f'mkdir -p "$WHEELS" "$CCACHE_DIR" {git}/objects {git}/refs; echo {commit} > {git}/HEAD'

@@ -1,25 +1,23 @@
 """What became of a component's tests, and the JUnit that came out of its container, put where people find it.
 
-What a container wrote is another's word. A file that is no whole JUnit is kept apart and replaced by one of
-ours that says so; what no file says (killed, out of time, nothing written) stands in one of ours.
+What a container wrote is another's word. A file that is no whole JUnit is kept apart; that, and what no file
+says (killed, out of time, nothing written), stands in one of ours.
 """
 
 from __future__ import annotations
 
 import shutil
 import signal
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import junitparser
 
+from ci.core.containers import Ended
 from ci.core.errors import BadFileError, UsageError
 from ci.core.text import clean, counted, one_line, plain, span
 from ci.image.component_tests import EMULATED, NO_DEVICE, ComponentTests
-from ci.image.container import Ended
 from ci.record.junit import case_of, junit_cases
 from test_selection.files import atomic_writer, write_json
 
@@ -230,7 +228,7 @@ def results_folder(results: Path, tests: ComponentTests) -> Path:
 
 
 def put_results(folder: Path, taken: Path, outcome: Outcome) -> None:
-    """Put the results of some tests where people find them, in the place of those before.
+    """Put the results of some tests where people find them.
 
     `junit/` holds what the tests wrote, `damaged/` what of it could not be read, and `spyre-ci.xml` says what
     no file of theirs does.
@@ -240,25 +238,15 @@ def put_results(folder: Path, taken: Path, outcome: Outcome) -> None:
         taken: what was taken out of the container; may be missing.
         outcome: what became of them.
     """
-    with _replaced(folder) as made:
-        if taken.is_dir():
-            shutil.copytree(taken, made / "junit")
-        for path in _xml(made / "junit"):
-            name = path.relative_to(made / "junit")
-            why = outcome.found.damaged.get(clean(name.as_posix()))
-            if why is not None:
-                kept = made / "damaged" / name
-                kept.parent.mkdir(parents=True, exist_ok=True)
-                path.replace(kept)
-                _write(path, outcome, name.as_posix(), [f"{name.as_posix()} {why}"])
-        told = [one for one in outcome.problems if one not in _damages(outcome)]
-        if told or (not outcome.found.files and not outcome.found.damaged):
-            _write(made / OURS, outcome, outcome.tests.title, told)
-        write_json(made / NOTE, KIND, _note(outcome))
-
-
-def _damages(outcome: Outcome) -> list[str]:
-    return [f"{path} {why}" for path, why in outcome.found.damaged.items()]
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / NOTE, KIND, _note(outcome))
+    for path in sorted(path for path in taken.rglob("*") if path.is_file()):
+        name = path.relative_to(taken)
+        copy = folder / ("damaged" if clean(name.as_posix()) in outcome.found.damaged else "junit") / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, copy)
+    if outcome.problems or not outcome.found.files:
+        _write(folder / OURS, outcome)
 
 
 def _note(outcome: Outcome) -> dict[str, object]:
@@ -276,37 +264,18 @@ def _note(outcome: Outcome) -> dict[str, object]:
     }
 
 
-def _write(path: Path, outcome: Outcome, name: str, problems: list[str]) -> None:
+def _write(path: Path, outcome: Outcome) -> None:
     """Write a JUnit file of ours: one test case, with an error where there are problems."""
-    case = junitparser.TestCase(clean(name), clean(outcome.tests.component), round(outcome.seconds, 3))
-    if problems:
-        error = junitparser.Error(one_line("; ".join(problems), 2000), "spyre-ci")
+    title = outcome.tests.title
+    case = junitparser.TestCase(clean(title), clean(outcome.tests.component), round(outcome.seconds, 3))
+    if outcome.problems:
+        error = junitparser.Error(one_line("; ".join(outcome.problems), 2000), "spyre-ci")
         error.text = plain("\n".join(outcome.last))
         case.result = [error]
-    suite = junitparser.TestSuite(clean(outcome.tests.title))
+    suite = junitparser.TestSuite(clean(title))
     suite.add_testcases([case])
     with atomic_writer(path) as stream:
         suite.write(stream)
-
-
-@contextmanager
-def _replaced(folder: Path) -> Iterator[Path]:
-    """A new folder that takes the place of another as the block ends without an error."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
-    try:
-        yield made
-        made.chmod(0o755)
-        if folder.exists():
-            before = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
-            folder.replace(before)
-            made.replace(folder)
-            shutil.rmtree(before)
-        else:
-            made.replace(folder)
-    except BaseException:
-        shutil.rmtree(made, ignore_errors=True)
-        raise
 
 
 def _xml(folder: Path) -> list[Path]:

@@ -15,9 +15,9 @@ from typing import Protocol
 from ci.core.addresses import without_secrets
 from ci.core.errors import CommandError, MissingInputError, SpyreCiError, UsageError
 from ci.core.process import run_command
+from ci.core.repositories import commit_of
 from ci.image.checkout import put_checkout
 from ci.image.model import Component, Platform, Stack
-from ci.image.repositories import commit_of
 from ci.image.resolved import ResolvedComponent, ResolvedFile, ResolvedPytorch, ResolvedStack
 
 SUFFIXES = (".whl", ".deb", ".rpm")

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ci.core.registry import by_digest
 from ci.image.model import Component, Git, Platform, Stack
 from ci.image.stack import params_of
 
@@ -109,17 +110,6 @@ class ResolvedStack:
         return {one.component.name: one.revision for one in self.components}
 
 
-def by_digest(image: str, digest: str) -> str:
-    """An image's name with its digest in the tag's place.
-
-    Args:
-        image: registry, repository and perhaps a tag; the registry may have a port.
-        digest: `sha256:…`.
-    """
-    folder, slash, last = image.rpartition("/")
-    return f"{folder}{slash}{last.partition(':')[0]}@{digest}"
-
-
 def identity_of(resolved: ResolvedStack, containerfile: str, *, index: str = "") -> str:
     """The tag `stack-<20 hex digits>` of what is built from a rendered file.
 
@@ -129,7 +119,7 @@ def identity_of(resolved: ResolvedStack, containerfile: str, *, index: str = "")
     Args:
         resolved: the stack, named exactly.
         containerfile: as rendered, without what changes and does not matter.
-        index: tells the package index that steps find from another; see ci.image.pantry.index_key.
+        index: tells the package index that steps find from another; see ci.image.build_settings.index_key.
     """
     said = {
         "containerfile": containerfile,

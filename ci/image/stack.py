@@ -142,9 +142,9 @@ def _visit(name: str, needs: Mapping[str, Sequence[str]], done: list[str], way: 
     done.append(name)
 
 
-def params_of(stack: Stack, component: Component) -> dict[str, str]:
-    """What a component's steps are given, by variable, in the order of names."""
-    given = {**stack.args, **component.args}
+def params_of(stack: Stack, component: Component | None) -> dict[str, str]:
+    """What the steps of a component, or of PyTorch, are given, by variable, in the order of names."""
+    given = {**stack.args, **(component.args if component else {})}
     return {f"{PREFIX}{name}": given[name] for name in sorted(given)}
 
 

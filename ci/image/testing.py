@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,13 +12,13 @@ import docker
 import requests
 from docker.errors import APIError
 
+from ci.core.container_engine import engine_error
+from ci.core.containers import Conditions, Ended, container, follow, take_out
 from ci.core.errors import EXIT_TEST_FAILED, CommandError
 from ci.core.text import plain
-from ci.image import steps
-from ci.image.build import BuildStepError, Order, build
+from ci.image.builder import BuildStepError, ImageBuilder, Order
 from ci.image.component_tests import ComponentTests
-from ci.image.container import Conditions, Ended, container, follow, take_out
-from ci.image.engine import engine_error
+from ci.image.containerfile import SHELL
 from ci.image.outcome import (
     Found,
     Outcome,
@@ -43,12 +42,14 @@ class Tester:
 
     Attributes:
         client: the engine.
+        builder: its command.
         results: folder that takes the results, by component and kind.
         echo: takes lines for people.
         clock: seconds.
     """
 
     client: docker.DockerClient
+    builder: ImageBuilder
     results: Path
     echo: Callable[[str], None]
     clock: Callable[[], float]
@@ -93,11 +94,9 @@ class Tester:
     def _stage(self, order: Order, stage: str) -> str | BuildStepError:
         """Build a stage; its image, or why there is none."""
         self.echo(f"{stage}: what the tests run in")
-        ordered = replace(order, target=stage, tag="")
         try:
-            return build(self.client, ordered, echo=FreshSteps(self.echo), clock=self.clock).image
+            return self.builder.build(replace(order, target=stage))
         except BuildStepError as error:
-            self.echo(str(error))
             return error
 
     def _one(self, tests: ComponentTests, image: str, folder: Path) -> Outcome:
@@ -105,11 +104,12 @@ class Tester:
         with tempfile.TemporaryDirectory(prefix="spyre-ci-junit-") as scratch:
             taken = Path(scratch) / "junit"
 
-            def put(ended: Ended | None, found: Found, problems: Sequence[str]) -> Outcome:
+            def put(ended: Ended | None, problems: Sequence[str]) -> Outcome:
+                found = read_results(taken)
                 outcome = Outcome(
                     tests=tests,
                     found=found,
-                    problems=tuple(problems),
+                    problems=(*(problems_of(tests, ended, found) if ended else ()), *problems),
                     seconds=self.clock() - began,
                     exit_code=None if ended is None else ended.exit_code,
                     last=() if ended is None else ended.last,
@@ -121,15 +121,13 @@ class Tester:
                 ended, lost = self._ended(tests, image, taken)
             except (APIError, requests.RequestException) as error:
                 refused = engine_error(error, where=tests.title)
-                put(None, Found(damaged={}), [refused.what])
+                put(None, [refused.what])
                 raise refused from error
             except BaseException as error:
                 interrupted = isinstance(error, KeyboardInterrupt)
-                said = "was interrupted" if interrupted else f"could not be run: {error}"
-                put(None, read_results(taken), [said])
+                put(None, ["was interrupted" if interrupted else f"could not be run: {error}"])
                 raise
-            found = read_results(taken)
-            return put(ended, found, [*problems_of(tests, ended, found), *lost])
+            return put(ended, lost)
 
     def _ended(self, tests: ComponentTests, image: str, taken: Path) -> tuple[Ended, list[str]]:
         """Run a container; how it ended, and why its results could not be taken."""
@@ -139,24 +137,22 @@ class Tester:
             devices=tests.devices,
             memory_bytes=tests.memory_bytes,
         )
+        lost: list[str] = []
+
+        def say(line: str) -> None:
+            self.echo(f"{tests.component} | {plain(line)}")
+
         self.echo(f"{tests.title}: tests run")
-        with container(self.client, image, [*steps.SHELL, tests.script], conditions) as made:
+        with container(self.client, image, [*SHELL, tests.script], conditions) as made:
             try:
-                ended = follow(
-                    made,
-                    timeout_s=tests.timeout_s,
-                    echo=lambda line: self.echo(f"{tests.component} | {plain(line)}"),
-                )
-            except KeyboardInterrupt:
-                # What was written by then is kept.
-                with suppress(CommandError, APIError, requests.RequestException):
+                ended = follow(made, timeout_s=tests.timeout_s, echo=say)
+            finally:
+                # What was written by then is kept, also of tests that are interrupted.
+                try:
                     take_out(made, tests.environment["JUNIT_DIR"], taken)
-                raise
-            try:
-                take_out(made, tests.environment["JUNIT_DIR"], taken)
-            except CommandError as error:
-                return ended, [f"its results cannot be taken: {error.what}"]
-        return ended, []
+                except CommandError as error:
+                    lost.append(f"its results cannot be taken: {error.what}")
+        return ended, lost
 
 
 def _not_built(tests: ComponentTests, error: BuildStepError, folder: Path) -> Outcome:
@@ -178,25 +174,3 @@ def _remedy(image: str | BuildStepError) -> str:
         return image.remedy or "mend the step"
     short = image.removeprefix("sha256:")[:12]
     return f"mend them; to try by hand: docker run --rm -it --network none {short} bash"
-
-
-class FreshSteps:
-    """Hands on a build's lines but for steps that say nothing: those found in the cache.
-
-    Args:
-        echo: takes lines.
-    """
-
-    def __init__(self, echo: Callable[[str], None]) -> None:
-        self._echo = echo
-        self._step = ""
-
-    def __call__(self, line: str) -> None:
-        """Take a line."""
-        if line.startswith("["):
-            self._step = line
-            return
-        if self._step:
-            self._echo(self._step)
-            self._step = ""
-        self._echo(line)

@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import docker
-from docker.errors import APIError, ImageNotFound, NotFound
 from pydantic import TypeAdapter, ValidationError
 
-from ci.core.errors import BadFileError, FileSystemError, MissingInputError
-from ci.image.commit import COMMIT, COMMIT_LABEL
-from ci.image.containerfile import URL_LABEL
-from ci.image.engine import engine_error
+from ci.core.container_engine import fetch
+from ci.core.errors import BadFileError, FileSystemError
+from ci.core.repositories import COMMIT, put_files
+from ci.image.containerfile import COMMIT_LABEL, URL_LABEL
 from ci.image.model import GitUrl
-from ci.image.repositories import put_files
 from ci.runner.checkout import COMMIT_FILE, SPARSE_FOLDERS
 
 PYTORCH_URL = "https://github.com/pytorch/pytorch.git"
@@ -44,7 +42,8 @@ def origin_of(client: docker.DockerClient, image: str, *, url: str | None = None
         BadFileError: it does not say which PyTorch it has.
         CommandError: the registry cannot be reached, or refuses.
     """
-    return told_origin(_labels(client, image), image, url=url)
+    fetch(client, image)
+    return told_origin(client.images.get(image).labels, image, url=url)
 
 
 def told_origin(labels: Mapping[str, str], image: str, *, url: str | None = None) -> Origin:
@@ -118,20 +117,3 @@ def _held(folder: Path) -> str | None:
         told = mark.read_text(encoding="utf-8", errors="replace").strip()
         return told if COMMIT.fullmatch(told) else "something else"
     return "something else" if any(folder.iterdir()) else None
-
-
-def _labels(client: docker.DockerClient, image: str) -> Mapping[str, str]:
-    try:
-        return client.images.get(image).labels
-    except ImageNotFound:
-        pass
-    try:
-        return client.images.pull(image).labels
-    except NotFound:
-        raise MissingInputError(
-            f"there is no image {image}, neither on the engine nor in its registry",
-            where=image.partition("/")[0],
-            remedy="check its name and tag; a private one wants `docker login` first",
-        ) from None
-    except APIError as error:
-        raise engine_error(error, where=image.partition("/")[0]) from error

@@ -206,11 +206,12 @@ def check_journals(job: Job, store: Path | None) -> None:
 
 def image_of(context: Context, job: Job, spec: Path) -> str:
     """What the pods run in: by its digest, built and pushed first where the spec has it so."""
-    from ci.jobs.images import Builder  # noqa: PLC0415  # the engine's client takes a part of a second
+    from ci.image.builder import ImageBuilder  # noqa: PLC0415  # with requests and docker's settings
+    from ci.jobs.images import Builder  # noqa: PLC0415  # the same
 
-    builder = Builder(
-        folder=spec.resolve().parent, environ=os.environ, echo=context.say, clock=context.monotonic
-    )
+    image = context.settings.model.image
+    command = ImageBuilder(name=image.builder, environ=os.environ, echo=context.say, network=image.network)
+    builder = Builder(folder=spec.resolve().parent, environ=os.environ, builder=command, echo=context.say)
     return builder.resolve(job.spec.image)
 
 

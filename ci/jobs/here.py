@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from ci.config.explain import variable_of
+from ci.core.containers import LABEL, Conditions
 from ci.core.errors import DeviceError, SettingsError, UsageError
 from ci.core.text import plain
 from ci.core.workflow_commands import defused
-from ci.image.container import LABEL, Conditions
 from ci.jobs.job import INDEX_VARIABLE, Fetch, Job, container_of, fetches_of, mounts_of
 from ci.jobs.kinds import SCRATCH
 from ci.jobs.parts import SecretRef

@@ -11,16 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import docker
-
-from ci.core.errors import CommandError, MissingInputError, SpyreCiError
-from ci.image.build import Order, build
+from ci.core.errors import MissingInputError, SpyreCiError
+from ci.core.registry import by_digest, find_digest
+from ci.core.repositories import commit_of, put_files
+from ci.image.builder import ImageBuilder, Order
 from ci.image.checkout import put_folder
-from ci.image.engine import engine
-from ci.image.pantry import proxies_of
-from ci.image.push import push
-from ci.image.registry import find_digest
-from ci.image.repositories import commit_of, put_files
 from ci.jobs.parts import GitImage, Image, UploadImage
 
 COMMIT_LABEL = "org.opencontainers.image.revision"
@@ -33,15 +28,15 @@ class Builder:
 
     Attributes:
         folder: of the spec; an upload's folder is relative to it.
-        environ: DOCKER_HOST, and what git and a build read of it.
+        environ: what git reads of it.
+        builder: the command that builds and pushes.
         echo: takes lines for people.
-        clock: seconds.
     """
 
     folder: Path
     environ: Mapping[str, str]
+    builder: ImageBuilder
     echo: Callable[[str], None]
-    clock: Callable[[], float]
 
     def resolve(self, image: Image) -> str:
         """The image's name with its digest; of one whose digest cannot be had, the name as it is.
@@ -65,13 +60,12 @@ class Builder:
         if "@" in name:
             return name
         try:
-            with engine(self.environ) as client:
-                digest = find_digest(client, name)
+            digest = find_digest(name)
         except SpyreCiError as error:
             return self._as_it_is(name, error.what)
         if digest is None:
             return self._as_it_is(name, "its registry has no such image")
-        return f"{repository_of(name)}@{digest}"
+        return by_digest(name, digest)
 
     def _as_it_is(self, name: str, why: str) -> str:
         self.echo(f"{name} is not pinned: its digest cannot be had ({why})")
@@ -80,14 +74,13 @@ class Builder:
     def _of_git(self, wanted: GitImage) -> str:
         commit = commit_of(wanted.url, wanted.ref, environ=self.environ)
         name = f"{wanted.to}:{tag_of('git', commit, wanted.containerfile)}"
-        with engine(self.environ) as client:
-            if (there := self._there(client, name)) is not None:
-                return f"{wanted.to}@{there}"
-            with tempfile.TemporaryDirectory(prefix="spyre-ci-image-") as scratch:
-                files = Path(scratch) / "files"
-                put_files(wanted.url, commit, files, environ=self.environ)
-                labels = {COMMIT_LABEL: commit, SOURCE_LABEL: wanted.url}
-                return self._made(client, name, files, wanted, f"{wanted.url} at {commit}", labels)
+        if (there := self._there(name)) is not None:
+            return f"{wanted.to}@{there}"
+        with tempfile.TemporaryDirectory(prefix="spyre-ci-image-") as scratch:
+            files = Path(scratch) / "files"
+            put_files(wanted.url, commit, files, environ=self.environ)
+            labels = {COMMIT_LABEL: commit, SOURCE_LABEL: wanted.url}
+            return self._made(name, files, wanted, f"{wanted.url} at {commit}", labels)
 
     def _of_folder(self, wanted: UploadImage) -> str:
         folder = self.folder / wanted.folder
@@ -95,61 +88,31 @@ class Builder:
             raise MissingInputError(
                 "there is no such folder", where=folder, remedy="mend image.upload.folder of the spec"
             )
-        with tempfile.TemporaryDirectory(prefix="spyre-ci-image-") as scratch, engine(self.environ) as client:
+        with tempfile.TemporaryDirectory(prefix="spyre-ci-image-") as scratch:
             files = Path(scratch) / "files"
             tree = put_folder(folder, files, containerfile=wanted.containerfile)
             name = f"{wanted.to}:{tag_of('folder', tree, wanted.containerfile)}"
-            if (there := self._there(client, name)) is not None:
+            if (there := self._there(name)) is not None:
                 return f"{wanted.to}@{there}"
-            return self._made(client, name, files, wanted, str(folder), {})
+            return self._made(name, files, wanted, str(folder), {})
 
-    def _there(self, client: docker.DockerClient, name: str) -> str | None:
-        there = find_digest(client, name)
+    def _there(self, name: str) -> str | None:
+        there = find_digest(name)
         if there is not None:
             self.echo(f"{name} is in the registry already, and is not built again")
         return there
 
-    def _made(  # noqa: PLR0917  # what is built, and of what
-        self,
-        client: docker.DockerClient,
-        name: str,
-        files: Path,
-        wanted: GitImage | UploadImage,
-        where: str,
-        labels: Mapping[str, str],
+    def _made(
+        self, name: str, files: Path, wanted: GitImage | UploadImage, where: str, labels: Mapping[str, str]
     ) -> str:
         """Build an image and push it; its name with its digest."""
-        path = files / wanted.containerfile
-        # A repository's links lead where it likes.
-        if not path.is_file() or not path.resolve().is_relative_to(files.resolve()):
+        if not (files / wanted.containerfile).is_file():
             raise MissingInputError(
                 f"there is no {wanted.containerfile}", where=where, remedy="mend `containerfile` of the spec"
             )
-        order = Order(
-            containerfile=wanted.containerfile,
-            sources={},
-            target=None,
-            tag=name,
-            folder=files,
-            args=proxies_of(self.environ),
-            labels=labels,
-        )
         self.echo(f"{name}: built of {where}")
-        build(client, order, echo=self.echo, clock=self.clock)
-        digest = push(client, name, tags=(), version=None, echo=self.echo)
-        if not digest:
-            raise CommandError(
-                f"the registry took {name} and did not say its digest",
-                where=wanted.to,
-                remedy="look into the engine's log, then do it again",
-            )
-        return f"{wanted.to}@{digest}"
-
-
-def repository_of(name: str) -> str:
-    """A name without its tag; what stands behind the colon of a registry is a port."""
-    folder, slash, last = name.rpartition("/")
-    return f"{folder}{slash}{last.partition(':')[0]}"
+        self.builder.build(Order(context=files, containerfile=wanted.containerfile, tag=name, labels=labels))
+        return f"{wanted.to}@{self.builder.push(name)}"
 
 
 def tag_of(kind: str, content: str, containerfile: str) -> str:

@@ -18,10 +18,10 @@ from pathlib import Path, PurePosixPath
 import docker
 from docker.errors import APIError
 
+from ci.core.container_engine import TIMEOUT_S, check_is_here, engine, fetch
+from ci.core.containers import Conditions, Ended, container, follow
 from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE
 from ci.core.text import shell_line
-from ci.image.container import Conditions, Ended, container, follow
-from ci.image.engine import TIMEOUT_S, check_is_here, engine, fetch
 from ci.jobs.here import (
     GROUP,
     JOB_LABEL,

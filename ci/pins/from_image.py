@@ -27,9 +27,9 @@ from docker.models.containers import Container
 from packaging.utils import canonicalize_name
 
 from ci.core.archives import damage
-from ci.image.container import Conditions, container, create, follow
-from ci.image.engine import engine_error, fetch, has_image
-from ci.image.registry import digest_of, tags_of
+from ci.core.container_engine import engine_error, fetch, has_image
+from ci.core.containers import Conditions, container, create, follow
+from ci.core.registry import digest_of, tags_of
 from ci.pins.entry_points import Source, files_of, signatures
 from ci.pins.packages import Packages, parse_freeze
 from ci.pins.releases import parsed
@@ -250,7 +250,7 @@ class ImageSource:
 
     def _digest(self, tag: str) -> str:
         image = f"{self.repository}:{tag}"
-        found = _SHA256.fullmatch(digest_of(self.client, image))
+        found = _SHA256.fullmatch(digest_of(image))
         if found is None:
             raise UntoldError(
                 "its digest in the registry is no SHA-256",

@@ -186,7 +186,7 @@ def _source(name: str, track: Track) -> Iterator[Source]:
         asker = Asker(name=track.package, index=_index(name, track.index or PYPI))
         yield IndexSource(asker=asker, package=track.package, entry_points=entry_points, echo=_tell)
         return
-    from ci.image.engine import engine  # noqa: PLC0415  # the engine's client takes long to import
+    from ci.core.container_engine import engine  # noqa: PLC0415  # the engine's client takes long to import
     from ci.pins.from_image import ImageSource  # noqa: PLC0415
 
     with engine(os.environ) as client:

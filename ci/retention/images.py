@@ -15,7 +15,7 @@ from typing import Any
 import docker
 from docker.errors import APIError, ImageNotFound
 
-from ci.image.engine import engine, engine_error
+from ci.core.container_engine import engine, engine_error
 from ci.report.released import Released
 from ci.retention.removing import KeptError
 from ci.retention.things import Foreign, Found, Thing
@@ -23,7 +23,7 @@ from ci.steps.context import Context
 
 IMAGES = "images"
 LABEL = "io.github.torch-spyre."
-# As the image's own verbs tag them, by what goes in; `cache-` moves to the last one, and is none.
+# As the image's own verbs tag them, by what goes in; wheels of PyTorch they no longer make.
 _TAG = re.compile(r"(untested-)?stack-[0-9a-f]{20}|wheel-[0-9a-f]{8,64}")
 # Nothing is built here: an engine that says nothing for so long is not there.
 TIMEOUT_S = 120

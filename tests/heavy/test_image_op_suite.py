@@ -8,7 +8,7 @@ import docker
 import pytest
 from junitparser import JUnitXml
 
-from ci.image.container import Conditions, container, follow, take_out
+from ci.core.containers import Conditions, container, follow, take_out
 
 pytestmark = pytest.mark.nightly
 

@@ -327,7 +327,7 @@ REFUSED = {
     "package build": "pyproject.toml",
     "package verify none": "none",
     "package publish --index nowhere": "",
-    "image render": "",
+    "image build --print": "",
     "job submit none.yaml": "",
     "lanes export jenkins --check none.json": "none.json",
     "lanes next --at tomorrow": "'tomorrow'",

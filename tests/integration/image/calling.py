@@ -20,6 +20,8 @@ def spyre_ci(world: World, *words: str, **environ: str) -> Said:
     given = {
         "SPYRE_CI__IMAGE__STACK": str(world.folder / "stack.yaml"),
         "SPYRE_CI__IMAGE__REPOSITORY": f"{world.registry}/spyre/runtime-{world.run}",
+        # The engine of tests has no network of its own.
+        "SPYRE_CI__IMAGE__NETWORK": "host",
         "PIP_INDEX_URL": f"{world.index}/",
         "PIP_TRUSTED_HOST": "127.0.0.1",
     }

@@ -4,29 +4,19 @@ from __future__ import annotations
 
 import os
 import secrets
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import docker
 import pytest
 from docker.errors import APIError
-from filelock import FileLock
 
-from ci.image.build import Order, build
-from ci.image.containerfile import render_wheel
-from ci.image.pantry import settings_of
-from ci.image.registry import digest_of
-from ci.image.resolve import Resolver
-from ci.image.stack import read_stack
 from tests.engine import build_image, engine_client, served
 from tests.packages import make_wheel
 from tests.repositories import commit, git
 
-LOCK_S = 900
 # What stands in for PyTorch: 200 MB of wheel would tell no more of how images are built.
 TORCH = "__version__ = '2.13.0'\n\nclass version:\n    git_version = 'f' * 40\n"
 
@@ -82,43 +72,10 @@ def index(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """One test at a time: of two builds of the same step each hides the other's from the engine's cache."""
-    folder = tmp_path_factory.getbasetemp().parent
-    with FileLock(folder / "engine.lock", timeout=LOCK_S):
-        yield
-
-
-@pytest.fixture(scope="session")
-def warm(client: docker.DockerClient, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The layers all stacks here begin with, kept while tests remove their images: packages take long."""
-    folder, tag = tmp_path_factory.mktemp("warm"), f"warm-{secrets.token_hex(4)}"
-    base = os.environ["TEST_BASE_IMAGE"]
-    stack = folder / "stack.yaml"
-    stack.write_text(f"""version: 1
-name: warm
-base: {{image: "{base}", packages: [python3-venv], build_packages: [git]}}
-variants: {{main: {{git: {{url: "file:///nowhere", ref: "{"a" * 40}", steps: ["true"]}}}}}}
-""")
-    resolver = Resolver(folder=folder, digest_of=partial(digest_of, client), environ={})
-    resolved = resolver.resolve(read_stack(stack), variant="main", platform="linux/amd64")
-    text = render_wheel(resolved).partition("FROM builder AS build\n")[0]
-    settings = settings_of({}, certificates=None)
-    order = Order(containerfile=text, sources={}, target="builder", tag=f"{tag}:1", settings=settings)
-    with FileLock(tmp_path_factory.getbasetemp().parent / "engine.lock", timeout=LOCK_S):
-        build(client, order, echo=lambda _: None, clock=time.monotonic)
-    yield
-    with suppress(APIError):
-        client.api.remove_image(f"{tag}:1", force=True)
-
-
-@pytest.fixture
 def world(
     client: docker.DockerClient,
     tmp_path: Path,
     index: str,
-    warm: None,  # noqa: ARG001  # there while the test runs
-    alone: None,  # noqa: ARG001  # held while the test runs
 ) -> Iterator[World]:
     run = secrets.token_hex(4)
     registry, base = os.environ["TEST_REGISTRY"], os.environ["TEST_BASE_IMAGE"]

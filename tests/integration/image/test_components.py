@@ -77,22 +77,22 @@ def test_a_containerfile_that_is_not_there_is_said(world: World) -> None:
 
 
 def test_a_checkout_of_this_machine_is_built_as_it_stands(world: World) -> None:
-    committed = made(spyre_ci(world, "image", "render", "--json"))
+    committed = made(spyre_ci(world, "image", "build", "--print", "--json"))
     here = f"flex={world.repository}"
     (world.repository / "flex.txt").write_text("not committed\n")
     (world.repository / ".gitignore").write_text("*.o\n")
     (world.repository / "big.o").write_text("ignored by git")
     built = made(spyre_ci(world, "image", "build", "--with", here, "--json"))
     assert said_in(world, built["image"], "cat", "/opt/flex/flex.txt") == "not committed\n"
-    shown = made(spyre_ci(world, "image", "render", "--with", here, "--json"))
+    shown = made(spyre_ci(world, "image", "build", "--print", "--with", here, "--json"))
     assert built["image"].endswith(f":{shown['tag']}")
     assert shown["tag"] != committed["tag"]
     assert shown["components"]["flex"].startswith("tree:")
     # What Git ignores, or .dockerignore leaves out, changes nothing.
     (world.repository / "big.o").write_text("another")
-    assert made(spyre_ci(world, "image", "render", "--with", here, "--json"))["tag"] == shown["tag"]
+    assert made(spyre_ci(world, "image", "build", "--print", "--with", here, "--json"))["tag"] == shown["tag"]
     (world.repository / "flex.txt").write_text("again\n")
-    assert made(spyre_ci(world, "image", "render", "--with", here, "--json"))["tag"] != shown["tag"]
+    assert made(spyre_ci(world, "image", "build", "--print", "--with", here, "--json"))["tag"] != shown["tag"]
 
 
 def test_a_checkout_is_no_release(world: World) -> None:

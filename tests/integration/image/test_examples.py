@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 import yaml
 
-from ci.image.commit import COMMIT_LABEL
+from ci.image.containerfile import COMMIT_LABEL
 from tests.engine import build_image
 from tests.unit.cli.every_verb import every_verb
 
@@ -18,7 +18,7 @@ from .calling import ROOT, spyre_ci
 from .conftest import World
 
 pytestmark = pytest.mark.nightly
-WITH_JSON = ("render", "build", "verify")
+WITH_JSON = ("build",)
 
 
 def examples(verb: str) -> list[list[str]]:
@@ -40,7 +40,7 @@ def test_the_examples_run_one_after_the_other(world: World) -> None:
     flex = next(one for one in stack["components"] if one["name"] == "flex")
     flex["test"] = ["test -f flex.txt"]
     path.write_text(yaml.safe_dump(stack, sort_keys=False))
-    for verb in ("render", "test", "build", "verify", "shell"):
+    for verb in ("build", "test", "shell"):
         for words in examples(verb):
             more = ["--json"] if verb in WITH_JSON else []
             # Nobody types into the shell, which ends with its input.
@@ -67,4 +67,4 @@ def test_the_example_of_a_tree_runs(world: World) -> None:
 
 def test_no_verb_of_images_is_left_out() -> None:
     verbs = {one.path[1] for one in every_verb() if one.path[0] == "image" and one.runs}
-    assert verbs == {"render", "test", "build", "verify", "shell", "tree"}
+    assert verbs == {"test", "build", "shell", "tree"}

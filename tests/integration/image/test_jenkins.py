@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ci.image.registry import find_digest
+from ci.core.registry import find_digest
 from tests.jenkins_dsl import ROOT, Scenario, run_scenarios
 from tests.jenkins_world import GIT_ENVIRON
 
@@ -66,6 +66,7 @@ def test_a_change_is_built_tested_pushed_and_released_as_it_was_tested(world: Wo
         "NOX_DEFAULT_VENV_BACKEND": "none",
         "SPYRE_CI__IMAGE__STACK": str(path),
         "SPYRE_CI__IMAGE__REPOSITORY": repository,
+        "SPYRE_CI__IMAGE__NETWORK": "host",
         "PIP_INDEX_URL": f"{world.index}/",
         "PIP_TRUSTED_HOST": "127.0.0.1",
     }
@@ -80,8 +81,8 @@ def test_a_change_is_built_tested_pushed_and_released_as_it_was_tested(world: Wo
     assert build.result == "SUCCESS", build.of("sh")[-1]
     told = {one["name"]: one["value"] for one in build.of("env")}
     name, _, digest = told["SPYRE_IMAGE"].partition("@")
-    assert find_digest(world.client, name) == digest
+    assert find_digest(name) == digest
     # What was tested is what gets the version, and it has no pull request in it.
     assert told["SPYRE_RELEASE"] == told["SPYRE_TESTED"] != told["SPYRE_IMAGE"]
-    assert find_digest(world.client, f"{repository}:1.2.3") == told["SPYRE_RELEASE"].partition("@")[2]
+    assert find_digest(f"{repository}:1.2.3") == told["SPYRE_RELEASE"].partition("@")[2]
     assert "results/flex/build/junit/unit.xml" in build.archived()

@@ -17,8 +17,8 @@ import pytest
 import yaml
 from docker.models.containers import Container
 
-from ci.image.container import LABEL
-from ci.image.registry import find_digest
+from ci.core.containers import LABEL
+from ci.core.registry import find_digest
 from tests.calls import Said
 
 from .calling import ROOT, made, spyre_ci
@@ -73,7 +73,7 @@ def untagged(world: World) -> bool:
 
 def test_a_failing_test_ends_with_1_and_nothing_is_pushed_or_tagged(world: World) -> None:
     give(world, test=['cp bad.xml "$JUNIT_DIR/unit.xml"; exit 1', WRITES_GOOD.replace("unit", "second")])
-    shown = made(spyre_ci(world, "image", "render", "--json"))
+    shown = made(spyre_ci(world, "image", "build", "--print", "--json"))
     result = spyre_ci(world, "image", "build", "--push", "--tag", "latest", "--results", "out")
     assert result.code == 1, result.output
     assert "tests did not pass, of flex (build): 1 of 3 tests failed" in result.output
@@ -84,7 +84,7 @@ def test_a_failing_test_ends_with_1_and_nothing_is_pushed_or_tagged(world: World
     assert sorted(path.name for path in junit.iterdir()) == ["second.xml", "unit.xml"]
     repository = f"{world.registry}/spyre/runtime-{world.run}"
     for tag in (shown["tag"], "latest"):
-        assert find_digest(world.client, f"{repository}:{tag}") is None
+        assert find_digest(f"{repository}:{tag}") is None
     assert untagged(world)
     assert note(world) == {
         "schema": "spyre-ci/image-tests/1",
@@ -206,7 +206,7 @@ def test_tests_on_the_runtime_image_have_what_they_want_beside_it(world: World) 
 @pytest.mark.soak
 def test_an_image_without_tests_says_so_and_moves_no_tag(world: World) -> None:
     give(world, test=["exit 1"])
-    shown = made(spyre_ci(world, "image", "render", "--json"))
+    shown = made(spyre_ci(world, "image", "build", "--print", "--json"))
     built = made(spyre_ci(world, "image", "build", "--push", "--no-tests", "--json"))
     assert built["image"].endswith(f":untested-{shown['tag']}")
     again = made(spyre_ci(world, "image", "build", "--push", "--no-tests", "--json"))
@@ -237,7 +237,7 @@ def test_tests_with_a_device_get_the_variables_of_the_emulated_one(world: World)
     # A folder of the sources that is named as ours is in nobody's way.
     world.commit({"ci/__init__.py": "raise ImportError\n"})
     give(world, device_test=[f'cd /; python -c "{check}"', WRITES_GOOD], development=["spyre-ci"])
-    result = run_tests(world, "--device", SPYRE_CI__DEVICE__REFUSE_OPS="[aten::sin]")
+    result = run_tests(world, "--on-device", SPYRE_CI__DEVICE__REFUSE_OPS="[aten::sin]")
     assert result.code == 0, result.output
     assert "flex | /opt/spyre/venv/lib/" in result.err
     assert "/site-packages/ci/device/test_base.py" in result.err
@@ -247,7 +247,7 @@ def test_tests_with_a_device_get_the_variables_of_the_emulated_one(world: World)
 @pytest.mark.soak
 def test_without_spyre_ci_no_device_is_emulated_and_that_is_said(world: World) -> None:
     give(world, device_test=[WRITES_GOOD])
-    result = run_tests(world, "--device")
+    result = run_tests(world, "--on-device")
     assert result.code == 1, result.output
     assert "name spyre-ci under `development`, or give cards by the setting image.devices" in result.output
     assert "No module named 'ci'" in ours(world, "device")[1]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ci.image.commit import COMMIT_LABEL
-from ci.image.registry import find_digest
+from ci.core.registry import find_digest
+from ci.image.containerfile import COMMIT_LABEL
 
 from .calling import made, spyre_ci
 from .conftest import World, wheel
@@ -47,7 +47,7 @@ def test_a_nightly_is_taken_exactly_told_by_its_commit_and_found_again(world: Wo
         wheel(shelf(world), "torch", version, torch(version, commit), needs="senlib==1.0")
     wheel(shelf(world).parent.parent / "senlib", "senlib", "1.0", "answer = 42\n")
     use(world, nightly(world))
-    shown = made(spyre_ci(world, "image", "render", "--variant", "main", "--json"))
+    shown = made(spyre_ci(world, "image", "build", "--print", "--variant", "main", "--json"))
     assert shown["pytorch"] == f"torch=={NOVEMBER}"
     assert f"torch=={NOVEMBER} --hash=sha256:" in shown["containerfile"]
     first = made(spyre_ci(world, *build("--push", "--json")))
@@ -74,7 +74,7 @@ def test_a_release_of_an_index_is_taken_with_its_local_part(world: World) -> Non
     wheel(shelf(world), "torch", "2.13.0+cpu", torch("2.13.0+cpu", "d" * 40))
     wheel(shelf(world), "torch", OCTOBER, torch(OCTOBER, "a" * 40))
     use(world, f"{{version: 2.13.0, index: '{world.index}/nightly'}}")
-    shown = made(spyre_ci(world, "image", "render", "--variant", "main", "--json"))
+    shown = made(spyre_ci(world, "image", "build", "--print", "--variant", "main", "--json"))
     assert "torch==2.13.0+cpu --hash=sha256:" in shown["containerfile"]
     assert "2.14.0" not in shown["containerfile"]
 
@@ -83,9 +83,10 @@ def test_a_release_of_an_index_is_taken_with_its_local_part(world: World) -> Non
 def test_another_file_by_the_same_name_is_another_image_and_is_never_taken_for_it(world: World) -> None:
     wheel(shelf(world), "torch", OCTOBER, torch(OCTOBER, "a" * 40))
     use(world, nightly(world))
-    first = made(spyre_ci(world, "image", "render", "--variant", "main", "--json"))
+    first = made(spyre_ci(world, "image", "build", "--print", "--variant", "main", "--json"))
     wheel(shelf(world), "torch", OCTOBER, torch(OCTOBER, "b" * 40))
-    assert made(spyre_ci(world, "image", "render", "--variant", "main", "--json"))["tag"] != first["tag"]
+    second = made(spyre_ci(world, "image", "build", "--print", "--variant", "main", "--json"))
+    assert second["tag"] != first["tag"]
 
 
 @pytest.mark.soak
@@ -136,11 +137,11 @@ def test_a_base_with_another_python_is_said(world: World) -> None:
 def test_an_image_whose_torch_tells_no_commit_is_refused(world: World, code: str, said: str) -> None:
     wheel(shelf(world), "torch", OCTOBER, code)
     use(world, nightly(world))
-    shown = made(spyre_ci(world, "image", "render", "--variant", "main", "--json"))
+    shown = made(spyre_ci(world, "image", "build", "--print", "--variant", "main", "--json"))
     result = spyre_ci(world, *build("--push", "--tag", "nightly"))
     assert result.code == 2
     assert said in result.output
     repository = f"{world.registry}/spyre/runtime-{world.run}"
     for tag in (shown["tag"], "nightly"):
-        assert find_digest(world.client, f"{repository}:{tag}") is None
+        assert find_digest(f"{repository}:{tag}") is None
         assert not any(f"{repository}:{tag}" in (one["RepoTags"] or ()) for one in world.client.api.images())

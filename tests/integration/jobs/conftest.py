@@ -11,7 +11,7 @@ from typing import Any
 import docker
 import pytest
 
-from ci.image.container import LABEL
+from ci.core.containers import LABEL
 from ci.jobs.here import Here
 from ci.jobs.job import Job
 from ci.jobs.spec import Spec

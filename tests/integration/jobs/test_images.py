@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import secrets
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,10 +13,17 @@ import pytest
 from docker.errors import APIError
 
 from ci.core.errors import CommandError, MissingInputError, UsageError
-from ci.image.build import BuildStepError
+from ci.image.builder import BuildStepError, ImageBuilder
 from ci.jobs.images import COMMIT_LABEL, Builder
 from ci.jobs.parts import Image
 from tests.repositories import commit
+
+
+def builder(folder: Path, lines: list[str]) -> Builder:
+    environ = dict(os.environ)
+    # The engine of tests has no network of its own.
+    command = ImageBuilder(name="docker", environ=environ, echo=lines.append, network="host")
+    return Builder(folder=folder, environ=environ, builder=command, echo=lines.append)
 
 
 class Site:
@@ -28,9 +33,7 @@ class Site:
         self.folder = folder
         self.to = f"{os.environ['TEST_REGISTRY']}/jobs/x{secrets.token_hex(4)}"
         self.lines: list[str] = []
-        self.builder = Builder(
-            folder=folder, environ=dict(os.environ), echo=self.lines.append, clock=time.monotonic
-        )
+        self.builder = builder(folder, self.lines)
 
     def put(self, name: str, text: str) -> None:
         path = self.folder / name
@@ -80,7 +83,7 @@ def test_a_folder_is_built_pushed_and_named_by_its_digest_once(
     assert first.startswith(f"{site.to}@sha256:")
     assert listed(client, first) == [".dockerignore", "Containerfile", "words.txt"]
     site.put("app/run.log", "what is left out makes no difference")
-    assert (site.of_folder(), site.count("is not built again"), site.count("Step")) == (first, 1, 0)
+    assert (site.of_folder(), site.count("is not built again"), site.count("RUN ")) == (first, 1, 0)
     assert site.count("pushed ") == 1
     site.put("app/words.txt", "two\n")
     assert site.of_folder() != first
@@ -118,12 +121,13 @@ def test_a_step_that_fails_is_told_with_its_last_lines(site: Site) -> None:
     site.put("app/Containerfile", f"FROM {base}\nRUN echo '::error::it broke'; exit 7\n")
     with pytest.raises(BuildStepError, match="a step ended with code 7") as caught:
         site.of_folder()
-    assert "| | ::error::it broke" in str(caught.value)
+    assert "::error::it broke" in str(caught.value)
+    assert "\n::error" not in str(caught.value)
 
 
 def test_a_registry_that_is_not_there_is_told(site: Site) -> None:
     site.to = "127.0.0.1:1/jobs/x"
-    with pytest.raises(CommandError, match="the container engine refuses"):
+    with pytest.raises(CommandError, match="cannot be asked for"):
         site.of_folder()
 
 
@@ -139,16 +143,8 @@ def test_a_name_is_pinned_without_a_pull(site: Site) -> None:
     assert site.lines[-1].endswith("its digest cannot be had (its registry has no such image)")
 
 
-# docker's client leaves the socket open that it could not connect.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_without_an_engine_a_name_is_taken_as_it_is_and_that_is_said(tmp_path: Path) -> None:
+def test_a_name_whose_registry_is_away_is_taken_as_it_is_and_that_is_said(tmp_path: Path) -> None:
     lines: list[str] = []
-    builder = Builder(
-        folder=tmp_path,
-        environ={"DOCKER_HOST": f"unix://{tmp_path}/none.sock"},
-        echo=lines.append,
-        clock=time.monotonic,
-    )
-    assert builder.resolve(Image(name="quay.io/spyre/runtime:1")) == "quay.io/spyre/runtime:1"
-    gc.collect()
-    assert "quay.io/spyre/runtime:1 is not pinned: its digest cannot be had (no container engine" in lines[0]
+    name = "127.0.0.1:1/spyre/runtime:1"
+    assert builder(tmp_path, lines).resolve(Image(name=name)) == name
+    assert f"{name} is not pinned: its digest cannot be had (the registry 127.0.0.1:1 cannot be" in lines[0]

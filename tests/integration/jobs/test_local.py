@@ -16,9 +16,9 @@ from pathlib import Path
 import docker
 import pytest
 
+from ci.core.containers import LABEL, create
 from ci.core.errors import CommandError, MissingInputError
 from ci.core.interrupts import INTERRUPTS, raised
-from ci.image.container import LABEL, create
 from ci.jobs.here import Here, MissingSecretError, conditions_of, url_of
 from ci.jobs.job import Fetch, Job
 from ci.jobs.kinds import CONTRACTS

@@ -5,20 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from ci.jobs.images import repository_of, tag_of
+from ci.jobs.images import tag_of
 from ci.jobs.parts import Image
-
-
-@pytest.mark.parametrize(
-    ("name", "repository"),
-    [
-        ("quay.io/spyre/runtime:1", "quay.io/spyre/runtime"),
-        ("localhost:5000/runtime", "localhost:5000/runtime"),
-        ("runtime:1", "runtime"),
-    ],
-)
-def test_a_port_is_no_tag(name: str, repository: str) -> None:
-    assert repository_of(name) == repository
 
 
 def test_a_tag_is_of_what_is_built_and_by_which_file() -> None:

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from ci.image.containerfile import WHEEL_DIGITS
-from ci.image.making import UNTESTED
+from ci.image.release_tags import UNTESTED
 from ci.image.resolved import DIGITS, PREFIX
 from ci.report.released import Released
 from ci.retention.images import find_images, is_our_tag
@@ -106,4 +105,3 @@ def test_a_tag_is_ours_as_our_builds_give_it() -> None:
 def test_the_tags_that_builds_give_are_ours() -> None:
     assert is_our_tag(f"a:{PREFIX}{'f' * DIGITS}")
     assert is_our_tag(f"a:{UNTESTED}{PREFIX}{'f' * DIGITS}")
-    assert is_our_tag(f"a:wheel-{'f' * WHEEL_DIGITS}")

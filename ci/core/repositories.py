@@ -15,7 +15,7 @@ TIMEOUT_S = 900
 ASK_TIMEOUT_S = 60
 # It asks nobody for a password.
 _QUIET = {"GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "true", "LC_ALL": "C"}
-_COMMIT = re.compile(r"[0-9a-f]{40}")
+COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def commit_of(url: str, ref: str, *, environ: Mapping[str, str]) -> str:
@@ -30,7 +30,7 @@ def commit_of(url: str, ref: str, *, environ: Mapping[str, str]) -> str:
         CommandError: git is not there, or the repository cannot be reached.
         UsageError: the repository has no such ref.
     """
-    if _COMMIT.fullmatch(ref):
+    if COMMIT.fullmatch(ref):
         return ref
     said = git(
         Path(),

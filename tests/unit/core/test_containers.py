@@ -15,10 +15,9 @@ from docker.models.containers import Container
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ci.core import containers
+from ci.core.containers import Ended, _lines, follow, take_out
 from ci.core.errors import CommandError
-from ci.image import container
-from ci.image.container import Ended, _lines, follow, take_out
-from ci.image.testing import FreshSteps
 
 
 def archive(*members: tarfile.TarInfo) -> bytes:
@@ -104,16 +103,16 @@ def test_a_link_in_the_folders_place_is_followed_nowhere(tmp_path: Path) -> None
 def test_what_must_not_be_unpacked_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes, said: str
 ) -> None:
-    monkeypatch.setattr(container, "MOST_FILES", 3)
+    monkeypatch.setattr(containers, "MOST_FILES", 3)
     if "MiB" in said:
-        monkeypatch.setattr(container, "MOST_BYTES", 1500)
+        monkeypatch.setattr(containers, "MOST_BYTES", 1500)
     with pytest.raises(CommandError, match=said):
         take_out(as_container(Fake(data)), "/opt/junit", tmp_path / "taken")
     assert not (tmp_path / "out.xml").exists()
 
 
 def test_a_size_that_is_only_said_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(container, "MOST_BYTES", 10_000_000)
+    monkeypatch.setattr(containers, "MOST_BYTES", 10_000_000)
     header = member("junit/a.xml", size=1 << 40).tobuf()
     with pytest.raises(CommandError, match="holds more than 9 MiB"):
         take_out(as_container(Fake(header + bytes(1024))), "/opt/junit", tmp_path / "taken")
@@ -176,12 +175,4 @@ def test_a_line_without_end_comes_in_parts() -> None:
     pieces = [b"x" * 10_000] * 20
     parts = list(_lines(iter(pieces)))
     assert (len(parts), sum(map(len, parts))) == (3, 200_000)
-    assert max(map(len, parts)) <= container.LINE_BYTES + 10_000
-
-
-def test_steps_found_in_the_cache_are_not_told() -> None:
-    lines: list[str] = []
-    told = FreshSteps(lines.append)
-    for line in ("[1/3] FROM a", "[2/3] RUN b", "    building", "    more", "[3/3] USER 1"):
-        told(line)
-    assert lines == ["[2/3] RUN b", "    building", "    more"]
+    assert max(map(len, parts)) <= containers.LINE_BYTES + 10_000

@@ -105,7 +105,7 @@ def create(
         conditions: how it runs.
 
     Raises:
-        docker.errors.APIError: the engine refuses; see ci.image.engine.engine.
+        docker.errors.APIError: the engine refuses; see ci.core.container_engine.engine.
     """
     options: dict[str, Any] = {}
     size = "" if conditions.scratch_bytes is None else f",size={conditions.scratch_bytes}"

@@ -17,8 +17,6 @@ from ci.core.addresses import without_secrets
 from ci.core.errors import CommandError, DiskFullError, MissingInputError, SpyreCiError, UsageError
 
 TIMEOUT_S = 3600
-# Engines name theirs as Go does, kernels otherwise.
-_ARCHITECTURES = {"x86_64": "amd64"}
 NO_SPACE = "no space left on device"
 # The kernel's words, apt's and dnf's.
 _NO_SPACE = (NO_SPACE, "have enough free space in", "more space needed on the")
@@ -75,7 +73,7 @@ def _no_engine(address: str, why: str) -> CommandError:
 def check_is_here(client: docker.DockerClient) -> None:
     """Refuse an engine of another machine.
 
-    What is served to steps is served on loopback, and folders are mounted from here.
+    Folders are mounted from here.
 
     Raises:
         UsageError: it is not asked by a socket of this machine.
@@ -85,36 +83,6 @@ def check_is_here(client: docker.DockerClient) -> None:
             "this engine is on another machine, or listens as one would",
             where="DOCKER_HOST",
             remedy="do it where the engine runs, by its socket: unix:///…",
-        )
-
-
-def check_platform(client: docker.DockerClient, platform: str) -> None:
-    """Refuse to build for a platform that the engine is not of, or where it is not on this very system.
-
-    Args:
-        client: the engine.
-        platform: such as linux/s390x.
-
-    Raises:
-        UsageError: it builds for another one, or is not on this machine.
-    """
-    check_is_here(client)
-    if not operating_system.is_linux():
-        # What is served to steps is served on this system's loopback, which a virtual machine does not share.
-        raise UsageError(
-            "the runtime image is built on Linux; "
-            f"on {operating_system.in_words()} the engine is in a virtual machine",
-            where="image.platform",
-            remedy=f"build on a machine of {platform}, or in CI (`nox -s image`); `spyre-ci image render` "
-            "works here",
-        )
-    said = client.version()
-    own = f"{said.get('Os', '')}/{_ARCHITECTURES.get(said.get('Arch', ''), said.get('Arch', ''))}"
-    if own != platform:
-        raise UsageError(
-            f"this engine builds for {own}, and not for {platform}",
-            where="image.platform",
-            remedy=f"build on a machine of {platform}, with DOCKER_HOST naming its engine",
         )
 
 

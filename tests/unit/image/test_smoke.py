@@ -1,0 +1,178 @@
+"""What is made of what an image shows: findings, sizes, its SBOM; nothing is started."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+
+from ci.core.containers import Ended
+from ci.core.errors import CommandError
+from ci.core.findings import VerificationError, judged, refuse_failed
+from ci.image.containerfile import COMMIT_LABEL, PYTORCH_LABEL
+from ci.image.model import Stack
+from ci.image.resolved import ResolvedComponent, ResolvedFile, ResolvedPytorch, ResolvedStack
+from ci.image.sbom import NEVER, Described, created_at, sbom_of
+from ci.image.smoke import (
+    NEEDED,
+    check_labels,
+    check_torch,
+    check_user,
+    commit_told,
+    how,
+    judge_size,
+    new_layers,
+    told,
+)
+
+DIGEST = "sha256:" + "d" * 64
+COMMIT = "a" * 40
+
+
+def test_every_check_that_failed_is_named_with_its_remedy() -> None:
+    findings = [
+        judged("user", "runs as 0", holds=False, remedy="set USER"),
+        judged("torch", "2.13.0", holds=True, remedy="pin it"),
+        judged("size", "grew", holds=False, remedy="shrink it"),
+    ]
+    assert [one.line for one in findings] == ["FAIL user: runs as 0", "ok   torch: 2.13.0", "FAIL size: grew"]
+    with pytest.raises(VerificationError) as caught:
+        refuse_failed("image", findings)
+    assert caught.value.exit_code == 1
+    for part in ("2 of 3 checks failed", "user: runs as 0", "set USER", "size: grew", "shrink it"):
+        assert part in caught.value.what
+    refuse_failed("image", findings[1:2])
+
+
+def test_labels_that_are_missing_or_other_are_named() -> None:
+    whole = dict.fromkeys(NEEDED, "x")
+    assert check_labels({**whole, "more": "y"}, whole).passed
+    found = check_labels({**whole, NEEDED[0]: ""}, {**whole, "new": "1"})
+    assert found.seen == f"new is missing; {NEEDED[0]} is empty, not x"
+    assert check_labels({}, {str(one): "" for one in range(9)}).seen.endswith("and 10 more")
+
+
+@pytest.mark.parametrize(
+    ("user", "good"), [("10001:0", True), ("1", True), ("0:0", False), ("spyre", False), ("", False)]
+)
+def test_the_user_is_a_number_and_not_roots(user: str, *, good: bool) -> None:
+    assert check_user(user).passed == good
+
+
+@pytest.mark.parametrize(
+    ("label", "version", "commit", "wrong"),
+    [
+        ("torch==2.13.0", "2.13.0", COMMIT, ""),
+        ("torch==2.13.0", "2.13.0+cpu", COMMIT, ""),
+        ("torch==2.13.0+cpu", "2.13.0", COMMIT, ", not 2.13.0+cpu"),
+        ("torch==2.13.0", "2.12.0", COMMIT, ", not 2.13.0"),
+        (COMMIT, "2.15.0a0", COMMIT, ""),
+        ("torch==2.13.0", "2.13.0", "b" * 40, f", not {COMMIT}"),
+    ],
+)
+def test_torch_is_the_one_that_the_labels_say(label: str, version: str, commit: str, wrong: str) -> None:
+    ended = Ended(exit_code=0, last=("a warning", json.dumps({"version": version, "commit": commit})))
+    found = check_torch(ended, {PYTORCH_LABEL: label, COMMIT_LABEL: COMMIT})
+    assert (found.passed, found.seen) == (not wrong, f"{version} at {commit}{wrong}")
+    failed = check_torch(Ended(exit_code=1, last=("No module named 'x'",)), {})
+    assert failed.seen == "import torch ended with code 1, last said: No module named 'x'"
+
+
+@pytest.mark.parametrize("said", ["Unknown", "", "a" * 39, "--upload-pack=x"])
+def test_an_image_whose_torch_tells_no_commit_is_refused(said: str) -> None:
+    assert commit_told(Ended(exit_code=0, last=(json.dumps({"commit": COMMIT}),)), "x") == COMMIT
+    with pytest.raises(CommandError, match=r"torch\.version\.git_version is"):
+        commit_told(Ended(exit_code=0, last=(json.dumps({"commit": said}),)), "x")
+    with pytest.raises(CommandError, match="import torch took too long"):
+        commit_told(Ended(exit_code=137, timed_out=True), "x")
+
+
+def test_how_a_container_ended_is_a_line() -> None:
+    assert how(Ended(exit_code=3, last=("a", "b", " "))) == "ended with code 3, last said: b"
+    assert how(Ended(exit_code=137, out_of_memory=True)) == "ended with code 137, out of memory"
+    assert told(Ended(exit_code=0, last=('{"a": 1}', "noise", "{no"))) == {"a": 1}
+    assert told(Ended(exit_code=0, last=("[1]", "x"))) is None
+
+
+def test_the_layers_that_are_new_are_named_where_an_image_grew() -> None:
+    mib = 1 << 20
+    before = [{"CreatedBy": "base", "Size": 100 * mib}, {"CreatedBy": "COPY  a", "Size": 10 * mib}]
+    after = [
+        *before[:1],
+        {"CreatedBy": "COPY  a", "Size": 40 * mib},
+        {"CreatedBy": "RUN b", "Size": 50 * mib},
+    ]
+    layers = new_layers(before, after)
+    assert layers == ["50.0 MiB RUN b", "40.0 MiB COPY a"]
+    assert new_layers(after, after) == []
+    found = judge_size(110 * mib, 190 * mib, layers, against="r:latest", most_percent=10)
+    assert found.seen == (
+        "190.0 MiB, +72.7 % against r:latest, more than 10 %: 50.0 MiB RUN b; 40.0 MiB COPY a"
+    )
+    assert not found.passed
+    assert judge_size(110 * mib, 190 * mib, layers, against="r:latest", most_percent=80).passed
+
+
+def resolved() -> ResolvedStack:
+    stack = Stack.model_validate(
+        {
+            "version": 1,
+            "name": "runtime",
+            "base": {"image": "registry.example:5000/debian:bookworm"},
+            "variants": {"pinned": {"version": "2.13.0"}},
+            "components": [
+                {"name": "flex", "git": {"url": "https://example.com/flex.git", "steps": ["make"]}},
+                {"name": "senlib", "image": {"name": "r.example/senlib:1", "paths": [{"source": "/opt/s"}]}},
+                {"name": "drivers", "files": ["a.deb"]},
+            ],
+        }
+    )
+    exact: list[dict[str, Any]] = [
+        {"commit": COMMIT},
+        {"digest": DIGEST},
+        {"files": (ResolvedFile(path="packages/a.deb", sha256="c" * 64),)},
+    ]
+    parts = zip(stack.components, exact, strict=True)
+    return ResolvedStack(
+        stack=stack,
+        variant="pinned",
+        platform="linux/amd64",
+        base_digest=DIGEST,
+        pytorch=ResolvedPytorch(requirement="torch==2.13.0"),
+        components=tuple(ResolvedComponent(component=one, **values) for one, values in parts),
+    )
+
+
+LINES = ["WARNING: noise", "torch==2.13.0", "PyYAML==6.0", "deb/debian\tdpkg\t1:1.21~x\tamd64"]
+
+
+def described(image: str = DIGEST, stack: ResolvedStack | None = None) -> Described:
+    return Described(name="r.example:5000/runtime:stack-1", image=image, created=NEVER, stack=stack)
+
+
+def test_an_sbom_holds_packages_and_components_and_is_the_same_again() -> None:
+    text = sbom_of(described(stack=resolved()), LINES)
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
+    assert text == sbom_of(described(stack=resolved()), LINES)
+    content = json.loads(text)
+    top = content["metadata"]["component"]
+    assert (top["name"], top["version"]) == ("r.example:5000/runtime", "stack-1")
+    parts = {one["name"]: one for one in content["components"]}
+    assert parts["PyYAML"]["purl"] == "pkg:pypi/pyyaml@6.0"
+    assert parts["dpkg"]["purl"] == "pkg:deb/debian/dpkg@1:1.21~x?arch=amd64"
+    assert parts["flex"]["pedigree"]["commits"] == [{"uid": COMMIT, "url": "https://example.com/flex.git"}]
+    assert parts["senlib"]["hashes"] == [{"alg": "SHA-256", "content": "d" * 64}]
+    assert parts["drivers"]["components"][0]["hashes"][0]["content"] == "c" * 64
+    assert parts["registry.example:5000/debian:bookworm"]["version"] == DIGEST
+    other = sbom_of(described(image="sha256:" + "e" * 64), LINES)
+    assert json.loads(other)["serialNumber"] != content["serialNumber"]
+
+
+def test_when_an_image_was_made() -> None:
+    assert created_at("2026-05-04T03:02:01.123456789Z", "") == datetime(2026, 5, 4, 3, 2, 1, tzinfo=UTC)
+    assert created_at("2026-05-04T03:02:01Z", "86400") == datetime(1970, 1, 2, tzinfo=UTC)
+    assert created_at("nonsense", "") == NEVER
