@@ -16,14 +16,13 @@ from ci.config.context import settings_from_context
 from ci.config.flags import Json
 from ci.config.load import Settings
 from ci.core.container_engine import engine, fetch
+from ci.core.container_shell import Caller, become, find_client, shell_command
 from ci.core.errors import SettingsError, UsageError
 from ci.core.findings import refuse_failed
-from ci.core.repositories import revision_of
 from ci.image.builder import ImageBuilder
 from ci.image.component_tests import Device, chosen_tests, planned_tests
 from ci.image.override import FORM_HERE, overrides_in, parse_with, read_text
-from ci.image.pipeline import Choice, Pipeline, Prepared, Release, prepare
-from ci.image.shell import Caller, become, find_client, shell_command
+from ci.image.pipeline import Pipeline, Prepared, Release, prepare
 from ci.image.smoke import SmokeCheck
 from ci.image.stack import read_stack
 from ci.image.testing import Tester
@@ -222,18 +221,14 @@ def _prepared(
 ) -> Prepared:
     """An image before it is built, by what flags say of it, else by settings."""
     image = settings.model.image
-    file = stack or settings.resolve(image.stack)
-    choice = Choice(
-        file=file,
-        revision=revision_of(file.parent, environ=os.environ),
+    overrides = [parse_with(one, here=Path.cwd()) for one in with_ or ()]
+    return prepare(
+        stack or settings.resolve(image.stack),
         variant=variant or image.variant,
         platform=image.platform,
-        overrides=[
-            *(parse_with(one, here=Path.cwd()) for one in with_ or ()),
-            *(overrides_in(read_text(test_with)) if test_with else ()),
-        ],
+        environ=os.environ,
+        overrides=[*overrides, *(overrides_in(read_text(test_with)) if test_with else ())],
     )
-    return prepare(choice, os.environ)
 
 
 def _told(prepared: Prepared) -> dict[str, object]:
@@ -270,19 +265,6 @@ def _smoke(settings: Settings, client: DockerClient) -> SmokeCheck:
     )
 
 
-def builder_of(settings: Settings) -> ImageBuilder:
-    """The command that builds images, by the settings."""
-    image = settings.model.image
-    return ImageBuilder(
-        name=image.builder,
-        environ=os.environ,
-        echo=_echo,
-        network=image.network,
-        platform=image.platform,
-        cache=image.cache,
-    )
-
-
 def _pipeline(
     settings: Settings,
     client: DockerClient,
@@ -293,7 +275,14 @@ def _pipeline(
     tests: bool,
 ) -> Pipeline:
     image = settings.model.image
-    builder = builder_of(settings)
+    builder = ImageBuilder(
+        name=image.builder,
+        environ=os.environ,
+        echo=_echo,
+        network=image.network,
+        platform=image.platform,
+        cache=image.cache,
+    )
     name, tag = (prepared.resolved.stack.name, prepared.tag) if prepared else ("image", "image")
     results = results or settings.state_dir / "image-tests" / tag
     tester = Tester(client=client, builder=builder, results=results, echo=_echo, clock=time.monotonic)

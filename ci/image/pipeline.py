@@ -15,7 +15,8 @@ from ci.core.container_engine import fetch, has_image
 from ci.core.errors import CommandError, MissingInputError, UsageError
 from ci.core.extras import wanted
 from ci.core.findings import refuse_failed
-from ci.core.registry import by_digest, digest_of, find_digest, tags_of
+from ci.core.registry import by_digest, find_digest, tags_of
+from ci.core.repositories import revision_of
 from ci.image.build_settings import index_arguments, index_key, write_secrets
 from ci.image.builder import ImageBuilder, Order
 from ci.image.component_tests import ComponentTests
@@ -34,25 +35,6 @@ from test_selection.files import atomic_writer
 # Tags that others take for what the stack file says.
 RELEASED = frozenset({LATEST, "nightly"})
 REVISION_LABEL = "org.opencontainers.image.revision"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """What is built.
-
-    Attributes:
-        file: the stack file.
-        variant: its PyTorch.
-        platform: it is built for.
-        overrides: components that are taken from elsewhere.
-        revision: the commit of the checkout that builds it; empty where it is none.
-    """
-
-    file: Path
-    variant: str
-    platform: Platform
-    overrides: Sequence[Override] = ()
-    revision: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,29 +88,40 @@ class Made:
     found: bool = False
 
 
-def prepare(choice: Choice, environ: Mapping[str, str]) -> Prepared:
+def prepare(
+    file: Path,
+    *,
+    variant: str,
+    platform: Platform,
+    environ: Mapping[str, str],
+    overrides: Sequence[Override] = (),
+) -> Prepared:
     """Name everything exactly and render it; no engine is asked.
+
+    Args:
+        file: of the stack.
+        variant: its PyTorch.
+        platform: it is built for.
+        environ: git's, pip's and the build's.
+        overrides: components that are taken from elsewhere.
 
     Raises:
         SpyreCiError: the file, an override, a ref, an image or a registry cannot be taken.
     """
-    stack = overridden(read_stack(choice.file), choice.overrides)
-    resolver = Resolver(
-        folder=choice.file.parent,
-        digest_of=digest_of,
-        environ=environ,
-        folders={one.name: one.folder for one in choice.overrides if one.folder is not None},
-    )
-    resolved = resolver.resolve(
-        stack, variant=choice.variant, platform=choice.platform, revision=choice.revision
+    folders = {one.name: one.folder for one in overrides if one.folder is not None}
+    resolved = Resolver(folder=file.parent, environ=environ, folders=folders).resolve(
+        overridden(read_stack(file), overrides),
+        variant=variant,
+        platform=platform,
+        revision=revision_of(file.parent, environ=environ),
     )
     containerfile = render(resolved)
     return Prepared(
         resolved=resolved,
         containerfile=containerfile,
         tag=identity_of(resolved, containerfile, index=index_key(environ)),
-        folder=choice.file.parent,
-        replaced=tuple(one.name for one in choice.overrides),
+        folder=file.parent,
+        replaced=tuple(one.name for one in overrides),
     )
 
 

@@ -9,8 +9,8 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from ci.core.container_shell import become
 from ci.core.errors import UsageError
-from ci.image.shell import become
 from ci.reproduce.debugging import debug
 from ci.reproduce.evidence import Evidence
 from ci.reproduce.lookup import Wanted, look_up

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import ci
+from ci.core.container_shell import WORKSPACE, Caller, bound, find_client, shell_command
 from ci.core.errors import CommandError, UsageError
 from ci.core.git import finish_git
 from ci.core.provider import BY_DIGEST
-from ci.image.shell import WORKSPACE, Caller, bound, find_client, shell_command
 from ci.reproduce.evidence import Evidence
 from ci.reproduce.read_evidence import REPRODUCE_DIR
 from ci.steps.context import Context

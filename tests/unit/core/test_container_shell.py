@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ci.core.container_shell import Caller, find_client, shell_command
 from ci.core.errors import CommandError
-from ci.image.shell import Caller, find_client, shell_command
 
 
 def caller(*, user: int = 1000, terminal: bool = True, checkout: str = "/src/x") -> Caller:
