@@ -7,7 +7,6 @@ says (killed, out of time, nothing written), stands in one of ours.
 from __future__ import annotations
 
 import shutil
-import signal
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ import junitparser
 
 from ci.core.containers import Ended
 from ci.core.errors import BadFileError, UsageError
+from ci.core.process import signal_name
 from ci.core.text import clean, counted, one_line, plain, span
 from ci.image.component_tests import EMULATED, NO_DEVICE, ComponentTests
 from ci.record.junit import case_of, junit_cases
@@ -28,7 +28,6 @@ KIND = "image-tests"
 # Says that a folder is one of ours, which the next results of the same tests take the place of.
 NOTE = "outcome.json"
 OURS = "spyre-ci.xml"
-MOST_FAILING = 200
 MOST_NAMED = 20
 
 
@@ -135,7 +134,7 @@ def _forced(tests: ComponentTests, ended: Ended) -> str:
         limit = "" if tests.memory_bytes is None else f", of which it had {tests.memory_bytes / 2**30:g} GiB"
         return f"ran out of memory{limit} (exit code {ended.exit_code})"
     if ended.exit_code > _BY_SIGNAL:
-        return f"was killed by {_signal(ended.exit_code - _BY_SIGNAL)} (exit code {ended.exit_code})"
+        return f"was killed by {signal_name(ended.exit_code - _BY_SIGNAL)} (exit code {ended.exit_code})"
     return ""
 
 
@@ -159,30 +158,17 @@ def _of_results(tests: ComponentTests, ended: Ended, found: Found) -> Iterable[s
         yield f"skipped all of its {counted(found.skipped, 'test')}: none saw a device"
 
 
-def _signal(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+def failure_text(bad: Sequence[Outcome]) -> str:
+    """What failed, for the end of an error: a line an outcome, and the first failing tests.
 
-
-def failure_text(outcomes: Sequence[Outcome]) -> str:
-    """What failed, for the end of an error: counts, a line a problem, and the first failing tests."""
-    bad = [one for one in outcomes if not one.is_good]
-    tests = sum(one.found.tests for one in outcomes)
-    failed = sum(one.found.failed for one in outcomes)
-    count = (
-        f"{failed or 'none'} of {counted(tests, 'test')} failed" if tests else "no result of a test is known"
-    )
-    lines = [f"tests did not pass, of {', '.join(one.tests.title for one in bad)}: {count}"]
-    lines += [f"{one.tests.title} {one_line(problem, 500)}" for one in bad for problem in one.problems]
-    named = [(one.tests.title, failing) for one in bad for failing in one.found.failing]
-    lines += [
-        f"{title} {one_line(test.name, 200)}: {one_line(test.message, 200)}"
-        for title, test in named[:MOST_NAMED]
-    ]
-    if failed > len(named[:MOST_NAMED]):
-        lines.append(f"… and {failed - len(named[:MOST_NAMED]):,} more")
+    Args:
+        bad: those that are not good.
+    """
+    named = [f"{one.tests.title} {test.name}: {test.message}" for one in bad for test in one.found.failing]
+    lines = [f"tests did not pass: {', '.join(one.tests.title for one in bad)}", *map(str, bad)]
+    lines += [one_line(line, 400) for line in named[:MOST_NAMED]]
+    if (more := sum(one.found.failed for one in bad) - MOST_NAMED) > 0:
+        lines.append(f"… and {more:,} more")
     return "\n  | ".join(lines)
 
 
@@ -203,7 +189,7 @@ def read_results(folder: Path) -> Found:
                 for element, _ in junit_cases(stream, name=name):
                     case = case_of(element)
                     counts[case.became] += 1
-                    if case.became == "failed" and len(failing) < MOST_FAILING:
+                    if case.became == "failed" and len(failing) < MOST_NAMED:
                         failing.append(Failing(name=one_line(case.name), message=one_line(case.message)))
             files += 1
         except BadFileError as error:

@@ -6,6 +6,7 @@ One scheme says what steps are given and what the image's environment is; collis
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -63,12 +64,12 @@ def read_stack(path: Path) -> Stack:
     _check_names(stack.components, document)
     check_values(stack, document)
     _check_variants(stack, document)
+    needs = {one.name: [need for need in one.needs if need != PYTORCH] for one in stack.components}
     try:
-        needs = {one.name: [need for need in one.needs if need != PYTORCH] for one in stack.components}
-        names = in_order(needs)
+        names = list(TopologicalSorter(needs).static_order())
     except CycleError as error:
         raise SettingsError(
-            f"components need each other: {' > '.join(error.cycle)}",
+            f"components need each other: {' > '.join(reversed(error.args[1]))}",
             where=document.place(["components"]),
             remedy="take one of these needs away",
         ) from None
@@ -103,43 +104,6 @@ def _listed(names: Iterable[str]) -> str:
 
 def _error(document: Document, index: int, key: str, what: str, remedy: str) -> SettingsError:
     return SettingsError(what, where=document.place(["components", index, key]), remedy=remedy)
-
-
-class CycleError(Exception):
-    """Components that need each other.
-
-    Args:
-        cycle: their names, the first again at the end.
-    """
-
-    def __init__(self, cycle: Sequence[str]) -> None:
-        super().__init__(" > ".join(cycle))
-        self.cycle = list(cycle)
-
-
-def in_order(needs: Mapping[str, Sequence[str]]) -> list[str]:
-    """Names so that each comes after those it needs; names that need nothing of each other keep their order.
-
-    Args:
-        needs: by name, all of them names of the mapping.
-
-    Raises:
-        CycleError: some need each other.
-    """
-    done: list[str] = []
-    for name in needs:
-        _visit(name, needs, done, [])
-    return done
-
-
-def _visit(name: str, needs: Mapping[str, Sequence[str]], done: list[str], way: list[str]) -> None:
-    if name in done:
-        return
-    if name in way:
-        raise CycleError([*way[way.index(name) :], name])
-    for need in needs[name]:
-        _visit(need, needs, done, [*way, name])
-    done.append(name)
 
 
 def params_of(stack: Stack, component: Component | None) -> dict[str, str]:

@@ -16,11 +16,10 @@ from ci.core.container_engine import engine_error
 from ci.core.containers import Conditions, Ended, container, follow, take_out
 from ci.core.errors import EXIT_TEST_FAILED, CommandError
 from ci.core.text import plain
-from ci.image.builder import BuildStepError, ImageBuilder, Order
+from ci.image.builder import ImageBuilder, Order
 from ci.image.component_tests import ComponentTests
 from ci.image.containerfile import SHELL
 from ci.image.outcome import (
-    Found,
     Outcome,
     failure_text,
     problems_of,
@@ -54,50 +53,40 @@ class Tester:
     echo: Callable[[str], None]
     clock: Callable[[], float]
 
-    def run(self, chosen: Sequence[ComponentTests], order: Order) -> list[Outcome]:
-        """Run tests one after the other, all of them also where some fail.
+    def run(self, chosen: Sequence[ComponentTests], order: Order) -> None:
+        """Build what tests run in, then run them one after the other, all of them also where some fail.
 
         Args:
             chosen: what runs.
             order: how the stack is built; its stages are targets of the same file.
 
         Raises:
-            FailedTestsError: a test failed, what became of it cannot be known, or the stage it runs in cannot
-                be built.
+            FailedTestsError: a test failed, or what became of it cannot be known.
+            BuildStepError: a stage that tests run in cannot be built; none of them ran then.
             SpyreCiError: the engine refuses, or the results' folder is something else.
         """
         folders = [results_folder(self.results, tests) for tests in chosen]
         for folder in folders:
             # Were this run to end early, those of an earlier one would be taken for its own.
             shutil.rmtree(folder, ignore_errors=True)
-        images: dict[str, str | BuildStepError] = {}
-        outcomes: list[Outcome] = []
-        for tests, folder in zip(chosen, folders, strict=True):
-            if tests.stage not in images:
-                images[tests.stage] = self._stage(order, tests.stage)
-            image = images[tests.stage]
-            if isinstance(image, BuildStepError):
-                outcomes.append(_not_built(tests, image, folder))
-            else:
-                outcomes.append(self._one(tests, image, folder))
+        images = {}
+        for stage in dict.fromkeys(tests.stage for tests in chosen):
+            self.echo(f"{stage}: what the tests run in")
+            images[stage] = self.builder.build(replace(order, target=stage))
+        outcomes = [
+            self._one(tests, images[tests.stage], folder)
+            for tests, folder in zip(chosen, folders, strict=True)
+        ]
         for outcome in outcomes:
             self.echo(f"{'ok    ' if outcome.is_good else 'FAILED'} {outcome}")
         bad = [one for one in outcomes if not one.is_good]
         if bad:
+            image = images[bad[0].tests.stage].removeprefix("sha256:")[:12]
             raise FailedTestsError(
-                f"{failure_text(outcomes)}\n  | the image got no tag, and nothing was pushed",
+                f"{failure_text(bad)}\n  | the image got no tag, and nothing was pushed",
                 where=self.results,
-                remedy=_remedy(images[bad[0].tests.stage]),
+                remedy=f"mend them; to try by hand: docker run --rm -it --network none {image} bash",
             )
-        return outcomes
-
-    def _stage(self, order: Order, stage: str) -> str | BuildStepError:
-        """Build a stage; its image, or why there is none."""
-        self.echo(f"{stage}: what the tests run in")
-        try:
-            return self.builder.build(replace(order, target=stage))
-        except BuildStepError as error:
-            return error
 
     def _one(self, tests: ComponentTests, image: str, folder: Path) -> Outcome:
         began = self.clock()
@@ -153,24 +142,3 @@ class Tester:
                 except CommandError as error:
                     lost.append(f"its results cannot be taken: {error.what}")
         return ended, lost
-
-
-def _not_built(tests: ComponentTests, error: BuildStepError, folder: Path) -> Outcome:
-    why, *last = error.what.splitlines()
-    outcome = Outcome(
-        tests=tests,
-        found=Found(damaged={}),
-        problems=(f"did not run: of its stage {tests.stage} {why}",),
-        seconds=0,
-        exit_code=None,
-        last=tuple(last),
-    )
-    put_results(folder, folder / "nothing", outcome)
-    return outcome
-
-
-def _remedy(image: str | BuildStepError) -> str:
-    if isinstance(image, BuildStepError):
-        return image.remedy or "mend the step"
-    short = image.removeprefix("sha256:")[:12]
-    return f"mend them; to try by hand: docker run --rm -it --network none {short} bash"

@@ -5,15 +5,12 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ci.core.errors import MissingInputError, SettingsError
-from ci.image.stack import CycleError, environment_of, in_order, params_of, read_stack
+from ci.image.stack import environment_of, params_of, read_stack
 
 TOP = """version: 1
 name: runtime
@@ -45,22 +42,6 @@ def test_components_stand_in_the_order_they_are_built(write: Write) -> None:
 """)
     )
     assert [one.name for one in stack.components] == ["drivers", "flex", "torch-spyre"]
-
-
-@given(st.dictionaries(st.sampled_from("abcdefgh"), st.sets(st.sampled_from("abcdefgh"))))
-def test_each_comes_after_what_it_needs_or_a_cycle_is_told(drawn: dict[str, set[str]]) -> None:
-    needs = {name: sorted(found & drawn.keys()) for name, found in drawn.items()}
-    cycle: list[str] = []
-    try:
-        order = in_order(needs)
-    except CycleError as error:
-        cycle = error.cycle
-    if cycle:
-        assert cycle[0] == cycle[-1]
-        assert all(after in needs[before] for before, after in pairwise(cycle))
-        return
-    assert sorted(order) == sorted(needs)
-    assert all(order.index(need) < order.index(name) for name, found in needs.items() for need in found)
 
 
 @pytest.mark.parametrize(
