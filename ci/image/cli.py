@@ -22,7 +22,7 @@ from ci.core.findings import refuse_failed
 from ci.image.builder import ImageBuilder
 from ci.image.component_tests import Device, chosen_tests, planned_tests
 from ci.image.override import FORM_HERE, overrides_in, parse_with, read_text
-from ci.image.pipeline import Pipeline, Prepared, Release, prepare
+from ci.image.pipeline import Pipeline, Prepared, Release, prepare, write_sbom
 from ci.image.smoke import SmokeCheck
 from ci.image.stack import read_stack
 from ci.image.testing import Tester
@@ -114,7 +114,7 @@ def build(
         if made.found and sbom is not None:
             # Nothing was built, so nobody wrote it yet.
             fetch(client, made.name)
-            pipeline.write_sbom(made.name, made.name, prepared.resolved)
+            write_sbom(client, made.name, sbom, name=made.name, environ=os.environ, stack=prepared.resolved)
     if as_json:
         told |= {"image": made.name, "digest": made.digest, "found": made.found}
         typer.echo(document_text("image-build", told, on_one_line=True))
@@ -142,7 +142,6 @@ def run_tests(
     """Run the components' tests where a build would; of an IMAGE, check how it starts and what it is.
 
     Example: spyre-ci image test --component flex
-    Example: spyre-ci image test main --sbom sbom.json
     """
     settings = settings_from_context(ctx)
     with engine(os.environ) as client:
@@ -151,7 +150,7 @@ def run_tests(
             fetch(client, name)
             refuse_failed(name, _smoke(settings, client).check(name, labels={}))
             if sbom is not None:
-                _pipeline(settings, client, None, None, sbom, tests=False).write_sbom(name, name, None)
+                write_sbom(client, name, sbom, name=name, environ=os.environ)
             return
         prepared = _prepared(settings, stack, variant, with_, test_with)
         planned = planned_tests(prepared.resolved, _device(settings))
@@ -268,7 +267,7 @@ def _smoke(settings: Settings, client: DockerClient) -> SmokeCheck:
 def _pipeline(
     settings: Settings,
     client: DockerClient,
-    prepared: Prepared | None,
+    prepared: Prepared,
     results: Path | None,
     sbom: Path | None,
     *,
@@ -283,18 +282,17 @@ def _pipeline(
         platform=image.platform,
         cache=image.cache,
     )
-    name, tag = (prepared.resolved.stack.name, prepared.tag) if prepared else ("image", "image")
-    results = results or settings.state_dir / "image-tests" / tag
+    results = results or settings.state_dir / "image-tests" / prepared.tag
     tester = Tester(client=client, builder=builder, results=results, echo=_echo, clock=time.monotonic)
     return Pipeline(
         client=client,
         builder=builder,
-        repository=image.repository or name,
+        repository=image.repository or prepared.resolved.stack.name,
         environ=os.environ,
         certificates=settings.resolve(image.certificates) if image.certificates else None,
         tester=tester if tests else None,
         smoke=_smoke(settings, client),
-        sbom=sbom or settings.state_dir / "image" / f"{tag}.cdx.json",
+        sbom=sbom or settings.state_dir / "image" / f"{prepared.tag}.cdx.json",
         echo=_echo,
     )
 

@@ -223,24 +223,6 @@ class Pipeline:
             with self._order(prepared) as order:
                 self.tester.run(tests, order)
 
-    def write_sbom(self, name: str, image: str, stack: ResolvedStack | None) -> None:
-        """Write the SBOM of an image.
-
-        Args:
-            name: that it is called.
-            image: its name or id, on the engine.
-            stack: what it is made of; None: not known.
-        """
-        sbom = load_sbom()
-        attrs = self.client.images.get(image).attrs
-        created = sbom.created_at(str(attrs.get("Created", "")), self.environ.get("SOURCE_DATE_EPOCH", ""))
-        described = sbom.Described(name=name, image=str(attrs["Id"]), created=created, stack=stack)
-        text = sbom.sbom_of(described, sbom.lines_of(self.client, image))
-        self.sbom.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_writer(self.sbom) as file:
-            file.write(text.encode())
-        self.echo(f"its SBOM is in {self.sbom}")
-
     def _build(
         self, prepared: Prepared, name: str, tests: Sequence[ComponentTests], release: Release
     ) -> None:
@@ -256,7 +238,8 @@ class Pipeline:
             against = f"{self.repository}:{next(iter(release.tags), LATEST)}" if release.pushes else None
             findings = self.smoke.check(image, labels={**labels_of(resolved), **labels}, against=against)
             refuse_failed(name, findings)
-            self.write_sbom(name, image, resolved)
+            write_sbom(self.client, image, self.sbom, name=name, environ=self.environ, stack=resolved)
+            self.echo(f"its SBOM is in {self.sbom}")
             if self.tester is not None:
                 self.tester.run(tests, order)
         self.builder.name_image(image, name)
@@ -337,6 +320,35 @@ def own_order(part: ResolvedComponent, resolved: ResolvedStack, context: Path) -
         tag=own_image(part, resolved),
         args=params_of(resolved.stack, part.component),
     )
+
+
+def write_sbom(
+    client: docker.DockerClient,
+    image: str,
+    path: Path,
+    *,
+    name: str,
+    environ: Mapping[str, str],
+    stack: ResolvedStack | None = None,
+) -> None:
+    """Write the SBOM of an image.
+
+    Args:
+        client: the engine, which has it.
+        image: its name or id.
+        path: of the file.
+        name: that the image is called.
+        environ: SOURCE_DATE_EPOCH is read from it.
+        stack: what the image is made of; None: not known.
+    """
+    sbom = load_sbom()
+    attrs = client.images.get(image).attrs
+    created = sbom.created_at(str(attrs.get("Created", "")), environ.get("SOURCE_DATE_EPOCH", ""))
+    described = sbom.Described(name=name, image=str(attrs["Id"]), created=created, stack=stack)
+    text = sbom.sbom_of(described, sbom.lines_of(client, image))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_writer(path) as file:
+        file.write(text.encode())
 
 
 def load_sbom() -> ModuleType:

@@ -68,7 +68,12 @@ def build_image(index: str, folder: Path) -> str:
         ],
     }
     (folder / "stack.yaml").write_text(json.dumps(stack))
-    environ = {"PYTHONPATH": str(ROOT), "PIP_INDEX_URL": index, "PIP_TRUSTED_HOST": "127.0.0.1"}
+    environ = {
+        "PYTHONPATH": str(ROOT),
+        "PIP_INDEX_URL": index,
+        "PIP_TRUSTED_HOST": "127.0.0.1",
+        "SPYRE_CI__IMAGE__NETWORK": "host",
+    }
     done = subprocess.run(
         [
             *(sys.executable, "-m", "ci.cli", "image", "build", "--json"),

@@ -81,7 +81,12 @@ def test_a_full_disk_is_said_as_one(small_engine: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "ci.cli", "image", "build", "--stack", str(tmp_path / "stack.yaml")],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "DOCKER_HOST": small_engine},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "DOCKER_HOST": small_engine,
+            "SPYRE_CI__IMAGE__NETWORK": "host",
+        },
         capture_output=True,
         text=True,
         check=False,

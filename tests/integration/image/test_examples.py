@@ -48,7 +48,6 @@ def test_the_examples_run_one_after_the_other(world: World) -> None:
             assert said.code == 0, (words, said.output)
             if more:
                 check(verb, said.out)
-    assert (world.folder / "sbom.json").is_file()
 
 
 def test_the_example_of_a_tree_runs(world: World) -> None:

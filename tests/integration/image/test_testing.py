@@ -170,6 +170,7 @@ def test_an_interrupted_run_leaves_no_container_and_says_so(world: World) -> Non
     words = [sys.executable, "-m", "ci.cli", "image", "test", "--results", "out"]
     given = {
         "SPYRE_CI__IMAGE__STACK": str(world.folder / "stack.yaml"),
+        "SPYRE_CI__IMAGE__NETWORK": "host",
         "PIP_INDEX_URL": f"{world.index}/",
         "PIP_TRUSTED_HOST": "127.0.0.1",
     }
@@ -182,7 +183,7 @@ def test_an_interrupted_run_leaves_no_container_and_says_so(world: World) -> Non
     )
     assert running.stderr is not None
     for line in running.stderr:
-        if "waiting" in line:
+        if f"| waiting {world.run}" in line:
             break
     running.terminate()
     running.communicate(timeout=60)
