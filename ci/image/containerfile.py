@@ -12,13 +12,11 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ci.core.registry import by_digest
 from ci.image import roles
-from ci.image.model import PYTORCH, Component
 from ci.image.resolved import ResolvedComponent, ResolvedPytorch, ResolvedStack
 from ci.image.stack import environment_of, params_of
 
@@ -53,16 +51,6 @@ _CACHES = {
     ),
     "dnf": (_TRUSTED, "type=cache,id=spyre-dnf,target=/var/cache/dnf,sharing=locked"),
 }
-_PREPARE = 'mkdir -p "$DESTDIR" "$WHEELS"'
-# Into the folder that is copied, by the interpreter that will run it: scripts name that one.
-_INSTALL_WHEELS = (
-    'shopt -s nullglob; found=("$WHEELS"/*.whl); if [ "${#found[@]}" -gt 0 ]; then '
-    'pip install --no-deps --no-index --no-cache-dir --root "$DESTDIR" "${found[@]}"; fi'
-)
-_CHECK_WHEEL = (
-    'shopt -s nullglob; found=("$WHEELS"/torch-*.whl); if [ "${#found[@]}" -ne 1 ]; then ls -la "$WHEELS"; '
-    'echo "the steps put ${#found[@]} wheels of torch into \\$WHEELS, and not one"; exit 1; fi'
-)
 
 
 def render(resolved: ResolvedStack) -> str:
@@ -71,33 +59,30 @@ def render(resolved: ResolvedStack) -> str:
     Args:
         resolved: the stack, named exactly.
     """
-    stack, parts = resolved.stack, resolved.components
-    base = stack.base
+    stack, base = resolved.stack, resolved.stack.base
+    wanted = {one for part in resolved.components for one in part.component.requirements}
+    wanted |= roles.packages_of(stack)
+    # With PyTorch's own, so that none of them brings another PyTorch.
+    pytorch = [resolved.pytorch.requirement] if resolved.pytorch.requirement else []
     return (
         _environment()
         .get_template("Containerfile.j2")
         .render(
             resolved=resolved,
             stack=stack,
+            parts={one.component.name: one for one in resolved.components},
             venv=VENV,
             index_key=INDEX_KEY,
             index_variables=INDEX_VARIABLES,
             install_packages=install_packages(base.manager, base.packages),
             install_build_packages=install_packages(base.manager, base.build_packages),
-            make_venv=run(make_venv(base.python, base.python_version)),
-            source=_source(resolved) if resolved.pytorch.git else None,
+            make_venv=make_venv(base.python, base.python_version),
             install_pytorch=install_pytorch(resolved.pytorch),
-            install_requirements=_requirements(resolved),
-            prepare=run(_PREPARE),
-            install_wheels=run(_INSTALL_WHEELS),
-            prebuilt=[_prebuilt(one, resolved) for one in parts if one.component.copied],
-            packaged=[install_files(base.manager, one) for one in parts if one.files],
-            built=[_built(one, resolved) for one in parts if one.component.has_steps],
-            tested=[_tested(one.component) for one in parts if one.component.on_runtime],
-            make_entry=run(roles.make_entry(stack)),
+            install_requirements=install_python([*pytorch, *sorted(wanted)]) if wanted else "",
+            make_entry=roles.make_entry(stack),
             entry=roles.ENTRY,
             ports=[roles.PORTS[name] for name in sorted(stack.roles) if name in roles.PORTS],
-            make_user=run(make_user(stack.user)),
+            make_user=make_user(stack.user),
             environment=environment_of(stack),
             labels=labels_of(resolved),
         )
@@ -229,8 +214,13 @@ def labels_of(resolved: ResolvedStack) -> Mapping[str, str]:
     return dict(sorted({**resolved.stack.labels, **ours, **told, **roles.labels_of(resolved.stack)}.items()))
 
 
-def own_image(one: ResolvedComponent, resolved: ResolvedStack) -> str:
-    """The name that the image of a component's own Containerfile has in the engine; no registry has it."""
+def image_of(one: ResolvedComponent, resolved: ResolvedStack) -> str:
+    """The image that a component is taken out of, by its digest.
+
+    Of a component's own Containerfile, the name that its image has in the engine; no registry has it.
+    """
+    if one.component.image is not None:
+        return by_digest(one.component.image.name, one.digest)
     git = one.component.git
     assert git is not None  # noqa: S101  # the caller chose
     said = [one.revision, resolved.platform, git.subfolder, git.containerfile, git.target]
@@ -238,78 +228,15 @@ def own_image(one: ResolvedComponent, resolved: ResolvedStack) -> str:
     return f"{resolved.stack.name}-{one.component.name}:{hashlib.sha256(text.encode()).hexdigest()[:20]}"
 
 
-def _requirements(resolved: ResolvedStack) -> str:
-    """What installs the Python packages of components and roles; empty where there are none."""
-    wanted = {one for part in resolved.components for one in part.component.requirements}
-    wanted |= roles.packages_of(resolved.stack)
-    # With PyTorch's own, so that none of them brings another PyTorch.
-    pytorch = resolved.pytorch.requirement
-    return install_python([*([pytorch] if pytorch else []), *sorted(wanted)]) if wanted else ""
+def step(script: str, *, cache: str = "") -> str:
+    """A step of a component's own, or of PyTorch's.
 
-
-def _source(resolved: ResolvedStack) -> Mapping[str, Any]:
-    """How PyTorch's wheel is built: its steps keep a compiler's cache from build to build."""
-    pytorch = resolved.pytorch
-    assert pytorch.git is not None  # noqa: S101  # the caller chose
-    kept = f"spyre-ccache-{hashlib.sha256(pytorch.git.url.encode()).hexdigest()[:12]}"
-    # Of Git's, what tells PyTorch's build its commit, which goes into torch.version.git_version.
-    git = "/src/pytorch/.git"
-    return {
-        "params": params_of(resolved.stack, None),
-        "subfolder": f"/{pytorch.git.subfolder}" if pytorch.git.subfolder else "",
-        "prepare": run(f'mkdir -p "$WHEELS" {git}/objects {git}/refs; echo {pytorch.commit} > {git}/HEAD'),
-        "steps": [
-            _trusting(step, (_TRUSTED, f"type=cache,id={kept},target=/ccache")) for step in pytorch.git.steps
-        ],
-        "check": run(_CHECK_WHEEL),
-    }
-
-
-def _prebuilt(one: ResolvedComponent, resolved: ResolvedStack) -> Mapping[str, Any]:
-    component = one.component
-    image = by_digest(component.image.name, one.digest) if component.image else own_image(one, resolved)
-    return {"name": component.name, "image": image, "paths": _paths(component)}
-
-
-def _paths(component: Component) -> list[Mapping[str, str]]:
-    return [{"source": path.source, "target": path.target or path.source} for path in component.copied]
-
-
-def _built(one: ResolvedComponent, resolved: ResolvedStack) -> Mapping[str, Any]:
-    component = one.component
-    assert component.git is not None  # noqa: S101  # the caller chose
-    return {
-        "name": component.name,
-        "builder": "pytorch-builder" if PYTORCH in component.needs else "builder",
-        "params": params_of(resolved.stack, component),
-        "installs": [
-            install_files(resolved.stack.base.manager, other)
-            for other in resolved.components
-            if other.files and other.component.name in component.needs
-        ],
-        "copies": [copy for need in component.needs for copy in _copies(need, resolved)],
-        "subfolder": _below(component),
-        "steps": [_trusting(step, (_TRUSTED,)) for step in component.git.steps],
-    }
-
-
-def _copies(need: str, resolved: ResolvedStack) -> list[Mapping[str, str]]:
-    """What a build finds of a component it needs."""
-    one = resolved.stack.component(need)
-    if one is None or one.files:
-        return []
-    if one.has_steps:
-        return [{"stage": f"build-{need}", "source": "/out/root/", "target": "/"}]
-    return [{"stage": f"image-{need}", **path} for path in _paths(one)]
-
-
-def _tested(component: Component) -> Mapping[str, Any]:
-    install = install_python(component.development) if component.development else ""
-    return {"name": component.name, "subfolder": _below(component), "install": install}
-
-
-def _below(component: Component) -> str:
-    return f"/{component.git.subfolder}" if component.git and component.git.subfolder else ""
+    Args:
+        script: for bash.
+        cache: address of a repository, whose builds share the folder /ccache; empty: none.
+    """
+    kept = f"spyre-ccache-{hashlib.sha256(cache.encode()).hexdigest()[:12]}"
+    return _trusting(script, (_TRUSTED, *([f"type=cache,id={kept},target=/ccache"] if cache else [])))
 
 
 @cache
@@ -322,5 +249,13 @@ def _environment() -> Environment:
         trim_blocks=True,
         autoescape=False,  # noqa: S701
     )
-    made.globals.update(quoted=quoted)
+    made.globals.update(
+        run=run,
+        step=step,
+        quoted=quoted,
+        params_of=params_of,
+        image_of=image_of,
+        install_files=install_files,
+        install_python=install_python,
+    )
     return made

@@ -20,7 +20,7 @@ from ci.core.repositories import revision_of
 from ci.image.build_settings import index_arguments, index_key, write_secrets
 from ci.image.builder import ImageBuilder, Order
 from ci.image.component_tests import ComponentTests
-from ci.image.containerfile import COMMIT_LABEL, labels_of, own_image, render
+from ci.image.containerfile import COMMIT_LABEL, image_of, labels_of, render
 from ci.image.model import Platform
 from ci.image.override import Override, overridden
 from ci.image.release_tags import LATEST, UNTESTED, check_expected, check_tags, check_version, release_tags
@@ -317,7 +317,7 @@ def own_order(part: ResolvedComponent, resolved: ResolvedStack, context: Path) -
         context=folder,
         containerfile=str(git.containerfile),
         target=git.target,
-        tag=own_image(part, resolved),
+        tag=image_of(part, resolved),
         args=params_of(resolved.stack, part.component),
     )
 
