@@ -32,19 +32,6 @@ MOST_NAMED = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failing:
-    """A test that failed.
-
-    Attributes:
-        name: class and name.
-        message: why, in a line.
-    """
-
-    name: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
     """What the results of a container hold.
 
@@ -52,7 +39,7 @@ class Found:
         passed: tests that did.
         failed: tests with a failure or an error.
         skipped: tests that were.
-        failing: the first of those that failed.
+        failing: name and message of the first of those that failed.
         files: how many results could be read.
         damaged: why each of the others could not, by path.
     """
@@ -60,7 +47,7 @@ class Found:
     passed: int = 0
     failed: int = 0
     skipped: int = 0
-    failing: tuple[Failing, ...] = ()
+    failing: tuple[str, ...] = ()
     files: int = 0
     damaged: Mapping[str, str]
 
@@ -164,9 +151,8 @@ def failure_text(bad: Sequence[Outcome]) -> str:
     Args:
         bad: those that are not good.
     """
-    named = [f"{one.tests.title} {test.name}: {test.message}" for one in bad for test in one.found.failing]
-    lines = [f"tests did not pass: {', '.join(one.tests.title for one in bad)}", *map(str, bad)]
-    lines += [one_line(line, 400) for line in named[:MOST_NAMED]]
+    named = [f"{one.tests.title} {test}" for one in bad for test in one.found.failing][:MOST_NAMED]
+    lines = [f"tests did not pass: {', '.join(one.tests.title for one in bad)}", *map(str, bad), *named]
     if (more := sum(one.found.failed for one in bad) - MOST_NAMED) > 0:
         lines.append(f"… and {more:,} more")
     return "\n  | ".join(lines)
@@ -179,7 +165,7 @@ def read_results(folder: Path) -> Found:
         folder: what was taken out of a container; may be missing.
     """
     counts = {"passed": 0, "failed": 0, "skipped": 0}
-    failing: list[Failing] = []
+    failing: list[str] = []
     damaged: dict[str, str] = {}
     files = 0
     for path in _xml(folder):
@@ -190,7 +176,7 @@ def read_results(folder: Path) -> Found:
                     case = case_of(element)
                     counts[case.became] += 1
                     if case.became == "failed" and len(failing) < MOST_NAMED:
-                        failing.append(Failing(name=one_line(case.name), message=one_line(case.message)))
+                        failing.append(one_line(f"{case.name}: {case.message}", 400))
             files += 1
         except BadFileError as error:
             damaged[clean(name)] = one_line(error.what, 500)

@@ -14,7 +14,6 @@ from ci.core.containers import Ended
 from ci.core.errors import UsageError
 from ci.image.component_tests import NO_DEVICE, ComponentTests, Kind
 from ci.image.outcome import (
-    Failing,
     Found,
     Outcome,
     failure_text,
@@ -41,7 +40,7 @@ def found(
     passed: int = 0, failed: int = 0, skipped: int = 0, files: int | None = None, **damaged: str
 ) -> Found:
     there = int(bool(passed + failed + skipped)) if files is None else files
-    failing = tuple(Failing(name=f"test_{number}", message="no") for number in range(min(failed, 30)))
+    failing = tuple(f"test_{number}: no" for number in range(min(failed, 30)))
     return Found(passed=passed, failed=failed, skipped=skipped, failing=failing, files=there, damaged=damaged)
 
 
@@ -171,7 +170,7 @@ def outcome(found: Found, *problems: str, last: tuple[str, ...] = ()) -> Outcome
 def test_results_of_any_runner_are_counted(tmp_path: Path) -> None:
     found = read_results(folder_of(tmp_path, one=CASES, two="<testsuite><testcase name='e'/></testsuite>"))
     assert (found.passed, found.failed, found.skipped, found.files, found.tests) == (2, 2, 1, 2, 5)
-    assert found.failing == (Failing(name="C::b", message="no"), Failing(name="c", message="gone"))
+    assert found.failing == ("C::b: no", "c: gone")
     assert found.damaged == {}
 
 
