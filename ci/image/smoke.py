@@ -160,7 +160,10 @@ class SmokeCheck:
             state = made.attrs["State"]
             if not state["Running"]:
                 return f"ended with code {state['ExitCode']} before port {port} answered{_last(made)}", False
-            code, output = made.exec_run(["python", "-c", _ASK, str(port)])
+            try:
+                code, output = made.exec_run(["python", "-c", _ASK, str(port)])
+            except APIError:  # it has just ended
+                continue
             status = cast("bytes", output).decode("utf-8", "replace").strip() if code == 0 else status
             # What still loads says 503.
             if status.isdecimal() and int(status) < 500:  # noqa: PLR2004  # HTTP
