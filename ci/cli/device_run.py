@@ -144,4 +144,5 @@ def _told(outcome: Outcome, version: str) -> dict[str, Any]:
         "verdicts": summary["verdicts"],
         "planned": summary["planned"],
         "collect_errors": summary["collect_errors"],
+        "emulated": any("emulated" in one["back_end"] for one in summary["ran_in"]),
     }

@@ -47,8 +47,8 @@ class Index(Section):
     simple: IndexUrl = Field(description="its simple API, which pip reads")
     gate: Gate = Field(
         default="merge",
-        description="what must be green: none; merge (lint, unit and packaging of the commit); full (the "
-        "stage in force on the image that is named, too)",
+        description="what must be green of the commit besides verify: none: nothing; merge: lint and unit; "
+        "full: device tests on cards, too",
     )
     local_versions: bool = Field(
         default=True, description="whether it takes versions such as 1.2.dev3+gabc; PyPI does not"
@@ -59,8 +59,7 @@ class Index(Section):
     max_mib: float = Field(default=100, gt=0, description="MiB a file may have")
     token_file: Path | None = Field(
         default=None,
-        description="file with the token; SPYRE_CI_INDEX_TOKEN wins; without either a GitHub job with "
-        "`id-token: write` is trusted by PyPI",
+        description="file with the token; SPYRE_CI_INDEX_TOKEN wins",
     )
     user: str = Field(
         default="__token__", pattern=r"^[A-Za-z0-9_.@+-]+$", description="user the token belongs to"
@@ -168,12 +167,9 @@ class Package(Section):
         default_factory=lambda: list(AT_RUN_TIME),
         description="libraries that are found at run time and never copied into a wheel",
     )
-    forbidden: list[Line] = Field(
-        default_factory=list, description="globs of files that must not be packaged, besides the usual ones"
-    )
     pythons: list[Line] = Field(
         default_factory=list,
-        description="interpreters that wheel and sdist are installed with; none: all supported ones",
+        description="interpreters that wheels are installed with; none: all supported ones",
     )
     smoke: list[Line] = Field(
         default_factory=list,
@@ -181,11 +177,6 @@ class Package(Section):
     )
     smoke_requirements: list[Requirement] = Field(
         default_factory=lambda: ["pytest"], description="what the smoke tests need"
-    )
-    signing_key: Path | None = Field(
-        default=None,
-        description="file with the private key (PEM) that signs statements; the environment's "
-        "SPYRE_CI_SIGNING_KEY, which holds the key itself, wins; none: they are not signed",
     )
     publish_timeout_s: Seconds = Field(
         default=600,

@@ -1,12 +1,11 @@
-"""Sdists and wheels: what they are called, what is in them, and what their metadata says."""
+"""Sdists and wheels: what they are called, and the SHA-256 of their bytes."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from email.message import Message
-from email.parser import BytesParser
 from pathlib import Path
 from typing import Literal
 
@@ -14,17 +13,15 @@ from packaging.tags import Tag
 from packaging.utils import (
     InvalidSdistFilename,
     InvalidWheelFilename,
-    canonicalize_name,
     parse_sdist_filename,
     parse_wheel_filename,
 )
 from packaging.version import Version
 
-from ci.core.archives import Entry, Member, damage, walk
+from ci.core.archives import Entry, walk
 from ci.core.errors import BadFileError, MissingInputError
 
-_CHUNK = 1 << 20
-_INFO = ".dist-info"
+_METADATA = {"wheel": re.compile(r"[^/]+\.dist-info/METADATA"), "sdist": re.compile(r"[^/]+/PKG-INFO")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,23 +61,6 @@ class Artifact:
         return {"name": self.filename, "sha256": self.sha256, "size": self.size}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contents:
-    """What is in an artifact.
-
-    Attributes:
-        members: its files, in the archive's order.
-        metadata: its core metadata; see the core metadata specifications.
-        metadata_text: the same, as it stands.
-        wheel: the WHEEL file of a wheel; None for an sdist.
-    """
-
-    members: tuple[Member, ...]
-    metadata: Message
-    metadata_text: bytes
-    wheel: Message | None = None
-
-
 def artifact(path: Path) -> Artifact:
     """Name a file by its name and bytes.
 
@@ -92,8 +72,7 @@ def artifact(path: Path) -> Artifact:
         raise MissingInputError(
             "there is no such file", where=path, remedy="build it: spyre-ci package build"
         )
-    digest = sha256_of(path)
-    size = path.stat().st_size
+    digest, size = sha256_of(path), path.stat().st_size
     try:
         if path.name.endswith(".whl"):
             name, version, _, tags = parse_wheel_filename(path.name)
@@ -117,16 +96,16 @@ def artifacts_in(folder: Path) -> list[Artifact]:
         MissingInputError: there is none.
         BadFileError: a name cannot be read, or they are of several projects or versions.
     """
-    paths = sorted([*folder.glob("*.whl"), *folder.glob("*.tar.gz")])
+    paths = [*folder.glob("*.whl"), *folder.glob("*.tar.gz")]
     found = sorted(map(artifact, paths), key=lambda one: (one.kind, one.filename))
     if not found:
         raise MissingInputError(
             "there is neither an sdist nor a wheel here", where=folder, remedy="run spyre-ci package build"
         )
-    kinds = sorted({f"{one.name} {one.version}" for one in found})
-    if len(kinds) > 1:
+    releases = sorted({f"{one.name} {one.version}" for one in found})
+    if len(releases) > 1:
         raise BadFileError(
-            f"files of more than one release are here: {', '.join(kinds)}",
+            f"files of more than one release are here: {', '.join(releases)}",
             where=folder,
             remedy="keep those of one and delete the others",
         )
@@ -135,21 +114,8 @@ def artifacts_in(folder: Path) -> list[Artifact]:
 
 def sha256_of(path: Path) -> str:
     """The digest of a file, in hex."""
-    digest = hashlib.sha256()
     with path.open("rb") as stream:
-        while chunk := stream.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
-
-
-def contents_of(one: Artifact) -> Contents:
-    """What is in an artifact.
-
-    Raises:
-        BadFileError: it is damaged, has no metadata, or is larger than anything that is published.
-    """
-    with damage(one.path):
-        return _wheel(one) if one.kind == "wheel" else _sdist(one)
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def digests_of(one: Artifact) -> Mapping[str, str]:
@@ -165,16 +131,16 @@ def digests_of(one: Artifact) -> Mapping[str, str]:
     }
 
 
-def read_member(one: Artifact, name: str) -> bytes:
-    """The bytes of a text in an artifact.
+def metadata_of(one: Artifact) -> bytes:
+    """The text of an artifact's core metadata: METADATA of a wheel, PKG-INFO of an sdist.
 
     Raises:
-        BadFileError: it is damaged, has no such file, or that is larger than any text.
+        BadFileError: it is damaged or has none.
     """
     for entry in walk(one.path, one.kind):
-        if entry.member.name == name:
+        if _METADATA[one.kind].fullmatch(entry.member.name):
             return entry.whole()
-    raise BadFileError(f"has no {name}", where=one.path, remedy="build it again")
+    raise BadFileError("is damaged: it has no metadata", where=one.path, remedy="build it again")
 
 
 def _digest(entry: Entry) -> str:
@@ -182,48 +148,3 @@ def _digest(entry: Entry) -> str:
     for chunk in entry.chunks():
         digest.update(chunk)
     return digest.hexdigest()
-
-
-def _wheel(one: Artifact) -> Contents:
-    members, texts = [], {}
-    for entry in walk(one.path, "wheel"):
-        folder, _, name = entry.member.name.partition("/")
-        members.append(entry.member)
-        # A package may bring another one's below its own folder.
-        if folder.endswith(_INFO) and name in {"METADATA", "WHEEL"}:
-            texts[folder, name] = entry.whole()
-    folder = _dist_info(one, {folder for folder, _ in texts})
-    missing = [name for name in ("METADATA", "WHEEL") if (folder, name) not in texts]
-    if missing:
-        raise ValueError(f"has no {missing[0]} in {folder}")
-    text = texts[folder, "METADATA"]
-    wheel = _parsed(texts[folder, "WHEEL"])
-    return Contents(members=tuple(members), metadata=_parsed(text), metadata_text=text, wheel=wheel)
-
-
-def _dist_info(one: Artifact, folders: set[str]) -> str:
-    """The folder of a wheel's metadata."""
-    if len(folders) != 1:
-        raise ValueError(f"has {len(folders)} folders *{_INFO} with METADATA and WHEEL")
-    folder = folders.pop()
-    distribution = folder.removesuffix(_INFO).rpartition("-")[0]
-    if canonicalize_name(distribution) != one.name:
-        raise ValueError(f"holds {folder!r}, which is another project's")
-    return folder
-
-
-def _sdist(one: Artifact) -> Contents:
-    members: list[Member] = []
-    text = None
-    for entry in walk(one.path, "sdist"):
-        members.append(entry.member)
-        top = members[0].name.partition("/")[0]
-        if entry.member.name == f"{top}/PKG-INFO":
-            text = entry.whole()
-    if text is None:
-        raise ValueError("has no PKG-INFO")
-    return Contents(members=tuple(members), metadata=_parsed(text), metadata_text=text)
-
-
-def _parsed(text: bytes) -> Message:
-    return BytesParser().parsebytes(text)

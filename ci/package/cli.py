@@ -11,7 +11,7 @@ import typer
 from ci.config.flags import Json
 from ci.core.errors import EXIT_OK, EXIT_TEST_FAILED
 from ci.package.flags import Dist, ForIndex, ProjectFolder, Records, extra
-from ci.package.publish_cli import changelog, check_statement, notes, publish, release
+from ci.package.publish_cli import publish, release
 from test_selection.files import document_text
 
 
@@ -170,24 +170,21 @@ def verify(  # typer makes options of them
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Check what was built: metadata, contents, tags, and how it installs and imports with each Python.
+    """Check what was built with the field's tools, and install and import it with each Python.
 
     Example: spyre-ci package verify . --no-install
     """
     with extra():
         from ci.core.findings import refuse_failed  # noqa: PLC0415
-        from ci.package.verify import checking  # noqa: PLC0415
+        from ci.package import verify as verification  # noqa: PLC0415
         from ci.package.wiring import bench_of, echo  # noqa: PLC0415
 
     bench = bench_of(ctx, folder, dist=dist, records=records)
-    verified = checking.verify(bench, index=index, installs=not no_install, say=echo)
+    verified = verification.verify(bench, index=index, installs=not no_install, say=echo)
     if as_json:
         typer.echo(document_text("package-verify", verified.as_json()))
     refuse_failed(str(bench.dist), verified.findings)
 
 
 app.command()(release)
-app.command("check-statement")(check_statement)
-app.command()(notes)
-app.command()(changelog)
 app.command()(publish)

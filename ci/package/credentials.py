@@ -1,4 +1,4 @@
-"""Who may publish: a token, or GitHub's word for the job; and whom a token is sent to (law 9)."""
+"""Who may publish: a token; and whom it is sent to (law 9)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from ci.core.secrets import checked_token, read_secret
 from ci.core.withheld import without_job_secrets
 
 TOKEN_VARIABLE = "SPYRE_CI_INDEX_TOKEN"  # noqa: S105  # the variable's name, not a secret
-# GitHub gives them to a job with `permissions: id-token: write`.
-ASKING = ("ACTIONS_ID_TOKEN_REQUEST_URL", "ACTIONS_ID_TOKEN_REQUEST_TOKEN")
 _CERTIFICATES = "TWINE_CERT"
 # As many as Linux follows.
 _MOST_LINKS = 40
@@ -28,25 +26,13 @@ _MOST_LINKS = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """What an upload is allowed by.
-
-    Attributes:
-        user: the token's.
-        token: empty where twine has one minted for each upload (trusted publishing).
-    """
+    """What an upload is allowed by: a user and its token."""
 
     user: str
-    token: str = ""
-
-    @property
-    def shown(self) -> str:
-        """For people."""
-        return f"a token of {self.user}" if self.token else "trusted publishing, as this GitHub job"
+    token: str
 
     def hidden_in(self, text: str) -> str:
         """The text, without the token should it be in it, as it is or as a header or an address has it."""
-        if not self.token:
-            return text
         header = base64.b64encode(f"{self.user}:{self.token}".encode()).decode()
         for secret in (header, header.rstrip("="), self.token, quote(self.token, safe="")):
             text = text.replace(secret, "***")
@@ -59,13 +45,13 @@ class Credentials:
 def find_credentials(
     settings: Settings, name: str, index: Index, environ: Mapping[str, str], *, checkout: Path
 ) -> Credentials:
-    """What may upload to an index: the token of the environment, of `token_file`, or a minted one.
+    """The token of the environment, else of `token_file`.
 
     Args:
         settings: say where the index is.
         name: of the index.
         index: as the settings have it.
-        environ: may hold a token, or GitHub's leave to ask for one.
+        environ: may hold a token.
         checkout: of the project; what is in it a pull request can change.
 
     Raises:
@@ -73,19 +59,18 @@ def find_credentials(
             request can change.
         MissingInputError: the file that was named is not there.
     """
-    given = environ.get(TOKEN_VARIABLE, "").strip()
-    if not given and index.token_file is None and name in {PYPI, TESTPYPI}:
-        if all(environ.get(one) for one in ASKING):
-            return Credentials(user="__token__")
-        raise _missing(name, ", or give the GitHub job `permissions: id-token: write`, where the project has "
-                       f"it as a trusted publisher on {name}")  # fmt: skip
-    if given:
+    if given := environ.get(TOKEN_VARIABLE, "").strip():
         token = checked_token(given, TOKEN_VARIABLE)
     elif index.token_file is not None:
         file = settings.resolve(index.token_file)
         token = checked_token(read_secret(file, "token"), str(file))
     else:
-        raise _missing(name, f", or name a file with the token in package.indexes.{name}.token_file")
+        raise SettingsError(
+            f"there is no token for {name}",
+            where=TOKEN_VARIABLE,
+            remedy=f"set {TOKEN_VARIABLE}, or name its file in package.indexes.{name}.token_file; "
+            "a GitHub workflow uploads with pypa/gh-action-pypi-publish, as release.yml does",
+        )
     check_recipient(settings, name, index, environ, checkout=checkout)
     return Credentials(user=index.user, token=token)
 
@@ -124,24 +109,14 @@ def twine_environ(environ: Mapping[str, str], credentials: Credentials, url: str
         credentials: what it uploads with.
         url: where to.
     """
-    made = without_secrets(environ)
+    made = without_job_secrets(environ)
     # Of the job's secrets twine is given the one that it needs.
     made |= {"COLUMNS": "1000", "LINES": "50", "NO_COLOR": "1", "TERM": "dumb", "PYTHONIOENCODING": "utf-8"}
-    # Else a token of the user's own key ring would win over trusted publishing, and over none at all.
     made["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
-    made["TWINE_USERNAME"] = credentials.user
-    if credentials.token:
-        made["TWINE_PASSWORD"] = credentials.token
-    else:
-        made |= {key: environ[key] for key in ASKING}
+    made |= {"TWINE_USERNAME": credentials.user, "TWINE_PASSWORD": credentials.token}
     if _CERTIFICATES in environ:
         made[_CERTIFICATES] = environ[_CERTIFICATES]
     return past_proxies(made, url)
-
-
-def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment without the job's secrets: for what needs none, such as a package that is tried."""
-    return without_job_secrets(environ)
 
 
 def past_proxies(environ: Mapping[str, str], url: str) -> dict[str, str]:
@@ -190,9 +165,3 @@ def _as_named(path: Path) -> Path:
 def _is_in_working_tree(path: Path) -> bool:
     """Whether a file is in any repository, submodule or worktree; the path is absolute."""
     return any(os.path.lexists(one / ".git") for one in path.parents)
-
-
-def _missing(name: str, more: str) -> SettingsError:
-    return SettingsError(
-        f"there is no token for {name}", where=TOKEN_VARIABLE, remedy=f"set {TOKEN_VARIABLE}{more}"
-    )

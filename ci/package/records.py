@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ci.core.errors import BadFileError, MissingInputError
 from test_selection.files import read_json, write_json
 
-Kind = TypeVar("Kind", bound=BaseModel)
 LINT, UNIT, DEVICE, BUILD, VERIFY = "lint", "unit", "device", "build", "verify"
 
 
@@ -26,7 +25,7 @@ class Record:
         commit: of the checkout; empty where there was none.
         dirty: files that differed from the commit.
         passed: whether the step found nothing wrong.
-        details: what else the step notes.
+        details: what else the step notes; `files` are those it is of.
     """
 
     step: str
@@ -38,16 +37,11 @@ class Record:
 
     @property
     def hashes(self) -> dict[str, str]:
-        """SHA-256 by file name, of the files it is of; what cannot be read is none of them."""
-        rows = self.details.get("files")
-        return {
-            str(one.get("name")): str(one.get("sha256"))
-            for one in (rows if isinstance(rows, list) else ())
-            if isinstance(one, dict)
-        }
+        """SHA-256 by file name, of the files it is of."""
+        return {one["name"]: one["sha256"] for one in self.details.get("files", ())}
 
 
-class File(BaseModel):
+class _File(BaseModel):
     """A file that a record is of."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
@@ -55,61 +49,15 @@ class File(BaseModel):
     sha256: str
 
 
-class _Check(BaseModel):
-    """A check of `verify`."""
+class _Content(BaseModel):
+    """What of a record is read again."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
-    check: str
-    passed: bool
-    seen: str = ""
-
-
-class _Details(BaseModel):
-    """What of a record's details is read again, of whichever step."""
-
-    model_config = ConfigDict(extra="ignore", strict=True)
-    files: list[File] = []
-    environment: list[str] = []
-    installed_with: list[str] = []
-    checks: list[_Check] = []
-    by_linter: dict[str, int] = {}
-
-
-class Published(BaseModel):
-    """What is noted of a release on an index, as far as it is read again."""
-
-    model_config = ConfigDict(extra="ignore", strict=True)
-    simple: str = ""
     project: str
-    version: str
     commit: str
-    complete: bool = False
-    proved: bool = False
-    files: list[File]
-    installed: list[str] = []
-    state: dict[str, list[str]] | None = None
-
-
-def checked(model: type[Kind], content: Any, path: Path, remedy: str) -> Kind:
-    """What a file of ours holds, of the kinds it was written with.
-
-    Args:
-        model: what it holds.
-        content: of the file.
-        path: of it, for messages.
-        remedy: what writes it anew.
-
-    Raises:
-        BadFileError: a key is missing or of another kind.
-    """
-    try:
-        return model.model_validate(content)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise BadFileError(
-            f"a key is missing or of the wrong kind: {where}: {first['msg']}", where=path, remedy=remedy
-        ) from error
+    dirty: list[str]
+    passed: bool
+    files: list[_File] = []
 
 
 def write_record(folder: Path, record: Record) -> Path:
@@ -131,7 +79,18 @@ def write_record(folder: Path, record: Record) -> Path:
 
 def forget_record(folder: Path, step: str) -> None:
     """Delete a step's record before the step is made again: if that broke, the old would still pass."""
-    (folder / f"{step}.json").unlink(missing_ok=True)
+    record_path(folder, step).unlink(missing_ok=True)
+
+
+def record_path(folder: Path, step: str) -> Path:
+    """Where a step's record is.
+
+    A CI's jobs hand their records on as artifacts, each in a folder `record-<step>` of its own. In the folder
+    of one job no other step's record is looked for, whatever the project's code has put there.
+    """
+    name = f"{step}.json"
+    handed_on = folder / f"record-{step}"
+    return (handed_on if handed_on.is_dir() else folder) / name
 
 
 def read_record(folder: Path, step: str) -> Record:
@@ -141,31 +100,38 @@ def read_record(folder: Path, step: str) -> Record:
         MissingInputError: the step was not made.
         BadFileError: the file is damaged.
     """
-    path = folder / f"{step}.json"
+    path, remedy = record_path(folder, step), f"run the step again: spyre-ci package {step}"
     if not path.is_file():
         raise MissingInputError(
             f"there is no record of `{step}`", where=path, remedy=f"run it first: spyre-ci package {step}"
         )
     content = read_json(path, f"package-{step}")
-    checked(_Details, content, path, f"run the step again: spyre-ci package {step}")
     try:
-        return Record(
-            step=step,
-            project=_text(content.pop("project")),
-            commit=_text(content.pop("commit")),
-            dirty=tuple(map(_text, content.pop("dirty"))),
-            passed=content.pop("passed") is True,
-            details=content,
-        )
-    except (KeyError, TypeError) as error:
+        known = _Content.model_validate(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
         raise BadFileError(
-            f"a key is missing or of the wrong kind: {error}",
-            where=path,
-            remedy=f"run the step again: spyre-ci package {step}",
+            f"a key is missing or of the wrong kind: {where}: {first['msg']}", where=path, remedy=remedy
         ) from error
+    return Record(
+        step=step,
+        project=known.project,
+        commit=known.commit,
+        dirty=tuple(known.dirty),
+        passed=known.passed,
+        details={
+            key: one for key, one in content.items() if key not in {"project", "commit", "dirty", "passed"}
+        },
+    )
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is not text")
-    return value
+def records_in(folder: Path, steps: tuple[str, ...]) -> dict[str, Record | None]:
+    """The record of each step; None where it was not made.
+
+    Raises:
+        BadFileError: one is damaged.
+    """
+    return {
+        step: read_record(folder, step) if record_path(folder, step).is_file() else None for step in steps
+    }

@@ -34,11 +34,6 @@ def harmless_line(text: str) -> str:
     return defused(clip(plain(text), _MOST_OF_A_LINE))
 
 
-def harmless_lines(text: str) -> str:
-    """A text of many lines, whole, none of which does anything."""
-    return "".join(f"{defused(line)}\n" for line in plain(text).splitlines())
-
-
 def without_index_secrets(text: str, environ: Mapping[str, str]) -> str:
     """What pip said, without credentials of the indexes that its environment names, nor parts of them.
 

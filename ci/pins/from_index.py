@@ -21,9 +21,8 @@ from packaging.version import Version
 from ci.core.archives import damage
 from ci.core.errors import MissingInputError, SettingsError
 from ci.core.text import counted
-from ci.package.artifacts import artifact, contents_of
-from ci.package.asking import Asker, IndexAwayError
-from ci.package.listing import Listed, OtherBytesError, key_of
+from ci.package.artifacts import artifact, metadata_of
+from ci.package.index_client import IndexAwayError, IndexClient, IndexFile, OtherBytesError, key_of
 from ci.pins.entry_points import files_of, signatures
 from ci.pins.packages import is_final, parse_metadata
 from ci.pins.releases import parsed
@@ -49,7 +48,7 @@ class IndexSource:
         echo: takes lines for people.
     """
 
-    asker: Asker
+    asker: IndexClient
     package: str
     entry_points: Sequence[str]
     echo: Callable[[str], None]
@@ -105,7 +104,7 @@ class IndexSource:
                 sha, data, read_by = file.sha256, beside or b"", BESIDE
             else:
                 one = artifact(path)
-                sha, data = one.sha256, contents_of(one).metadata_text
+                sha, data = one.sha256, metadata_of(one)
                 read_by = WHEEL if one.kind == "wheel" else SDIST if is_final(data) else NOT_FINAL
             found = parse_metadata(data, name=self.package, version=version, where=file.filename)
             return Seen(
@@ -119,12 +118,12 @@ class IndexSource:
             )
 
     @cached_property
-    def _files(self) -> Mapping[Version, list[Listed]]:
+    def _files(self) -> Mapping[Version, list[IndexFile]]:
         """Wheels and sdists by version."""
-        found: dict[Version, list[Listed]] = defaultdict(list)
+        found: dict[Version, list[IndexFile]] = defaultdict(list)
         passed = []
         try:
-            listed = self.asker.listed(self.package)
+            listed = self.asker.files(self.package)
         except SettingsError as error:
             raise SettingsError(error.what, where=self.name, remedy=error.remedy) from error
         for one in listed:
@@ -138,18 +137,18 @@ class IndexSource:
             self.echo(f"{self.package}: {counted(len(passed), *what)} passed over")
         return found
 
-    def _beside(self, file: Listed, folder: Path) -> bytes | None:
+    def _beside(self, file: IndexFile, folder: Path) -> bytes | None:
         """The metadata that the index has beside a wheel; None where the wheel itself is wanted."""
         if not (file.metadata and file.sha256) or self.entry_points:
             return None
-        beside = Listed(filename=f"{file.filename}.metadata", url=f"{file.url}.metadata")
+        beside = IndexFile(filename=f"{file.filename}.metadata", url=f"{file.url}.metadata")
         try:
             return self._got(beside, file.metadata, folder).read_bytes()
         except IndexAwayError as error:
             self.echo(f"{error.what}: the wheel is asked for it")
             return None
 
-    def _got(self, file: Listed, sha256: str, folder: Path) -> Path:
+    def _got(self, file: IndexFile, sha256: str, folder: Path) -> Path:
         """A file of the index, downloaded and compared with its hash, where the index shows one."""
         path = folder / file.filename
         came = self.asker.download(file, path)
@@ -176,14 +175,14 @@ class IndexSource:
             return signatures(self.entry_points, source)
 
 
-def _release(version: Version, files: Sequence[Listed]) -> Release:
+def _release(version: Version, files: Sequence[IndexFile]) -> Release:
     file = _chosen(files)
     yanked = file.yanked if all(one.yanked is not None for one in files) else None
     also = frozenset(one.sha256 for one in files if one.sha256)
     return Release(version=str(version), sha=file.sha256, also=also, yanked=yanked)
 
 
-def _chosen(files: Sequence[Listed]) -> Listed:
+def _chosen(files: Sequence[IndexFile]) -> IndexFile:
     """The file that speaks for a release: a wheel for every platform, else one for Linux, else the first."""
     return min(
         files,

@@ -176,14 +176,14 @@ def _source(name: str, track: Track) -> Iterator[Source]:
     with wanted("the ledger of pins wants", extra="pins"):
         import griffe  # noqa: F401, PLC0415  # an extra, and it is better told before anything is pulled
 
-        from ci.package.asking import Asker  # noqa: PLC0415  # with pypi-simple, of the same extra
+        from ci.package.index_client import IndexClient  # noqa: PLC0415  # with pypi-simple, of the same extra
         from ci.pins.from_index import IndexSource  # noqa: PLC0415
 
     # What a suite calls is compared as what is named for itself.
     calls = (call for suite in track.suites for call in suite.calls)
     entry_points = tuple(dict.fromkeys([*track.entry_points, *calls]))
     if track.package is not None:
-        asker = Asker(name=track.package, index=_index(name, track.index or PYPI))
+        asker = IndexClient(name=track.package, index=_index(name, track.index or PYPI))
         yield IndexSource(asker=asker, package=track.package, entry_points=entry_points, echo=_tell)
         return
     from ci.core.container_engine import engine  # noqa: PLC0415  # the engine's client takes long to import

@@ -33,7 +33,6 @@ from ci.jobs.spec import read_spec
 from ci.jobs.transfer import check_fetched
 from ci.jobs.transfer_names import OWN
 from ci.package.records import read_record as read_step
-from ci.package.release import read_proof
 from ci.record.identity import RunIdentity, read_identity, write_identity
 from ci.record.result import Result
 from ci.record.verdict import Verdict
@@ -236,15 +235,6 @@ FORMATS: dict[str, tuple[Callable[[Path], object], Callable[[Path], object]]] = 
     "build.json": (
         of_json("package-build", project="p", commit="c", dirty=["x"], passed=True, files=HASHES),
         lambda path: (found := read_step(path.parent, "build"), found.hashes),
-    ),
-    "release.json": (
-        of_json(
-            "release", files=HASHES, source={"commit": "c"}, runs=[], image="i",
-            gates={"overrides": [
-                {"check": "c", "gate": "g", "by": "b", "reason": "r", "at": "t", "seen": "s"}
-            ]},
-        ),
-        lambda path: read_proof(path.parent, [], "c"),
     ),
     "poll.json": (of_json("polls", repositories={}), StateFile),
     "quarantine.yaml": (of_yaml(QUARANTINE), lambda path: load_quarantine(path, today=date(2026, 11, 25))),

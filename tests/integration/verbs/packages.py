@@ -8,7 +8,6 @@ import yaml
 
 from ci.package.artifacts import sha256_of
 from ci.package.records import BUILD, LINT, UNIT, VERIFY, Record, write_record
-from ci.package.statement import envelope_of, statement_of
 from tests.integration.package.conftest import FILES
 from tests.integration.package.publish.releases import TOKEN, USER
 from tests.packages import make_sdist, make_wheel
@@ -60,44 +59,6 @@ def on_an_index(world: World) -> None:
     """The project, and a real index that takes it."""
     built(world, world.request.getfixturevalue("index"))
     world.patch.setenv("SPYRE_CI_INDEX_TOKEN", TOKEN)
-
-
-def signed(world: World) -> None:
-    """A wheel, a statement of it, and the key that signed it."""
-    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415  # an extra's
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415
-
-    built(world)
-    wheel = next((world.folder / "dist").glob("*.whl"))
-    key = Ed25519PrivateKey.generate()
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    public = key.public_key().public_bytes(
-        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
-    world.write("key.pem", public.decode())
-    release = {
-        "project": "demo", "version": "1.0", "at": "2026-01-01T00:00:00+00:00",
-        "source": {"url": "https://github.com/o/r", "commit": "a" * 40}, "torch": "", "image": "",
-        "files": [{"name": wheel.name, "sha256": sha256_of(wheel)}], "runs": [], "gates": [],
-    }  # fmt: skip
-    world.write("demo.intoto.json", envelope_of(statement_of(release, "https://ci.example.org/1"), private))
-
-
-def fragments(world: World) -> None:
-    """The project with a changelog and a change."""
-    project(world)
-    towncrier = (
-        '\n[tool.towncrier]\ndirectory = "changelog.d"\nfilename = "CHANGELOG.md"\nname = "demo"\n'
-        '[[tool.towncrier.type]]\ndirectory = "added"\nname = "Added"\nshowcontent = true\n'
-    )
-    path = world.folder / "pyproject.toml"
-    path.write_text(path.read_text(encoding="utf-8") + towncrier, encoding="utf-8")
-    world.write("CHANGELOG.md", "# Changelog\n\n<!-- towncrier release notes start -->\n")
-    world.write("changelog.d/thing.added.md", "A thing.\n")
-    world.git("add", "--all")
-    world.git("commit", "--quiet", "--message", "change")
 
 
 def installed(world: World) -> None:

@@ -5,13 +5,10 @@ from __future__ import annotations
 import io
 import os
 import tarfile
-from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ci.config.package_model import Package
 from ci.core.errors import BadFileError, CommandError
 from ci.package import environment
 from ci.package.artifacts import artifact
@@ -19,8 +16,6 @@ from ci.package.building import _refuse_clutter, differences, pack_again
 from ci.package.compiling import CacheUse, cache_environment, cache_use, jobs_environment
 from ci.package.environment import fitting, in_folder, interpreters, torch_pin
 from ci.package.export import set_times
-from ci.package.project import Project, Source
-from ci.package.verify.installed import Trial, given, try_artifact
 from tests.packages import make_sdist, make_wheel
 
 
@@ -131,7 +126,7 @@ def test_another_environments_variables_are_not_handed_on(tmp_path: Path) -> Non
 
 def test_what_builds_and_installs_sees_no_secret_of_the_job(tmp_path: Path) -> None:
     names = [
-        "SPYRE_CI_INDEX_TOKEN", "SPYRE_CI_SIGNING_KEY", "GITHUB_TOKEN", "ACTIONS_ID_TOKEN_REQUEST_TOKEN",
+        "SPYRE_CI_INDEX_TOKEN", "GITHUB_TOKEN", "ACTIONS_ID_TOKEN_REQUEST_TOKEN",
         "ACTIONS_ID_TOKEN_REQUEST_URL", "ACTIONS_RUNTIME_TOKEN", "GITHUB_ENV", "GITHUB_PATH", "GITHUB_OUTPUT",
         "GITHUB_STEP_SUMMARY", "GITHUB_STATE", "TWINE_PASSWORD", "TWINE_USERNAME",
     ]  # fmt: skip
@@ -166,56 +161,6 @@ def test_a_pin_that_the_project_excludes_does_not_hold() -> None:
 
 def test_torch_is_the_one_of_this_release() -> None:
     assert torch_pin() == ["torch==2.13.0"]
-
-
-def test_an_sdists_trial_is_given_what_a_build_is_given(tmp_path: Path) -> None:
-    for name in ("g++", "ccache"):
-        tool(tmp_path / "bin", name)
-    trial = Trial(
-        project=Project(
-            folder=tmp_path,
-            name="x",
-            pyproject={},
-            source=Source(commit="c" * 40, committed_at=1_700_000_000),
-        ),
-        settings=Package(),
-        packages=["x"],
-        smoke=[],
-        requirements=[],
-        constraints=["torch==2.13.0"],
-        environ={"PATH": str(tmp_path / "bin"), "MAX_JOBS": "3"},
-        say=print,
-    )
-    told = given(trial, tmp_path)
-    assert Path(told["PIP_CONSTRAINT"]).read_text() == "torch==2.13.0\n"
-    assert told["PIP_BUILD_CONSTRAINT"] == told["PIP_CONSTRAINT"]
-    assert (told["MAX_JOBS"], told["SOURCE_DATE_EPOCH"]) == ("3", "1700000000")
-    assert told["PATH"].startswith(f"{tmp_path}/ccache:")
-    off = given(replace(trial, settings=Package(ccache="off"), environ={"PIP_CONSTRAINT": "/mine"}), tmp_path)
-    assert off["PIP_CONSTRAINT"] == "/mine"
-    assert "PATH" not in off
-    assert int(off["MAX_JOBS"]) > 0
-
-
-def test_installing_an_sdist_has_the_time_of_a_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    times: list[float] = []
-
-    class Held:
-        def install(self, _: object, *, timeout_s: float) -> None:
-            times.append(timeout_s)
-
-        def freeze(self) -> list[str]:
-            return []
-
-    monkeypatch.setattr("ci.package.verify.installed.passing", lambda *_, **__: nullcontext(Held()))
-    monkeypatch.setattr("ci.package.verify.installed._tried", lambda *_: "")
-    trial = Trial(
-        project=Project(folder=tmp_path, name="x", pyproject={}, source=Source(commit="")),
-        settings=Package(build_timeout_s=77), packages=[], smoke=[], requirements=[], constraints=[],
-        environ={}, say=print,
-    )  # fmt: skip
-    try_artifact(artifact(make_sdist(tmp_path)), trial, "python3", "3.11")
-    assert times == [77]
 
 
 def test_what_only_has_an_artifacts_name_is_said_before_a_build(tmp_path: Path) -> None:

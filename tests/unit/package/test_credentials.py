@@ -9,18 +9,10 @@ import pytest
 from ci.config import Settings, load_settings
 from ci.config.package_model import PYPI, TESTPYPI, Index
 from ci.core.errors import MissingInputError, SettingsError
-from ci.package.credentials import (
-    ASKING,
-    Credentials,
-    find_credentials,
-    past_proxies,
-    twine_environ,
-    without_secrets,
-)
+from ci.package.credentials import Credentials, find_credentials, past_proxies, twine_environ
 
 SECRET = "pypi-s3cr3t"
 GIVEN = {"SPYRE_CI_INDEX_TOKEN": f" {SECRET}\n"}
-JOB = dict.fromkeys(ASKING, "https://issuer")
 FILE = """package:
   indexes:
     stage: {upload: "https://index.example.com/", simple: "https://index.example.com/simple/"}
@@ -51,29 +43,17 @@ def settings_of(environ: Mapping[str, str], checkout: Path, path: Path | None = 
 
 def test_the_environments_token_is_taken_for_pypi(checkout: Path) -> None:
     for name in (PYPI, TESTPYPI):
-        made = found(name, {**GIVEN, **JOB}, checkout)
+        made = found(name, GIVEN, checkout)
         assert (made.user, made.token) == ("__token__", SECRET)
-        assert made.shown == "a token of __token__"
 
 
 def test_a_token_is_in_no_text_of_it(checkout: Path) -> None:
     made = found(PYPI, GIVEN, checkout)
     assert SECRET not in f"{made!r} {made}"
     assert made.hidden_in(f"user:{SECRET}") == "user:***"
-    assert Credentials(user="x").hidden_in("text") == "text"
     header = base64.b64encode(f"__token__:{SECRET}".encode()).decode()
     assert made.hidden_in(f"Authorization: Basic {header} x") == "Authorization: Basic *** x"
     assert Credentials(user="me", token="a/b+c").hidden_in("https://me:a%2Fb%2Bc@x") == "https://me:***@x"
-
-
-def test_twine_and_what_is_tried_see_no_other_secret_of_the_job() -> None:
-    others = {"SPYRE_CI_HUD_TOKEN": "h", "GITHUB_TOKEN": "g", "AWS_SECRET_ACCESS_KEY": "a", "GITHUB_ENV": "e"}
-    environ = {**others, **JOB, "GITHUB_ACTIONS": "true"}
-    made = twine_environ(environ, Credentials(user="__token__"), "https://upload.pypi.org/legacy/")
-    assert not others.keys() & made.keys()
-    assert made["GITHUB_ACTIONS"] == "true"
-    assert JOB.items() <= made.items()
-    assert without_secrets(environ) == {"GITHUB_ACTIONS": "true"}
 
 
 def test_a_token_goes_to_this_machine_from_the_environment_or_a_file(checkout: Path) -> None:
@@ -172,19 +152,11 @@ def test_a_file_beside_the_checkout_is_not(checkout: Path, tmp_path: Path) -> No
     assert found("stage", GIVEN, checkout, path=checkout / ".." / "ours.yaml").token == SECRET
 
 
-def test_a_github_job_is_trusted_by_pypi_alone(checkout: Path) -> None:
-    made = found(TESTPYPI, JOB, checkout)
-    assert made.token == ""
-    assert made.shown == "trusted publishing, as this GitHub job"
-    with pytest.raises(SettingsError, match="there is no token for here"):
-        found("here", JOB, checkout)
-
-
 def test_without_anything_it_is_said_how_to_get_it(checkout: Path) -> None:
     with pytest.raises(SettingsError) as caught:
         found(PYPI, {}, checkout)
     assert "there is no token for pypi" in str(caught.value)
-    assert "`permissions: id-token: write`" in str(caught.value)
+    assert "pypa/gh-action-pypi-publish" in str(caught.value)
     with pytest.raises(SettingsError, match=r"package\.indexes\.here\.token_file"):
         found("here", {}, checkout)
 
@@ -196,22 +168,19 @@ def test_a_token_that_no_header_can_carry_is_not_shown(checkout: Path) -> None:
 
 
 def test_twine_sees_the_token_and_nothing_of_the_users_own() -> None:
-    environ = {**GIVEN, **JOB, "TWINE_PASSWORD": "own", "TWINE_CERT": "ca.pem", "PATH": "/bin"}
+    others = ("SPYRE_CI_HUD_TOKEN", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "ACTIONS_ID_TOKEN_REQUEST_TOKEN")
+    environ = {
+        **GIVEN,
+        **dict.fromkeys(others, "x"),
+        "TWINE_PASSWORD": "own",
+        "TWINE_CERT": "ca.pem",
+        "PATH": "/",
+    }
     made = twine_environ(environ, Credentials(user="me", token=SECRET), "https://index.example.com/")
     assert (made["TWINE_USERNAME"], made["TWINE_PASSWORD"]) == ("me", SECRET)
-    assert (made["TWINE_CERT"], made["PATH"]) == ("ca.pem", "/bin")
+    assert (made["TWINE_CERT"], made["PATH"]) == ("ca.pem", "/")
     assert made["PYTHON_KEYRING_BACKEND"] == "keyring.backends.null.Keyring"
-    assert {"SPYRE_CI_INDEX_TOKEN", *ASKING, "NO_PROXY"}.isdisjoint(made)
-
-
-def test_twine_may_ask_for_a_token_only_where_it_has_none() -> None:
-    made = twine_environ({**JOB, "TWINE_PASSWORD": "own"}, Credentials(user="__token__"), "https://pypi/")
-    assert "TWINE_PASSWORD" not in made
-    assert {key: made[key] for key in ASKING} == JOB
-
-
-def test_what_needs_no_secret_sees_none() -> None:
-    assert without_secrets({**GIVEN, **JOB, "TWINE_PASSWORD": "own", "HOME": "/"}) == {"HOME": "/"}
+    assert {"SPYRE_CI_INDEX_TOKEN", "NO_PROXY", *others}.isdisjoint(made)
 
 
 def test_this_machines_servers_are_not_asked_through_a_proxy() -> None:

@@ -16,6 +16,6 @@ def test_a_line_for_people_commands_nobody(capsys: pytest.CaptureFixture[str]) -
 
 def test_nor_does_what_was_done(capsys: pytest.CaptureFixture[str]) -> None:
     done = {"project": "demo", "version": "1.0", "index": "stage", "files": [{"name": "##[x]"}]}
-    _tell({**done, "dry_run": True, "state": {"absent": ["x"]}}, as_json=False)
-    _tell({**done, "dry_run": False, "state": {"absent": []}}, as_json=False)
+    _tell({**done, "state": {"absent": ["x"]}}, dry_run=True, as_json=False)
+    _tell({**done, "state": {"absent": []}}, dry_run=False, as_json=False)
     assert capsys.readouterr().out == "demo 1.0 would be on stage: # #[x]\ndemo 1.0 is on stage: # #[x]\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ci.package.text import harmless, harmless_line, harmless_lines, without_index_secrets
+from ci.package.text import harmless, harmless_line, without_index_secrets
 
 
 def test_a_message_is_one_line() -> None:
@@ -16,10 +16,6 @@ def test_a_line_of_output_keeps_its_blanks_and_commands_nobody() -> None:
     assert harmless_line("  ::add-mask::x") == "|   ::add-mask::x"
     assert harmless_line("##[group]x") == "# #[group]x"
     assert harmless_line("a\x1b]0;title\x07\x00b") == "a\\x00b"
-
-
-def test_a_text_of_many_lines_is_shown_whole_and_commands_nobody() -> None:
-    assert harmless_lines(f"{'a' * 9000}\n\n::x::\n") == f"{'a' * 9000}\n\n| ::x::\n"
 
 
 @pytest.mark.parametrize(

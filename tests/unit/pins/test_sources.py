@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.version import Version
 
-from ci.package.listing import Listed
+from ci.package.index_client import IndexFile
 from ci.pins import from_image
 from ci.pins.entry_points import signatures
 from ci.pins.from_image import ImageSource, created, source_in, told
@@ -49,8 +49,8 @@ def test_when_an_image_was_made_is_what_can_be(said: str | None, at: datetime | 
     assert created({"Created": said}) == at
 
 
-def listed(name: str, *, yanked: str | None = None) -> Listed:
-    return Listed(filename=name, url=f"https://index/{name}", sha256=name[-12:], yanked=yanked)
+def listed(name: str, *, yanked: str | None = None) -> IndexFile:
+    return IndexFile(filename=name, url=f"https://index/{name}", sha256=name[-12:], yanked=yanked)
 
 
 def test_a_wheel_for_every_platform_speaks_for_a_release_then_one_for_linux_then_the_sdist() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -112,24 +111,15 @@ def test_a_name_with_blanks_or_signs_is_found_whole() -> None:
     assert {"--resume=latest-1", "latest-1"} <= words_of("--resume=latest-1")
 
 
-def test_what_a_real_release_holds_is_read(tmp_path: Path) -> None:
-    """The very functions that write a release and its statement are read."""
-    from ci.package.evidence import run_from_json, run_to_json  # noqa: PLC0415  # only here
-    from ci.package.statement import envelope_of, statement_of  # noqa: PLC0415  # only here
+def test_what_a_real_release_says_of_a_run_is_read(tmp_path: Path) -> None:
+    """The very function that reads a run for a release is asked."""
+    from ci.package.release import read_run  # noqa: PLC0415  # only here
 
-    summary: dict[str, Any] = {
-        "identity": {"run": "r 1", "run_id": 77, "url": "", "stage": 1, "percent": 5.0, "pytorch_sha": "x"},
-        "exit_code": 0,
-        "planned": 1,
-        "verdicts": {"passed": 1},
-    }
-    content = release_of(image=f"reg/x@sha256:{DIGEST}") | {
-        "runs": [run_to_json(run_from_json(summary, tmp_path))],
-        "source": {"url": "", "commit": "c" * 40},
-        "torch": "",
-        "at": "2026-01-01T00:00:00+00:00",
-    }
-    (tmp_path / "s.intoto.json").write_text(envelope_of(statement_of(content, "here"), None))
+    identity = {"run": "r 1", "run_id": 77, "url": "", "stage": 1, "percent": 5.0, "pytorch_sha": "x"}
+    summary = {"identity": identity, "exit_code": 0, "planned": 1, "verdicts": {"passed": 1}}
+    put(tmp_path / "summary.json", "summary", summary)
+    content = release_of(image=f"reg/x@sha256:{DIGEST}") | {"runs": [read_run(tmp_path)]}
+    put(tmp_path / "release.json", "release", content)
     found = read_released([tmp_path])
     assert found.broken == []
     assert found.names_run("r 1", None)

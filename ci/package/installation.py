@@ -1,0 +1,124 @@
+"""How a wheel installs: in a clean environment of a Python, imported and tried away from its checkout."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ci.config.package_model import Package
+from ci.core.errors import CommandError, MissingInputError
+from ci.core.findings import Finding
+from ci.package.artifacts import Artifact
+from ci.package.environment import Environment, passing
+
+_TRY_TIMEOUT_S = 900
+_TAGS = (
+    "import json; from pip._vendor.packaging.tags import sys_tags; print(json.dumps([*map(str, sys_tags())]))"
+)
+# Imports everything that a distribution installs at the top level, from where it was installed.
+_IMPORT = """
+import importlib, importlib.metadata, inspect, pathlib, sys
+inside = pathlib.Path(sys.prefix).resolve()
+code = [one for one in importlib.metadata.files(sys.argv[1]) if one.suffix in {".py", ".so", ".pyd"}]
+tops = {inspect.getmodulename(one.parts[0]) if len(one.parts) == 1 else one.parts[0] for one in code}
+names = sorted(name for name in tops if name and name.isidentifier())
+if not names:
+    raise SystemExit("it installs nothing that can be imported")
+for name in names:
+    module = importlib.import_module(name)
+    for place in [module.__file__] if module.__file__ else list(module.__path__):
+        if not pathlib.Path(place).resolve().is_relative_to(inside):
+            raise SystemExit(f"{name} was imported from {place}, not from what was installed")
+print(", ".join(names))
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """How a wheel is tried.
+
+    Attributes:
+        folder: the project's, in which smoke tests are.
+        package: the settings.
+        constraints: requirements that hold for whatever is installed.
+        environ: the user's variables.
+    """
+
+    folder: Path
+    package: Package
+    constraints: Sequence[str]
+    environ: Mapping[str, str]
+
+
+def try_wheel(one: Artifact, trial: Trial, python: str, short: str) -> Finding | None:
+    """Install a wheel, import what it brings and run the smoke tests; None where it is not for this Python.
+
+    Args:
+        one: the wheel.
+        trial: how.
+        python: the interpreter.
+        short: its version, such as 3.12.
+    """
+    check = f"wheel on Python {short}"
+    try:
+        with passing(trial.environ, python=python, constraints=trial.constraints) as environment:
+            known = set(json.loads(environment.run(["-I", "-c", _TAGS], timeout_s=60)))
+            if not any(str(tag) in known for tag in one.tags):
+                return None
+            environment.install([one.path], timeout_s=trial.package.build_timeout_s)
+            environment.run(["-m", "pip", "check", "--disable-pip-version-check"], timeout_s=_TRY_TIMEOUT_S)
+            seen = f"installs, imports {import_installed(environment, one.name)}"
+            return Finding(check=check, seen=f"{seen}; {_smoke(environment, trial)}")
+    except CommandError as error:
+        remedy = "install it by hand in a new virtual environment to see all of it"
+        return Finding(check=check, seen=_in_a_line(error), remedy=remedy)
+
+
+def import_installed(environment: Environment, project: str) -> str:
+    """Import all that a distribution installs; the names, for people.
+
+    Raises:
+        CommandError: one cannot be imported, or comes from elsewhere.
+    """
+    return (
+        environment.run(["-I", "-c", _IMPORT, project], timeout_s=_TRY_TIMEOUT_S).strip().rpartition("\n")[2]
+    )
+
+
+def _smoke(environment: Environment, trial: Trial) -> str:
+    """Run the smoke tests from copies away from the checkout; what pytest says last."""
+    tests = trial.package.smoke
+    if not tests:
+        return "no smoke tests are named (package.smoke)"
+    environment.install(trial.package.smoke_requirements)
+    with tempfile.TemporaryDirectory(prefix="spyre-ci-smoke-") as name:
+        folder = Path(name).resolve()
+        for test in tests:
+            _copy(trial.folder, test, folder)
+        words = ["-I", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--import-mode=importlib"]
+        words += ["-c", "/dev/null", "--rootdir", str(folder), *tests]
+        said = environment.run(words, timeout_s=_TRY_TIMEOUT_S, cwd=folder)
+    return f"smoke tests: {(said.strip().splitlines() or [''])[-1].strip('= ')}"
+
+
+def _copy(project: Path, test: str, into: Path) -> None:
+    source = (project / test).resolve()
+    if not source.exists() or not source.is_relative_to(project):
+        raise MissingInputError(
+            f"there is no {test!r} in the project", where="package.smoke", remedy="name its smoke tests"
+        )
+    target = into / test
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_dir():
+        shutil.copytree(source, target)
+    else:
+        shutil.copyfile(source, target)
+
+
+def _in_a_line(error: CommandError) -> str:
+    lines = [line.strip().removeprefix("| ") for line in str(error).splitlines() if line.strip()]
+    return " ".join(lines)[-600:]

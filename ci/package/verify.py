@@ -1,0 +1,294 @@
+"""`spyre-ci package verify`: what the field's tools say of what was built, and how it installs.
+
+twine, check-wheel-contents, validate-pyproject and auditwheel are asked; publishing wants the record of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from ci.core.errors import CommandError
+from ci.core.findings import Finding, judged
+from ci.core.operating_system import in_words, is_linux
+from ci.core.process import run_command
+from ci.core.text import plain
+from ci.package.artifacts import Artifact, artifacts_in
+from ci.package.environment import interpreters
+from ci.package.gate import check_index
+from ci.package.installation import Trial, try_wheel
+from ci.package.project import PYPROJECT, Project
+from ci.package.records import BUILD, VERIFY, Record, forget_record, read_record, write_record
+from ci.package.wiring import Bench, index_of
+
+_TIMEOUT_S = 300
+_DIGITS = 12
+_MANYLINUX = re.compile(r"manylinux_(\d+)_(\d+)_(\w+)")
+_LEGACY = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified:
+    """What verification found.
+
+    Attributes:
+        artifacts: what was looked at.
+        findings: every check.
+    """
+
+    artifacts: Sequence[Artifact]
+    findings: Sequence[Finding]
+
+    @property
+    def passed(self) -> bool:
+        """Whether all checks did."""
+        return all(one.passed for one in self.findings)
+
+    def as_json(self) -> dict[str, Any]:
+        """For machines, and the record."""
+        return {
+            "version": str(self.artifacts[0].version),
+            "files": [one.as_json() for one in self.artifacts],
+            "checks": [one.as_json() for one in self.findings],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A tool that is asked about a file: the check passes where it ends with 0.
+
+    Attributes:
+        check: its name.
+        words: module of Python and its arguments.
+        remedy: what mends it.
+    """
+
+    check: str
+    words: Sequence[str | Path]
+    remedy: str
+
+
+def verify(bench: Bench, *, index: str | None, installs: bool, say: Callable[[str], None]) -> Verified:
+    """Check the artifacts of a project's dist folder, and note it.
+
+    Args:
+        bench: the project.
+        index: the name of the one they are for; None: no certain one.
+        installs: whether the wheels are installed and tried.
+        say: takes a line for people.
+
+    Raises:
+        MissingInputError: nothing was built, or nobody noted of what.
+        BadFileError: a file or the record of the build is damaged.
+    """
+    artifacts = artifacts_in(bench.dist)
+    forget_record(bench.records, VERIFY)
+    built = read_record(bench.records, BUILD)
+    found: list[Finding] = []
+    for finding in _checks(bench, artifacts, built, index=index, installs=installs, say=say):
+        say(finding.line)
+        found.append(finding)
+    verified = Verified(artifacts=artifacts, findings=found)
+    source = bench.project.source
+    record = Record(
+        step=VERIFY,
+        project=bench.project.canonical,
+        commit=source.commit,
+        # What was changed when it was built is in the files, whatever the checkout holds by now.
+        dirty=tuple(dict.fromkeys([*built.dirty, *source.dirty])),
+        # What nobody installed is not verified.
+        passed=verified.passed and installs,
+        details={**verified.as_json(), "index": index, "installed": installs},
+    )
+    write_record(bench.records, record)
+    return verified
+
+
+def _checks(
+    bench: Bench,
+    artifacts: Sequence[Artifact],
+    built: Record,
+    *,
+    index: str | None,
+    installs: bool,
+    say: Callable[[str], None],
+) -> Iterator[Finding]:
+    kinds = {one.kind for one in artifacts}
+    yield judged(
+        "artifacts",
+        ", ".join(one.filename for one in artifacts),
+        holds=kinds == {"sdist", "wheel"},
+        remedy="there is to be an sdist and a wheel of it: run spyre-ci package build",
+    )
+    yield check_build(bench.project, artifacts, built)
+    if index is not None:
+        yield from check_index(artifacts, index, index_of(bench.package, index))
+    environ = _with_our_tools(os.environ)
+    for tool in tools_for(bench.project, artifacts, bench.package.toplevel):
+        yield ask(tool, environ)
+    wheels = [one for one in artifacts if one.kind == "wheel"]
+    for one in wheels:
+        if any("linux" in platform for platform in one.platforms):
+            yield _libraries(one, bench.package.repair_exclude, environ)
+    if installs:
+        yield from _installing(bench, wheels, say)
+
+
+def check_build(project: Project, artifacts: Sequence[Artifact], record: Record) -> Finding:
+    """Check that these are the files that `build` made of the commit that is checked out."""
+    here, built = project.source.commit[:_DIGITS], record.commit[:_DIGITS]
+    changed = [one.filename for one in artifacts if record.hashes.get(one.filename) != one.sha256]
+    wrong = ""
+    if changed:
+        wrong = f"not as they were built: {', '.join(changed)}"
+    elif built != here:
+        wrong = f"built of {built or 'nothing'}, and {here or 'nothing'} is there"
+    elif not record.passed:
+        wrong = "two builds of this commit differ"
+    remedy = "build again, or check out the commit that was built"
+    changes = (
+        f", with changes: nothing of it is published ({len(record.dirty)} changed)" if record.dirty else ""
+    )
+    seen = f"built of {here or 'a folder without Git'}{changes}"
+    return judged("build record", wrong or seen, holds=not wrong, remedy=remedy)
+
+
+def tools_for(project: Project, artifacts: Sequence[Artifact], toplevel: Sequence[str]) -> Iterator[Tool]:
+    """The tools that are asked, each with its command.
+
+    Args:
+        project: the checkout; its own settings of check-wheel-contents win.
+        artifacts: what was built of it.
+        toplevel: what a wheel may install at the top level; none: the project's name as it is imported.
+    """
+    yield Tool(
+        check=PYPROJECT,
+        words=["validate_pyproject", project.folder / PYPROJECT],
+        remedy="mend the key that is named",
+    )
+    module = project.canonical.replace("-", "_")
+    for one in artifacts:
+        yield Tool(
+            check=f"{one.kind} twine check",
+            words=["twine", "check", "--strict", one.path],
+            remedy="mend the README, or what [project] says; `twine check --strict` shows it again",
+        )
+        if one.kind == "sdist":
+            continue
+        # auditwheel puts libraries into a folder beside the package, which holds no modules.
+        allowed = ",".join([*(toplevel or [module]), f"{one.filename.partition('-')[0]}.libs"])
+        ignored = "W009,W201" if one.platforms == {"any"} else "W004,W009,W010,W201"
+        words: list[str | Path] = ["--no-config", "--toplevel", allowed, "--ignore", ignored]
+        if project.tool("check-wheel-contents") is not None:
+            words = ["--config", project.folder / PYPROJECT]
+        yield Tool(
+            check="wheel check-wheel-contents",
+            words=["check_wheel_contents", *words, one.path],
+            remedy="package the project's own modules alone, name what belongs there in package.toplevel, or "
+            "let [tool.check-wheel-contents] ignore what is meant so",
+        )
+
+
+def ask(tool: Tool, environ: Mapping[str, str]) -> Finding:
+    """What a tool says: passed where it ends with 0, else what it printed."""
+    quiet = {**environ, "NO_COLOR": "1", "COLUMNS": "200", "TERM": "dumb"}
+    # Without it validate-pyproject would fetch the list of classifiers.
+    quiet |= {"VALIDATE_PYPROJECT_NO_NETWORK": "1", "NO_NETWORK": "1"}
+    try:
+        run_command([sys.executable, "-P", "-m", *tool.words], timeout_s=_TIMEOUT_S, env=quiet)
+    except CommandError as error:
+        return Finding(check=tool.check, seen=_in_a_line(error), remedy=tool.remedy)
+    return Finding(check=tool.check, seen="nothing to say")
+
+
+def _libraries(one: Artifact, excluded: Sequence[str], environ: Mapping[str, str]) -> Finding:
+    """What auditwheel says of a wheel for Linux."""
+    if not is_linux():
+        return Finding(
+            check="wheel libraries",
+            seen=f"they cannot be looked at on {in_words()}, and nobody knows whether the tag is right",
+            remedy="verify wheels for Linux on Linux, as CI does: nox -s verify",
+        )
+    words: list[str | Path] = [sys.executable, "-m", "auditwheel", "show", "--json", one.path]
+    try:
+        shown = run_command(words, timeout_s=_TIMEOUT_S, env=environ)
+    except CommandError as error:
+        return Finding(check="wheel libraries", seen=_in_a_line(error), remedy="see auditwheel show")
+    return check_libraries(one, shown, excluded=excluded)
+
+
+def check_libraries(one: Artifact, shown: str, *, excluded: Sequence[str]) -> Finding:
+    """Check that a wheel for Linux runs where its tag says, by what auditwheel saw.
+
+    Args:
+        one: the wheel.
+        shown: what `auditwheel show --json` printed.
+        excluded: globs of libraries that are found at run time.
+    """
+    said: Mapping[str, Any] = json.loads(shown)
+    libraries = said.get("external_libs", {})
+    foreign = [name for name in libraries if not any(fnmatchcase(name, glob) for glob in excluded)]
+    if foreign:
+        return Finding(
+            check="wheel libraries",
+            seen=f"links {', '.join(foreign)}, which it does not bring",
+            remedy="let auditwheel copy them, or name what is there at run time in package.repair_exclude",
+        )
+    symbols = str(said.get("sym_tag", "an unknown glibc"))
+    least, claimed = _glibc(symbols), [_glibc(platform) for platform in one.platforms]
+    return judged(
+        "wheel libraries",
+        f"{', '.join(sorted(one.platforms))}; its symbols are of {symbols}",
+        holds=not any(one is not None and least is not None and one < least for one in claimed),
+        remedy="repair it again: it needs a newer glibc than its tag says",
+    )
+
+
+def _glibc(platform: str) -> tuple[int, int] | None:
+    if found := _MANYLINUX.match(platform):
+        return int(found[1]), int(found[2])
+    return _LEGACY.get(platform.partition("_")[0])
+
+
+def _installing(bench: Bench, wheels: Sequence[Artifact], say: Callable[[str], None]) -> Iterator[Finding]:
+    """Each wheel in a clean environment of each Python that it is for."""
+    trial = Trial(
+        folder=bench.project.folder,
+        package=bench.package,
+        constraints=bench.constraints,
+        environ=os.environ,
+    )
+    untried = {one.filename for one in wheels}
+    for python, short in interpreters(bench.project.requires_python, os.environ, bench.package.pythons):
+        for one in wheels:
+            say(f"installing {one.filename} with Python {short}")
+            if finding := try_wheel(one, trial, python, short):
+                untried.discard(one.filename)
+                yield finding
+    for name in sorted(untried):
+        yield Finding(
+            check="wheel installed",
+            seen=f"{name} was installed with no Python of this machine",
+            remedy="verify it where a Python is that it is for; requires-python and tags say which",
+        )
+
+
+def _with_our_tools(environ: Mapping[str, str]) -> dict[str, str]:
+    """The user's variables, with the programs of this environment first."""
+    kept = {key: one for key, one in environ.items() if key not in {"PYTHONPATH", "PYTHONHOME"}}
+    path = [str(Path(sys.executable).parent), environ.get("PATH", os.defpath)]
+    return {**kept, "PATH": os.pathsep.join(path)}
+
+
+def _in_a_line(error: CommandError) -> str:
+    """What a tool printed, without our words around it, in one line."""
+    text = str(error)
+    lines = [plain(line).removeprefix("  | ").strip() for line in text.splitlines()[1:]]
+    return " ".join(" ".join(line.split()) for line in lines if line)[:600] or text.splitlines()[0]

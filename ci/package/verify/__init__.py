@@ -1,1 +1,0 @@
-"""Whether what was built may be published: its metadata, its contents, its tags, and how it installs."""

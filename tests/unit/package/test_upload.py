@@ -1,0 +1,152 @@
+"""What becomes of a file that twine uploads, by what twine and the index say of it."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from packaging.version import Version
+
+from ci.config.package_model import Index
+from ci.core.errors import SettingsError, SpyreCiError
+from ci.package import upload
+from ci.package.artifacts import Artifact
+from ci.package.credentials import Credentials
+from ci.package.index_client import IndexAwayError, IndexClient, IndexFile, TakenError
+from ci.package.upload import (
+    Answer,
+    ChangedError,
+    UnfinishedError,
+    Uploader,
+    UploadRefusedError,
+    UploadState,
+    copied,
+    read,
+)
+
+NAME = "spyre_demo-1.0.tar.gz"
+DATA = b"as verified"
+THERE = [IndexFile(filename=NAME, url="https://index/x", sha256=sha256(DATA).hexdigest())]
+OTHER = [IndexFile(filename=NAME, url="https://index/x", sha256="b" * 64)]
+AWAY = IndexAwayError("it cannot be reached", where="stage")
+
+
+def sdist(folder: Path) -> Artifact:
+    path = folder / NAME
+    path.write_bytes(DATA)
+    digest = sha256(DATA).hexdigest()
+    return Artifact(
+        path=path, kind="sdist", name="spyre-demo", version=Version("1.0"), sha256=digest, size=len(DATA)
+    )
+
+
+@pytest.mark.parametrize(
+    ("case", "state", "error"),
+    [
+        ((Answer(code=0), THERE), "uploaded", None),
+        ((Answer(code=0), []), "uploaded", None),  # a page is a copy that comes later
+        ((Answer(code=1, status=500), THERE), "uploaded", None),
+        ((Answer(code=1, status=500), []), "unsure", UnfinishedError),
+        ((Answer(code=None), []), "unsure", UnfinishedError),
+        ((Answer(code=1, status=400), THERE), "uploaded", None),
+        ((Answer(code=1, status=400), []), "absent", UploadRefusedError),
+        ((Answer(code=1, status=429), []), "absent", UnfinishedError),
+        ((Answer(code=1, status=403), []), "absent", SettingsError),
+        ((Answer(code=1, status=400), OTHER), "absent", TakenError),
+        ((Answer(code=0), OTHER), "absent", TakenError),
+        ((Answer(code=0), AWAY), "uploaded", UnfinishedError),
+        ((Answer(code=1, status=502), AWAY), "unsure", UnfinishedError),
+        ((KeyboardInterrupt(), []), "unsure", KeyboardInterrupt),
+    ],
+)
+def test_what_became_of_a_file_is_the_indexs_word(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    case: tuple[Answer | KeyboardInterrupt, list[IndexFile] | IndexAwayError],
+    state: str,
+    error: type[BaseException] | None,
+) -> None:
+    answer, page = case
+
+    def by_twine(*_: object, **__: object) -> Answer:
+        if isinstance(answer, KeyboardInterrupt):
+            raise answer
+        return answer
+
+    def files(*_: object) -> list[IndexFile]:
+        if isinstance(page, IndexAwayError):
+            raise page
+        return page
+
+    monkeypatch.setattr(upload, "by_twine", by_twine)
+    monkeypatch.setattr(IndexClient, "files", files)
+    index = Index(upload="https://index/", simple="https://index/simple")
+    told: list[str] = []
+    known = UploadState(artifacts=[sdist(tmp_path)])
+    uploader = Uploader(
+        client=IndexClient(name="stage", index=index),
+        credentials=Credentials(user="x", token="y"), environ={},
+        timeout_s=1, say=told.append, note=lambda: told.append(str(known.as_json()["state"])),
+    )  # fmt: skip
+    if error is None:
+        uploader.upload(known)
+    else:
+        with pytest.raises(error):
+            uploader.upload(known)
+    assert known.states == {NAME: state}
+    # Before and after, as the process can be killed at any time.
+    assert told[1] == str({"uploaded": [], "there": [], "absent": [], "unsure": [NAME]})
+    assert told[-1] == str(known.as_json()["state"])
+    assert (f"interrupted: {known.line}; the same command continues" in told) == (error is KeyboardInterrupt)
+
+
+def test_only_bytes_that_were_looked_at_go_out(tmp_path: Path) -> None:
+    one, into = sdist(tmp_path), tmp_path / "copies"
+    into.mkdir()
+    assert copied(one, into).read_bytes() == DATA
+    one.path.write_bytes(b"changed")
+    with pytest.raises(ChangedError, match="nothing was uploaded"):
+        copied(one, into)
+    one.path.unlink()
+    with pytest.raises(UnfinishedError, match="cannot be copied for the upload"):
+        copied(one, into)
+
+
+TWINE = """\
+INFO     Using configuration from /root/.pypirc
+Uploading distributions to http://127.0.0.1:1/
+INFO     spyre_demo-1.0.tar.gz (1.0 KB)
+ERROR    HTTPError: 400 Bad Request from http://127.0.0.1:1/
+         <h1>no</h1> ::error::x
+"""
+
+
+def test_of_what_twine_says_what_failed_is_shown_and_commands_no_ci() -> None:
+    assert read(1, TWINE) == Answer(
+        code=1, status=400,
+        text="\n  | ERROR HTTPError: 400 Bad Request from http://127.0.0.1:1/\n  | no ::error::x",
+    )  # fmt: skip
+    trace = "Traceback (most recent call last):\n  File x\nConnectionError: refused\n"
+    assert read(1, trace) == Answer(code=1, text="\n  | ConnectionError: refused")
+
+
+@pytest.mark.parametrize(
+    ("states", "line"),
+    [
+        ({}, "nothing was published"),
+        ({NAME: "unsure"}, f"0 of 1 files are published; it is not known whether {NAME} is"),
+        ({NAME: "there"}, f"1 of 1 files is published: {NAME}"),
+    ],
+)
+def test_what_is_published_is_said_in_a_line(
+    tmp_path: Path, states: dict[str, upload.State], line: str
+) -> None:
+    assert UploadState(artifacts=[sdist(tmp_path)], states=states).line == line
+
+
+def test_errors_end_with_codes_that_say_whether_to_come_back() -> None:
+    found: dict[type[SpyreCiError], int] = {
+        one: one.exit_code for one in (UnfinishedError, UploadRefusedError, ChangedError)
+    }
+    assert found == {UnfinishedError: 3, UploadRefusedError: 1, ChangedError: 1}
