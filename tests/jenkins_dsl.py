@@ -21,7 +21,6 @@ CREDENTIALS = {
     "company-github": "github-secret-6",
     "spyre-ci-hud": "hud-secret-2",
     "spyre-ci-index": "index-secret-3",
-    "spyre-ci-signing-key": "signing-secret-4",
     "spyre-ci-github-enterprise": "enterprise-secret-6",
     "spyre-ci-jenkins-user": "poller",
     "spyre-ci-jenkins-token": "jenkins-secret-5",

@@ -47,6 +47,8 @@ case "$session $1" in
     echo '<testsuite><testcase><failure/></testcase></testsuite>' > runs/ci/junit/0.xml ;;
   "package ../project") mkdir -p ../project/dist ../project/.spyre-ci/records
     echo 1 > ../project/dist/demo-1.whl && echo '{}' > ../project/.spyre-ci/records/verify.json ;;
+  "device ../project") mkdir -p ../project/.spyre-ci/records
+    echo '{}' > ../project/.spyre-ci/records/device.json ;;
   "release ../project") test -f ../project/dist/demo-1.whl
     [[ "$*" != *--run* || -f runs/ci/summary.md ]] ;;
   "publish ../project") test -f ../project/dist/demo-1.whl ;;
