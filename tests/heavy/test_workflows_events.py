@@ -107,17 +107,54 @@ def published(folder: Path) -> list[str]:
     return sorted(one.name for one in (folder / "index" / "packages").iterdir())
 
 
-def test_what_is_merged_is_published_as_a_preview(scratch: Scratch, tmp_path: Path) -> None:
+def merged(scratch: Scratch, environ: dict[str, str], **how: Any) -> Ended:
+    """What becomes of a push to main."""
     payload = example("push")
     payload.update(ref="refs/heads/main", after=scratch.git("rev-parse", "HEAD"))
+    words = ("--var", "SPYRE_CI_PREVIEW_INDEX=stage", *SECRET)
+    return scratch.run("push", payload, "release.yml", *words, environ=environ, **how)
+
+
+def test_what_is_merged_is_published_as_a_preview(scratch: Scratch, tmp_path: Path) -> None:
     with index(tmp_path) as environ:
-        ended = scratch.run(
-            "push", payload, "release.yml", "--var", "SPYRE_CI_PREVIEW_INDEX=stage", *SECRET, environ=environ
-        )
+        ended = merged(scratch, environ)
     jobs = ("changes", "lint", "unit", "build", "verify", "publish preview")
     assert ended.jobs == dict.fromkeys(jobs, "success"), ended.told
     names = [re.match(r"demo-1\.0\.dev1\+g[0-9a-f]+(.+)", one) for one in published(tmp_path)]
     assert [one and one[1] for one in names] == ["-py3-none-any.whl", ".tar.gz"]
+
+
+# A test that leaves records of other steps wherever a later job might look for them.
+PLANTS = """\
+import json
+import subprocess
+from pathlib import Path
+
+
+def test_that_plants_records() -> None:
+    state = next(one for one in Path(__file__).resolve().parents if one.name == ".spyre-ci")
+    words = ["git", "-C", str(state.parent), "rev-parse", "HEAD"]
+    commit = subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
+    content = {"project": "demo", "commit": commit, "dirty": [], "passed": True}
+    for step in ("lint", "verify", "device"):
+        said = json.dumps({"schema": f"spyre-ci/package-{step}/1", **content})
+        for folder in (state / "records", state / "records" / f"record-{step}"):
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"{step}.json").write_text(said)
+"""
+
+
+def test_a_record_that_a_test_plants_opens_no_gate(scratch: Scratch, tmp_path: Path) -> None:
+    scratch.commit({"tests/unit/test_plants.py": PLANTS})
+    with index(tmp_path) as environ:
+        # A job that ends well without a word of what it looked at.
+        ended = merged(scratch, environ, stand_for={"lint": "success"})
+        assert ended.jobs["unit"] == "success", ended.told
+        assert ended.jobs["publish preview"] == "failure", ended.told
+        assert "lint: was not run" in ended.log["publish preview"]
+        handed_on = {one.name for one in (scratch.artifacts / "record-unit").iterdir()}
+        assert handed_on == {"unit.json"}
+        assert published(tmp_path) == []
 
 
 def test_a_release_is_published_once_its_gate_is_open(scratch: Scratch, tmp_path: Path) -> None:
@@ -131,12 +168,12 @@ def test_a_release_is_published_once_its_gate_is_open(scratch: Scratch, tmp_path
         assert jobs <= ended.jobs.keys(), ended.told
         assert set(ended.jobs.values()) == {"success"}, ended.told
         assert published(tmp_path) == ["demo-1.0-py3-none-any.whl", "demo-1.0.tar.gz"]
-        # The full gate wants PyTorch's tests on cards, and these ran on none.
-        before = dict.fromkeys(("lint", "unit", "build", "verify", "pytorch"), "success")
+        # The full gate wants the device tests on cards, and these ran on none.
+        before = dict.fromkeys(("lint", "unit", "build", "verify", "device", "pytorch"), "success")
         full = {**environ, "SPYRE_CI__PACKAGE__INDEXES__STAGE__GATE": "full"}
         again = scratch.run("release", payload, "release.yml", *words, environ=full, stand_for=before)
     assert again.jobs["prove"] == "failure"
-    assert "the full gate is shut" in again.log["prove"]
+    assert "device: ran on the emulated device" in again.log["prove"]
     assert "publish release" not in again.jobs
 
 
