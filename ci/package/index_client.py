@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -46,6 +46,10 @@ _MOST_PAGE_BYTES = 64 << 20
 _DOWNLOAD_S = 3600
 _DIGITS = 16
 _LOGIN = (401, 403)
+# What readers raise of what is none.
+_NO_PAGE = (
+    ValueError, LookupError, TypeError, AttributeError, RecursionError, UnsupportedRepoVersionError,
+)  # fmt: skip
 
 
 class IndexAwayError(SpyreCiError):
@@ -172,17 +176,17 @@ class IndexClient:
     clock: Callable[[], float] = time.monotonic
 
     def compare(self, artifacts: Sequence[Artifact]) -> Comparison:
-        """Compare files of one release with what the index has; what it shows no hash of is downloaded.
+        """Compare files of one release with what the index has.
 
         Raises:
-            IndexAwayError: as `files`.
+            IndexAwayError: as `files`; or it shows no hash of one of them.
             SettingsError: as `files`.
         """
-        ours = {key_of(one.filename) for one in artifacts}
-        shown = [one for one in self.files(artifacts[0].name) if key_of(one.filename) in ours]
-        return compare(
-            artifacts, [one if one.sha256 else replace(one, sha256=self._digest(one)) for one in shown]
-        )
+        found = compare(artifacts, self.files(artifacts[0].name))
+        for _, seen in found.taken:
+            if not seen.sha256:
+                raise self._away(f"it shows no SHA-256 of {seen.filename}, so nothing can be compared")
+        return found
 
     def files(self, project: str) -> list[IndexFile]:
         """What the index shows of a project, by its canonical name; nothing where it does not know it yet.
@@ -206,10 +210,8 @@ class IndexClient:
             kind, address = answer.headers.get("content-type", "text/html"), answer.url
         try:
             page = _parsed(project, body, kind, address)
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        except _NO_PAGE as error:
             raise self._away(f"what it says of {project} is no page of a simple API: {error}") from error
-        except UnsupportedRepoVersionError as error:
-            raise self._away(str(error)) from error
         return [
             IndexFile(
                 filename=one.filename,
@@ -228,23 +230,14 @@ class IndexClient:
         Raises:
             IndexAwayError: it does not give it.
         """
-        digest = hashlib.sha256()
-        with atomic_writer(path) as stream:
-            for chunk in self._bytes(one):
-                digest.update(chunk)
-                stream.write(chunk)
-        return digest.hexdigest()
-
-    def _digest(self, one: IndexFile) -> str:
-        digest = hashlib.sha256()
-        for chunk in self._bytes(one):
-            digest.update(chunk)
-        return digest.hexdigest()
-
-    def _bytes(self, one: IndexFile) -> Iterator[bytes]:
+        digest, limit = hashlib.sha256(), int(self.index.max_mib * (1 << 20))
         with self._answer(one.url, "*/*") as answer:
             self._refuse_status(answer, one.filename)
-            yield from self._chunks(answer, int(self.index.max_mib * (1 << 20)), _DOWNLOAD_S)
+            with atomic_writer(path) as stream:
+                for chunk in self._chunks(answer, limit, _DOWNLOAD_S):
+                    digest.update(chunk)
+                    stream.write(chunk)
+        return digest.hexdigest()
 
     @contextmanager
     def _answer(self, url: str, accept: str) -> Iterator[requests.Response]:

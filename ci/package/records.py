@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
-from ci.core.errors import BadFileError, MissingInputError
-from test_selection.files import read_json, write_json
+from ci.core.errors import MissingInputError
+from test_selection.files import convert, read_json, write_json
 
 LINT, UNIT, DEVICE, BUILD, VERIFY = "lint", "unit", "device", "build", "verify"
 
@@ -41,23 +39,23 @@ class Record:
         return {one["name"]: one["sha256"] for one in self.details.get("files", ())}
 
 
-class _File(BaseModel):
+@dataclass(frozen=True, slots=True)
+class _File:
     """A file that a record is of."""
 
-    model_config = ConfigDict(extra="ignore", strict=True)
     name: str
     sha256: str
 
 
-class _Content(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Content:
     """What of a record is read again."""
 
-    model_config = ConfigDict(extra="ignore", strict=True)
     project: str
     commit: str
-    dirty: list[str]
+    dirty: tuple[str, ...]
     passed: bool
-    files: list[_File] = []
+    files: tuple[_File, ...] = ()
 
 
 def write_record(folder: Path, record: Record) -> Path:
@@ -67,11 +65,11 @@ def write_record(folder: Path, record: Record) -> Path:
         path,
         f"package-{record.step}",
         {
+            **record.details,
             "project": record.project,
             "commit": record.commit,
             "dirty": list(record.dirty),
             "passed": record.passed,
-            **record.details,
         },
     )
     return path
@@ -100,29 +98,21 @@ def read_record(folder: Path, step: str) -> Record:
         MissingInputError: the step was not made.
         BadFileError: the file is damaged.
     """
-    path, remedy = record_path(folder, step), f"run the step again: spyre-ci package {step}"
+    path = record_path(folder, step)
     if not path.is_file():
         raise MissingInputError(
             f"there is no record of `{step}`", where=path, remedy=f"run it first: spyre-ci package {step}"
         )
     content = read_json(path, f"package-{step}")
-    try:
-        known = _Content.model_validate(content)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise BadFileError(
-            f"a key is missing or of the wrong kind: {where}: {first['msg']}", where=path, remedy=remedy
-        ) from error
+    remedy = f"run the step again: spyre-ci package {step}"
+    known = convert(content, _Content, where=path, remedy=remedy)
     return Record(
         step=step,
         project=known.project,
         commit=known.commit,
-        dirty=tuple(known.dirty),
+        dirty=known.dirty,
         passed=known.passed,
-        details={
-            key: one for key, one in content.items() if key not in {"project", "commit", "dirty", "passed"}
-        },
+        details=content,
     )
 
 

@@ -27,10 +27,7 @@ from ci.package.index_client import IndexAwayError, IndexClient
 State = Literal["absent", "there", "uploaded", "unsure"]
 _STATUS = re.compile(r"HTTPError: (\d{3})\b")
 # What twine says of every upload.
-_NOISE = re.compile(
-    r"^Uploading |^INFO +(Using configuration|username|password|repository|Trying to use|Querying)|"
-    r"^INFO +\S+ \([\d.]+ [KM]B\)|Error during upload|--verbose option"
-)
+_NOISE = re.compile(r"^Uploading |^INFO |Error during upload|--verbose option")
 _TRACEBACK = "Traceback (most recent call last):"
 _TAG = re.compile(r"<[^<>]{0,1000}>")
 _LINE = 300
@@ -79,16 +76,12 @@ class UploadState:
     @property
     def line(self) -> str:
         """Which files are published and which are not."""
-        published, unsure, missing = (
-            self.names("there", "uploaded"),
-            self.names("unsure"),
-            self.names("absent"),
-        )
+        published, unsure = self.names("there", "uploaded"), self.names("unsure")
         if not published and not unsure:
             return "nothing was published"
         parts = [f"{len(published)} of {len(self.artifacts)} files {_is(published)} published"]
         parts[0] += f": {', '.join(published)}" if published else ""
-        if missing:
+        if missing := self.names("absent"):
             parts.append(f"not published: {', '.join(missing)}")
         if unsure:
             parts.append(f"it is not known whether {', '.join(unsure)} {_is(unsure)}")

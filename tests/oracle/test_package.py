@@ -299,7 +299,9 @@ BAD: dict[str, tuple[Harm, tuple[str, ...], int, tuple[str, ...]]] = {
     "no files": (lambda folder: shutil.rmtree(folder / "dist"), (), 2, ("neither an sdist nor a wheel",)),
     "changed": (other_wheel(), (), 1, (f"not as they were built: {WHEEL}",)),
     "of two versions": (other_wheel(version="0.4.0"), (), 2, ("demo 0.3.0, demo 0.4.0",)),
-    "stray files": (other_wheel(files=STRAY), (), 1, ("undeclared toplevel entry: stray/", "W001: Wheel contains .pyc")),
+    "stray files": (
+        other_wheel(files=STRAY), (), 1, ("undeclared toplevel entry: stray/", "W001: Wheel contains .pyc"),
+    ),
     "no record of contents": (other_wheel(record=False), (), 1, ("No RECORD file in wheel",)),
     "a text that cannot be shown": (unreadable, (), 1, ("twine", "would not be rendered on PyPI")),
     "a tag that PyPI does not take": (

@@ -10,7 +10,7 @@ import pytest
 from ci.package.artifacts import sha256_of
 
 from .releases import USER, Checkout, wheel
-from .servers import Front
+from .servers import Front, without_hashes
 
 WHEEL, SDIST = "spyre_demo-1.0-py3-none-any.whl", "spyre_demo-1.0.tar.gz"
 
@@ -36,15 +36,12 @@ def test_changed_bytes_under_the_same_version_are_refused_with_both_hashes(
 
 
 @pytest.mark.nightly
-def test_an_index_that_gives_no_hashes_is_asked_for_the_bytes(checkout: Checkout, front: Front) -> None:
-    from .servers import without_hashes  # noqa: PLC0415  # beside its use
-
-    front.edit = without_hashes
+def test_what_an_index_gives_no_hash_of_is_not_taken_for_ours(checkout: Checkout, front: Front) -> None:
     assert checkout.publish().code == 0
-    checkout.build(code="answer = 43\n")
+    front.edit = without_hashes
     again = checkout.publish()
-    assert again.code == 1
-    assert "here sha256:" in again.output
+    assert again.code == 3
+    assert "it shows no SHA-256 of " in again.output
 
 
 @pytest.mark.nightly
