@@ -177,8 +177,7 @@ class Publisher:
                 tempfile.TemporaryDirectory(prefix="spyre-ci-published-") as folder,
                 passing(environ, constraints=self.constraints) as env,
             ):
-                alone = replace(env, variables=index_alone(env.variables, self.client.index.simple))
-                taken = self._download(alone.run, wheels, Path(folder))
+                taken = self._download(env, wheels, Path(folder))
                 # What it depends on comes from where the user's packages come from: on an index of previews
                 # anybody may have taken the name.
                 env.install([taken])
@@ -189,20 +188,21 @@ class Publisher:
         self.say(f"{taken.name} was installed from {self.client.name}; imported: {imported}")
         return [taken.name]
 
-    def _download(self, run: Callable[..., str], wheels: Sequence[Artifact], folder: Path) -> Path:
-        """What pip takes from this index alone; pip takes no other bytes than ours."""
-        first = wheels[0]
+    def _download(self, env: Environment, wheels: Sequence[Artifact], folder: Path) -> Path:
+        """What pip takes from this index and no other place, and of no other bytes than ours."""
+        first, simple = wheels[0], self.client.index.simple
+        # No settings file of pip's names other places; certificates are those we got here with.
+        alone = past_proxies({**env.variables, "PIP_CONFIG_FILE": os.devnull}, simple)
+        bundle = self.environ.get("PIP_CERT") or self.environ.get("REQUESTS_CA_BUNDLE")
         hashes = " ".join(f"--hash=sha256:{one.sha256}" for one in wheels)
         wanted = folder / "requirements.txt"
         wanted.write_text(f"{first.name}=={first.version} {hashes}\n", encoding="utf-8")
-        run(
-            [
-                "-m", "pip", "download", "--quiet", "--no-input", "--no-deps", "--only-binary", ":all:",
-                "--no-cache-dir", "--disable-pip-version-check", "--index-url", self.client.index.simple,
-                "--dest", folder, "--require-hashes", "--requirement", wanted,
-            ],
-            timeout_s=_DOWNLOAD_S,
-        )  # fmt: skip
+        words: list[str | Path] = [
+            "-m", "pip", "download", "--isolated", "--quiet", "--no-input", "--no-deps", "--no-cache-dir",
+            "--only-binary", ":all:", "--disable-pip-version-check", "--index-url", simple, "--dest", folder,
+            "--require-hashes", "--requirement", wanted, *(["--cert", bundle] if bundle else []),
+        ]  # fmt: skip
+        replace(env, variables=alone).run(words, timeout_s=_DOWNLOAD_S)
         return next(folder.glob("*.whl"))
 
     def _imported(self, env: Environment, name: str) -> str:
@@ -240,14 +240,3 @@ class Publisher:
             where=f"{self.client.name} ({self.client.index.simple})",
             remedy="the same command looks again and uploads nothing twice",
         )
-
-
-def index_alone(environ: Mapping[str, str], url: str) -> dict[str, str]:
-    """The environment in which pip takes files of the index it is told, and of no other place."""
-    elsewhere = {"PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_NO_INDEX", "PIP_CONSTRAINT"}
-    made = {key: one for key, one in environ.items() if key not in elsewhere}
-    # A settings file of pip's may name other places, and certificates: those are the ones we got here with.
-    made["PIP_CONFIG_FILE"] = os.devnull
-    if "REQUESTS_CA_BUNDLE" in made:
-        made.setdefault("PIP_CERT", made["REQUESTS_CA_BUNDLE"])
-    return past_proxies(made, url)
