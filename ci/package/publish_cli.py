@@ -83,7 +83,7 @@ def publish(  # noqa: PLR0917  # typer makes options of them
         from ci.package.gate import check_index  # noqa: PLC0415
         from ci.package.index_client import IndexClient  # noqa: PLC0415
         from ci.package.publish import Publisher  # noqa: PLC0415
-        from ci.package.release import check_release, release_of  # noqa: PLC0415
+        from ci.package.release import check_release, refuse_others, release_of  # noqa: PLC0415
         from ci.package.wiring import bench_of, index_of  # noqa: PLC0415
 
     bench = bench_of(ctx, folder, dist=dist, records=records)
@@ -92,6 +92,8 @@ def publish(  # noqa: PLR0917  # typer makes options of them
         f"the gate of {index}",
         [*check_release(bench, made, index), *check_index(made.artifacts, index, target)],
     )
+    if dry_run:  # after which an action uploads the folder
+        refuse_others(bench.dist, made.artifacts)
     publisher = Publisher(
         client=IndexClient(name=index, index=target),
         artifacts=made.artifacts,

@@ -15,7 +15,8 @@ from ci.core.addresses import without_credentials
 from ci.core.errors import BadFileError, UsageError
 from ci.core.findings import Finding, judged
 from ci.core.provider import BY_DIGEST
-from ci.package.artifacts import artifacts_in
+from ci.core.text import listed
+from ci.package.artifacts import Artifact, artifacts_in
 from ci.package.gate import Release, check_gate, steps_of
 from ci.package.records import records_in
 from ci.package.wiring import Bench, index_of
@@ -39,6 +40,20 @@ def release_of(bench: Bench) -> Release:
         dirty=source.dirty,
         artifacts=artifacts_in(bench.dist),
     )
+
+
+def refuse_others(folder: Path, artifacts: Sequence[Artifact]) -> None:
+    """Refuse a folder that a whole is uploaded of and that holds more than what was verified.
+
+    Raises:
+        BadFileError: it does.
+    """
+    known = {one.path for one in artifacts}
+    others = [path.name for path in sorted(folder.iterdir()) if path not in known and path.name[0] != "."]
+    if others:
+        raise BadFileError(
+            f"holds more than sdist and wheels: {listed(others)}", where=folder, remedy="delete the others"
+        )
 
 
 def check_release(bench: Bench, release: Release, index: str) -> list[Finding]:

@@ -135,8 +135,7 @@ def test_an_extension_goes_all_the_way(tmp_path: Path) -> None:
     assert [one for one in checks if not one["passed"]] == []
     seen = {one["check"]: one["seen"] for one in checks}
     version = ".".join(map(str, sys.version_info[:2]))
-    for kind in ("sdist", "wheel"):
-        assert "smoke tests: 1 passed" in seen[f"{kind} on Python {version}"]
+    assert "smoke tests: 1 passed" in seen[f"wheel on Python {version}"]
     again = package("build", project, "--index", "testpypi", "--keep-env", **cache)
     assert again["ccache"] == {"hits": 1, "misses": 0}
     assert again["files"][0] == first["files"][0]  # the sdist

@@ -16,7 +16,7 @@ from ci.package.artifacts import sha256_of
 from tests.integration.conftest import need
 
 from .releases import TOKEN, Checkout, wheel
-from .servers import free_port, wait_for
+from .servers import Front, free_port, fronted, wait_for
 
 WHEEL, SDIST = "spyre_demo-1.0-py3-none-any.whl", "spyre_demo-1.0.tar.gz"
 pytestmark = pytest.mark.nightly
@@ -58,9 +58,15 @@ def devpi(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def checkout(tmp_path: Path, devpi: str) -> Checkout:
+def before(devpi: str) -> Iterator[tuple[Front, str]]:
+    with fronted(devpi) as pair:
+        yield pair
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, before: tuple[Front, str]) -> Checkout:
     def index(name: str) -> dict[str, str]:
-        at = f"{devpi}/root/{name}"
+        at = f"{before[1]}/root/{name}"
         return {"upload": f"{at}/", "simple": f"{at}/+simple/", "gate": "none", "user": "root"}
 
     made = Checkout(folder=tmp_path / "demo")
@@ -108,6 +114,26 @@ def test_the_same_files_go_from_stage_to_production_and_stay(checkout: Checkout,
     )
     assert wrong.code == 1  # the version is taken, whoever asks
     assert on(devpi, "prod") == hashes
+
+
+def test_what_is_cut_in_the_middle_goes_on_and_an_index_that_is_down_is_told(
+    checkout: Checkout, devpi: str, before: tuple[Front, str]
+) -> None:
+    front = before[0]
+    front.down = True
+    away = checkout.publish()
+    assert away.code == 3
+    assert "nothing was published" in away.output
+    front.down, front.dies_at = False, 2
+    cut = checkout.publish()
+    assert cut.code == 3
+    assert f"1 of 2 files is published: {WHEEL}; it is not known whether {SDIST} is" in cut.output
+    assert on(devpi, "stage").keys() == {WHEEL}
+    front.down = False
+    again = checkout.publish("--json")
+    assert again.code == 0, again.output
+    assert again.json["state"] == {"uploaded": [SDIST], "there": [WHEEL], "absent": [], "unsure": []}
+    assert on(devpi, "stage").keys() == {WHEEL, SDIST}
 
 
 def test_a_wrong_password_publishes_nothing(checkout: Checkout) -> None:
