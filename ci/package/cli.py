@@ -180,10 +180,10 @@ def verify(  # typer makes options of them
         from ci.package.wiring import bench_of, echo  # noqa: PLC0415
 
     bench = bench_of(ctx, folder, dist=dist, records=records)
-    verified = verification.verify(bench, index=index, installs=not no_install, say=echo)
+    record, found = verification.verify(bench, index=index, installs=not no_install, say=echo)
     if as_json:
-        typer.echo(document_text("package-verify", verified.as_json()))
-    refuse_failed(str(bench.dist), verified.findings)
+        typer.echo(document_text("package-verify", record.details))
+    refuse_failed(str(bench.dist), found)
 
 
 app.command()(release)

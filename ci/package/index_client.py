@@ -262,7 +262,7 @@ class IndexClient:
 
     def _refuse_status(self, answer: requests.Response, what: str) -> None:
         if answer.status_code != requests.codes.ok:
-            raise self._away(f"{what} is not given: it answered {answer.status_code}")
+            raise self._away(f"{what} cannot be downloaded: it answered {answer.status_code}")
 
     def _away(self, what: str) -> IndexAwayError:
         return IndexAwayError(

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from ci.config.package_model import Package
 from ci.core.errors import CommandError, MissingInputError
 from ci.core.findings import Finding
+from ci.core.text import plain
 from ci.package.artifacts import Artifact
 from ci.package.environment import Environment, passing
+from ci.package.wiring import Bench
 
 _TRY_TIMEOUT_S = 900
+_SHOWN = 600
 _TAGS = (
     "import json; from pip._vendor.packaging.tags import sys_tags; print(json.dumps([*map(str, sys_tags())]))"
 )
@@ -37,45 +38,28 @@ print(", ".join(names))
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
-    """How a wheel is tried.
-
-    Attributes:
-        folder: the project's, in which smoke tests are.
-        package: the settings.
-        constraints: requirements that hold for whatever is installed.
-        environ: the user's variables.
-    """
-
-    folder: Path
-    package: Package
-    constraints: Sequence[str]
-    environ: Mapping[str, str]
-
-
-def try_wheel(one: Artifact, trial: Trial, python: str, short: str) -> Finding | None:
+def try_wheel(one: Artifact, bench: Bench, python: str, short: str) -> Finding | None:
     """Install a wheel, import what it brings and run the smoke tests; None where it is not for this Python.
 
     Args:
         one: the wheel.
-        trial: how.
+        bench: its project.
         python: the interpreter.
         short: its version, such as 3.12.
     """
     check = f"wheel on Python {short}"
     try:
-        with passing(trial.environ, python=python, constraints=trial.constraints) as environment:
+        with passing(os.environ, python=python, constraints=bench.constraints) as environment:
             known = set(json.loads(environment.run(["-I", "-c", _TAGS], timeout_s=60)))
             if not any(str(tag) in known for tag in one.tags):
                 return None
-            environment.install([one.path], timeout_s=trial.package.build_timeout_s)
+            environment.install([one.path], timeout_s=bench.package.build_timeout_s)
             environment.run(["-m", "pip", "check", "--disable-pip-version-check"], timeout_s=_TRY_TIMEOUT_S)
             seen = f"installs, imports {import_installed(environment, one.name)}"
-            return Finding(check=check, seen=f"{seen}; {_smoke(environment, trial)}")
+            return Finding(check=check, seen=f"{seen}; {_smoke(environment, bench)}")
     except CommandError as error:
         remedy = "install it by hand in a new virtual environment to see all of it"
-        return Finding(check=check, seen=_in_a_line(error), remedy=remedy)
+        return Finding(check=check, seen=in_a_line(error), remedy=remedy)
 
 
 def import_installed(environment: Environment, project: str) -> str:
@@ -89,16 +73,16 @@ def import_installed(environment: Environment, project: str) -> str:
     )
 
 
-def _smoke(environment: Environment, trial: Trial) -> str:
+def _smoke(environment: Environment, bench: Bench) -> str:
     """Run the smoke tests from copies away from the checkout; what pytest says last."""
-    tests = trial.package.smoke
+    tests = bench.package.smoke
     if not tests:
         return "no smoke tests are named (package.smoke)"
-    environment.install(trial.package.smoke_requirements)
+    environment.install(bench.package.smoke_requirements)
     with tempfile.TemporaryDirectory(prefix="spyre-ci-smoke-") as name:
         folder = Path(name).resolve()
         for test in tests:
-            _copy(trial.folder, test, folder)
+            _copy(bench.project.folder, test, folder)
         words = ["-I", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--import-mode=importlib"]
         words += ["-c", "/dev/null", "--rootdir", str(folder), *tests]
         said = environment.run(words, timeout_s=_TRY_TIMEOUT_S, cwd=folder)
@@ -119,6 +103,7 @@ def _copy(project: Path, test: str, into: Path) -> None:
         shutil.copyfile(source, target)
 
 
-def _in_a_line(error: CommandError) -> str:
-    lines = [line.strip().removeprefix("| ") for line in str(error).splitlines() if line.strip()]
-    return " ".join(lines)[-600:]
+def in_a_line(error: CommandError) -> str:
+    """The last of what a command printed, without our words around it."""
+    first, *lines = [plain(line).removeprefix("  | ").strip() for line in str(error).splitlines()]
+    return " ".join(" ".join(line.split()) for line in lines if line)[-_SHOWN:] or first

@@ -18,11 +18,10 @@ from typing import Any
 from ci.core.errors import CommandError
 from ci.core.findings import Finding, judged
 from ci.core.process import run_command
-from ci.core.text import plain
 from ci.package.artifacts import Artifact, artifacts_in
 from ci.package.environment import interpreters
 from ci.package.gate import check_index
-from ci.package.installation import Trial, try_wheel
+from ci.package.installation import in_a_line, try_wheel
 from ci.package.project import PYPROJECT, Project
 from ci.package.records import BUILD, VERIFY, Record, forget_record, read_record, write_record
 from ci.package.wiring import Bench, index_of
@@ -31,32 +30,6 @@ _TIMEOUT_S = 300
 _DIGITS = 12
 _MANYLINUX = re.compile(r"manylinux_(\d+)_(\d+)_")
 _LEGACY = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verified:
-    """What verification found.
-
-    Attributes:
-        artifacts: what was looked at.
-        findings: every check.
-    """
-
-    artifacts: Sequence[Artifact]
-    findings: Sequence[Finding]
-
-    @property
-    def passed(self) -> bool:
-        """Whether all checks did."""
-        return all(one.passed for one in self.findings)
-
-    def as_json(self) -> dict[str, Any]:
-        """For machines, and the record."""
-        return {
-            "version": str(self.artifacts[0].version),
-            "files": [one.as_json() for one in self.artifacts],
-            "checks": [one.as_json() for one in self.findings],
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +47,10 @@ class Tool:
     remedy: str
 
 
-def verify(bench: Bench, *, index: str | None, installs: bool, say: Callable[[str], None]) -> Verified:
-    """Check the artifacts of a project's dist folder, and note it.
+def verify(
+    bench: Bench, *, index: str | None, installs: bool, say: Callable[[str], None]
+) -> tuple[Record, list[Finding]]:
+    """Check the artifacts of a project's dist folder; the record that was written, and every check.
 
     Args:
         bench: the project.
@@ -89,13 +64,11 @@ def verify(bench: Bench, *, index: str | None, installs: bool, say: Callable[[st
     """
     artifacts = artifacts_in(bench.dist)
     forget_record(bench.records, VERIFY)
-    built = read_record(bench.records, BUILD)
+    built, source = read_record(bench.records, BUILD), bench.project.source
     found: list[Finding] = []
     for finding in _checks(bench, artifacts, built, index=index, installs=installs, say=say):
         say(finding.line)
         found.append(finding)
-    verified = Verified(artifacts=artifacts, findings=found)
-    source = bench.project.source
     record = Record(
         step=VERIFY,
         project=bench.project.canonical,
@@ -103,11 +76,16 @@ def verify(bench: Bench, *, index: str | None, installs: bool, say: Callable[[st
         # What was changed when it was built is in the files, whatever the checkout holds by now.
         dirty=tuple(dict.fromkeys([*built.dirty, *source.dirty])),
         # What nobody installed is not verified.
-        passed=verified.passed and installs,
-        details={**verified.as_json(), "index": index, "installed": installs},
+        passed=installs and all(one.passed for one in found),
+        details={
+            "version": str(artifacts[0].version),
+            "files": [one.as_json() for one in artifacts],
+            "checks": [one.as_json() for one in found],
+            "installed": installs,
+        },
     )
     write_record(bench.records, record)
-    return verified
+    return record, found
 
 
 def _checks(
@@ -129,13 +107,12 @@ def _checks(
     yield check_build(bench.project, artifacts, built)
     if index is not None:
         yield from check_index(artifacts, index, index_of(bench.package, index))
-    environ = _with_our_tools(os.environ)
     for tool in tools_for(bench.project, artifacts, bench.package.toplevel):
-        yield ask(tool, environ)
+        yield ask(tool)
     wheels = [one for one in artifacts if one.kind == "wheel"]
     for one in wheels:
         if any("linux" in platform for platform in one.platforms):
-            yield _libraries(one, bench.package.repair_exclude, environ)
+            yield _libraries(one, bench.package.repair_exclude)
     if installs:
         yield from _installing(bench, wheels, say)
 
@@ -195,26 +172,35 @@ def tools_for(project: Project, artifacts: Sequence[Artifact], toplevel: Sequenc
         )
 
 
-def ask(tool: Tool, environ: Mapping[str, str]) -> Finding:
+def ask(tool: Tool) -> Finding:
     """What a tool says: passed where it ends with 0, else what it printed."""
-    quiet = {**environ, "NO_COLOR": "1", "COLUMNS": "200", "TERM": "dumb"}
-    # Without it validate-pyproject would fetch the list of classifiers.
-    quiet |= {"VALIDATE_PYPROJECT_NO_NETWORK": "1", "NO_NETWORK": "1"}
     try:
-        run_command([sys.executable, "-P", "-m", *tool.words], timeout_s=_TIMEOUT_S, env=quiet)
+        run_tool(tool.words)
     except CommandError as error:
-        return Finding(check=tool.check, seen=_in_a_line(error), remedy=tool.remedy)
+        return Finding(check=tool.check, seen=in_a_line(error), remedy=tool.remedy)
     return Finding(check=tool.check, seen="nothing to say")
 
 
-def _libraries(one: Artifact, excluded: Sequence[str], environ: Mapping[str, str]) -> Finding:
+def run_tool(words: Sequence[str | Path]) -> str:
+    """What a tool of this environment prints.
+
+    Raises:
+        CommandError: it ends with another code than 0.
+    """
+    quiet = {"NO_COLOR": "1", "COLUMNS": "200", "TERM": "dumb"}
+    # Without it validate-pyproject would fetch the list of classifiers.
+    quiet |= {"VALIDATE_PYPROJECT_NO_NETWORK": "1", "NO_NETWORK": "1"}
+    command: list[str | Path] = [sys.executable, "-E", "-P", "-m", *words]
+    return run_command(command, timeout_s=_TIMEOUT_S, env={**os.environ, **quiet})
+
+
+def _libraries(one: Artifact, excluded: Sequence[str]) -> Finding:
     """What auditwheel says of a wheel for Linux."""
-    words: list[str | Path] = [sys.executable, "-m", "auditwheel", "show", "--json", one.path]
     try:
-        shown = run_command(words, timeout_s=_TIMEOUT_S, env=environ)
+        shown = run_tool(["auditwheel", "show", "--json", one.path])
     except CommandError as error:
         remedy = "see auditwheel show; it is there on Linux alone, as CI has it"
-        return Finding(check="wheel libraries", seen=_in_a_line(error), remedy=remedy)
+        return Finding(check="wheel libraries", seen=in_a_line(error), remedy=remedy)
     return check_libraries(one, shown, excluded=excluded)
 
 
@@ -253,17 +239,11 @@ def _glibc(platform: str) -> tuple[int, int] | None:
 
 def _installing(bench: Bench, wheels: Sequence[Artifact], say: Callable[[str], None]) -> Iterator[Finding]:
     """Each wheel in a clean environment of each Python that it is for."""
-    trial = Trial(
-        folder=bench.project.folder,
-        package=bench.package,
-        constraints=bench.constraints,
-        environ=os.environ,
-    )
     untried = {one.filename for one in wheels}
     for python, short in interpreters(bench.project.requires_python, os.environ, bench.package.pythons):
         for one in wheels:
             say(f"installing {one.filename} with Python {short}")
-            if finding := try_wheel(one, trial, python, short):
+            if finding := try_wheel(one, bench, python, short):
                 untried.discard(one.filename)
                 yield finding
     for name in sorted(untried):
@@ -272,17 +252,3 @@ def _installing(bench: Bench, wheels: Sequence[Artifact], say: Callable[[str], N
             seen=f"{name} was installed with no Python of this machine",
             remedy="verify it where a Python is that it is for; requires-python and tags say which",
         )
-
-
-def _with_our_tools(environ: Mapping[str, str]) -> dict[str, str]:
-    """The user's variables, with the programs of this environment first."""
-    kept = {key: one for key, one in environ.items() if key not in {"PYTHONPATH", "PYTHONHOME"}}
-    path = [str(Path(sys.executable).parent), environ.get("PATH", os.defpath)]
-    return {**kept, "PATH": os.pathsep.join(path)}
-
-
-def _in_a_line(error: CommandError) -> str:
-    """What a tool printed, without our words around it, in one line."""
-    text = str(error)
-    lines = [plain(line).removeprefix("  | ").strip() for line in text.splitlines()[1:]]
-    return " ".join(" ".join(line.split()) for line in lines if line)[:600] or text.splitlines()[0]

@@ -107,7 +107,7 @@ def test_a_fault_that_passes_is_met_again(client: IndexClient, says: Says) -> No
         ((b"{}", SIMPLE, 200), "is no page of a simple API"),
         ((JSON.replace(b"spyre-demo", b"other"), SIMPLE, 200), "it is of 'other'"),
         ((JSON.replace(b'"1.1"', b'"2.0"'), SIMPLE, 200), "version"),
-        ((b"", "text/html", 503), "its page of spyre-demo is not given: it answered 503"),
+        ((b"", "text/html", 503), "its page of spyre-demo cannot be downloaded: it answered 503"),
     ],
     ids=["portal", "deep", "no keys", "another project", "another version", "503"],
 )
@@ -146,6 +146,6 @@ def test_a_file_is_downloaded_with_its_hash_and_within_its_bound(
     with pytest.raises(IndexAwayError, match="it sends more than 1 MiB"):
         client.download(one, tmp_path / "y")
     says.statuses = [410]
-    with pytest.raises(IndexAwayError, match="x is not given: it answered 410"):
+    with pytest.raises(IndexAwayError, match="x cannot be downloaded: it answered 410"):
         client.download(one, tmp_path / "y")
     assert not (tmp_path / "y").exists()
