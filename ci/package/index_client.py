@@ -230,14 +230,17 @@ class IndexClient:
         Raises:
             IndexAwayError: it does not give it.
         """
-        digest, limit = hashlib.sha256(), int(self.index.max_mib * (1 << 20))
+        digest = hashlib.sha256()
+        with atomic_writer(path) as stream:
+            for chunk in self._bytes(one):
+                digest.update(chunk)
+                stream.write(chunk)
+        return digest.hexdigest()
+
+    def _bytes(self, one: IndexFile) -> Iterator[bytes]:
         with self._answer(one.url, "*/*") as answer:
             self._refuse_status(answer, one.filename)
-            with atomic_writer(path) as stream:
-                for chunk in self._chunks(answer, limit, _DOWNLOAD_S):
-                    digest.update(chunk)
-                    stream.write(chunk)
-        return digest.hexdigest()
+            yield from self._chunks(answer, int(self.index.max_mib * (1 << 20)), _DOWNLOAD_S)
 
     @contextmanager
     def _answer(self, url: str, accept: str) -> Iterator[requests.Response]:
