@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +16,11 @@ from ci.core.findings import refuse_failed
 from ci.core.provider import write_outputs
 from ci.package.flags import Dist, IndexName, ProjectFolder, Records, extra
 from test_selection.files import document_text
+
+if TYPE_CHECKING:
+    from ci.config.package_model import Index
+    from ci.package.index_client import Comparison
+    from ci.package.wiring import Bench
 
 
 def release(  # noqa: PLR0917  # typer makes options of them
@@ -79,7 +85,7 @@ def publish(  # noqa: PLR0917  # typer makes options of them
     Example: spyre-ci package publish --index stage --dry-run
     """
     with extra():
-        from ci.package.credentials import TOKEN_VARIABLE, find_credentials  # noqa: PLC0415
+        from ci.package.credentials import find_credentials  # noqa: PLC0415
         from ci.package.gate import check_index  # noqa: PLC0415
         from ci.package.index_client import IndexClient  # noqa: PLC0415
         from ci.package.publish import Publisher  # noqa: PLC0415
@@ -106,17 +112,28 @@ def publish(  # noqa: PLR0917  # typer makes options of them
     )
     found = publisher.compare(other_preview=skip_existing_version)
 
-    def credentials() -> Any:
-        return find_credentials(bench.settings, index, target, os.environ, checkout=bench.project.folder)
-
     if dry_run:
-        if found.absent and os.environ.get(TOKEN_VARIABLE):
-            credentials()
-        # For the action that uploads in a GitHub job.
-        said = {"upload": target.upload, "user": target.user}
-        write_outputs(os.environ, {**said, "absent": len(found.absent), "there": len(found.there)})
-    done = publisher.would(found) if dry_run else publisher.publish(found, None if uploaded else credentials)
+        _hand_over(bench, index, target, found)
+        done = publisher.would(found)
+    elif uploaded:
+        done = publisher.publish(found, None)
+    else:
+        find = partial(
+            find_credentials, bench.settings, index, target, os.environ, checkout=bench.project.folder
+        )
+        done = publisher.publish(found, find)
     _tell(done, dry_run=dry_run, as_json=as_json)
+
+
+def _hand_over(bench: Bench, name: str, index: Index, found: Comparison) -> None:
+    """Tell the action that uploads in a GitHub job where to, and how many files."""
+    from ci.package.credentials import TOKEN_VARIABLE, check_recipient  # noqa: PLC0415
+
+    if found.absent and (os.environ.get(TOKEN_VARIABLE) or os.environ.get("GITHUB_OUTPUT")):
+        # Whoever uploads then shows this address the token, or the word of the job.
+        check_recipient(bench.settings, name, index, os.environ, checkout=bench.project.folder)
+    outputs = {"upload": index.upload, "user": index.user}
+    write_outputs(os.environ, {**outputs, "absent": len(found.absent), "there": len(found.there)})
 
 
 def _tell(done: Mapping[str, Any], *, dry_run: bool, as_json: bool) -> None:

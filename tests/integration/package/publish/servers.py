@@ -74,11 +74,9 @@ class Front:
     Attributes:
         upstream: the index, as host and port.
         down: whether nothing is answered.
-        dies_after: the upload after which it is down; 0: never.
         dies_at: the upload at which it is down; 0: never.
         upload_status: what is answered to uploads, whatever the index says; None: what it says.
         lose_uploads: whether uploads never reach the index.
-        hang_pages: whether pages are never answered.
         page_status: what is answered to pages; None: what the index says.
         edit: changes pages.
         on_upload: is called with each upload, while who uploads waits.
@@ -88,11 +86,9 @@ class Front:
 
     upstream: str
     down: bool = False
-    dies_after: int = 0
     dies_at: int = 0
     upload_status: int | None = None
     lose_uploads: bool = False
-    hang_pages: bool = False
     page_status: int | None = None
     edit: Callable[[bytes], bytes] = bytes
     on_upload: Callable[[], object] = int
@@ -121,8 +117,6 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         front, page = self.server.front, self.path.startswith("/simple/")
-        if page and front.hang_pages:
-            front.ended.wait()
         if front.down or front.ended.is_set():
             self.close_connection = True
         elif page and front.page_status:
@@ -141,7 +135,6 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         status, said, kind = (200, b"", "text/plain") if front.lose_uploads else self.passed_on(body)
-        front.down |= front.uploads == front.dies_after
         self.answer(front.upload_status or status, said, kind)
 
     def passed_on(self, body: bytes) -> tuple[int, bytes, str]:

@@ -52,31 +52,6 @@ def test_an_index_that_goes_down_in_the_middle_leaves_an_account_and_the_same_co
     assert checkout.note()["complete"] is True
 
 
-def test_an_index_that_cannot_be_asked_after_an_upload_stops_there(checkout: Checkout, front: Front) -> None:
-    front.dies_after = 1
-    done = checkout.publish()
-    assert done.code == 3
-    assert "the index cannot be asked any more: it cannot be reached" in done.output
-    assert f"1 of 2 files is published: {WHEEL}; not published: {SDIST}" in done.output
-
-
-def test_an_index_that_fails_at_the_second_file_says_which_is_missing(
-    checkout: Checkout, front: Front, served: Path
-) -> None:
-    def fails_next() -> None:
-        if front.uploads > 1:
-            front.lose_uploads, front.upload_status = True, 503
-
-    front.on_upload = fails_next
-    done = checkout.publish()
-    assert done.code == 3
-    assert (
-        f"{SDIST} was not taken (503); 1 of 2 files is published: {WHEEL}; it is not known whether {SDIST} is"
-        in (done.output)
-    )
-    assert names(served) == {WHEEL}
-
-
 def test_a_file_that_was_kept_in_spite_of_an_error_is_published(
     checkout: Checkout, front: Front, served: Path
 ) -> None:
@@ -125,15 +100,6 @@ def test_bytes_that_change_on_the_index_are_told_by_both_hashes(
     assert done.code == 1
     assert "here sha256:" in done.output
     assert "there sha256:" in done.output
-
-
-def test_somebody_else_who_uploads_the_same_name_is_noticed(
-    checkout: Checkout, front: Front, served: Path
-) -> None:
-    front.on_upload = lambda: wheel(served, code="answer = 43\n")
-    done = checkout.publish()
-    assert done.code == 1
-    assert "stage, where somebody else uploads, too; nothing was published" in done.output
 
 
 def test_somebody_else_who_uploads_the_same_bytes_does_no_harm(
