@@ -127,7 +127,7 @@ def check_build(project: Project, artifacts: Sequence[Artifact], record: Record)
     elif built != here:
         wrong = f"built of {built or 'nothing'}, and {here or 'nothing'} is there"
     elif not record.passed:
-        wrong = "two builds of this commit differ"
+        wrong = "the build of this commit did not pass"
     remedy = "build again, or check out the commit that was built"
     changes = (
         f", with changes: nothing of it is published ({len(record.dirty)} changed)" if record.dirty else ""

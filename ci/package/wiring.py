@@ -57,17 +57,6 @@ class Bench:
         return self.settings.state_dir / "package" / "work" / self.project.canonical
 
 
-def read_named(path: Path, flag: str) -> bytes:
-    """The bytes of a file that a flag or setting names.
-
-    Raises:
-        MissingInputError: it is not there.
-    """
-    if not path.is_file():
-        raise MissingInputError("there is no such file", where=path, remedy=f"check {flag}")
-    return path.read_bytes()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkout:
     """A folder of sources, whether or not it can be built.
