@@ -168,6 +168,9 @@ def verify(  # typer makes options of them
     no_install: Annotated[
         bool, typer.Option("--no-install", help="Do not install them: nothing is published of it.")
     ] = False,
+    isolated: Annotated[
+        bool, typer.Option("--isolation/--no-isolation", help="Or beside what this environment has.")
+    ] = True,
     as_json: Json = False,
 ) -> None:
     """Check what was built with the field's tools, and install and import it with each Python.
@@ -180,7 +183,9 @@ def verify(  # typer makes options of them
         from ci.package.wiring import bench_of, echo  # noqa: PLC0415
 
     bench = bench_of(ctx, folder, dist=dist, records=records)
-    record, found = verification.verify(bench, index=index, installs=not no_install, say=echo)
+    record, found = verification.verify(
+        bench, index=index, installs=not no_install, say=echo, isolated=isolated
+    )
     if as_json:
         typer.echo(document_text("package-verify", record.details))
     refuse_failed(str(bench.dist), found)

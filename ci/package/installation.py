@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sysconfig
 import tempfile
 from pathlib import Path
 
@@ -20,6 +21,7 @@ _SHOWN = 600
 _TAGS = (
     "import json; from pip._vendor.packaging.tags import sys_tags; print(json.dumps([*map(str, sys_tags())]))"
 )
+_SITE = "import sysconfig; print(sysconfig.get_path('purelib'))"
 # Imports everything that a distribution installs at the top level, from where it was installed.
 _IMPORT = """
 import importlib, importlib.metadata, inspect, pathlib, sys
@@ -38,7 +40,9 @@ print(", ".join(names))
 """
 
 
-def try_wheel(one: Artifact, bench: Bench, python: str, short: str) -> Finding | None:
+def try_wheel(
+    one: Artifact, bench: Bench, python: str, short: str, *, isolated: bool = True
+) -> Finding | None:
     """Install a wheel, import what it brings and run the smoke tests; None where it is not for this Python.
 
     Args:
@@ -46,20 +50,36 @@ def try_wheel(one: Artifact, bench: Bench, python: str, short: str) -> Finding |
         bench: its project.
         python: the interpreter.
         short: its version, such as 3.12.
+        isolated: whether it is alone there; else beside what the environment of this very Python has.
     """
     check = f"wheel on Python {short}"
     try:
         with passing(os.environ, python=python, constraints=bench.constraints) as environment:
+            if not isolated:
+                _see_this_environment(environment)
             known = set(json.loads(environment.run(["-I", "-c", _TAGS], timeout_s=60)))
             if not any(str(tag) in known for tag in one.tags):
                 return None
             environment.install([one.path], timeout_s=bench.package.build_timeout_s)
-            environment.run(["-m", "pip", "check", "--disable-pip-version-check"], timeout_s=_TRY_TIMEOUT_S)
+            if isolated:  # an image's own packages need not agree
+                environment.run(
+                    ["-m", "pip", "check", "--disable-pip-version-check"], timeout_s=_TRY_TIMEOUT_S
+                )
             seen = f"installs, imports {import_installed(environment, one.name)}"
             return Finding(check=check, seen=f"{seen}; {_smoke(environment, bench)}")
     except CommandError as error:
-        remedy = "install it by hand in a new virtual environment to see all of it"
+        remedy = (
+            "install it by hand in a new virtual environment to see all of it; what it needs of a runtime "
+        )
+        remedy += "image is there: spyre-ci package verify --no-isolation, in the image"
         return Finding(check=check, seen=in_a_line(error), remedy=remedy)
+
+
+def _see_this_environment(environment: Environment) -> None:
+    """Have an environment find what this one has, after its own."""
+    site = environment.run(["-I", "-c", _SITE], timeout_s=60).strip()
+    paths = dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib"))
+    Path(site, "spyre_ci_beside.pth").write_text("".join(f"{path}\n" for path in paths), encoding="utf-8")
 
 
 def import_installed(environment: Environment, project: str) -> str:

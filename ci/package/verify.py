@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ class Tool:
 
 
 def verify(
-    bench: Bench, *, index: str | None, installs: bool, say: Callable[[str], None]
+    bench: Bench, *, index: str | None, installs: bool, say: Callable[[str], None], isolated: bool = True
 ) -> tuple[Record, list[Finding]]:
     """Check the artifacts of a project's dist folder; the record that was written, and every check.
 
@@ -57,6 +58,7 @@ def verify(
         index: the name of the one they are for; None: no certain one.
         installs: whether the wheels are installed and tried.
         say: takes a line for people.
+        isolated: whether they are tried alone; else beside what this environment has, as a runtime image.
 
     Raises:
         MissingInputError: nothing was built, or nobody noted of what.
@@ -66,7 +68,9 @@ def verify(
     forget_record(bench.records, VERIFY)
     built, source = read_record(bench.records, BUILD), bench.project.source
     found: list[Finding] = []
-    for finding in _checks(bench, artifacts, built, index=index, installs=installs, say=say):
+    wheels = [one for one in artifacts if one.kind == "wheel"]
+    trials = _installing(bench, wheels, say, isolated=isolated) if installs else ()
+    for finding in chain(_checks(bench, artifacts, built, index), trials):
         say(finding.line)
         found.append(finding)
     record = Record(
@@ -82,6 +86,7 @@ def verify(
             "files": [one.as_json() for one in artifacts],
             "checks": [one.as_json() for one in found],
             "installed": installs,
+            "isolated": isolated,
         },
     )
     write_record(bench.records, record)
@@ -89,14 +94,9 @@ def verify(
 
 
 def _checks(
-    bench: Bench,
-    artifacts: Sequence[Artifact],
-    built: Record,
-    *,
-    index: str | None,
-    installs: bool,
-    say: Callable[[str], None],
+    bench: Bench, artifacts: Sequence[Artifact], built: Record, index: str | None
 ) -> Iterator[Finding]:
+    """Every check that only looks."""
     kinds = {one.kind for one in artifacts}
     yield judged(
         "artifacts",
@@ -109,12 +109,9 @@ def _checks(
         yield from check_index(artifacts, index, index_of(bench.package, index))
     for tool in tools_for(bench.project, artifacts, bench.package.toplevel):
         yield ask(tool)
-    wheels = [one for one in artifacts if one.kind == "wheel"]
-    for one in wheels:
+    for one in artifacts:
         if any("linux" in platform for platform in one.platforms):
             yield _libraries(one, bench.package.repair_exclude)
-    if installs:
-        yield from _installing(bench, wheels, say)
 
 
 def check_build(project: Project, artifacts: Sequence[Artifact], record: Record) -> Finding:
@@ -237,13 +234,16 @@ def _glibc(platform: str) -> tuple[int, int] | None:
     return _LEGACY.get(platform.partition("_")[0])
 
 
-def _installing(bench: Bench, wheels: Sequence[Artifact], say: Callable[[str], None]) -> Iterator[Finding]:
+def _installing(
+    bench: Bench, wheels: Sequence[Artifact], say: Callable[[str], None], *, isolated: bool
+) -> Iterator[Finding]:
     """Each wheel in a clean environment of each Python that it is for."""
+    pythons = bench.package.pythons if isolated else [sys.executable]
     untried = {one.filename for one in wheels}
-    for python, short in interpreters(bench.project.requires_python, os.environ, bench.package.pythons):
+    for python, short in interpreters(bench.project.requires_python, os.environ, pythons):
         for one in wheels:
             say(f"installing {one.filename} with Python {short}")
-            if finding := try_wheel(one, bench, python, short):
+            if finding := try_wheel(one, bench, python, short, isolated=isolated):
                 untried.discard(one.filename)
                 yield finding
     for name in sorted(untried):

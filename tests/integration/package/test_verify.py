@@ -10,7 +10,7 @@ import pytest
 from ci.package.records import LINT, UNIT, Record, write_record
 from test_selection.files import write_json
 from tests.calls import Said
-from tests.integration.package.conftest import PYPROJECT, Checkout
+from tests.integration.package.conftest import FILES, PYPROJECT, Checkout
 
 
 def built(checkout: Checkout, files: dict[str, str] | None = None) -> None:
@@ -78,6 +78,18 @@ def released(checkout: Checkout) -> None:
         cwd=checkout.folder / "dist", check=False, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert sums.returncode == 0, sums.stdout
+
+
+@pytest.mark.nightly
+def test_what_a_runtime_image_alone_has_is_found_beside_it(checkout: Checkout) -> None:
+    """Yaml stands for a module of the image, which no index has."""
+    built(checkout, {"demo/__init__.py": FILES["demo/__init__.py"] + "\n\nimport yaml\n"})
+    said = checkout.package("verify")
+    assert said.code == 1
+    assert "No module named 'yaml'" in said.err
+    assert "verify --no-isolation, in the image" in said.err
+    said = checkout.package("verify", "--no-isolation")
+    assert said.code == 0, said.err
 
 
 # A package too many, a classifier that there is not, and a README that cannot be rendered.
