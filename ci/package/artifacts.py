@@ -72,21 +72,22 @@ def artifact(path: Path) -> Artifact:
         raise MissingInputError(
             "there is no such file", where=path, remedy="build it: spyre-ci package build"
         )
-    digest, size = sha256_of(path), path.stat().st_size
+    tags: frozenset[Tag] = frozenset()
     try:
         if path.name.endswith(".whl"):
             name, version, _, tags = parse_wheel_filename(path.name)
-            return Artifact(
-                path=path, kind="wheel", name=name, version=version, tags=tags, sha256=digest, size=size
-            )
-        name, version = parse_sdist_filename(path.name)
+        else:
+            name, version = parse_sdist_filename(path.name)
     except (InvalidWheelFilename, InvalidSdistFilename) as error:
         raise BadFileError(
             f"its name is not that of a wheel or an sdist: {error}",
             where=path,
             remedy="build it with a back end that keeps to the packaging specifications",
         ) from error
-    return Artifact(path=path, kind="sdist", name=name, version=version, sha256=digest, size=size)
+    return Artifact(
+        path=path, kind="wheel" if tags else "sdist", name=name, version=version, tags=tags,
+        sha256=sha256_of(path), size=path.stat().st_size,
+    )  # fmt: skip
 
 
 def artifacts_in(folder: Path) -> list[Artifact]:
