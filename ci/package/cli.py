@@ -169,7 +169,7 @@ def verify(  # typer makes options of them
         bool, typer.Option("--no-install", help="Do not install them: nothing is published of it.")
     ] = False,
     isolated: Annotated[
-        bool, typer.Option("--isolation/--no-isolation", help="Or beside what this environment has.")
+        bool, typer.Option("--isolation/--no-isolation", help="Or with what this environment has.")
     ] = True,
     as_json: Json = False,
 ) -> None:
