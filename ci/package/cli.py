@@ -19,15 +19,18 @@ def lint(  # typer makes options of them
     ctx: typer.Context,
     folder: ProjectFolder = Path(),
     fix: Annotated[bool, typer.Option("--fix", help="Mend what linters can; then say what is left.")] = False,
+    changed: Annotated[
+        str, typer.Option(metavar="BASE", help="Only files that differ from where this branched off BASE.")
+    ] = "",
     only: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only this linter; repeatable.")
     ] = None,
     records: Records = None,
     as_json: Json = False,
 ) -> None:
-    """Look at every file of a checkout with the field's linters; without --fix nothing there changes.
+    """Run a checkout's own pre-commit hooks, or ours where it has none; without --fix nothing there changes.
 
-    Example: spyre-ci package lint --only ruff --only codespell
+    Example: spyre-ci package lint --changed origin/main
     """
     with extra():
         from ci.package.lint import linting, show  # noqa: PLC0415
@@ -43,7 +46,7 @@ def lint(  # typer makes options of them
         folder=checkout.folder,
         only=only or (),
         skip=package.lint.skip,
-        containerfiles=package.lint.containerfiles,
+        changed=changed,
         timeout_s=package.lint.timeout_s,
         environ=os.environ,
         fix=fix,
@@ -56,7 +59,7 @@ def lint(  # typer makes options of them
         forget_record(kept, LINT)
     before = with_settings(checkout.folder, read_source(checkout.folder), checkout.settings.path)
     linted = linting.lint(wanted, echo)
-    for line in show.looked_lines(linted.looked):
+    for line in show.not_looked_lines(linted.looked):
         echo(line)
     if as_json:
         typer.echo(show.document(linted.findings, linted.looked))
@@ -133,29 +136,28 @@ def build(  # typer makes options of them
     dist: Dist = None,
     records: Records = None,
     index: ForIndex = None,
-    keep_env: Annotated[
-        bool, typer.Option("--keep-env", help="Use the environment of the last build again.")
-    ] = False,
-    twice: Annotated[
-        bool, typer.Option("--twice", help="Build again elsewhere, and name what differs.")
-    ] = False,
+    image: Annotated[
+        str, typer.Option("--in-image", metavar="IMAGE", help="Build in this image, with what is there.")
+    ] = "",
+    isolated: Annotated[
+        bool, typer.Option("--isolation/--no-isolation", help="Or with what this environment has.")
+    ] = True,
     as_json: Json = False,
 ) -> None:
-    """Build an sdist, and the wheel from that sdist, each in isolation.
+    """Build an sdist, and the wheel from that sdist, in isolation or in the runtime image.
 
     Example: spyre-ci package build .
     """
     with extra():
-        from ci.package import making  # noqa: PLC0415
+        from ci.package import building  # noqa: PLC0415
         from ci.package.wiring import bench_of, echo  # noqa: PLC0415
 
     bench = bench_of(ctx, folder, dist=dist, records=records)
-    made = making.make(bench, index=index, keep=keep_env, twice=twice, say=echo)
+    made = building.make(bench, building.How(index=index, isolated=isolated, image=image), echo)
     if as_json:
         typer.echo(document_text("package-build", made.as_json()))
     else:
         typer.echo("\n".join(str(one.path) for one in made.artifacts))
-    making.refuse_differences(made)
 
 
 @app.command()

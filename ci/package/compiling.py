@@ -5,25 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 # Of a project that is in no repository: zip archives know no earlier time.
 _FIRST_TIME = 315532800
 _COMPILERS = ("cc", "c++", "gcc", "g++", "clang", "clang++")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CacheUse:
-    """What a compiler cache did in a build.
-
-    Attributes:
-        hits: files it had.
-        misses: files that were compiled.
-    """
-
-    hits: int
-    misses: int
 
 
 def constrained(environ: Mapping[str, str], folder: Path, constraints: Sequence[str]) -> dict[str, str]:
@@ -71,7 +57,7 @@ def cache_environment(environ: Mapping[str, str], work: Path) -> dict[str, str]:
 
     Args:
         environ: the user's.
-        work: the folder the build and its environment are in.
+        work: the folder the build is in.
     """
     path = environ.get("PATH", os.defpath)
     ccache = shutil.which("ccache", path=path)
@@ -83,22 +69,11 @@ def cache_environment(environ: Mapping[str, str], work: Path) -> dict[str, str]:
         if shutil.which(name, path=path) and not (links / name).is_symlink():
             (links / name).symlink_to(ccache)
     given = {
-        "PATH": os.pathsep.join([str(links), path]),
         "CCACHE_BASEDIR": str(work),
         "CCACHE_NOHASHDIR": "true",
         # Copies of one commit have times of their own, and each build's headers are installed anew.
         "CCACHE_SLOPPINESS": "include_file_ctime,include_file_mtime,time_macros",
         "CCACHE_COMPILERCHECK": "content",
-        "CCACHE_STATSLOG": str(work / "ccache.log"),
     }
-    return {name: environ.get(name) or value if name != "PATH" else value for name, value in given.items()}
-
-
-def cache_use(log: Path) -> CacheUse | None:
-    """What ccache did, by its log of one build; None where it was not asked."""
-    try:
-        lines = log.read_text(encoding="utf-8", errors="replace").split()
-    except OSError:
-        return None
-    hits = sum(line in {"direct_cache_hit", "preprocessed_cache_hit"} for line in lines)
-    return CacheUse(hits=hits, misses=lines.count("cache_miss"))
+    return {**given, **{name: environ[name] for name in given if environ.get(name)},
+            "PATH": os.pathsep.join([str(links), path])}  # fmt: skip

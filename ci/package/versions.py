@@ -1,17 +1,26 @@
-"""Which version is built: the tag's, or a development version of the release to come; pure (PEP 440)."""
+"""Which version is built: the tag's, or a development version of the release to come (PEP 440)."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import tomlkit
 from packaging.version import InvalidVersion, Version
 
 from ci.core.errors import BadFileError, UsageError
-from ci.package.project import Source
+from ci.package.project import PYPROJECT, Project, Source
 
 SHA_DIGITS = 9
+_ASSIGNED = r"""^NAME(\s*:\s*str)?\s*=\s*(['"])(?P<version>[^'"\n]+)\2"""
+_DECLARED = "set package.version: declared, and the version there by hand"
+# Where only the file is named, the first of these that it assigns is the version.
+_NAMES = ("__version__", "VERSION", "version")
 
 
 def version_to_build(declared: str, source: Source, *, prefix: str = "v", local: bool = True) -> Version:
-    """The version of what is built from a commit.
+    """Return the version of what is built from a commit; pure.
 
     A clean checkout of a tagged commit has the tag's version. Every other commit has one that comes before
     the next release: X.Y.Z.devN+gSHA, N being the commits since the last tag, so that versions of one branch
@@ -28,7 +37,7 @@ def version_to_build(declared: str, source: Source, *, prefix: str = "v", local:
     Raises:
         BadFileError: declared version and tag are not versions, or the commit's tag and the declared version
             are not the same.
-        UsageError: the clone is too shallow to tell.
+        UsageError: there is no commit to count, or the clone is too shallow.
     """
     said = as_version(declared, "the project's version") if declared else None
     if not source.commit:
@@ -43,7 +52,7 @@ def version_to_build(declared: str, source: Source, *, prefix: str = "v", local:
         if said is not None and said != tagged and not said.is_devrelease:
             raise BadFileError(
                 f"the commit is tagged {source.tag}, and the project says version {declared}",
-                where="pyproject.toml",
+                where=PYPROJECT,
                 remedy=f"set the version to {tagged} and move the tag, or tag {prefix}{declared}",
             )
         return tagged
@@ -53,12 +62,13 @@ def version_to_build(declared: str, source: Source, *, prefix: str = "v", local:
             where=source.commit[:SHA_DIGITS],
             remedy="fetch all of it: git fetch --unshallow --tags (actions/checkout: fetch-depth: 0)",
         )
-    return Version(f"{_coming(said, tagged, source.distance)}{_local(source) if local else ''}")
+    own = f"+g{source.commit[:SHA_DIGITS]}{'.dirty' if source.dirty else ''}" if local else ""
+    return Version(_coming(said, tagged, source.distance) + own)
 
 
 def _coming(declared: Version | None, tagged: Version | None, distance: int) -> str:
     """The development version of the release to come, so many commits after the last."""
-    base = None if declared is None else _without_dev(declared)
+    base = declared and declared.base_version + "".join(map(str, declared.pre or ()))
     if tagged is None:
         return f"{base or '0.0.1'}.dev{distance}"
     # 1.0.dev4 comes before 1.0rc1, though 1.0 comes after.
@@ -68,15 +78,6 @@ def _coming(declared: Version | None, tagged: Version | None, distance: int) -> 
         # A changed checkout of the tag is not what it names.
         return f"{tagged.public.rpartition('.dev')[0]}.dev{tagged.dev + max(distance, 1)}"
     return f"{_raised(tagged)}.dev{distance}"
-
-
-def _without_dev(version: Version) -> str:
-    pre = "".join(map(str, version.pre or ()))
-    return (
-        f"{version.epoch}!{version.base_version.rpartition('!')[2]}{pre}"
-        if version.epoch
-        else (version.base_version + pre)
-    )
 
 
 def _raised(version: Version) -> str:
@@ -89,12 +90,8 @@ def _raised(version: Version) -> str:
     return epoch + ".".join(map(str, [*first, last + 1]))
 
 
-def _local(source: Source) -> str:
-    return f"+g{source.commit[:SHA_DIGITS]}{'.dirty' if source.dirty else ''}"
-
-
 def as_version(text: str, what: str) -> Version:
-    """A version that somebody wrote.
+    """Read a version that somebody wrote.
 
     Raises:
         BadFileError: it is none.
@@ -105,3 +102,56 @@ def as_version(text: str, what: str) -> Version:
         raise BadFileError(
             f"{what} is no version: {text!r}", remedy="use one of PEP 440, such as 1.2.3 or 1.2.3rc1"
         ) from error
+
+
+def put_version(
+    tree: Path, project: Project, version: Version, file: Path | None = None
+) -> Mapping[str, str]:
+    """Make a copy of a project's sources one of `version`; return the environment its build needs for that.
+
+    Args:
+        tree: the copy, which is changed.
+        project: what it is of.
+        version: of what is to be built.
+        file: the module that assigns `__version__`, relative to the tree; None: as pyproject.toml says.
+
+    Raises:
+        UsageError: the version is neither in pyproject.toml nor in a module, nor made from Git.
+        BadFileError: the module assigns none.
+    """
+    if project.declared_version:
+        document = tomlkit.parse((tree / PYPROJECT).read_text(encoding="utf-8"))
+        document["project"]["version"] = str(version)
+        (tree / PYPROJECT).write_text(tomlkit.dumps(document), encoding="utf-8")
+        return {}
+    if project.tool("setuptools_scm") is not None or project.tool("hatch", "version", "source") == "vcs":
+        return {"SETUPTOOLS_SCM_PRETEND_VERSION": str(version)}
+    module, names = _module(tree, project, file)
+    text = module.read_bytes().decode()
+    assigned = (re.search(_ASSIGNED.replace("NAME", re.escape(name)), text, re.MULTILINE) for name in names)
+    if (found := next(filter(None, assigned), None)) is None:
+        raise BadFileError("no version is assigned here, such as __version__ = '1.2.3'", where=module,
+                           remedy=f"assign one, or {_DECLARED}")  # fmt: skip
+    start, end = found.span("version")
+    module.write_bytes(f"{text[:start]}{version}{text[end:]}".encode())
+    return {}
+
+
+def _module(tree: Path, project: Project, file: Path | None) -> tuple[Path, tuple[str, ...]]:
+    """The module that assigns the version, and the names that it may have there."""
+    attribute = str(project.tool("setuptools", "dynamic", "version", "attr") or "")
+    dotted, _, name = attribute.rpartition(".")
+    below = dotted.replace(".", "/")
+    places = (
+        [file] if file else [Path(src, below + end) for src in ("", "src") for end in (".py", "/__init__.py")]
+    )
+    for place in places if file or dotted else []:
+        path = (tree / place).resolve()
+        if path.is_file() and path.is_relative_to(tree.resolve()):
+            return path, _NAMES if file else (name,)
+    raise UsageError(
+        "it is not known where the project keeps its version",
+        where=project.folder / PYPROJECT,
+        remedy="have setuptools-scm make it, set package.version_file to the module with __version__, or "
+        + _DECLARED,
+    )

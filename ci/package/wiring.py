@@ -8,6 +8,7 @@ from pathlib import Path
 
 import typer
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from ci.config import Settings, load_settings
 from ci.config.context import settings_from_context
@@ -16,8 +17,7 @@ from ci.core.errors import BadFileError, MissingInputError, UsageError
 from ci.package.environment import fitting, torch_pin
 from ci.package.project import PYPROJECT, Project, project_name, read_project
 from ci.package.source import with_settings
-from ci.package.version_source import read_version
-from ci.package.versions import as_version, version_to_build
+from ci.package.versions import version_to_build
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,17 +148,14 @@ def settings_of(ctx: typer.Context, folder: Path) -> Settings:
     return given if named else load_settings(path=None, environ=os.environ, flags={}, cwd=folder)
 
 
-def version_of(bench: Bench, *, local: bool) -> str:
-    """The version that a build of the checkout has; see `version_to_build`.
+def version_of(bench: Bench, *, local: bool) -> Version | None:
+    """The version that a build of the checkout is given; None: the one that the back end says.
 
     Raises:
-        BadFileError: what the project says is no version, or is not where it says.
+        BadFileError: what the project says is no version, or not the one of its tag.
         UsageError: it cannot be told.
     """
     project, package = bench.project, bench.package
     if package.version == "declared":
-        said = read_version(project.folder, project, package.version_file)
-        return str(as_version(said, "the project's version"))
-    return str(
-        version_to_build(project.declared_version, project.source, prefix=package.tag_prefix, local=local)
-    )
+        return None
+    return version_to_build(project.declared_version, project.source, prefix=package.tag_prefix, local=local)

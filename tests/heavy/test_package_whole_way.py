@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -126,9 +127,7 @@ def test_an_extension_goes_all_the_way(tmp_path: Path) -> None:
     commit(project, EXTENSION)
     cache = {"CCACHE_DIR": str(tmp_path / "ccache")}
     first = package("build", project, "--index", "testpypi", **cache)
-    assert first["ccache"] == {"hits": 0, "misses": 1}
     assert first["version"] == "0.0.1.dev1"
-    assert "torch==2.13.0" in [line.partition("+")[0] for line in first["environment"]]
     (wheel,) = (one["name"] for one in first["files"] if one["name"].endswith(".whl"))
     assert "manylinux" in wheel
     checks = package("verify", project, "--index", "testpypi", **cache)["checks"]
@@ -136,9 +135,10 @@ def test_an_extension_goes_all_the_way(tmp_path: Path) -> None:
     seen = {one["check"]: one["seen"] for one in checks}
     version = ".".join(map(str, sys.version_info[:2]))
     assert "smoke tests: 1 passed" in seen[f"wheel on Python {version}"]
-    again = package("build", project, "--index", "testpypi", "--keep-env", **cache)
-    assert again["ccache"] == {"hits": 1, "misses": 0}
+    again = package("build", project, "--index", "testpypi", **cache)
     assert again["files"][0] == first["files"][0]  # the sdist
+    stats = run(["ccache", "--print-stats"], project, **cache).stdout
+    assert re.search(r"^(direct|preprocessed)_cache_hit\t1$", stats, re.MULTILINE), stats
 
 
 def test_this_project_packages_itself(tmp_path: Path) -> None:

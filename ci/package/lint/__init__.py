@@ -1,1 +1,1 @@
-"""Linters over any checkout: which look at which files, what they found, and how that is shown."""
+"""Linters over any checkout, run by pre-commit: which look, what they found, and how that is shown."""

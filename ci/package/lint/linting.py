@@ -1,37 +1,40 @@
-"""`spyre-ci package lint`: run the linters that look at a checkout's files, mend where asked to, note it.
-
-Command lines are of bounded length; a linter that breaks is an error.
-"""
+"""`spyre-ci package lint`: pre-commit runs a checkout's hooks in a copy, so that looking changes nothing."""
 
 from __future__ import annotations
 
 import os
+import re
+import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from ci.core.errors import EXIT_INCOMPLETE, CommandError, SettingsError, UsageError
-from ci.core.process import LAST_LINES, finish_command, signal_name
-from ci.core.text import counted
-from ci.package.lint.files import File, files_of
-from ci.package.lint.linters import LINTERS, NAMES, Linter, Words
-from ci.package.lint.own_config import OwnConfig, own_config, read_above, read_below
-from ci.package.lint.parsers import UNREADABLE
+from ci.core.errors import EXIT_INCOMPLETE, CommandError, MissingInputError, UsageError
+from ci.core.git import finish_git, git
+from ci.core.process import LAST_LINES, finish_command
+from ci.core.text import one_line
+from ci.core.withheld import without_job_secrets
+from ci.package.export import checkout_files, commit_copy, copy_files
+from ci.package.lint.hooks import CONFIG, Hook, Plan, ours, own
 from ci.package.lint.show import Finding, Looked, by_linter
-from ci.package.lint.tools import Tool, linter_environment, tools_for
-from ci.package.project import Source, read_source
 from ci.package.records import LINT, Record, write_record
-from ci.package.source import refuse_moved
-from ci.package.text import harmless, harmless_line
+from ci.package.source import Source, in_repository, read_source, refuse_moved, top_of
+from ci.package.text import harmless_line
 
-# Of one command line; Linux takes 2 MiB, of which the environment is a part.
-_MOST_BYTES = 120_000
-_MOST_FILES = 400
-# Stands for a name that a line of output cannot hold.
-_PLAIN = b"./the-file"
-# Size, time of change and rights; None: it is gone.
-Seen = tuple[int, int, int] | None
+# Of the user's variables; everything else could make a linter say something else on another machine.
+_KEPT = ("PATH", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SSL_CERT_FILE")
+_EXIT_CODE = re.compile(r"^- exit code: (-?\d+)$", re.MULTILINE)
+# As compilers, ruff, codespell, mypy, shellcheck and actionlint name places; in GitHub's form after `::`.
+_PLACE = re.compile(
+    r"(?:::\w+ [^\n]*?::)?(?P<path>[^:\n]+):(?P<line>\d+)(?::(?P<column>\d+))?(?::\s?| )(?P<message>.*)"
+)
+# As rustc does, ruff and zizmor, below the message; check-jsonschema.
+_ARROW = re.compile(r"\s*--> (?P<path>[^:\n]+):(?P<line>\d+):(?P<column>\d+)")
+_WOULD = re.compile(r"(?P<message>[Ww]ould reformat):? (?P<path>.+)")
+_SCHEMA = re.compile(r"\s*(?P<path>[^:\n]+)::(?P<message>\$.*)")
+_HUNK = re.compile(r"^@@ -(\d+)", re.MULTILINE)
 
 
 class LinterError(CommandError):
@@ -41,162 +44,15 @@ class LinterError(CommandError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """Files that one command line takes.
-
-    Attributes:
-        words: what these files need besides the linter's own words.
-        files: in order; a file with an odd name is alone.
-    """
-
-    words: Words
-    files: tuple[File, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Runner:
-    """Runs linters on a project.
-
-    Attributes:
-        folder: the project's.
-        tools: programs by name.
-        environ: of linters.
-        timeout_s: of one command.
-    """
-
-    folder: Path
-    tools: Mapping[str, Tool]
-    environ: Mapping[str, str]
-    timeout_s: float
-
-    def fix(self, linter: Linter, files: Sequence[File], own: OwnConfig) -> None:
-        """Have a linter mend what it can; what is left is to be looked at.
-
-        Raises:
-            LinterError: it broke.
-        """
-        if linter.fix is None:
-            return
-        for part in parts_of(files, lambda file: linter.words(file, own)):
-            code, _, said = self._run(linter, linter.fix, part)
-            if code not in linter.fix_codes:
-                raise _broke(linter, part, f"ended with {_code_text(code)}", said)
-
-    def check(self, linter: Linter, files: Sequence[File], own: OwnConfig) -> list[Finding]:
-        """What a linter finds; nothing is written.
-
-        Raises:
-            LinterError: it broke, or its answer cannot be read.
-        """
-        found: list[Finding] = []
-        for part in parts_of(files, lambda file: linter.words(file, own)):
-            code, printed, said = self._run(linter, linter.check, part)
-            if code not in linter.codes:
-                raise _broke(linter, part, f"ended with {_code_text(code)}", said or printed)
-            try:
-                here = linter.parse(printed, said)
-            except UNREADABLE as error:
-                what = f"gave an answer that cannot be read ({error})"
-                raise _broke(linter, part, what, printed + said) from error
-            if code and not here:
-                what = f"ended with {_code_text(code)} and named no finding"
-                raise _broke(linter, part, what, said or printed)
-            found += _named(here, part, self.folder)
-        return found
-
-    def _run(self, linter: Linter, words: Words, part: Part) -> tuple[int, bytes, bytes]:
-        names = [f"./{file.path}" for file in part.files]
-        try:
-            ended = finish_command(
-                [self.tools[linter.tool].path, *words, *part.words, *names],
-                timeout_s=self.timeout_s,
-                cwd=self.folder,
-                env=self.environ,
-            )
-        except CommandError as error:
-            raise _broke(linter, part, error.what, b"") from error
-        printed, said = ended.stdout, ended.stderr
-        if part.files[0].is_odd:
-            name = os.fsencode(names[0])
-            printed, said = printed.replace(name, _PLAIN), said.replace(name, _PLAIN)
-        return ended.code, printed, said
-
-
-def parts_of(
-    files: Sequence[File],
-    words: Callable[[File], Words],
-    *,
-    most_bytes: int = _MOST_BYTES,
-    most_files: int = _MOST_FILES,
-) -> Iterator[Part]:
-    """Files dealt to command lines: those that need the same words together, as many as fit.
-
-    Args:
-        files: all of them.
-        words: what a file needs besides the linter's words.
-        most_bytes: of all names in one command line.
-        most_files: in one command line.
-    """
-    by_words: dict[Words, list[File]] = {}
-    for file in files:
-        by_words.setdefault(words(file), []).append(file)
-    for needed, several in by_words.items():
-        for one in several:
-            if one.is_odd:
-                yield Part(words=needed, files=(one,))
-        plain = [one for one in several if not one.is_odd]
-        for chunk in _chunks(plain, most_bytes, most_files):
-            yield Part(words=needed, files=chunk)
-
-
-def _chunks(files: Sequence[File], most_bytes: int, most_files: int) -> Iterator[tuple[File, ...]]:
-    chunk: list[File] = []
-    size = 0
-    for file in files:
-        length = len(os.fsencode(file.path)) + 3
-        if chunk and (size + length > most_bytes or len(chunk) >= most_files):
-            yield tuple(chunk)
-            chunk, size = [], 0
-        chunk.append(file)
-        size += length
-    if chunk:
-        yield tuple(chunk)
-
-
-def _named(findings: Sequence[Finding], part: Part, folder: Path) -> Iterator[Finding]:
-    """Findings with paths as the project has them."""
-    alone = part.files[0].path if part.files[0].is_odd else None
-    prefix = f"{folder}/"
-    for one in findings:
-        path = one.path.removeprefix(prefix).removeprefix("./")
-        yield replace(one, path=alone if alone is not None else path)
-
-
-def _broke(linter: Linter, part: Part, what: str, said: bytes) -> LinterError:
-    lines = os.fsdecode(said).strip().splitlines()[-LAST_LINES:]
-    tail = "".join(f"\n  {harmless_line(line)}" for line in lines)
-    files = harmless(part.files[0].path) if len(part.files) == 1 else f"{len(part.files)} files"
-    return LinterError(
-        f"{what}, looking at {files}{tail}",
-        where=linter.name,
-        remedy="mend what it says, or leave this linter out with package.lint.skip",
-    )
-
-
-def _code_text(code: int) -> str:
-    return f"code {code}" if code >= 0 else signal_name(-code)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
     """What is to be linted, and how.
 
     Attributes:
         folder: the project's.
-        only: linters, by name; none: all.
-        skip: linters of the settings that do not look.
-        containerfiles: globs of the settings.
-        timeout_s: of one command.
+        only: hooks, by name; none: all.
+        skip: hooks of the settings that do not look.
+        changed: a commit: only files that differ from where this one branched off; empty: all files.
+        timeout_s: of one hook.
         environ: the user's variables.
         fix: whether files are mended.
     """
@@ -204,7 +60,7 @@ class Wanted:
     folder: Path
     only: Sequence[str] = ()
     skip: Sequence[str] = ()
-    containerfiles: Sequence[str] = ()
+    changed: str = ""
     timeout_s: float
     environ: Mapping[str, str]
     fix: bool = False
@@ -216,7 +72,7 @@ class Linted:
 
     Attributes:
         findings: what is left to mend.
-        looked: what each linter with something to look at did, by name.
+        looked: what each hook with something to look at did, by name.
     """
 
     findings: tuple[Finding, ...]
@@ -231,54 +87,210 @@ def lint(wanted: Wanted, say: Callable[[str], None]) -> Linted:
         say: takes a line for people.
 
     Raises:
-        UsageError: there is no linter of a name.
-        SettingsError: the same, in the settings; or a configuration of the project would write, or have a
-            linter look at nothing.
-        MissingToolError: a linter is not installed.
-        LinterError: one broke, or changed a file that it was to look at.
         MissingInputError: there is no file.
+        UsageError: there is no hook of a name, or no commit.
+        MissingToolError: a linter is not installed.
+        LinterError: one broke.
     """
-    chosen = chosen_linters(wanted.only, wanted.skip)
     folder = wanted.folder.resolve()
-    files = files_of(folder)
-    own = own_config(
-        files,
-        read_below(folder),
-        above=read_above(folder),
-        containerfiles=wanted.containerfiles,
-        spells=any(one.name == "codespell" for one in chosen),
-    )
-    by_name = {one.name: [file for file in files if one.looks_at(file, own)] for one in chosen}
-    busy = [one for one in chosen if by_name[one.name]]
-    with tempfile.TemporaryDirectory(prefix="spyre-ci-lint-") as home:
-        environ = linter_environment(wanted.environ, Path(home))
-        tools = tools_for(busy, environ)
-        runner = Runner(folder=folder, tools=tools, environ=environ, timeout_s=wanted.timeout_s)
-        ready = [one for one in busy if one.tool in tools]
+    # Rules of the repository around a project hold for it, too.
+    top = top_of(folder) if in_repository(folder) and git(folder, "ls-files", "-co", "--", ".") else folder
+    files = [name for name in checkout_files(top) if (top / name).is_file()]
+    below = "" if folder == top else f"{folder.relative_to(top)}/"
+    mine = [name for name in files if name.startswith(below)]
+    if not mine:
+        raise MissingInputError(
+            "there is no file to look at", where=folder, remedy="name the folder of a project"
+        )
+    if wanted.changed:
+        touched = changed_files(top, wanted.changed)
+        mine = [name for name in mine if name in touched]
+        say(f"{len(mine)} files differ from {wanted.changed}")
+    with tempfile.TemporaryDirectory(prefix="spyre-ci-lint-") as name:
+        home = Path(name).resolve()
+        tree = home / "tree"
+        copy_files(top, files, tree)
+        for link in (one for one in files if not (tree / one).resolve().is_relative_to(tree)):
+            (tree / link).unlink()
+        part = [] if mine == files else ["--files", *mine]
+        looking = _Looking(wanted=wanted, tree=tree, home=home, files=frozenset(mine), part=part, say=say)
+        commit_copy(tree, 0)
+        plan = looking.plan()
         if wanted.fix:
-            for one in ready:
-                runner.fix(one, by_name[one.name], own)
-        findings = _check(runner, ready, by_name, own, say)
-    looked = {one.name: _looked(one, len(by_name[one.name]), tools) for one in busy}
-    looked |= {name: Looked(files=0, why_not="is in package.lint.skip") for name in wanted.skip}
-    return Linted(findings=tuple(sorted(findings)), looked=looked)
+            looking.run(plan, fix=True)
+            looking.bring_back(top)
+        findings, looked = looking.run(plan, fix=False)
+    looked |= {one: Looked(why_not=why) for one, why in plan.not_looked.items()}
+    looked |= {one: Looked(why_not="is in package.lint.skip") for one in wanted.skip}
+    named = [one.below(below) for one in findings]
+    return Linted(findings=tuple(sorted(named)), looked=looked)
 
 
-def chosen_linters(only: Sequence[str], skip: Sequence[str]) -> list[Linter]:
-    """The linters that look.
+def changed_files(top: Path, base: str) -> set[str]:
+    """The files of a checkout that differ from where it branched off a commit, new ones too.
 
     Raises:
-        UsageError: one that is named is none.
-        SettingsError: the settings leave out one that is none.
+        UsageError: there is no such commit, or nothing in common with it.
     """
-    known = f"known: {', '.join(NAMES)}"
-    for name in only:
-        if name not in NAMES:
-            raise UsageError(f"there is no linter {name!r}", where="--only", remedy=known)
-    for name in skip:
-        if name not in NAMES:
-            raise SettingsError(f"there is no linter {name!r}", where="package.lint.skip", remedy=known)
-    return [one for one in LINTERS if one.name not in skip and (not only or one.name in only)]
+    ended = finish_git(top, "merge-base", "--", base, "HEAD")
+    if ended.code:
+        raise UsageError(
+            f"there is no commit {base!r} that this one comes from",
+            where="--changed",
+            remedy=f"fetch it: git fetch origin {base} (actions/checkout: fetch-depth: 0)",
+        )
+    start = ended.stdout.decode().strip()
+    said = git(top, "diff", "--name-only", "--no-renames", "-z", start, "--")
+    said += git(top, "ls-files", "-z", "--others", "--exclude-standard")
+    return set(said.split("\0"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Looking:
+    """Hooks over a copy of a checkout.
+
+    Attributes:
+        wanted: what, and how.
+        tree: the copy.
+        home: a folder for what is written meanwhile.
+        files: what findings may be of.
+        part: what pre-commit is told of these; empty: they are all there are.
+        say: takes a line for people.
+    """
+
+    wanted: Wanted
+    tree: Path
+    home: Path
+    files: frozenset[str]
+    part: Sequence[str]
+    say: Callable[[str], None]
+
+    @property
+    def path(self) -> str:
+        """Where programs are: those of this environment first, and none in a relative folder."""
+        path = self.wanted.environ.get("PATH", os.defpath)
+        places = [str(Path(sys.executable).parent), *path.split(os.pathsep)]
+        return os.pathsep.join(one for one in places if Path(one).is_absolute())
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the hooks are those of the checkout."""
+        return (self.tree / CONFIG).is_file()
+
+    def plan(self) -> Plan:
+        """The hooks that look."""
+        plan = own(self.tree, self.home, self._can_fetch) if self.is_own else ours(self.tree, self.path)
+        known = {one.id for one in plan.hooks} | plan.not_looked.keys()
+        for name in [*self.wanted.only, *self.wanted.skip]:
+            if name not in known:
+                where = "--only" if name in self.wanted.only else "package.lint.skip"
+                raise UsageError(
+                    f"there is no linter {name!r}", where=where, remedy=f"known: {', '.join(sorted(known))}"
+                )
+        hooks = [
+            one
+            for one in plan.hooks
+            if one.id not in self.wanted.skip
+            and (not self.wanted.only or one.id.removesuffix("-fix") in self.wanted.only)
+        ]
+        return Plan(config=plan.config, hooks=tuple(hooks), not_looked=plan.not_looked)
+
+    def run(self, plan: Plan, *, fix: bool) -> tuple[list[Finding], dict[str, Looked]]:
+        """What hooks find, and what each did."""
+        findings: list[Finding] = []
+        looked: dict[str, Looked] = {}
+        which = self.part or ["--all-files"]
+        for hook in plan.hooks if self.files else ():
+            if hook.fixes and not fix:
+                continue
+            stage = ["--hook-stage", "manual"] if hook.fixes else []
+            code, said = self._pre_commit("run", hook.id, "--config", str(plan.config), *stage, *which)
+            if "(no files to check)Skipped" in said:
+                continue
+            self.say(f"{hook.id} {hook.version}".strip())
+            looked[hook.id] = Looked(version=hook.version)
+            if code == 0:
+                continue
+            named = [*self._changed(hook), *findings_of(said, hook.id, str(self.tree))]
+            here = [one for one in named if (self.tree / one.path).is_file()]
+            # Of a hook that looks at all files whatever it is told, those of others are left out.
+            findings += [one for one in here if one.path in self.files] if here else [_whole(hook, said)]
+        return list(dict.fromkeys(findings)), looked
+
+    def bring_back(self, top: Path) -> None:
+        """Put what was mended in the copy into the checkout."""
+        for name in git(self.tree, "diff", "--name-only", "--diff-filter=M", "-z", "HEAD", "--").split("\0"):
+            if name in self.files:
+                shutil.copyfile(self.tree / name, top / name)
+
+    def _changed(self, hook: Hook) -> Iterator[Finding]:
+        """A finding for each file that a hook changed, where it does so first."""
+        for name in filter(None, git(self.tree, "diff", "--name-only", "-z", "--").split("\0")):
+            lines = _HUNK.findall(git(self.tree, "diff", "--unified=0", "--", name)) or ["0"]
+            more = f", here and in {len(lines) - 1} more places" if len(lines) > 1 else ""
+            message = f"{hook.id} writes this otherwise{more}"
+            yield Finding(path=name, line=int(lines[0]), linter=hook.id, message=message)
+        # What the next hook changes is its own.
+        git(self.tree, "add", "--all")
+
+    def _can_fetch(self, config: Path) -> bool:
+        self.say("installing the hooks of .pre-commit-config.yaml")
+        code, said = self._pre_commit("install-hooks", "--config", str(config))
+        if code:
+            self.say(f"not every repository of hooks can be fetched: {one_line(said)}")
+        return code == 0
+
+    def _pre_commit(self, *words: str) -> tuple[int, str]:
+        """Its exit code, and what it says; hooks of ours see no settings of the user's."""
+        environ = without_job_secrets(self.wanted.environ)
+        if not self.is_own:
+            environ = {key: one for key, one in environ.items() if key in _KEPT}
+            environ |= {"HOME": str(self.home), "PRE_COMMIT_HOME": str(self.home / "hooks")}
+        given = {"PATH": self.path, "PYTHONDONTWRITEBYTECODE": "1", "LANG": "C.UTF-8", "NO_COLOR": "1"}
+        env = {**environ, **given}
+        ended = finish_command(
+            [sys.executable, "-P", "-m", "pre_commit", *words, "--color", "never"],
+            timeout_s=self.wanted.timeout_s, cwd=self.tree, env=env,
+        )  # fmt: skip
+        return ended.code, (ended.stdout + ended.stderr).decode(errors="surrogateescape")
+
+
+def findings_of(said: str, hook: str, tree: str = "") -> Iterator[Finding]:
+    """Read the places that a hook named; pure.
+
+    Args:
+        said: its output.
+        hook: its name.
+        tree: the folder that it may name before a file.
+    """
+    before = ""
+    for text in said.splitlines():
+        found = _ARROW.match(text) or _PLACE.fullmatch(text)
+        found = found or _SCHEMA.fullmatch(text) or _WOULD.fullmatch(text)
+        if found is not None:
+            place = found.groupdict()
+            yield Finding(
+                path=place["path"].strip().removeprefix(f"{tree}/").removeprefix("./"),
+                line=int(place.get("line") or 0),
+                column=int(place.get("column") or 0),
+                linter=hook,
+                message=place.get("message", before).strip() or hook,
+            )
+        before = text
+
+
+def _whole(hook: Hook, said: str) -> Finding:
+    """A finding of a hook that names no place; raises where it broke."""
+    code = next(iter(_EXIT_CODE.findall(said)), "")
+    lines = [line for line in said.partition(f"- exit code: {code}")[2].splitlines() if line.strip()]
+    if code != "1" or not lines or lines[-1].startswith("Executable `"):
+        shown = "".join(f"\n  {harmless_line(line)}" for line in (lines or said.splitlines())[-LAST_LINES:])
+        raise LinterError(
+            f"ended with code {code or '?'} and named no finding{shown}",
+            where=hook.id,
+            remedy="mend what it says, or leave this linter out with package.lint.skip",
+        )
+    return Finding(path="", linter=hook.id, message=one_line("; ".join(lines)))
 
 
 def why_no_record(wanted: Wanted, records: Path, *, named: bool, ours: bool) -> str:
@@ -290,8 +302,8 @@ def why_no_record(wanted: Wanted, records: Path, *, named: bool, ours: bool) -> 
         named: whether somebody named that folder.
         ours: whether the project has settings of this package, so that its gates will ask.
     """
-    if wanted.only:
-        return "no record: --only looks at a part"
+    if wanted.only or wanted.changed:
+        return "no record: --only and --changed look at a part"
     if not named and not ours and not records.parent.is_dir():
         return f"no record: {records.parent} is not there, and a foreign checkout stays as it is (--records)"
     return ""
@@ -308,17 +320,18 @@ def record(wanted: Wanted, linted: Linted, *, project: str, records: Path, befor
         before: where the checkout stood when it began.
 
     Raises:
-        MovedError: another commit is checked out, so that nobody knows of which the findings are.
+        MovedError: the checkout is not what it was, so that nobody knows of what the findings are.
     """
     source = read_source(wanted.folder)
-    refuse_moved(wanted.folder, before.commit, source.commit, again="lint")
+    if not wanted.fix:
+        refuse_moved(wanted.folder, before, source, again="lint")
     write_record(
         records,
         Record(
             step=LINT,
             project=project,
             commit=source.commit,
-            # What was mended meanwhile was looked at before, and what is mended by linters was not committed.
+            # What linters mended was not committed.
             dirty=tuple(dict.fromkeys([*before.dirty, *source.dirty])),
             passed=not linted.findings,
             details={
@@ -329,56 +342,3 @@ def record(wanted: Wanted, linted: Linted, *, project: str, records: Path, befor
             },
         ),
     )
-
-
-def _check(
-    runner: Runner,
-    linters: Sequence[Linter],
-    by_name: Mapping[str, Sequence[File]],
-    own: OwnConfig,
-    say: Callable[[str], None],
-) -> list[Finding]:
-    found: list[Finding] = []
-    before = _as_they_are(runner.folder, by_name)
-    for one in linters:
-        files = by_name[one.name]
-        say(f"{one.name}: {counted(len(files), 'file')}")
-        found += runner.check(one, files, own)
-        after = _as_they_are(runner.folder, by_name)
-        refuse_changed(one.name, before, after)
-        before = after
-    return found
-
-
-def refuse_changed(linter: str, before: Mapping[str, Seen], after: Mapping[str, Seen]) -> None:
-    """Raise where a file is not what it was before a linter looked at it.
-
-    Raises:
-        LinterError: one is not.
-    """
-    changed = [path for path, seen in before.items() if after.get(path) != seen]
-    if changed:
-        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-        raise LinterError(
-            f"{harmless(changed[0])}{more} changed while it looked, and it was to change nothing",
-            where=linter,
-            remedy="take out of its configuration what writes; if it was you who changed it, lint again",
-        )
-
-
-def _as_they_are(folder: Path, by_name: Mapping[str, Sequence[File]]) -> dict[str, Seen]:
-    """What can be seen of every file that is looked at, without reading it."""
-    found: dict[str, Seen] = {}
-    for path in {one.path for files in by_name.values() for one in files}:
-        try:
-            seen = (folder / path).lstat()
-            found[path] = (seen.st_size, seen.st_mtime_ns, seen.st_mode)
-        except OSError:
-            found[path] = None
-    return found
-
-
-def _looked(linter: Linter, files: int, tools: Mapping[str, Tool]) -> Looked:
-    if linter.tool not in tools:
-        return Looked(files=files, why_not="is not installed")
-    return Looked(files=files, version=tools[linter.tool].version)

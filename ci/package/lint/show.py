@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ci.core.text import counted, one_line
 from ci.core.workflow_commands import MAX_ANNOTATIONS, command
@@ -19,34 +18,39 @@ class Finding:
     """Something a linter wants otherwise.
 
     Attributes:
-        path: the file, relative to the project.
+        path: the file, relative to the project; empty where it is about the whole of it.
         line: from 1; 0 where it is about the whole file.
         column: from 1; 0 where it is about the whole line.
         linter: its name.
-        rule: what the linter calls it; may be empty.
         message: in the linter's words.
-        fixable: whether `--fix` mends it.
     """
 
     path: str
     line: int = 0
     column: int = 0
     linter: str
-    rule: str = ""
     message: str
-    fixable: bool = False
 
-    def as_json(self) -> dict[str, Any]:
-        """For machines."""
-        return {
-            "linter": self.linter,
-            "path": self.path,
-            "line": self.line,
-            "column": self.column,
-            "rule": self.rule,
-            "message": self.message,
-            "fixable": self.fixable,
-        }
+    def below(self, folder: str) -> Finding:
+        """The same with a path from a folder, such as `packages/one/`."""
+        return replace(self, path=self.path.removeprefix(folder))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """What a linter did.
+
+    Attributes:
+        version: of it; empty where nobody says.
+        why_not: why it did not look; empty where it did.
+    """
+
+    version: str = ""
+    why_not: str = ""
+
+    def as_json(self) -> dict[str, str]:
+        """For machines, and the record."""
+        return {"not_looked": self.why_not} if self.why_not else {"version": self.version}
 
 
 def by_linter(findings: Iterable[Finding]) -> Mapping[str, int]:
@@ -54,52 +58,17 @@ def by_linter(findings: Iterable[Finding]) -> Mapping[str, int]:
     return dict(Counter(one.linter for one in findings).most_common())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
-    """What a linter looked at.
-
-    Attributes:
-        files: how many.
-        version: of it; empty where it did not look.
-        why_not: why it did not look at what it could; empty where it did.
-    """
-
-    files: int
-    version: str = ""
-    why_not: str = ""
-
-    def as_json(self) -> dict[str, object]:
-        """For machines, and the record."""
-        told: dict[str, object] = {"files": self.files}
-        return told | ({"not_looked": self.why_not} if self.why_not else {"version": self.version})
-
-
 def lines(findings: Sequence[Finding]) -> list[str]:
     """A line a finding, file by file, and one that counts them."""
-    return [*map(_line, sorted(findings)), summary(findings)]
-
-
-def summary(findings: Sequence[Finding]) -> str:
-    """How many there are, by linter, and how many of them `--fix` mends."""
     if not findings:
-        return "nothing found"
+        return ["nothing found"]
     several = ", ".join(f"{name} {count}" for name, count in by_linter(findings).items())
-    fixable = sum(one.fixable for one in findings)
-    mend = f"; --fix mends {fixable}" if fixable else ""
-    return f"{counted(len(findings), 'finding')}: {several}{mend}"
+    return [*map(_line, sorted(findings)), f"{counted(len(findings), 'finding')}: {several}"]
 
 
-def looked_lines(looked: Mapping[str, Looked]) -> list[str]:
-    """Which linters looked, and which did not, though there was something to look at."""
-    did = [
-        f"{name} {one.version} ({counted(one.files, 'file')})"
-        for name, one in looked.items()
-        if not one.why_not
-    ]
-    return [
-        *([f"looked: {', '.join(did)}"] if did else []),
-        *(f"not looked at: {name} {one.why_not}" for name, one in looked.items() if one.why_not),
-    ]
+def not_looked_lines(looked: Mapping[str, Looked]) -> list[str]:
+    """Which linters did not look, and why."""
+    return [f"not looked at: {harmless(name)} {one.why_not}" for name, one in looked.items() if one.why_not]
 
 
 def github_commands(findings: Sequence[Finding], folder: Path, workspace: Path | None) -> list[str]:
@@ -122,7 +91,7 @@ def github_commands(findings: Sequence[Finding], folder: Path, workspace: Path |
 def document(findings: Sequence[Finding], looked: Mapping[str, Looked]) -> str:
     """All of it as JSON."""
     content = {
-        "findings": [one.as_json() for one in sorted(findings)],
+        "findings": [asdict(one) for one in sorted(findings)],
         "linters": {name: one.as_json() for name, one in looked.items()},
     }
     return document_text("package-lint", content)
@@ -130,15 +99,10 @@ def document(findings: Sequence[Finding], looked: Mapping[str, Looked]) -> str:
 
 def _line(one: Finding) -> str:
     place = "".join(f":{number}" for number in (one.line, one.column) if number)
-    rule = f"{one.linter} {one.rule}".strip()
-    return harmless(f"{one.path}{place}: {one.message} [{rule}]")
+    return harmless(f"{one.path}{place}: {one.message} [{one.linter}]".removeprefix(": "))
 
 
 def _annotation(one: Finding, below: Path) -> str:
-    given = {"file": one_line(str(below / one.path), 4000)}
-    if one.line:
-        given["line"] = str(one.line)
-    if one.line and one.column:
-        given["col"] = str(one.column)
-    given["title"] = one_line(f"{one.linter} {one.rule}".strip())
-    return command("error", one_line(one.message), **given)
+    place = {"file": one_line(str(below / one.path), 4000)} if one.path else {}
+    place |= {key: str(value) for key, value in (("line", one.line), ("col", one.column)) if value}
+    return command("error", one_line(one.message), **place, title=one_line(one.linter))

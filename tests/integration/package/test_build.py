@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
 import tarfile
 import zipfile
+from collections.abc import Iterator
+from importlib.metadata import version
 
 import pytest
 
+from ci.package import building
+from tests.integration.conftest import need
 from tests.integration.package.conftest import PYPROJECT, Checkout
 
 
 def test_a_commit_is_built_once_and_the_wheel_from_its_sdist(checkout: Checkout) -> None:
     commit = checkout.git("rev-parse", "HEAD").strip()
     (checkout.folder / "demo" / "secret.py").write_text("not committed")
-    said = checkout.package("build", "--json", "--twice")
+    said = checkout.package("build", "--json")
     assert said.code == 0, said.err
     told = json.loads(said.out)
     version = f"0.3.0.dev1+g{commit[:9]}"
     assert told["version"] == version
-    assert told["reproducible"] is True
+    assert told["where"] == "isolation"
     assert [one["name"] for one in told["files"]] == [
         f"demo-{version}.tar.gz", f"demo-{version}-py3-none-any.whl",
     ]  # fmt: skip
     assert "left out, not being in the repository: demo/secret.py" in said.err
-    assert any(line.startswith("setuptools==") for line in told["environment"])
     record = json.loads((checkout.folder / ".spyre-ci/records/build.json").read_text())
     assert (record["commit"], record["passed"], record["files"]) == (commit, True, told["files"])
     seconds = int(checkout.git("log", "-1", "--format=%ct"))
@@ -44,7 +52,7 @@ def test_a_tag_gives_its_version_and_takes_the_place_of_what_was_built(checkout:
         "demo-0.3.0.dev1-py3-none-any.whl", "demo-0.3.0.dev1.tar.gz",
     ]  # fmt: skip
     checkout.git("tag", "v0.3.0")
-    said = checkout.package("build", "--keep-env")
+    said = checkout.package("build")
     assert said.code == 0, said.err
     assert [one.name for one in sorted((checkout.folder / "dist").iterdir())] == [
         "demo-0.3.0-py3-none-any.whl", "demo-0.3.0.tar.gz",
@@ -52,14 +60,14 @@ def test_a_tag_gives_its_version_and_takes_the_place_of_what_was_built(checkout:
 
 
 @pytest.mark.nightly
-def test_a_declared_version_is_that_of_the_file_it_is_kept_in(checkout: Checkout) -> None:
+def test_a_declared_version_is_the_back_ends(checkout: Checkout) -> None:
     dynamic = PYPROJECT.replace('version = "0.3.0"', 'dynamic = ["version"]')
-    dynamic += '[tool.setuptools.dynamic]\nversion = {attr = "demo.version.__version__"}\n'
+    dynamic += '[tool.setuptools.dynamic]\nversion = {file = "VERSION"}\n'
     settings = "package: {version: declared}\n"
     checkout.commit(
         {
             "pyproject.toml": dynamic,
-            "demo/version.py": '__version__ = "1.2.3"\n',
+            "VERSION": "1.2.3\n",
             "spyre-ci.yaml": settings,
         }
     )
@@ -77,7 +85,7 @@ def test_a_project_that_cannot_be_built_shows_its_last_lines(checkout: Checkout)
     said = checkout.package("build")
     assert not any(path.exists() for path in earlier)
     assert said.code == 1
-    assert "the sdist of demo could not be built" in said.err
+    assert "demo could not be built" in said.err
     assert "  | no compiler for you" in said.err
     assert "build.log" in said.err
     assert not (checkout.folder / "dist").exists()
@@ -105,7 +113,7 @@ def test_a_requirement_that_is_not_to_be_had_is_said(checkout: Checkout) -> None
     wanted = PYPROJECT.replace("setuptools>=77", "setuptools>=77,<60")
     checkout.commit({"pyproject.toml": wanted})
     said = checkout.package("build")
-    assert said.code == 2
+    assert said.code == 1
     assert "No matching distribution found" in said.err
 
 
@@ -151,7 +159,7 @@ def test_a_folder_with_a_wheels_name_is_said_before_anything_is_built(checkout: 
     said = checkout.package("build")
     assert said.code == 2
     assert "old.whl: is no file" in said.err
-    assert "demo: sdist" not in said.err
+    assert "built in" not in said.err
 
 
 def test_a_link_into_the_checkout_is_not_written_through(checkout: Checkout) -> None:
@@ -166,9 +174,92 @@ def test_a_link_into_the_checkout_is_not_written_through(checkout: Checkout) -> 
     assert kept.read_text() == PYPROJECT
 
 
-def test_a_link_that_leads_out_is_refused(checkout: Checkout) -> None:
-    (checkout.folder / "demo" / "link.py").symlink_to("/etc/hostname")
-    checkout.commit()
+EXTENSION = {
+    "pyproject.toml": PYPROJECT.replace("setuptools>=77", "setuptools>=61").replace(
+        'license = "Apache-2.0"\nlicense-files = ["LICENSE"]\n', ""
+    ),
+    "setup.py": """\
+import time
+import runtime_stack
+from setuptools import Extension, setup
+
+time.sleep(1)
+value = [("VALUE", str(runtime_stack.VALUE))]
+setup(ext_modules=[Extension("demo._C", ["demo/c.cpp"], define_macros=value)])
+""",
+    "demo/c.cpp": """\
+#include <Python.h>
+static PyModuleDef module = {PyModuleDef_HEAD_INIT, "_C", nullptr, -1, nullptr};
+PyMODINIT_FUNC PyInit__C() {
+  PyObject* made = PyModule_Create(&module);
+  PyModule_AddIntConstant(made, "VALUE", VALUE);
+  return made;
+}
+""",
+}
+
+
+def test_an_extension_that_needs_the_runtime_stack_is_built_where_that_is(
+    checkout: Checkout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need(shutil.which("g++") is not None, "a C++ compiler")
+    # Older ones want the package wheel beside them.
+    need(int(version("setuptools").partition(".")[0]) > 70, "setuptools 71")
+    monkeypatch.setattr(building, "SILENCE_S", 0.5)
+    checkout.commit(EXTENSION)
     said = checkout.package("build")
-    assert said.code == 2
-    assert "is a link that leads out of the project" in said.err
+    assert said.code == 1
+    assert "  | ModuleNotFoundError: No module named 'runtime_stack'" in said.err
+    assert "build there with --in-image IMAGE, or with --no-isolation in an environment" in said.err
+    # What is silent shows that it lives.
+    assert "still building after " in said.err
+    stack = checkout.folder.parent / "stack" / "runtime_stack.py"
+    stack.parent.mkdir()
+    stack.write_text("VALUE = 42\n")
+    monkeypatch.setenv("PYTHONPATH", f"{stack.parent}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    said = checkout.package("build", "--no-isolation", "--json")
+    assert said.code == 0, said.err
+    told = json.loads(said.out)
+    assert told["where"] == "this environment"
+    assert any(line.startswith("setuptools==") for line in told["environment"])
+    (wheel,) = (checkout.folder / "dist").glob("*.whl")
+    assert sysconfig.get_config_var("py_version_nodot") in wheel.name
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(checkout.folder.parent / "installed")  # noqa: S202  # built here
+    code = "import demo._C; print(demo._C.VALUE)"
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(checkout.folder.parent / "installed")}
+    ran = subprocess.run(
+        [sys.executable, "-P", "-c", code], env=environ, capture_output=True, check=True, timeout=60
+    )
+    assert ran.stdout == b"42\n"
+
+
+@pytest.fixture
+def runtime_image() -> Iterator[str]:
+    """An image with a Python, a compiler and a module that no index has."""
+    base = os.environ.get("TEST_BASE_IMAGE", "")
+    need(bool(base) and shutil.which("docker") is not None, "a container engine (TEST_BASE_IMAGE)")
+    packages = "python3-dev python3-setuptools python3-wheel python3-pip g++"
+    install = f"apt-get update -qq && apt-get install -y -qq --no-install-recommends {packages}"
+    stack = "echo VALUE = 42 > /usr/lib/python3/dist-packages/runtime_stack.py"
+    name = f"spyre-ci-test-runtime:{os.getpid()}"
+    words = ["docker", "build", "--network", "host", "--quiet", "--tag", name, "-"]
+    text = f"FROM {base}\nRUN {install}\nRUN {stack}\n"
+    subprocess.run(words, input=text, text=True, check=True, capture_output=True, timeout=900)
+    yield name
+    subprocess.run(["docker", "rmi", "--force", name], check=False, capture_output=True, timeout=60)
+
+
+@pytest.mark.nightly
+def test_a_build_in_an_image_is_for_the_python_there_and_makes_the_same_bytes(
+    checkout: Checkout, runtime_image: str
+) -> None:
+    checkout.commit(EXTENSION)
+    first, again = (checkout.package("build", "--in-image", runtime_image, "--json") for _ in range(2))
+    assert first.code == again.code == 0, first.err + again.err
+    told = json.loads(first.out)
+    assert (told["where"], told["files"]) == (runtime_image, json.loads(again.out)["files"])
+    assert any(one["name"].partition("-cp")[2].startswith("311-") for one in told["files"]), "Debian 12's"
+    said = checkout.package("build", "--in-image", "127.0.0.1:9/not-there:1")
+    assert said.code == 1
+    assert "remedy: check that the engine has the image" in said.err

@@ -50,7 +50,6 @@ MEANINGS = {
     "--allow-collect-errors": "of a run",
     "--pytorch-src": "PyTorch's source; `scope` only counts its files",
     "--network": "of a container",
-    "--keep-env": "of the last time",
     "--limit": "how many",
     "--run-dir": "the run's folder, with the default of each verb",
     "--pending-limit": "minutes",

@@ -5,18 +5,17 @@ from __future__ import annotations
 import io
 import os
 import tarfile
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from ci.core.errors import BadFileError, CommandError
+from ci.core.errors import CommandError
 from ci.package import environment
-from ci.package.artifacts import artifact
-from ci.package.building import _refuse_clutter, differences, pack_again
-from ci.package.compiling import CacheUse, cache_environment, cache_use, jobs_environment
+from ci.package.building import How, container_words, pack_again, remedy_for
+from ci.package.compiling import cache_environment, jobs_environment
 from ci.package.environment import fitting, in_folder, interpreters, torch_pin
-from ci.package.export import set_times
-from tests.packages import make_sdist, make_wheel
+from tests.packages import make_sdist
 
 
 def test_as_many_jobs_as_fit_unless_the_user_says() -> None:
@@ -42,15 +41,6 @@ def test_compilers_run_behind_ccache_where_it_is(tmp_path: Path) -> None:
     assert given["CCACHE_BASEDIR"] == str(tmp_path / "work")
     assert given["CCACHE_COMPILERCHECK"] == "mtime"
     assert cache_environment(environ, tmp_path / "work") == given
-
-
-def test_what_ccache_did_is_read(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    assert cache_use(log) is None
-    log.write_text(
-        "# a.cpp\ndirect_cache_hit\n# b.cpp\ndirect_cache_miss\npreprocessed_cache_hit\n# c\ncache_miss\n"
-    )
-    assert cache_use(log) == CacheUse(hits=2, misses=1)
 
 
 def test_an_sdist_is_packed_by_one_rule(tmp_path: Path) -> None:
@@ -83,37 +73,6 @@ def test_links_and_programs_stay_what_they_are(tmp_path: Path) -> None:
     with tarfile.open(path) as packed:
         assert packed.getmember("demo-1.0/l").linkname == "p"
         assert packed.getmember("demo-1.0/p").mode == 0o755
-
-
-def test_what_two_builds_differ_in_is_named(tmp_path: Path) -> None:
-    one = [artifact(make_wheel(tmp_path / "a")), artifact(make_sdist(tmp_path / "a"))]
-    same = [artifact(make_wheel(tmp_path / "b"))]
-    other = [artifact(make_wheel(tmp_path / "c", files={"demo/__init__.py": "other", "demo/x.py": ""}))]
-    assert differences(one[:1], same) == {}
-    assert differences(one, same) == {"demo-1.0.tar.gz": ["made by one of the builds only"]}
-    assert differences(one[:1], other) == {
-        "demo-1.0-py3-none-any.whl": ["demo-1.0.dist-info/RECORD", "demo/__init__.py", "demo/x.py"]
-    }
-
-
-def test_the_same_members_in_another_order_are_a_difference(tmp_path: Path) -> None:
-    files = {"demo/a.py": "1", "demo/b.py": "2"}
-    first = artifact(make_sdist(tmp_path / "a", files=dict(files)))
-    second = artifact(make_sdist(tmp_path / "b", files=dict(reversed(files.items()))))
-    assert differences([first], [second]) == {"demo-1.0.tar.gz": ["order, times or rights of its members"]}
-
-
-def test_a_tree_has_one_time_and_git_s_rights(tmp_path: Path) -> None:
-    (tmp_path / "d").mkdir()
-    tool(tmp_path / "d", "run")
-    (tmp_path / "d" / "plain").write_text("")
-    (tmp_path / "d" / "plain").chmod(0o666)
-    (tmp_path / "d" / "link").symlink_to("/nowhere")
-    set_times(tmp_path, 1_000_000_000)
-    rights = {path.name: path.lstat().st_mode & 0o777 for path in (tmp_path / "d").iterdir()}
-    assert rights["run"] == 0o755
-    assert rights["plain"] == 0o644
-    assert {int(path.lstat().st_mtime) for path in tmp_path.rglob("*")} == {1_000_000_000}
 
 
 def test_another_environments_variables_are_not_handed_on(tmp_path: Path) -> None:
@@ -163,19 +122,6 @@ def test_torch_is_the_one_of_this_release() -> None:
     assert torch_pin() == ["torch==2.13.0"]
 
 
-def test_what_only_has_an_artifacts_name_is_said_before_a_build(tmp_path: Path) -> None:
-    _refuse_clutter(tmp_path / "gone")
-    make_wheel(tmp_path)
-    _refuse_clutter(tmp_path)
-    (tmp_path / "x.tar.gz").symlink_to("gone")
-    with pytest.raises(BadFileError, match=r"x\.tar\.gz: is a link that leads nowhere") as caught:
-        _refuse_clutter(tmp_path)
-    assert "the folder is for sdists and wheels" in str(caught.value)
-    (tmp_path / "a.whl").mkdir()
-    with pytest.raises(BadFileError, match=r"a\.whl: is no file"):
-        _refuse_clutter(tmp_path)
-
-
 def test_an_index_s_password_is_in_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> str:
         raise CommandError(
@@ -188,3 +134,39 @@ def test_an_index_s_password_is_in_no_error(tmp_path: Path, monkeypatch: pytest.
         with pytest.raises(CommandError, match="ended with code 1: pip") as caught:
             call()
         assert "s3cr" not in str(caught.value)
+
+
+NOT_THERE = [
+    "  File 'setup.py'",
+    "ModuleNotFoundError: No module named 'sendnn.core'",
+    "ERROR Backend exited",
+]
+UNMET = ["ERROR Unmet dependencies (checked against python3):", "\ttorch~=2.10.0"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "how", "words"),
+    [
+        (["error: no"], How(), ["mend the project"]),
+        (NOT_THERE, How(), ["brings sendnn.core in [build-system] requires", "--in-image", "--no-isolation"]),
+        (NOT_THERE, How(isolated=False), ["install sendnn.core here", "--in-image IMAGE"]),
+        (NOT_THERE, How(image="runtime:1"), ["build in an image that has sendnn.core"]),
+        (UNMET, How(image="runtime:1"), ["an image that has what is listed there"]),
+        (UNMET, How(isolated=False), ["install what is listed there here"]),
+    ],
+)
+def test_a_module_that_is_missing_names_where_to_build(lines: list[str], how: How, words: list[str]) -> None:
+    said = remedy_for(lines, how)
+    assert all(one in said for one in words), said
+
+
+def test_a_build_in_an_image_sees_its_folder_and_variables_and_no_more(tmp_path: Path) -> None:
+    words = container_words("one", "runtime:1", tmp_path, {"MAX_JOBS": "2"})
+    assert words[words.index("--volume") + 1] == f"{tmp_path}:{tmp_path}"
+    assert words[words.index("--user") + 1] == f"{os.getuid()}:{os.getgid()}"
+    given = [value for flag, value in pairwise(words) if flag == "--env"]
+    assert [one.partition("=")[0] for one in given] == [
+        "MAX_JOBS", "PYTHONPATH", "HOME", "PYTHONDONTWRITEBYTECODE",
+    ]  # fmt: skip
+    assert words[-2:] == ["python3", "runtime:1"]
+    assert (tmp_path / "front-end" / "build" / "__main__.py").is_file()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from packaging.version import Version
 
 from ci.core.errors import BadFileError, UsageError
-from ci.package.project import Source
-from ci.package.versions import version_to_build
+from ci.package.project import Project, Source
+from ci.package.versions import put_version, version_to_build
 
 SHA = "0123456789abcdef" * 2 + "01234567"
 releases = st.lists(st.integers(0, 99), min_size=1, max_size=4).map(
@@ -127,3 +130,51 @@ def test_what_is_no_version_is_said() -> None:
         version_to_build("one", source())
     with pytest.raises(BadFileError, match="tag v1-x is no version"):
         version_to_build("", source("v1-x"))
+
+
+NEW = Version("2.0.dev3+gabc")
+ATTR = '[tool.setuptools.dynamic]\nversion = {attr = "pkg.version.__version__"}\n'
+
+
+def put(tree: Path, text: str, file: Path | None = None) -> object:
+    (tree / "pyproject.toml").write_text(text, encoding="utf-8")
+    one = Project(folder=tree, name="x", pyproject=tomllib.loads(text), source=Source(commit=""))
+    return put_version(tree, one, NEW, file)
+
+
+def test_a_declared_version_is_replaced_and_nothing_else(tmp_path: Path) -> None:
+    text = '[project]\nname = "x"  # ours\nversion = "1.0" # now\n\n[tool.x]\nversion = "9"\n'
+    assert put(tmp_path, text) == {}
+    assert (tmp_path / "pyproject.toml").read_text() == text.replace('"1.0"', f'"{NEW}"')
+
+
+@pytest.mark.parametrize("place", ["pkg/version.py", "src/pkg/version.py", "pkg/version/__init__.py"])
+def test_a_version_that_a_module_assigns_is_replaced_where_it_stands(tmp_path: Path, place: str) -> None:
+    module = tmp_path / place
+    module.parent.mkdir(parents=True)
+    text = '"""1.0 é"""\nVERSION = "wire/3"\n__version__: str = \'1.0\'  # é\nother = "1.0"\n'
+    module.write_text(text, "utf-8")
+    assert put(tmp_path, f'[project]\nname = "x"\n{ATTR}') == {}
+    assert module.read_text("utf-8") == text.replace("'1.0'", f"'{NEW}'")
+    module.write_text(text, "utf-8")
+    assert put(tmp_path, '[project]\nname = "x"\n', Path(place)) == {}
+    assert module.read_text("utf-8") == text.replace("'1.0'", f"'{NEW}'")
+
+
+@pytest.mark.parametrize("tool", ["[tool.setuptools_scm]", '[tool.hatch.version]\nsource = "vcs"'])
+def test_a_back_end_that_asks_git_is_told_by_the_environment(tmp_path: Path, tool: str) -> None:
+    told = put(tmp_path, f'[project]\nname = "x"\n{tool}\n')
+    assert told == {"SETUPTOOLS_SCM_PRETEND_VERSION": str(NEW)}
+
+
+@pytest.mark.parametrize("file", [None, Path("gone.py"), Path("../outside.py")])
+def test_a_version_nobody_finds_is_asked_for(tmp_path: Path, file: Path | None) -> None:
+    inner = tmp_path / "project"
+    inner.mkdir()
+    (tmp_path / "outside.py").write_text("__version__ = '1'\n")
+    with pytest.raises(UsageError, match="not known where the project keeps its version") as caught:
+        put(inner, '[project]\nname = "x"\n', file)
+    assert "setuptools-scm" in str(caught.value)
+    (inner / "v.py").write_text("__version__ = made()\n")
+    with pytest.raises(BadFileError, match="no version is assigned here"):
+        put(inner, '[project]\nname = "x"\n', Path("v.py"))
