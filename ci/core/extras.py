@@ -9,12 +9,13 @@ from ci.core.errors import CommandError
 
 
 @contextmanager
-def wanted(what: str, *, extra: str) -> Iterator[None]:
+def wanted(what: str, *, extra: str, sessions: str = "") -> Iterator[None]:
     """Within, a library that is not there is told as what it is: the extra was not installed.
 
     Args:
         what: wants it, with the verb: `packaging wants`.
         extra: that has it.
+        sessions: of nox whose environment has it.
 
     Raises:
         CommandError: an import failed.
@@ -24,5 +25,6 @@ def wanted(what: str, *, extra: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         raise CommandError(
             f"{what} a library that is not installed: {error.name}",
-            remedy=f"install it: pip install 'spyre-ci[{extra}]'",
+            remedy=(f"call {sessions}, which have it; or " if sessions else "")
+            + f"install it: pip install 'spyre-ci[{extra}]'",
         ) from error

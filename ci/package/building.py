@@ -135,14 +135,12 @@ def make(
         UsageError: there is no such index, or the version cannot be told.
         RunInUseError: another build of the project is under way.
         BuildError: the project cannot be built, with its last lines; or what was built is another version.
-        BadFileError: something in the folder has the name of an artifact and is no file.
     """
     local = how.index is None or index_of(bench.package, how.index).local_versions
     version = version_of(bench, local=local)
     untracked = [escaped(one) for one in bench.project.source.untracked if not bench.is_ours(one)]
     if untracked:
         say(f"left out, not being in the repository: {listed(untracked, 3)}")
-    _refuse_clutter(bench.dist)
     # Were this to break, what was found of an earlier build would still open gates.
     for step in (BUILD, VERIFY):
         forget_record(bench.records, step)
@@ -375,18 +373,9 @@ def _engine(environ: Mapping[str, str]) -> list[str]:
     return found[:1]
 
 
-def _refuse_clutter(out: Path) -> None:
-    """Raise where something has an artifact's name and is no file: before a build, which may take long."""
-    for path in sorted([*out.glob("*.whl"), *out.glob("*.tar.gz")]):
-        if not path.is_file():
-            raise BadFileError(
-                "is no file", where=path, remedy="delete it: the folder is for sdists and wheels"
-            )
-
-
 def _forget(out: Path, project: str) -> None:
     """Delete what earlier builds of the project left, so that a folder holds one release."""
-    for path in [*out.glob("*.whl"), *out.glob("*.tar.gz")]:
+    for path in filter(Path.is_file, [*out.glob("*.whl"), *out.glob("*.tar.gz")]):
         with suppress(BadFileError):
             if artifact(path).name == project:
                 path.unlink()

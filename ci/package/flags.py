@@ -13,7 +13,7 @@ from ci.core.extras import wanted
 
 def extra() -> AbstractContextManager[None]:
     """Within, a library that is not there is told as what it is: the extra was not installed."""
-    return wanted("packaging wants", extra="package")
+    return wanted("packaging wants", extra="package", sessions="nox -s lint, unit, build or package")
 
 
 ProjectFolder = Annotated[

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from ci.core.errors import BadFileError, MissingInputError
 from ci.package.source import Source, read_source
 
-__all__ = ["PYPROJECT", "Project", "Source", "project_name", "read_project", "read_source"]
+__all__ = ["PYPROJECT", "Project", "Source", "read_project", "read_pyproject", "read_source"]
 
 PYPROJECT = "pyproject.toml"
-_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +68,35 @@ class Project:
         return found
 
 
+class _Table(BaseModel):
+    """What is read of a pyproject.toml, with the kinds that PEP 518 and 621 give it."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+
+class _ProjectTable(_Table):
+    name: str = Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$")
+    version: str = ""
+    requires_python: str = Field(default="", alias="requires-python")
+    dependencies: list[str] = []
+    dynamic: list[str] = []
+
+    @field_validator("requires_python")
+    @classmethod
+    def _is_specifier(cls, text: str) -> str:
+        return str(SpecifierSet(text))  # InvalidSpecifier is a ValueError
+
+
+class _BuildSystem(_Table):
+    requires: list[str] = []
+
+
+class _Pyproject(_Table):
+    project: _ProjectTable
+    build_system: _BuildSystem = Field(default_factory=_BuildSystem, alias="build-system")
+    tool: dict[str, Any] = {}
+
+
 def read_project(folder: Path, *, tag_prefix: str = "v") -> Project:
     """Read a checkout.
 
@@ -88,79 +116,31 @@ def read_project(folder: Path, *, tag_prefix: str = "v") -> Project:
             where=folder,
             remedy="name the folder of a project that pip can build",
         )
-    content = _pyproject(path)
-    check_kinds(content, path)
-    name = _name(content, path)
+    content = read_pyproject(path)
     return Project(
-        folder=folder.resolve(), name=name, pyproject=content, source=read_source(folder, tag_prefix)
+        folder=folder.resolve(),
+        name=content["project"]["name"],
+        pyproject=content,
+        source=read_source(folder, tag_prefix),
     )
 
 
-def project_name(path: Path) -> str:
-    """The name that a pyproject.toml gives its project.
+def read_pyproject(path: Path) -> dict[str, Any]:
+    """Read a pyproject.toml of a project that has a name.
 
     Raises:
-        BadFileError: it cannot be read or names no project.
+        BadFileError: it cannot be read, or a key of it is of another kind than PEP 518 and 621 say.
         FileNotFoundError: it is not there.
     """
-    return _name(_pyproject(path), path)
-
-
-def _pyproject(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        _Pyproject.model_validate(content)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadFileError(f"is not TOML: {error}", where=path, remedy="mend it there") from error
-
-
-def check_kinds(content: Mapping[str, Any], path: Path) -> None:
-    """Refuse a pyproject.toml whose keys that are read here are of another kind than PEP 518 and 621 say.
-
-    Args:
-        content: what it says.
-        path: of it, for messages.
-
-    Raises:
-        BadFileError: a key holds something else; with its name.
-    """
-    project, system = (_table(content, key, path) for key in ("project", "build-system"))
-    _table(content, "tool", path)
-    for key in ("version", "requires-python"):
-        if not isinstance(project.get(key, ""), str):
-            raise _wrong(path, f"project.{key}", "text", project[key])
-    lists = {
-        "project.dependencies": project.get("dependencies", []),
-        "project.dynamic": project.get("dynamic", []),
-        "build-system.requires": system.get("requires", []),
-    }
-    for key, value in lists.items():
-        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-            raise _wrong(path, key, "a list of texts", value)
-    try:
-        SpecifierSet(project.get("requires-python", ""))
-    except InvalidSpecifier as error:
-        raise _wrong(
-            path, "project.requires-python", "a specifier such as >=3.11", project["requires-python"]
-        ) from error
-
-
-def _table(content: Mapping[str, Any], key: str, path: Path) -> dict[str, Any]:
-    value = content.get(key, {})
-    if not isinstance(value, dict):
-        raise _wrong(path, key, "a table", value)
-    return value
-
-
-def _wrong(path: Path, key: str, kind: str, seen: Any) -> BadFileError:
-    return BadFileError(f"{key} is not {kind} (seen: {seen!r})", where=path, remedy="mend it there")
-
-
-def _name(content: Mapping[str, Any], path: Path) -> str:
-    name = _table(content, "project", path).get("name")
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(map(str, first["loc"]))
         raise BadFileError(
-            f"[project] has no name that an index takes (seen: {name!r})",
-            where=path,
-            remedy='give it one of letters, digits, ".", "-" and "_"',
-        )
-    return name
+            f"{key}: {first['msg']} (seen: {first['input']!r})", where=path, remedy="mend it there"
+        ) from error
+    return content

@@ -5,13 +5,13 @@ The JUnit that its runner writes is another's word: entities in it are refused.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ci.config.package_model import PackageTests
-from ci.config.run_model import Device
 from ci.core.errors import (
     EXIT_INCOMPLETE,
     EXIT_OK,
@@ -25,8 +25,8 @@ from ci.core.errors import (
 from ci.core.locks import alone
 from ci.core.process import signal_name, stream_command
 from ci.core.text import counted, one_line
-from ci.package.bed import Bed, emulate, know_marker, lay, refuse_without_torch, take_sources_away
 from ci.package.records import UNIT, Record, forget_record, write_record
+from ci.package.test_env import Env, install, remove_sources, with_plugins
 from ci.package.text import harmless, harmless_line
 from ci.package.wiring import Bench
 from ci.record.junit import case_of, junit_cases
@@ -36,15 +36,41 @@ _FOLDERS = ("tests", "test")
 # As many failed tests are named in a record.
 MOST_FAILED = 100
 JUNIT_FILE = "unit.xml"
-_DEVICE_PLUGIN = "ci.device.pytest_plugin"
 # pytest's exit codes that are no outcome of tests: see pytest.ExitCode.
-_INTERRUPTED, _INTERNAL, _USAGE, _NOTHING = 2, 3, 4, 5
+_USAGE = 4
 _WHY = {
-    _INTERRUPTED: "pytest stopped early: a file could not be collected, or the run was interrupted",
-    _INTERNAL: "pytest itself broke",
+    2: "pytest stopped early: a file could not be collected, or the run was interrupted",
+    3: "pytest itself broke",
     _USAGE: "pytest does not take its arguments",
-    _NOTHING: "no test was collected",
+    5: "no test was collected",
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """What became of tests.
+
+    Attributes:
+        passed: how many did.
+        failed: how many did not, or broke before or after.
+        skipped: how many were, those included that were expected to fail and did.
+        failing: the first of those that failed, with why.
+    """
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    failing: tuple[str, ...] = ()
+
+    @property
+    def line(self) -> str:
+        """For people."""
+        return f"{counted(self.passed, 'test')} passed, {self.failed:,} failed, {self.skipped:,} skipped"
+
+    def as_json(self) -> dict[str, object]:
+        """For machines, and the record."""
+        numbers = {"passed": self.passed, "failed": self.failed, "skipped": self.skipped}
+        return {**numbers, "failing": list(self.failing)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +103,7 @@ class Outcome:
     @property
     def line(self) -> str:
         """For people."""
-        told = [self.counts.line] if self.counts else []
-        return "; ".join([*told, *([self.problem] if self.problem else [])])
+        return "; ".join(filter(None, [self.counts.line if self.counts else "", self.problem]))
 
     def as_json(self) -> dict[str, Any]:
         """For machines, and the record."""
@@ -114,128 +139,97 @@ def run_unit(
         NotInstalledError: it cannot be installed.
         UsageError: there are no tests, or the emulated device is wanted without torch.
     """
-    work = bench.settings.state_dir / "package" / "unit" / bench.project.canonical
+    work, tests = bench.settings.state_dir / "package" / "unit" / bench.project.canonical, bench.package.tests
     work.mkdir(parents=True, exist_ok=True)
     if not given:
         forget_record(bench.records, UNIT)
         (bench.records / JUNIT_FILE).unlink(missing_ok=True)
     busy = RunInUseError("this project's tests run already", where=work, remedy="wait for their end")
     with alone(work / "lock", busy):
-        outcome = _run(bench, work, environ, given, keep=keep, say=say)
-        if not given:
+        env = install(
+            bench.project, work, environ,
+            requirements=tests.requirements, constraints=bench.constraints, keep=keep,
+        )  # fmt: skip
+        arguments = unit_arguments(tests, env.has, given)
+        if not tests.keep_sources:
+            remove_sources(env, bench.project, paths_in(arguments, env.has), say)
+        env = with_plugins(env, tests.device_marker, bench.settings.model.device if tests.emulated else None)
+        outcome = _pytest(env, work / JUNIT_FILE, arguments, tests, say)
+        if given:
+            say(f"no record: with arguments of pytest a part may have run; JUnit: {work / JUNIT_FILE}")
+        else:
             _record(bench, outcome, work / JUNIT_FILE)
-    if given:
-        say(f"no record: with arguments of pytest a part may have run; JUnit: {work / JUNIT_FILE}")
     return outcome
 
 
 def _record(bench: Bench, outcome: Outcome, junit: Path) -> None:
     if junit.is_file():
         write_text(bench.records / JUNIT_FILE, junit.read_text(encoding="utf-8", errors="replace"))
-    source = bench.project.source
+    project = bench.project
     write_record(
         bench.records,
         Record(
-            step=UNIT,
-            project=bench.project.canonical,
-            commit=source.commit,
-            dirty=source.dirty,
-            passed=outcome.exit_code == EXIT_OK,
-            details=outcome.as_json(),
+            step=UNIT, project=project.canonical, commit=project.source.commit, dirty=project.source.dirty,
+            passed=outcome.exit_code == EXIT_OK, details=outcome.as_json(),
         ),
-    )
+    )  # fmt: skip
 
 
-def _run(
-    bench: Bench,
-    work: Path,
-    environ: Mapping[str, str],
-    given: Sequence[str],
-    *,
-    keep: bool,
-    say: Callable[[str], None],
+def _pytest(
+    env: Env, junit: Path, arguments: Sequence[str], tests: PackageTests, say: Callable[[str], None]
 ) -> Outcome:
-    tests = bench.package.tests
-    bed = lay(
-        bench.project,
-        work,
-        environ,
-        requirements=tests.requirements,
-        constraints=bench.constraints,
-        keep=keep,
-    )
-    arguments = unit_arguments(tests, bed.has, given)
-    if not tests.keep_sources:
-        take_sources_away(bed, bench.project, paths_in(arguments, bed.has), say)
-    if tests.emulated:
-        refuse_without_torch(bed)
-        device: Device = bench.settings.model.device
-        bed = emulate(bed, device.refuse_ops, device.refuse_dtypes)
-    # The device is there before any test file is imported, as a card's back end is.
-    plugins = ["-p", know_marker(bed, tests.device_marker)]
-    plugins += ["-p", _DEVICE_PLUGIN] if tests.emulated else []
-    code, problem = _pytest(bed, work / JUNIT_FILE, [*plugins, *arguments], tests.timeout_s, say)
-    counts, unreadable = None, ""
+    """Run pytest to its end, and read what it wrote."""
+    junit.unlink(missing_ok=True)
+    # -P: the tree is no place to import from. No cache: a later run begins as this one does.
+    words: list[str | Path] = [env.environment.python, "-P", "-m", "pytest", "-p", "no:cacheprovider"]
+    words += [word for plugin in env.plugins for word in ("-p", plugin)]
+    words += [f"--rootdir={env.tree}", f"--junit-xml={junit}", *arguments]
+    say(f"pytest {' '.join(map(harmless, arguments))}")
+    code: int | None = None
+    counts, problem, unreadable = None, "", ""
     try:
-        counts = read_counts(work / JUNIT_FILE)
+        code = stream_command(
+            words,
+            timeout_s=tests.timeout_s,
+            line=lambda text: say(harmless_line(text)),
+            cwd=env.tree,
+            env={**env.environment.variables, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"},
+        )
+        counts = read_counts(junit)
     except BadFileError as error:
         unreadable = error.what
+    except CommandError as error:
+        problem = error.what
     return Outcome(
         counts=counts,
         pytest_code=code,
-        problem=problem_of(code, counts, problem, unreadable),
+        problem=problem or problem_of(code, counts, unreadable),
         arguments=tuple(arguments),
         emulated=tests.emulated,
     )
 
 
-def problem_of(code: int | None, counts: Counts | None, problem: str = "", unreadable: str = "") -> str:
-    """Why tests neither passed nor failed; empty where they did one of both.
+def problem_of(code: int | None, counts: Counts | None, unreadable: str = "") -> str:
+    """Why tests neither passed nor failed; empty where they did one of both; pure.
 
     Args:
-        code: what pytest ended with; None: it was ended.
+        code: what pytest ended with.
         counts: what its results say; None: there are none.
-        problem: why pytest did not come to its own end.
         unreadable: why there are no results.
     """
-    if problem:
-        return problem
     if code is not None and code < 0:
         return f"the tests' process was ended by {signal_name(-code)}"
     if code not in {EXIT_OK, EXIT_TEST_FAILED}:
         return _WHY.get(code or 0, f"pytest ended with code {code}")
-    if counts is None or not counts.ran:
+    if counts is None or not counts.passed + counts.failed:
         return unreadable or "no test ran"
     if (code == EXIT_TEST_FAILED) != bool(counts.failed):
         return f"pytest ended with code {code}, and its results hold {counts.failed} failed tests"
     return ""
 
 
-def _pytest(
-    bed: Bed, junit: Path, arguments: Sequence[str], timeout_s: float, say: Callable[[str], None]
-) -> tuple[int | None, str]:
-    """Pytest's exit code, and what went wrong where it did not come to its own end."""
-    junit.unlink(missing_ok=True)
-    # -P: the tree is no place to import from. No cache: a later run begins as this one does.
-    words: list[str | Path] = [bed.environment.python, "-P", "-m", "pytest", "-p", "no:cacheprovider"]
-    words += [f"--rootdir={bed.tree}", f"--junit-xml={junit}", *arguments]
-    say(f"pytest {' '.join(map(harmless, arguments))}")
-    try:
-        code = stream_command(
-            words,
-            timeout_s=timeout_s,
-            line=lambda text: say(harmless_line(text)),
-            cwd=bed.tree,
-            env={**bed.environment.variables, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"},
-        )
-    except CommandError as error:
-        junit.unlink(missing_ok=True)
-        return None, error.what
-    return code, ""
-
-
 def unit_arguments(tests: PackageTests, has: Callable[[str], bool], given: Sequence[str]) -> list[str]:
-    """What pytest is told of which tests run.
+    """What pytest is told of which tests run; pure.
 
     Args:
         tests: the settings.
@@ -246,7 +240,8 @@ def unit_arguments(tests: PackageTests, has: Callable[[str], bool], given: Seque
         UsageError: there are no tests.
     """
     without = ["-m", f"not {tests.device_marker}"]
-    if any(_is_path(one, has) for one in given):
+    # A word without a slash may be an option's value.
+    if any("/" in path or path.endswith(".py") for path in paths_in(given, has)):
         return [*without, *given]
     if tests.unit:
         return [*tests.unit, *given]
@@ -263,50 +258,8 @@ def unit_arguments(tests: PackageTests, has: Callable[[str], bool], given: Seque
 
 
 def paths_in(arguments: Sequence[str], has: Callable[[str], bool]) -> list[str]:
-    """The files and folders that arguments of pytest name."""
+    """The files and folders that arguments of pytest name; pure."""
     return [path for one in arguments if has(path := one.partition("::")[0]) and not one.startswith("-")]
-
-
-def _is_path(argument: str, has: Callable[[str], bool]) -> bool:
-    """Whether an argument is a test's path, and not the value of an option."""
-    path = argument.partition("::")[0]
-    return ("/" in path or path.endswith(".py")) and not argument.startswith("-") and has(path)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
-    """What became of tests.
-
-    Attributes:
-        passed: how many did.
-        failed: how many did not, or broke before or after.
-        skipped: how many were, those included that were expected to fail and did.
-        failing: the first of those that failed, with why.
-    """
-
-    passed: int = 0
-    failed: int = 0
-    skipped: int = 0
-    failing: tuple[str, ...] = ()
-
-    @property
-    def ran(self) -> int:
-        """Tests that came to an outcome."""
-        return self.passed + self.failed
-
-    @property
-    def line(self) -> str:
-        """For people."""
-        return f"{counted(self.passed, 'test')} passed, {self.failed:,} failed, {self.skipped:,} skipped"
-
-    def as_json(self) -> dict[str, object]:
-        """For machines, and the record."""
-        return {
-            "passed": self.passed,
-            "failed": self.failed,
-            "skipped": self.skipped,
-            "failing": list(self.failing),
-        }
 
 
 def read_counts(path: Path) -> Counts:
@@ -315,7 +268,7 @@ def read_counts(path: Path) -> Counts:
     Raises:
         BadFileError: it is not there, is no JUnit, or declares entities.
     """
-    counts = {"passed": 0, "failed": 0, "skipped": 0}
+    counts: Counter[str] = Counter()
     failing: list[str] = []
     try:
         with path.open("rb") as stream:

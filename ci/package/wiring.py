@@ -15,7 +15,7 @@ from ci.config.context import settings_from_context
 from ci.config.package_model import Index, Package
 from ci.core.errors import BadFileError, MissingInputError, UsageError
 from ci.package.environment import fitting, torch_pin
-from ci.package.project import PYPROJECT, Project, project_name, read_project
+from ci.package.project import PYPROJECT, Project, read_project, read_pyproject
 from ci.package.source import with_settings
 from ci.package.versions import version_to_build
 
@@ -131,7 +131,7 @@ def checkout_of(ctx: typer.Context, folder: Path) -> Checkout:
     if not folder.is_dir():
         raise MissingInputError("there is no such folder", where=folder, remedy="name a checkout")
     try:
-        name: str = canonicalize_name(project_name(folder / PYPROJECT))
+        name: str = canonicalize_name(read_pyproject(folder / PYPROJECT)["project"]["name"])
     except (BadFileError, FileNotFoundError):
         name = folder.resolve().name
     return Checkout(folder=folder.resolve(), name=name, settings=settings_of(ctx, folder))

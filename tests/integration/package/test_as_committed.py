@@ -9,10 +9,10 @@ import pytest
 
 from ci.config import load_settings
 from ci.package import building
-from ci.package.bed import lay
 from ci.package.export import export
 from ci.package.project import read_project, read_source
 from ci.package.source import MovedError, with_settings
+from ci.package.test_env import install
 from ci.package.wiring import Bench
 from tests.integration.package.conftest import Checkout
 from tests.repositories import git
@@ -49,7 +49,7 @@ def test_nor_is_it_tested_as_the_commit(checkout: Checkout, tmp_path: Path) -> N
     (checkout.folder / "demo" / "more.py").write_text("x = 1\n")
     checkout.git("add", "demo/more.py")
     with pytest.raises(MovedError, match=r"changed meanwhile: demo/more\.py"):
-        lay(project, tmp_path / "work", os.environ, requirements=(), constraints=())
+        install(project, tmp_path / "work", os.environ, requirements=(), constraints=())
 
 
 def test_a_commit_that_was_made_meanwhile_is_said(checkout: Checkout, tmp_path: Path) -> None:

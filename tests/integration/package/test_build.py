@@ -154,14 +154,6 @@ def test_an_index_nobody_knows_is_said(checkout: Checkout) -> None:
     assert "known: testpypi, pypi" in said.err
 
 
-def test_a_folder_with_a_wheels_name_is_said_before_anything_is_built(checkout: Checkout) -> None:
-    (checkout.folder / "dist" / "old.whl").mkdir(parents=True)
-    said = checkout.package("build")
-    assert said.code == 2
-    assert "old.whl: is no file" in said.err
-    assert "built in" not in said.err
-
-
 def test_a_link_into_the_checkout_is_not_written_through(checkout: Checkout) -> None:
     kept = checkout.folder / "conf" / "pyproject.toml"
     checkout.commit({"conf/pyproject.toml": PYPROJECT})

@@ -9,9 +9,9 @@ import pytest
 
 from ci.config.package_model import PackageTests
 from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE, BadFileError, UsageError
-from ci.package.bed import extra_of, group_of
 from ci.package.cli import split
 from ci.package.project import Project, Source
+from ci.package.test_env import extra_of, group_of
 from ci.package.unit import (
     Counts,
     Outcome,
@@ -25,7 +25,7 @@ GOOD, BAD = Counts(passed=2), Counts(passed=1, failed=1, failing=("a::b: no",))
 
 
 def outcome(code: int | None, counts: Counts | None, problem: str = "") -> Outcome:
-    return Outcome(counts=counts, pytest_code=code, problem=problem_of(code, counts, problem))
+    return Outcome(counts=counts, pytest_code=code, problem=problem or problem_of(code, counts))
 
 
 @pytest.mark.parametrize(
@@ -84,25 +84,11 @@ def test_the_extra_test_is_asked_for_where_the_project_has_it() -> None:
     assert extra_of(project(project={"name": "p", "optional-dependencies": {"docs": ["x"]}})) == ""
 
 
-def test_a_dependency_group_is_resolved_with_those_it_includes() -> None:
-    groups = {"test": ["pytest>=8", {"include-group": "more"}], "more": ["expecttest"], "docs": ["sphinx"]}
-    assert group_of(project(**{"dependency-groups": groups})) == ["pytest>=8", "expecttest"]
-    assert group_of(project()) == []
-
-
-@pytest.mark.parametrize(
-    "groups",
-    [
-        {"test": [{"include-group": "test"}]},
-        {"test": [{"include-group": "gone"}]},
-        {"test": ["--index-url=http://x"]},
-        {"test": "pytest"},
-    ],
-)
-def test_a_broken_dependency_group_is_told(groups: dict[str, Any]) -> None:
-    with pytest.raises(BadFileError, match="the dependency group 'test' cannot be resolved") as caught:
-        group_of(project(**{"dependency-groups": groups}))
-    assert "/p/pyproject.toml" in str(caught.value)
+def test_the_dependency_group_test_is_pips_where_the_project_has_it() -> None:
+    groups = {"test": ["pytest>=8", {"include-group": "more"}], "more": ["expecttest"]}
+    given = ["--group", "/copy/pyproject.toml:test"]
+    assert group_of(project(**{"dependency-groups": groups}), Path("/copy")) == given
+    assert group_of(project(**{"dependency-groups": {"docs": []}}), Path("/copy")) == []
 
 
 def arguments(there: set[str], *given: str, **settings: Any) -> list[str]:
@@ -174,7 +160,7 @@ def written(folder: Path, text: str) -> Path:
 
 def test_every_test_is_counted_once_and_what_failed_is_named(tmp_path: Path) -> None:
     counts = read_counts(written(tmp_path, JUNIT))
-    assert (counts.passed, counts.failed, counts.skipped, counts.ran) == (1, 2, 2, 3)
+    assert (counts.passed, counts.failed, counts.skipped) == (1, 2, 2)
     assert counts.failing == (
         "tests.test_a::test_two: assert 1 == 2",
         "tests.test_b: collection failure",
