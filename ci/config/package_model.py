@@ -149,6 +149,9 @@ class Package(Section):
         description="requirements that hold wherever something is installed; none: the torch of this "
         "release, where the project takes it",
     )
+    build_image: str = Field(
+        default="", description="image that builds run in, with what is there; none: in isolation, here"
+    )
     memory_gib_per_job: float = Field(
         default=2, gt=0, description="GiB of memory one compiler job is given (MAX_JOBS)"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
@@ -33,6 +34,7 @@ def lint(  # typer makes options of them
     Example: spyre-ci package lint --changed origin/main
     """
     with extra():
+        import_module("pre_commit")  # it is called as a program
         from ci.package.lint import linting, show  # noqa: PLC0415
         from ci.package.project import read_source  # noqa: PLC0415
         from ci.package.records import LINT, forget_record  # noqa: PLC0415
@@ -137,7 +139,10 @@ def build(  # typer makes options of them
     records: Records = None,
     index: ForIndex = None,
     image: Annotated[
-        str, typer.Option("--in-image", metavar="IMAGE", help="Build in this image, with what is there.")
+        str,
+        typer.Option(
+            "--in-image", metavar="IMAGE", help="Build in this image; default: package.build_image."
+        ),
     ] = "",
     isolated: Annotated[
         bool, typer.Option("--isolation/--no-isolation", help="Or with what this environment has.")
@@ -153,7 +158,8 @@ def build(  # typer makes options of them
         from ci.package.wiring import bench_of, echo  # noqa: PLC0415
 
     bench = bench_of(ctx, folder, dist=dist, records=records)
-    made = building.make(bench, building.How(index=index, isolated=isolated, image=image), echo)
+    where = image or (bench.package.build_image if isolated else "")
+    made = building.make(bench, building.How(index=index, isolated=isolated, image=where), echo)
     if as_json:
         typer.echo(document_text("package-build", made.as_json()))
     else:

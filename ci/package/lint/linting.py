@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ci.core.errors import EXIT_INCOMPLETE, CommandError, MissingInputError, UsageError
+from ci.core.git import environment as git_environment
 from ci.core.git import finish_git, git
 from ci.core.process import LAST_LINES, finish_command
 from ci.core.text import one_line
@@ -25,6 +26,7 @@ from ci.package.text import harmless_line
 
 # Of the user's variables; everything else could make a linter say something else on another machine.
 _KEPT = ("PATH", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SSL_CERT_FILE")
+_FILES = ("ls-files", "--cached", "--others", "--exclude-standard", "--", ".")
 _EXIT_CODE = re.compile(r"^- exit code: (-?\d+)$", re.MULTILINE)
 # As compilers, ruff, codespell, mypy, shellcheck and actionlint name places; in GitHub's form after `::`.
 _PLACE = re.compile(
@@ -94,7 +96,7 @@ def lint(wanted: Wanted, say: Callable[[str], None]) -> Linted:
     """
     folder = wanted.folder.resolve()
     # Rules of the repository around a project hold for it, too.
-    top = top_of(folder) if in_repository(folder) and git(folder, "ls-files", "-co", "--", ".") else folder
+    top = top_of(folder) if in_repository(folder) and git(folder, *_FILES) else folder
     files = [name for name in checkout_files(top) if (top / name).is_file()]
     below = "" if folder == top else f"{folder.relative_to(top)}/"
     mine = [name for name in files if name.startswith(below)]
@@ -247,7 +249,7 @@ class _Looking:
             environ = {key: one for key, one in environ.items() if key in _KEPT}
             environ |= {"HOME": str(self.home), "PRE_COMMIT_HOME": str(self.home / "hooks")}
         given = {"PATH": self.path, "PYTHONDONTWRITEBYTECODE": "1", "LANG": "C.UTF-8", "NO_COLOR": "1"}
-        env = {**environ, **given}
+        env = git_environment(given, environ)
         ended = finish_command(
             [sys.executable, "-P", "-m", "pre_commit", *words, "--color", "never"],
             timeout_s=self.wanted.timeout_s, cwd=self.tree, env=env,

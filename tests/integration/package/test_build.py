@@ -252,6 +252,7 @@ def test_a_build_in_an_image_is_for_the_python_there_and_makes_the_same_bytes(
     told = json.loads(first.out)
     assert (told["where"], told["files"]) == (runtime_image, json.loads(again.out)["files"])
     assert any(one["name"].partition("-cp")[2].startswith("311-") for one in told["files"]), "Debian 12's"
-    said = checkout.package("build", "--in-image", "127.0.0.1:9/not-there:1")
+    checkout.commit({"spyre-ci.yaml": "package: {build_image: '127.0.0.1:9/not-there:1'}\n"})
+    said = checkout.package("build")
     assert said.code == 1
     assert "remedy: check that the engine has the image" in said.err

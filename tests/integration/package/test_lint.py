@@ -335,3 +335,28 @@ def test_a_project_in_a_folder_of_a_repository_is_held_to_the_rules_around_it(
     folder = committed(project(tmp_path / "p", files)) / "in"
     by_linter = found(capsys, folder, "--only", "ruff")
     assert [(one["path"], one["line"]) for one in by_linter["ruff"]] == [("a.py", 2)]
+
+
+def test_hooks_that_can_be_fetched_look_as_they_do_for_the_project_itself(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRE_COMMIT_HOME", str(tmp_path / "cache"))
+    hook = "- {id: no-teh, name: no teh, language: pygrep, entry: teh, types: [text]}\n"
+    hooks = committed(project(tmp_path / "hooks", {".pre-commit-hooks.yaml": hook}))
+    git(hooks, "tag", "v1.0")
+    rules = (
+        f"exclude: ^(docs/|[.]pre)\nrepos: [{{repo: 'file://{hooks}', rev: v1.0, hooks: [{{id: no-teh}}]}}]\n"
+    )
+    folder = committed(
+        project(tmp_path / "p", {".pre-commit-config.yaml": rules, "docs/a.md": "teh\n", "b.md": "the\n"})
+    )
+    for text, code in {"the\n": 0, "teh\n": 1}.items():
+        project(folder, {"b.md": text})
+        own = finish_command(["pre-commit", "run", "--all-files"], timeout_s=100, cwd=folder, env=os.environ)
+        said = lint(capsys, folder, "--json")
+        assert (said[0], own.code) == (code, code), said
+        told = json.loads(said[1])
+        assert told["linters"] == {"no-teh": {"version": "v1.0"}}
+        assert [(one["path"], one["line"], one["message"]) for one in told["findings"]] == [
+            ("b.md", 1, "teh")
+        ] * code

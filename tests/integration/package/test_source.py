@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -61,17 +60,6 @@ def test_a_change_that_git_was_told_not_to_look_for_is_one(checkout: Checkout, b
     assert read_source(checkout.folder).dirty == ("demo/__init__.py",)
     module.unlink()
     assert read_source(checkout.folder).dirty == ("demo/__init__.py",)
-
-
-def test_a_link_and_rights_that_git_was_told_not_to_look_at(checkout: Checkout) -> None:
-    (checkout.folder / "link").symlink_to("README.md")
-    checkout.commit()
-    checkout.git("update-index", "--assume-unchanged", "link", "LICENSE")
-    assert read_source(checkout.folder).dirty == ()
-    (checkout.folder / "link").unlink()
-    (checkout.folder / "link").symlink_to("LICENSE")
-    (checkout.folder / "LICENSE").chmod(0o755)
-    assert set(read_source(checkout.folder).dirty) == {"link", "LICENSE"}
 
 
 def test_a_changed_submodule_is_a_change_whatever_the_project_says(checkout: Checkout, library: Path) -> None:
@@ -174,12 +162,3 @@ def test_a_hooks_variables_do_not_change_which_repository_is_asked(
     monkeypatch.setenv("GIT_INDEX_FILE", str(library / ".git/index"))
     assert (read_source(checkout.folder).commit, read_source(checkout.folder).dirty) == (commit, ())
     assert "demo/__init__.py" in files(export(read_project(checkout.folder), tmp_path / "tree"))
-
-
-def test_a_repository_with_many_tags_and_commits_is_read_in_no_time(checkout: Checkout) -> None:
-    head = checkout.git("rev-parse", "HEAD").strip()
-    packed = "".join(f"{head} refs/tags/v0.{number}\n" for number in range(3000))
-    (checkout.folder / ".git/packed-refs").write_text(packed)
-    started = time.monotonic()
-    assert read_source(checkout.folder).tag == "v0.2999"
-    assert time.monotonic() - started < 20
