@@ -18,7 +18,7 @@ from ci.core.resources import available_cores
 from ci.main_job.request import RunRequest
 from ci.main_job.run import Outcome, run_main_job
 from ci.package.device_tests import View, installed_version, view_of
-from ci.package.records import DEVICE, Record, forget_record, write_record
+from ci.package.records import DEVICE, forget_record
 from ci.package.wiring import Bench
 from ci.steps.context import Context
 from test_selection.files import read_json
@@ -76,7 +76,7 @@ def run_device(bench: Bench, asked: Asked) -> dict[str, Any]:
         )
         told = _told(run_main_job(context, request), version)
     if whole:
-        _record(bench, told)
+        bench.note(DEVICE, passed=told["exit_code"] == EXIT_OK, details=told)
     else:
         context.say("no record: --files and -k run a part")
     return told
@@ -116,21 +116,6 @@ def settings_for(settings: Settings, view: View, work: Path, asked: Asked) -> Se
         }
     )
     return replace(settings, model=changed)
-
-
-def _record(bench: Bench, told: Mapping[str, Any]) -> None:
-    source = bench.project.source
-    write_record(
-        bench.records,
-        Record(
-            step=DEVICE,
-            project=bench.project.canonical,
-            commit=source.commit,
-            dirty=source.dirty,
-            passed=told["exit_code"] == EXIT_OK,
-            details=told,
-        ),
-    )
 
 
 def _told(outcome: Outcome, version: str) -> dict[str, Any]:

