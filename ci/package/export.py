@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ci.core.errors import BadFileError, CommandError, MissingInputError
 from ci.core.git import git
+from ci.core.text import escaped
 from ci.package.project import Project
 from ci.package.source import in_repository, read_source, refuse_moved
 
@@ -93,26 +94,29 @@ def copy_files(folder: Path, names: Sequence[str], into: Path) -> None:
     """
     _empty(into)
     for name in names:
-        source, target = folder / name, into / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        mode = source.lstat().st_mode
-        if stat.S_ISDIR(mode):
-            raise MissingInputError(
-                f"submodule {name!r} was not fetched, and nothing of it would be packaged",
-                where=folder,
-                remedy="fetch it: git submodule update --init --recursive (actions/checkout: submodules: "
-                "recursive)",
-            )
-        if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
-            raise BadFileError("is no file", where=source, remedy=f"put it back: git checkout -- {name}")
         try:
-            shutil.copy2(source, target, follow_symlinks=False)
+            _copy(folder, into, name)
         except OSError as error:
             raise BadFileError(
-                f"cannot be copied: {error}", where=source, remedy="check its rights"
+                f"cannot be copied: {error}", where=folder / name, remedy="check its rights"
             ) from error
-        if stat.S_ISREG(mode):
-            target.chmod(0o755 if mode & 0o100 else 0o644)
+
+
+def _copy(folder: Path, into: Path, name: str) -> None:
+    source, target = folder / name, into / name
+    mode = source.lstat().st_mode
+    if stat.S_ISDIR(mode):
+        raise MissingInputError(
+            f"submodule {name!r} was not fetched, and nothing of it would be packaged",
+            where=folder,
+            remedy="git submodule update --init --recursive (actions/checkout: submodules: recursive)",
+        )
+    if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
+        raise BadFileError("is no file", where=source, remedy=f"put it back: git checkout -- {escaped(name)}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(source, target, follow_symlinks=False)
+    if stat.S_ISREG(mode):
+        target.chmod(0o755 if mode & 0o100 else 0o644)
 
 
 def _empty(folder: Path) -> None:
