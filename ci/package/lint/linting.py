@@ -36,7 +36,7 @@ _PLACE = re.compile(
 _ARROW = re.compile(r"\s*--> (?P<path>[^:\n]+):(?P<line>\d+):(?P<column>\d+)")
 _WOULD = re.compile(r"(?P<message>[Ww]ould reformat):? (?P<path>.+)")
 _SCHEMA = re.compile(r"\s*(?P<path>[^:\n]+)::(?P<message>\$.*)")
-_HUNK = re.compile(r"^@@ -(\d+)", re.MULTILINE)
+_HUNK = re.compile(r"@@ -(\d+)")
 
 
 class LinterError(CommandError):
@@ -227,11 +227,14 @@ class _Looking:
 
     def _changed(self, hook: Hook) -> Iterator[Finding]:
         """A finding for each file that a hook changed, where it does so first."""
-        for name in filter(None, git(self.tree, "diff", "--name-only", "-z", "--").split("\0")):
-            lines = _HUNK.findall(git(self.tree, "diff", "--unified=0", "--", name)) or ["0"]
-            more = f", here and in {len(lines) - 1} more places" if len(lines) > 1 else ""
+        names = git(self.tree, "diff", "--name-only", "-z", "--").split("\0")[:-1]
+        patch = git(self.tree, "-c", "core.quotePath=false", "diff", "--unified=0", "--") if names else ""
+        places = hunks_of(patch)
+        for name in names:
+            first, *others = places.get(name, [0])
+            more = f", here and in {len(others)} more places" if others else ""
             message = f"{hook.id} writes this otherwise{more}"
-            yield Finding(path=name, line=int(lines[0]), linter=hook.id, message=message)
+            yield Finding(path=name, line=first, linter=hook.id, message=message)
         # What the next hook changes is its own.
         git(self.tree, "add", "--all")
 
@@ -279,6 +282,18 @@ def findings_of(said: str, hook: str, tree: str = "") -> Iterator[Finding]:
                 message=place.get("message", before).strip() or hook,
             )
         before = text
+
+
+def hunks_of(patch: str) -> dict[str, list[int]]:
+    """The lines of each file at which a patch of `git diff` changes it; pure."""
+    found: dict[str, list[int]] = {}
+    name = ""
+    for line in patch.splitlines():
+        if line.startswith("+++ b/"):
+            name = line.removeprefix("+++ b/").rstrip("\t")
+        elif hunk := _HUNK.match(line):
+            found.setdefault(name, []).append(int(hunk[1]))
+    return found
 
 
 def _whole(hook: Hook, said: str) -> Finding:

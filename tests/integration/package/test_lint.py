@@ -235,7 +235,7 @@ def _in_nox(folder: Path, *words: str) -> Ended:
     root = Path(__file__).parents[3]
     argv: list[str | Path] = ["nox", "-f", root / "noxfile.py", "--no-venv", "-s", "lint"]
     argv += ["--", folder, *words]
-    return finish_command(argv, timeout_s=170, env={**os.environ, "PYTHONPATH": str(root)})
+    return finish_command(argv, timeout_s=500, env={**os.environ, "PYTHONPATH": str(root)})
 
 
 @pytest.mark.nightly

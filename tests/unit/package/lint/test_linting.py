@@ -40,6 +40,14 @@ def test_a_place_is_read_however_a_linter_writes_it(
     assert ((found.path, found.line, found.column), found.message) == (place, message)
 
 
+def test_a_patch_says_where_each_file_changes() -> None:
+    patch = (
+        "diff --git a/a b.py b/a b.py\n--- a/a b.py\t\n+++ b/a b.py\t\n@@ -3 +3 @@ def x\n-x  = 1\n+x = 1\n"
+        "@@ -9,2 +9 @@\n+y\n--- a/é.md\n+++ b/é.md\n@@ -1 +1 @@\n"
+    )
+    assert linting.hunks_of(patch) == {"a b.py": [3, 9], "é.md": [1]}
+
+
 def whole(said: str) -> Finding:
     return linting._whole(Hook(id="x"), f"x....Failed\n- hook id: x\n{said}")
 
