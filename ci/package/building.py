@@ -250,7 +250,11 @@ class _Build:
         if self.how.image:
             client, name = _engine(seen), f"spyre-ci-build-{uuid.uuid4().hex[:12]}"
             try:
-                yield [*client, *container_words(name, self.how.image, self.work, given), *words], seen
+                started = [*client, *container_words(name, self.how.image, self.work, given), *words]
+                if client[0].endswith("podman") and os.getuid():
+                    # Without root the caller is another user inside, unless podman is told to keep him.
+                    started.insert(2, "--userns=keep-id")
+                yield started, seen
             finally:
                 finish_command([*client, "rm", "--force", name], timeout_s=_FREEZE_TIMEOUT_S, env=seen)
             return
