@@ -31,7 +31,7 @@ def lint(  # typer makes options of them
 ) -> None:
     """Run a checkout's own pre-commit hooks, or ours where it has none; without --fix nothing there changes.
 
-    Example: spyre-ci package lint --changed origin/main
+    Example: spyre-ci package lint --changed HEAD
     """
     with extra():
         import_module("pre_commit")  # it is called as a program

@@ -139,7 +139,7 @@ def changed_files(top: Path, base: str) -> set[str]:
         raise UsageError(
             f"there is no commit {base!r} that this one comes from",
             where="--changed",
-            remedy=f"fetch it: git fetch origin {base} (actions/checkout: fetch-depth: 0)",
+            remedy="fetch it, with what is between (actions/checkout: fetch-depth: 0)",
         )
     start = ended.stdout.decode().strip()
     said = git(top, "diff", "--name-only", "--no-renames", "-z", start, "--")
