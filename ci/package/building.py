@@ -7,7 +7,6 @@ The same sources make the same bytes: all has the commit's time, and an sdist is
 from __future__ import annotations
 
 import gzip
-import importlib.util
 import os
 import re
 import shutil
@@ -23,6 +22,10 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
+import build
+import packaging
+import pyproject_hooks
+from build import BuildBackendException, BuildException, ProjectBuilder
 from packaging.version import Version
 
 from ci.core.archives import damage
@@ -36,7 +39,8 @@ from ci.core.text import listed, span
 from ci.core.withheld import without_job_secrets
 from ci.package import compiling
 from ci.package.artifacts import Artifact, artifact
-from ci.package.environment import OF_OTHERS
+from ci.package.environment import Environment
+from ci.package.environment import make as make_environment
 from ci.package.export import export
 from ci.package.records import BUILD, VERIFY, forget_record
 from ci.package.text import harmless, without_index_secrets
@@ -56,8 +60,6 @@ _ENGINE_FAILED = {125, 126, 127}
 # As pypa/build says it of what is not there without isolation.
 _UNMET = ("ERROR Unmet dependencies", "ERROR Missing dependencies")
 _MISSING = re.compile(r"ModuleNotFoundError: No module named '?([\w.]+)'?")
-# pypa/build, which an image need not have; all of it is Python.
-_FRONT_END = ("build", "packaging", "pyproject_hooks")
 
 
 class BuildError(CommandError):
@@ -94,7 +96,7 @@ class Made:
         bench: the project.
         how: where it was built.
         artifacts: the sdist and the wheel.
-        environment: what it was built with, as pip names it; empty where pip made an environment for it.
+        environment: what it was built with, as pip names it.
     """
 
     bench: Bench
@@ -147,8 +149,10 @@ def make(
         "another build of this project is under way", where=bench.work, remedy="wait for its end"
     )
     with alone(bench.work / "lock", busy):
-        build = _Build(bench=bench, how=how, version=version, environ=environ, clock=clock, say=say)
-        made = Made(bench=bench, how=how, artifacts=build.run(), environment=build.environment())
+        under_way = _Build(
+            bench=bench, how=how, version=version, environ=environ, clock=clock, began=clock(), say=say
+        )
+        made = Made(bench=bench, how=how, artifacts=under_way.run(), environment=under_way.environment())
     details = {key: value for key, value in made.as_json().items() if key not in {"project", "source"}}
     bench.note(BUILD, passed=True, details=details)
     return made
@@ -163,13 +167,10 @@ class _Build:
     version: Version | None
     environ: Mapping[str, str]
     clock: Callable[[], float]
+    began: float
     say: Callable[[str], None]
+    own: Environment | None = None
     last: deque[str] = field(default_factory=lambda: deque(maxlen=_LAST_LINES))
-
-    @property
-    def is_isolated(self) -> bool:
-        """Whether pip makes an environment for it."""
-        return self.how.isolated and not self.how.image
 
     @property
     def work(self) -> Path:
@@ -193,19 +194,15 @@ class _Build:
         variables = put_version(tree, project, self.version, package.version_file) if self.version else {}
         shutil.rmtree(made, ignore_errors=True)
         self.log.unlink(missing_ok=True)
-        # In the same folders each time, so that a compiler cache knows their paths.
-        unpacked, environment = self.work / "sdist", self.work / "env"
-        for folder in (unpacked, environment):
-            shutil.rmtree(folder, ignore_errors=True)
-        words = ["-m", "build", "--outdir", str(made), "--sdist-extract-dir", str(unpacked), str(tree)]
-        words += ["--env-dir", str(environment)] if self.is_isolated else ["--no-isolation"]
         self.say(f"{project.name}: {self.version or 'the version it declares'}, built in {self.how.where}")
-        with _plain_rights():
-            if code := self._stream(words, variables):
-                remedy = remedy_for(self.last, self.how)
-                if self.how.image and code in _ENGINE_FAILED:
-                    remedy = "check that the engine has the image, or can pull it, and that python3 is in it"
-                raise self._failed(f"{project.name} could not be built", remedy)
+        # In the same folders each time, so that a compiler cache knows their paths.
+        unpacked = self.work / "sdist"
+        shutil.rmtree(unpacked, ignore_errors=True)
+        words = [str(front_end(self.work)), "--no-isolation", "--outdir", str(made)]
+        with _plain_rights(), ticking(self._tick, SILENCE_S, name="build"):
+            if self.how.isolated and not self.how.image:
+                self.own = self._with_requirements(tree, variables)
+            self._run([*words, "--sdist-extract-dir", str(unpacked), str(tree)], variables)
             sdist, wheel = next(made.glob("*.tar.gz")), next(made.glob("*.whl"))
             pack_again(sdist, self.seconds)
             wheel = self._repaired(wheel)
@@ -213,24 +210,48 @@ class _Build:
         return tuple(self._moved(path) for path in (sdist, wheel))
 
     def environment(self) -> tuple[str, ...]:
-        """What was there to build with, a requirement a line; none where the environment is gone."""
-        if self.is_isolated:
-            return ()
+        """What was there to build with, a requirement a line; nothing where there is no pip."""
         with self._command(["-m", "pip", "freeze", "--all"], {}) as (argv, env):
             ended = finish_command(argv, timeout_s=_FREEZE_TIMEOUT_S, env=env)
         return tuple(ended.stdout.decode(errors="replace").splitlines()) if ended.code == 0 else ()
 
-    def _stream(self, words: Sequence[str], variables: Mapping[str, str]) -> int:
-        began = self.clock()
+    def _with_requirements(self, tree: Path, variables: Mapping[str, str]) -> Environment:
+        """An environment of the build's own, with what the project and its back end ask for."""
+        folder = self.work / "env"
+        self.own = made = make_environment(folder, self.environ, constraints=self.bench.constraints)
 
-        def tick() -> None:
-            last = harmless(self.last[-1]) if self.last else "it has said nothing yet"
-            self.say(f"still building after {span(self.clock() - began)}: {last}")
+        def hook(
+            cmd: Sequence[str], cwd: str | None = None, extra_environ: Mapping[str, str] | None = None
+        ) -> None:
+            self._run(cmd[1:], {**variables, **(extra_environ or {})}, Path(cwd) if cwd else None)
 
-        with self._command(words, variables) as (argv, env), ticking(tick, SILENCE_S, name="build"):
-            return stream_command(
-                argv, timeout_s=self.bench.package.build_timeout_s, line=self._line, env=env, cwd=self.work
-            )
+        try:
+            builder = ProjectBuilder(tree, python_executable=str(made.python), runner=hook)
+            if builder.build_system_requires:
+                made.install(sorted(builder.build_system_requires))
+            # What it asks for can be told once it is there.
+            asked = builder.get_requires_for_build("sdist") | builder.get_requires_for_build("wheel")
+            if asked:
+                made.install(sorted(asked))
+        except (BuildException, BuildBackendException) as error:
+            raise self._failed(f"{self.bench.project.name} could not be built: {error}") from error
+        return made
+
+    def _run(self, words: Sequence[str], variables: Mapping[str, str], cwd: Path | None = None) -> None:
+        with self._command(words, variables) as (argv, env):
+            code = stream_command(
+                argv, timeout_s=self.bench.package.build_timeout_s, line=self._line, env=env,
+                cwd=cwd or self.work,
+            )  # fmt: skip
+        if code and self.how.image and code in _ENGINE_FAILED:
+            remedy = "check that the engine has the image, or can pull it, and that python3 is in it"
+            raise self._failed(f"{self.bench.project.name} could not be built", remedy)
+        if code:
+            raise self._failed(f"{self.bench.project.name} could not be built")
+
+    def _tick(self) -> None:
+        last = harmless(self.last[-1]) if self.last else "it has said nothing yet"
+        self.say(f"still building after {span(self.clock() - self.began)}: {last}")
 
     def _line(self, text: str) -> None:
         text = without_index_secrets(text, self.environ)
@@ -258,12 +279,11 @@ class _Build:
             finally:
                 finish_command([*client, "rm", "--force", name], timeout_s=_FREEZE_TIMEOUT_S, env=seen)
             return
-        if self.how.isolated:
-            seen = {key: value for key, value in seen.items() if key not in OF_OTHERS}
+        python, seen = (self.own.python, dict(self.own.variables)) if self.own else (sys.executable, seen)
         env = {**compiling.constrained(seen, self.work, self.bench.constraints), **given}
         if self.bench.package.ccache == "auto":
             env |= compiling.cache_environment(env, self.work)
-        yield [sys.executable, *words], env
+        yield [str(python), *words], env
 
     def _repaired(self, wheel: Path) -> Path:
         """The wheel with the manylinux tag that its extension can have; a pure one as it is."""
@@ -298,7 +318,8 @@ class _Build:
         self.bench.dist.mkdir(parents=True, exist_ok=True)
         return artifact(Path(shutil.copyfile(path, self.bench.dist / path.name)))
 
-    def _failed(self, what: str, remedy: str) -> BuildError:
+    def _failed(self, what: str, remedy: str = "") -> BuildError:
+        remedy = remedy or remedy_for(self.last, self.how)
         lines = "".join(f"\n  | {line}" for line in self.last)
         return BuildError(f"{what}{lines}", where=self.log, remedy=remedy)
 
@@ -332,17 +353,10 @@ def container_words(name: str, image: str, work: Path, variables: Mapping[str, s
     Args:
         name: of the container.
         image: its name.
-        work: the folder, which has the same path inside; the front end of the build is put there.
+        work: the folder, which has the same path inside.
         variables: that it sees.
     """
-    tools = work / "front-end"
-    shutil.rmtree(tools, ignore_errors=True)
-    for package in _FRONT_END:
-        spec = importlib.util.find_spec(package)
-        assert spec is not None  # noqa: S101  # the extra that this room wants has them
-        assert spec.origin is not None  # noqa: S101
-        shutil.copytree(Path(spec.origin).parent, tools / package)
-    seen = {**variables, "PYTHONPATH": str(tools), "HOME": str(work / "home"), "PYTHONDONTWRITEBYTECODE": "1"}
+    seen = {**variables, "HOME": str(work / "home"), "PYTHONDONTWRITEBYTECODE": "1"}
     (work / "home").mkdir(exist_ok=True)
     return [
         "run", "--rm", "--init", "--name", name, "--user", f"{os.getuid()}:{os.getgid()}",
@@ -350,6 +364,16 @@ def container_words(name: str, image: str, work: Path, variables: Mapping[str, s
         *(word for key, value in seen.items() for word in ("--env", f"{key}={value}")),
         "--entrypoint", "python3", image,
     ]  # fmt: skip
+
+
+def front_end(work: Path) -> Path:
+    """Put pypa/build into a folder that any Python runs, and no back end sees; returns the folder."""
+    folder = work / "front-end"
+    shutil.rmtree(folder, ignore_errors=True)
+    for package in (build, packaging, pyproject_hooks):
+        shutil.copytree(Path(str(package.__file__)).parent, folder / package.__name__)
+    (folder / "__main__.py").write_text("from build.__main__ import entrypoint\n\nentrypoint()\n", "utf-8")
+    return folder
 
 
 def _engine(environ: Mapping[str, str]) -> list[str]:

@@ -24,7 +24,7 @@ from ci.package.text import without_index_secrets
 _CREATE_TIMEOUT_S = 300
 INSTALL_TIMEOUT_S = 3600
 # Of a shell that works in another environment, or of a checkout that is to be looked past.
-OF_OTHERS = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYTEST_ADDOPTS", "PYTEST_PLUGINS", "PIP_TARGET")
+_OF_OTHERS = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYTEST_ADDOPTS", "PYTEST_PLUGINS", "PIP_TARGET")
 _OLDEST, _NEWEST = 9, 20
 
 
@@ -120,7 +120,7 @@ def in_folder(folder: Path, environ: Mapping[str, str], *, constraints: Sequence
     What runs in it is the project's code and that of whoever it depends on, so it sees no token of the job.
     """
     seen = without_job_secrets(environ)
-    variables = {key: value for key, value in seen.items() if key not in OF_OTHERS}
+    variables = {key: value for key, value in seen.items() if key not in _OF_OTHERS}
     variables["PATH"] = os.pathsep.join([str(folder / "bin"), environ.get("PATH", os.defpath)])
     variables |= {"VIRTUAL_ENV": str(folder), "PYTHONNOUSERSITE": "1"}
     return Environment(folder=folder, variables=variables, constraints=tuple(constraints))
