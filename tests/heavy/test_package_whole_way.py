@@ -128,6 +128,7 @@ def test_an_extension_goes_all_the_way(tmp_path: Path) -> None:
     cache = {"CCACHE_DIR": str(tmp_path / "ccache")}
     first = package("build", project, "--index", "testpypi", **cache)
     assert first["version"] == "0.0.1.dev1"
+    assert "torch==2.13.0" in [line.partition("+")[0] for line in first["environment"]]
     (wheel,) = (one["name"] for one in first["files"] if one["name"].endswith(".whl"))
     assert "manylinux" in wheel
     checks = package("verify", project, "--index", "testpypi", **cache)["checks"]
