@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -18,7 +17,7 @@ from packaging.utils import (
 )
 from packaging.version import Version
 
-from ci.core.archives import Entry, walk
+from ci.core.archives import walk
 from ci.core.errors import BadFileError, MissingInputError
 
 _METADATA = {"wheel": re.compile(r"[^/]+\.dist-info/METADATA"), "sdist": re.compile(r"[^/]+/PKG-INFO")}
@@ -119,19 +118,6 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def digests_of(one: Artifact) -> Mapping[str, str]:
-    """The SHA-256 of every file in an artifact, in hex, by its path there; of what is there twice, the last.
-
-    Raises:
-        BadFileError: it is damaged.
-    """
-    return {
-        entry.member.name: _digest(entry)
-        for entry in walk(one.path, one.kind)
-        if not (entry.member.link or entry.member.special)
-    }
-
-
 def metadata_of(one: Artifact) -> bytes:
     """The text of an artifact's core metadata: METADATA of a wheel, PKG-INFO of an sdist.
 
@@ -142,10 +128,3 @@ def metadata_of(one: Artifact) -> bytes:
         if _METADATA[one.kind].fullmatch(entry.member.name):
             return entry.whole()
     raise BadFileError("is damaged: it has no metadata", where=one.path, remedy="build it again")
-
-
-def _digest(entry: Entry) -> str:
-    digest = hashlib.sha256()
-    for chunk in entry.chunks():
-        digest.update(chunk)
-    return digest.hexdigest()
