@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 from datetime import UTC, datetime
@@ -68,15 +67,6 @@ def make_run(runs: Path, name: str, days: float, *, now: float = NOW, size: int 
 def release_of(*runs: str, image: str = "", run_id: int = 7) -> dict[str, Any]:
     rows = [{"identity": {"run": run, "run_id": run_id, "url": ""}, "exit_code": 0} for run in runs]
     return {"project": "spyre", "version": "1.0", "image": image, "runs": rows, "files": [], "gates": {}}
-
-
-def statement_of(*runs: str, image: str = "") -> dict[str, Any]:
-    internal = {"runs": release_of(*runs)["runs"], "gates": {}}
-    materials = [{"uri": "oci://x", "digest": {"sha256": image}}] if image else []
-    definition = {"internalParameters": internal, "resolvedDependencies": materials}
-    text = json.dumps({"predicate": {"buildDefinition": definition}})
-    payload = base64.b64encode(text.encode()).decode()
-    return {"payload": payload, "payloadType": "application/vnd.in-toto+json", "signatures": []}
 
 
 def make_record(state: Path, number: int, days: float, *, now: float = NOW) -> Path:

@@ -1,14 +1,11 @@
 """What releases name: the runs and images that prove them, which stay however old they are.
 
-Every `release.json` and every statement (`*.intoto.json`) counts, not only the newest. One that cannot be
-read may name anything, so while it is there nothing that a release can name goes.
+Every `release.json` counts, not only the newest. One that cannot be read may name anything, so while it is
+there nothing that a release can name goes.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 import os
 import re
 import stat
@@ -62,9 +59,7 @@ def read_released(places: Iterable[Path], *, named: Iterable[Path] = ()) -> Rele
         if place in named and not place.exists():
             found.broken.append((place, "is not there"))
         for path in _files(place, found):
-            name = path.name
-            is_release = name.startswith("release") or ".intoto.json" in name
-            _read(path, found, sure=is_release or (place in named and path == place))
+            _read(path, found, sure=path.name.startswith("release") or (place in named and path == place))
     return found
 
 
@@ -98,7 +93,7 @@ def _read(path: Path, found: Released, *, sure: bool) -> None:
             raise ValueError("is larger than any release")  # told as any other
         content = _content(path)
         if content is None and sure:
-            raise ValueError("is neither a release.json nor a statement")
+            raise ValueError("is no release.json")
     except (SpyreCiError, OSError, ValueError, RecursionError) as error:
         if sure:
             said = error.what if isinstance(error, SpyreCiError) else getattr(error, "strerror", None)
@@ -112,20 +107,13 @@ def _read(path: Path, found: Released, *, sure: bool) -> None:
 def _content(path: Path) -> Any:
     """What a release file says, whose runs and image are checked to be there; None for any other file."""
     content = load_json(path, "release")
-    if not isinstance(content, Mapping):
+    if not isinstance(content, Mapping) or content.get("schema") != schema_name("release"):
         return None
     try:
-        if "payload" in content and "payloadType" in content:
-            content = json.loads(base64.b64decode(content["payload"].replace("-", "+").replace("_", "/")))
-            runs = content["predicate"]["buildDefinition"]["internalParameters"]["runs"]
-        elif content.get("schema") == schema_name("release"):
-            runs = content["runs"]
-            _want_text(content["image"], "its image is no text")
-        else:
-            return None
-        for run in runs:
+        _want_text(content["image"], "its image is no text")
+        for run in content["runs"]:
             _want_text(run["identity"]["run"], "a run has no name")
-    except (binascii.Error, KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError) as error:
         raise ValueError(f"a key is missing or of the wrong kind: {error}") from error
     return content
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
 import pytest
 
 from ci.report.released import read_released, words_of
-from tests.retention_world import DIGEST, put, release_of, statement_of
+from tests.retention_world import DIGEST, put, release_of
 
 
 def test_every_release_counts_and_not_only_the_newest(tmp_path: Path) -> None:
@@ -23,13 +22,6 @@ def test_every_release_counts_and_not_only_the_newest(tmp_path: Path) -> None:
     assert DIGEST in found.digests
     assert found.files == 3
     assert found.broken == []
-
-
-def test_a_statement_names_runs_and_the_image(tmp_path: Path) -> None:
-    (tmp_path / "x-1.intoto.json").write_text(json.dumps(statement_of("run-1", image=DIGEST)))
-    found = read_released([tmp_path])
-    assert found.names_run("run-1", None)
-    assert DIGEST in found.digests
 
 
 def test_other_files_are_passed_over(tmp_path: Path) -> None:
@@ -50,9 +42,13 @@ def broken(path: Path) -> list[str]:
     [
         ("release.json", "{", "cannot be read as JSON"),
         ("release.json", "", "cannot be read as JSON"),
-        ("release.json", "[]", "is neither a release.json nor a statement"),
-        ("release.json", '{"schema": "spyre-ci/release/2"}', "is neither a release.json nor a statement"),
-        ("release.json", '{"schema": "spyre-ci/release/1"}', "a key is missing or of the wrong kind: 'runs'"),
+        ("release.json", "[]", "is no release.json"),
+        ("release.json", '{"schema": "spyre-ci/release/2"}', "is no release.json"),
+        (
+            "release.json",
+            '{"schema": "spyre-ci/release/1"}',
+            "a key is missing or of the wrong kind: 'image'",
+        ),
         (
             "release.json",
             '{"schema": "spyre-ci/release/1", "runs": [{"identity": {"run": 3}}], "image": ""}',
@@ -63,11 +59,8 @@ def broken(path: Path) -> list[str]:
             '{"schema": "spyre-ci/release/1", "runs": [], "image": null}',
             "a key is missing or of the wrong kind: its image is no text",
         ),
-        ("a.intoto.json", '{"payload": "e30=", "payloadType": "x"}', "a key is missing"),
-        ("a.intoto.json", '{"payload": "!", "payloadType": "x"}', ""),
-        ("a.intoto.json", '{"payload": 3, "payloadType": "x"}', "a key is missing"),
         ("release.json", "[" * 100_000, "cannot be read as JSON"),
-        ("release-1.json", "{}", "is neither a release.json nor a statement"),
+        ("release-1.json", "{}", "is no release.json"),
     ],
 )
 def test_one_that_cannot_be_read_is_told(tmp_path: Path, name: str, content: str, why: str) -> None:
@@ -99,9 +92,7 @@ def test_a_folder_in_its_place_is_a_broken_one_where_it_is_named(tmp_path: Path)
 
 def test_a_file_that_is_named_has_to_be_one(tmp_path: Path) -> None:
     (tmp_path / "v1").write_text("{}")
-    assert [why for _, why in read_released([], named=[tmp_path / "v1"]).broken] == [
-        "is neither a release.json nor a statement"
-    ]
+    assert [why for _, why in read_released([], named=[tmp_path / "v1"]).broken] == ["is no release.json"]
     put(tmp_path / "v2", "release", release_of("r"))
     assert read_released([], named=[tmp_path / "v2"]).names_run("r", None)
 
