@@ -153,6 +153,12 @@ class Outbox:
         """What waits, in the order it came."""
         return _read_all(self.folder)[0]
 
+    def ends(self) -> list[Report]:
+        """The ends of jobs, those that the endpoint has and then those that wait."""
+        # Looked at first: what is settled meanwhile moves to the others, and must not be missed.
+        waiting = self.pending()
+        return [one for one in (*self.delivered(), *waiting) if one.status == "completed"]
+
     def unreadable(self) -> list[BadFileError]:
         """Files in the outbox that are no reports; they are left where they are."""
         return _read_all(self.folder)[1]

@@ -37,9 +37,8 @@ IDENTITY = "rows of tests"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Waiting:
-    """Rows that wait: their folder, and the job they are of, as its callback has it."""
+    """Rows that wait: the job they are of, as its callback has it."""
 
-    file: str
     run_id: int
     run_attempt: int
     check_run_id: str
@@ -48,7 +47,6 @@ class _Waiting:
     def of(cls, workflow: Mapping[str, Any]) -> _Waiting:
         """Those of the job that a callback's `workflow` is of."""
         return cls(
-            file=JUNIT_FOLDER,
             run_id=int(workflow["run_id"]),
             run_attempt=workflow["run_attempt"],
             check_run_id=workflow["check_run_id"],

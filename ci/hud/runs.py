@@ -265,11 +265,8 @@ def ways_of(folder: Path, *, now: float) -> Ways:
     Raises:
         BadFileError: its dispatch is none.
     """
-    box = Outbox(folder, lambda: now)
-    ends = [
-        one.payload["workflow"] for one in (*box.delivered(), *box.pending()) if one.status == "completed"
-    ]
-    end = ends[-1] if ends else {}
+    ends = Outbox(folder, lambda: now).ends()
+    end = ends[-1].payload["workflow"] if ends else {}
     return Ways(
         environ={CHECK_RUN_VARIABLE: str(end.get("check_run_id", ""))},
         dispatch=kept_dispatch(folder),

@@ -195,7 +195,7 @@ def send_run(run_dir: Path, reporter: Reporter) -> Delivery:
     box = reporter.outbox(run_dir)
     owed: list[Payload] = []
     done = "reported"
-    ended = [one for one in (*box.pending(), *box.delivered()) if one.status == "completed"]
+    ended = box.ends()
     if ended and not _is_later_attempt(ended, reporter.environ):
         pass
     elif (run_dir / SUMMARY).is_file():
@@ -218,10 +218,13 @@ def _is_later_attempt(ended: Sequence[Report], environ: Mapping[str, str]) -> bo
 
     Whoever else sends, such as a laptop or a job that fetched the folder, would tell the same end twice.
     """
-    here, told = detect(environ, epoch_s=0), [one.payload["workflow"] for one in ended]
-    attempts = [job.get("run_attempt") for job in told if str(job.get("run_id")) == str(here.run_id)]
-    before = [one for one in attempts if isinstance(one, int) and one < here.run_attempt]
-    return len(before) == len(told)
+    here = detect(environ, epoch_s=0)
+    return all(
+        str(job.get("run_id")) == str(here.run_id)
+        and isinstance(attempt := job.get("run_attempt"), int)
+        and attempt < here.run_attempt
+        for job in (one.payload["workflow"] for one in ended)
+    )
 
 
 def send_waiting(run_dir: Path, reporter: Reporter, *, again: bool = True) -> Delivery:
