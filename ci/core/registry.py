@@ -21,7 +21,7 @@ from ci.core.addresses import is_loopback
 from ci.core.errors import EXIT_INCOMPLETE, CommandError, MissingInputError
 
 # As OCI's distribution specification has them.
-_TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
+TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 # Signatures, SBOMs and other things beside an image are tagged by its digest (cosign, OCI's fall-back).
 _BESIDE = re.compile(r"sha256-[0-9a-f]{64}(\.[a-z]+)?")
 WHOLE_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -144,7 +144,7 @@ def tags_of(repository: str) -> list[str]:
         found.update(_page(answer, repository, name.registry))
         following = answer.links.get("next", {}).get("url")
         if following is None:
-            return sorted(one for one in found if _TAG.fullmatch(one) and not _BESIDE.fullmatch(one))
+            return sorted(one for one in found if TAG.fullmatch(one) and not _BESIDE.fullmatch(one))
         here, url = urlsplit(url)[:2], urljoin(url, following)
         # Credentials are sent there too.
         if urlsplit(url)[:2] != here:

@@ -8,14 +8,13 @@ from collections.abc import Iterable, Sequence
 from packaging.version import Version
 
 from ci.core.errors import EXIT_TEST_FAILED, CommandError, UsageError
-from ci.core.registry import WHOLE_DIGEST
+from ci.core.registry import TAG, WHOLE_DIGEST
 
 LATEST = "latest"
 # Before the tag of an image whose tests did not run: nobody finds it in the place of one that passed.
 UNTESTED = "untested-"
 # What is found by these was built from what their hash says; nothing else may stand there.
 _OURS = ("stack-", UNTESTED)
-_TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 _VERSION = re.compile(r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)((a|b|rc)[0-9]+)?")
 
 
@@ -98,7 +97,7 @@ def check_tags(tags: Sequence[str]) -> None:
         UsageError: one is no tag, or looks like a version, which does not move.
     """
     for tag in tags:
-        if not _TAG.fullmatch(tag):
+        if not TAG.fullmatch(tag):
             raise UsageError(f"{tag!r} is no tag", where="--tag", remedy="letters, digits, dots and dashes")
         if tag.startswith(_OURS):
             raise UsageError(

@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -29,7 +30,8 @@ from build import BuildBackendException, BuildException, ProjectBuilder
 from packaging.version import Version
 
 from ci.core.archives import damage
-from ci.core.errors import EXIT_TEST_FAILED, BadFileError, CommandError, RunInUseError, UsageError
+from ci.core.container_shell import find_client
+from ci.core.errors import EXIT_TEST_FAILED, BadFileError, CommandError, RunInUseError
 from ci.core.locks import alone
 from ci.core.operating_system import is_linux
 from ci.core.process import finish_command, stream_command
@@ -269,13 +271,13 @@ class _Build:
         given |= compiling.jobs_environment(self.environ, jobs)
         seen = without_job_secrets(self.environ)
         if self.how.image:
-            client, name = _engine(seen), f"spyre-ci-build-{uuid.uuid4().hex[:12]}"
+            client = find_client(seen, partial(shutil.which, path=seen.get("PATH")))
+            name = f"spyre-ci-build-{uuid.uuid4().hex[:12]}"
+            # Without root the caller is another user inside, unless podman is told to keep him.
+            kept = ["--userns=keep-id"] if client[0].endswith("podman") and os.getuid() else []
+            run, *rest = container_words(name, self.how.image, self.work, given)
             try:
-                started = [*client, *container_words(name, self.how.image, self.work, given), *words]
-                if client[0].endswith("podman") and os.getuid():
-                    # Without root the caller is another user inside, unless podman is told to keep him.
-                    started.insert(2, "--userns=keep-id")
-                yield started, seen
+                yield [*client, run, *kept, *rest, *words], seen
             finally:
                 finish_command([*client, "rm", "--force", name], timeout_s=_FREEZE_TIMEOUT_S, env=seen)
             return
@@ -374,15 +376,6 @@ def front_end(work: Path) -> Path:
         shutil.copytree(Path(str(package.__file__)).parent, folder / package.__name__)
     (folder / "__main__.py").write_text("from build.__main__ import entrypoint\n\nentrypoint()\n", "utf-8")
     return folder
-
-
-def _engine(environ: Mapping[str, str]) -> list[str]:
-    found = [path for name in ("docker", "podman") if (path := shutil.which(name, path=environ.get("PATH")))]
-    if not found:
-        raise UsageError(
-            "neither docker nor podman is installed", where="--in-image", remedy="install one of them"
-        )
-    return found[:1]
 
 
 def _forget(out: Path, project: str) -> None:

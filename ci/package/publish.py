@@ -21,7 +21,7 @@ from ci.package.environment import Environment, passing
 from ci.package.index_client import Comparison, IndexAwayError, IndexClient, upload_order
 from ci.package.installation import import_installed
 from ci.package.text import without_index_secrets
-from ci.package.upload import UnfinishedError, Uploader, UploadState
+from ci.package.upload import State, UnfinishedError, Uploader, UploadState
 from test_selection.files import write_json
 
 KIND = "package-published"
@@ -108,8 +108,7 @@ class Publisher:
         Raises:
             SpyreCiError: nobody may upload, or it is not finished.
         """
-        state = UploadState(artifacts=upload_order(self.artifacts))
-        state.states = {one.filename: "there" for one in found.there}
+        state = self._state(found)
         if found.taken:
             return self._note(state, skipped=True)
         if found.absent and credentials is not None:
@@ -134,9 +133,11 @@ class Publisher:
         """What `publish` would upload, for machines."""
         for one in found.absent:
             self.say(f"would upload {one.filename} (sha256 {one.sha256}) to {self.client.index.upload}")
-        state = UploadState(artifacts=upload_order(self.artifacts))
-        state.states = {one.filename: "there" for one in found.there}
-        return self._content(state)
+        return self._content(self._state(found))
+
+    def _state(self, found: Comparison) -> UploadState:
+        there: dict[str, State] = {one.filename: "there" for one in found.there}
+        return UploadState(artifacts=upload_order(self.artifacts), states=there)
 
     def wait_until_shown(self) -> None:
         """Wait until the index shows every file with its bytes.

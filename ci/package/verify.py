@@ -24,7 +24,7 @@ from ci.package.environment import interpreters
 from ci.package.gate import check_index
 from ci.package.installation import in_a_line, try_wheel
 from ci.package.project import PYPROJECT, Project
-from ci.package.records import BUILD, VERIFY, Record, forget_record, read_record, write_record
+from ci.package.records import BUILD, VERIFY, Record, forget_record, read_record
 from ci.package.wiring import Bench, index_of
 
 _TIMEOUT_S = 300
@@ -66,19 +66,17 @@ def verify(
     """
     artifacts = artifacts_in(bench.dist)
     forget_record(bench.records, VERIFY)
-    built, source = read_record(bench.records, BUILD), bench.project.source
+    built = read_record(bench.records, BUILD)
     found: list[Finding] = []
     wheels = [one for one in artifacts if one.kind == "wheel"]
     trials = _installing(bench, wheels, say, isolated=isolated) if installs else ()
     for finding in chain(_checks(bench, artifacts, built, index), trials):
         say(finding.line)
         found.append(finding)
-    record = Record(
-        step=VERIFY,
-        project=bench.project.canonical,
-        commit=source.commit,
+    record = bench.note(
+        VERIFY,
         # What was changed when it was built is in the files, whatever the checkout holds by now.
-        dirty=tuple(dict.fromkeys([*built.dirty, *source.dirty])),
+        dirty=built.dirty,
         # What nobody installed is not verified.
         passed=installs and all(one.passed for one in found),
         details={
@@ -89,7 +87,6 @@ def verify(
             "isolated": isolated,
         },
     )
-    write_record(bench.records, record)
     return record, found
 
 

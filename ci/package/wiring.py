@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -60,14 +60,21 @@ class Bench:
         """Files that neither the repository knows nor these verbs write, fit to be shown."""
         return [escaped(one) for one in self.project.source.untracked if not self.is_ours(one)]
 
-    def note(self, step: str, *, passed: bool, details: Mapping[str, Any]) -> None:
-        """Write the record of a step."""
-        project = self.project
+    def note(
+        self, step: str, *, passed: bool, details: Mapping[str, Any], dirty: Sequence[str] = ()
+    ) -> Record:
+        """Write the record of a step, of which more files may have been `dirty` than are now."""
+        source = self.project.source
         record = Record(
-            step=step, project=project.canonical, commit=project.source.commit, dirty=project.source.dirty,
-            passed=passed, details=details,
-        )  # fmt: skip
+            step=step,
+            project=self.project.canonical,
+            commit=source.commit,
+            dirty=tuple(dict.fromkeys([*dirty, *source.dirty])),
+            passed=passed,
+            details=details,
+        )
         write_record(self.records, record)
+        return record
 
     @property
     def work(self) -> Path:
