@@ -114,7 +114,7 @@ def test_only_bytes_that_were_looked_at_go_out(tmp_path: Path) -> None:
 
 
 TWINE = """\
-INFO     Using configuration from /home/user/.pypirc
+INFO     Using configuration from ~/.pypirc
 Uploading distributions to http://127.0.0.1:1/
 INFO     spyre_demo-1.0.tar.gz (1.0 KB)
 ERROR    HTTPError: 400 Bad Request from http://127.0.0.1:1/
