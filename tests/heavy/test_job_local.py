@@ -31,7 +31,7 @@ def planned(spyre_ci: Call, tmp_path: Path) -> Path:
     return tmp_path / "runs" / RUN
 
 
-@pytest.mark.gate
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "cards",
     [
