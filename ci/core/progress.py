@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -11,9 +12,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import TimeRemainingColumn as RemainingColumn
 
+from ci.core.text import span
+
 LINE_EVERY_S = 10.0
 SILENCE_S = 60.0
 TICK_S = 1.0
+# Of a command whose lines are shown as they come.
+QUIET_S = 10.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -102,6 +107,34 @@ def ticking(
     finally:
         over.set()
         thread.join(stop_s)
+
+
+@contextlib.contextmanager
+def showing_life(
+    say: Callable[[str], object], clock: Callable[[], float] = time.monotonic
+) -> Iterator[Callable[[str], None]]:
+    """Hand lines on as they come, and say every ten seconds without one for how long there was none.
+
+    Args:
+        say: takes lines for people.
+        clock: seconds, monotonic.
+    """
+    heard = told = clock()
+    last = "it has said nothing yet"
+
+    def line(text: str) -> None:
+        nonlocal heard, last
+        heard, last = clock(), text
+        say(text)
+
+    def tick() -> None:
+        nonlocal told
+        if (now := clock()) - max(heard, told) >= QUIET_S:
+            told = now
+            say(f"still at it, silent for {span(now - heard)}: {last}")
+
+    with ticking(tick, min(TICK_S, QUIET_S)):
+        yield line
 
 
 @contextlib.contextmanager

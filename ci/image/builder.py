@@ -13,6 +13,7 @@ from ci.core.addresses import without_secrets
 from ci.core.container_engine import engine_error, is_no_space
 from ci.core.errors import EXIT_TEST_FAILED, CommandError, MissingInputError
 from ci.core.process import run_command, stream_command
+from ci.core.progress import showing_life
 from ci.core.registry import find_digest
 from ci.core.text import one_line, plain
 from ci.core.workflow_commands import defused
@@ -30,6 +31,7 @@ TIMEOUT_S = 6 * 3600.0
 PUSH_TIMEOUT_S = 3600.0
 LAST_LINES = 30
 MOST_SHOWN = 300
+REVISION_LABEL = "org.opencontainers.image.revision"
 # As BuildKit says it, and buildah.
 _EXIT = re.compile(r"exit (?:code:|status) (\d+)")
 
@@ -52,6 +54,8 @@ class Order:
         args: of the build; they reach the builder by its environment.
         labels: besides those of the Containerfile.
         secrets: files that steps mount by these ids.
+        root: folder that no link on the way to the Containerfile may lead out of; None: the context.
+        source: of what is built, for errors; None: the context.
     """
 
     context: Path
@@ -61,6 +65,8 @@ class Order:
     args: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, Path] = field(default_factory=dict)
+    root: Path | None = None
+    source: str | Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,24 +120,32 @@ class ImageBuilder:
         """Build an image; returns its id.
 
         Raises:
-            MissingInputError: the context has no such Containerfile, or it is a link that leads out of it.
+            MissingInputError: the context has no such Containerfile, or a link on the way leads out of it.
             BuildStepError: a step failed; with its last lines.
             DiskFullError: the engine's disk is full.
             CommandError: the builder is not there, or cannot build.
         """
         path = order.context / order.containerfile
-        if not path.is_file() or not path.resolve().is_relative_to(order.context.resolve()):
+        root = order.root or order.context
+        # Links are the word of who made the folder, and lead where it likes.
+        if not path.is_file() or not path.resolve().is_relative_to(root.resolve()):
             raise MissingInputError(
-                f"there is no {order.containerfile}", where=order.context, remedy="mend its path"
+                f"there is no {order.containerfile}",
+                where=order.source or order.context,
+                remedy="mend `containerfile` or the folder before it; a link has to stay in what is built",
             )
         last: deque[str] = deque(maxlen=LAST_LINES)
 
-        def take(line: str) -> None:
-            last.append(harmless(line))
-            self.echo(one_line(last[-1], MOST_SHOWN))
-
-        with tempfile.TemporaryDirectory(prefix="spyre-ci-build-") as folder:
+        with (
+            tempfile.TemporaryDirectory(prefix="spyre-ci-build-") as folder,
+            showing_life(self.echo) as say,
+        ):
             image_id = Path(folder) / "id"
+
+            def take(line: str) -> None:
+                last.append(harmless(line))
+                say(one_line(last[-1], MOST_SHOWN))
+
             environ = {**self.environ, **self._args(order)}
             words = self.words(order, image_id)
             if stream_command(words, timeout_s=TIMEOUT_S, line=take, env=environ) != 0:

@@ -66,15 +66,24 @@ def _copy(folder: Path, target: Path, names: Iterable[str]) -> str:
             shutil.copy2(source, copy, follow_symlinks=False)
         elif source.is_dir():
             copy.mkdir(parents=True, exist_ok=True)
-    _check_links(target, folder)
+    # What a container has where such a link leads is not what is here.
+    for path in sorted(path for path in target.rglob("*") if path.is_symlink()):
+        if not Path(os.path.normpath(path.parent / path.readlink())).is_relative_to(target):
+            raise CommandError(
+                f"a link leads out of the folder: {path.relative_to(target)} to {path.readlink()}",
+                where=folder,
+                remedy="take it away, or have Git or .dockerignore ignore it",
+            )
     return tree_of(target)
 
 
 def _kept(folder: Path, always: str) -> set[str]:
     """What a folder's `.dockerignore` keeps, and a file that is kept always, relative to the folder."""
     path = folder / IGNORE
-    said = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
-    patterns = [line.strip() for line in said if line.strip() and not line.lstrip().startswith("#")]
+    said = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    patterns = [
+        line.strip() for line in said.splitlines() if line.strip() and not line.lstrip().startswith("#")
+    ]
     return exclude_paths(str(folder), [*patterns, f"!{always}"], dockerfile=IGNORE)
 
 
@@ -119,16 +128,3 @@ def _is_checkout(folder: Path, environ: Mapping[str, str]) -> bool:
     if not any((above / ".git").exists() for above in folder.resolve().parents):
         return False
     return bool(git(folder, *_LIST, environ=environ, timeout_s=TIMEOUT_S).strip())
-
-
-def _check_links(copy: Path, folder: Path) -> None:
-    """Refuse links that lead out: what a container has there is not what is here."""
-    for path in sorted(copy.rglob("*")):
-        if path.is_symlink():
-            leads = os.path.normpath(path.parent / path.readlink())
-            if not Path(leads).is_relative_to(os.path.normpath(copy)):
-                raise CommandError(
-                    f"a link leads out of the folder: {path.relative_to(copy)} to {path.readlink()}",
-                    where=folder,
-                    remedy="take it away, or have Git or .dockerignore ignore it",
-                )

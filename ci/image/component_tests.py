@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ci.config.run_model import Device
 from ci.core.errors import UsageError
 from ci.image.containerfile import SHELL
-from ci.image.resolved import ResolvedStack
-from ci.image.stack import params_of
+from ci.image.model import Stack
 
 Kind = Literal["build", "runtime", "device"]
+KINDS: tuple[Kind, ...] = ("build", "runtime", "device")
 # Where results go in the container; /tmp can be written by whoever runs there.
 JUNIT_DIR = "/tmp/spyre-ci-junit"  # noqa: S108  # of a container that is made for these tests alone
 # Of the test lines: the emulated device was wanted and is not in the image.
@@ -27,21 +28,6 @@ _VARIABLES = (
     'print("; ".join("export " + k + "=" + shlex.quote(v) '
     'for k, v in d("spyre", *json.loads(sys.argv[1])).items()))'
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Device:
-    """What tests with a device get.
-
-    Attributes:
-        cards: absolute paths of the host's devices; none: the emulated device.
-        refuse_ops: aten operators the emulated device refuses.
-        refuse_dtypes: dtypes it refuses, without `torch.`.
-    """
-
-    cards: Sequence[str] = ()
-    refuse_ops: Sequence[str] = ()
-    refuse_dtypes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,39 +80,40 @@ class ComponentTests:
         return "\n".join([*parts, 'exit "$code"'])
 
 
-def planned_tests(resolved: ResolvedStack, device: Device) -> list[ComponentTests]:
+def planned_tests(stack: Stack, *, cards: Sequence[str], device: Device) -> list[ComponentTests]:
     """All tests of a stack: where components were built, then on the runtime image, then with a device.
 
     Args:
-        resolved: the stack, named exactly.
-        device: what those with a device get.
+        stack: its components in the order they are built.
+        cards: absolute paths of the host's devices; none: the emulated device.
+        device: what the emulated device refuses.
     """
-    found: list[ComponentTests] = []
-    for component in resolved.stack.components:
-        by_kind: dict[Kind, tuple[str, ...]] = {
-            component.test_on: component.test,
-            "device": component.device_test,
-        }
-        for kind, lines in by_kind.items():
+    # torch loads torch_spyre by itself, which takes PrivateUse1 for a card that is not there.
+    emulate = {"SPYRE_CI_TEST_DEVICE": EMULATED, EMULATE: "1", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    for_device = {"SPYRE_CI_TEST_DEVICE": CARDS} if cards else emulate
+    for_device = {**for_device, "PYTORCH_TESTING_DEVICE_ONLY_FOR": "privateuse1"}
+    ask = ["python", "-P", "-c", _VARIABLES, json.dumps([device.refuse_ops, device.refuse_dtypes])]
+    before = f'variables=$({shlex.join(ask)}) || exit {NO_DEVICE}; eval "$variables"'
+    found = []
+    for kind in KINDS:
+        on_device = kind == "device"
+        for one in stack.components:
+            lines = one.device_test if on_device else one.test if kind == one.test_on else ()
             if not lines:
                 continue
-            given = {**params_of(resolved.stack, component), "JUNIT_DIR": JUNIT_DIR, "PYTHONUNBUFFERED": "1"}
-            with_device = kind == "device"
-            gib = component.test_memory_gib
-            found.append(
-                ComponentTests(
-                    component=component.name,
-                    kind=kind,
-                    lines=lines,
-                    timeout_s=component.test_minutes * 60,
-                    memory_bytes=None if gib is None else int(gib * 2**30),
-                    environment=given | (_device_variables(device) if with_device else {}),
-                    before=_emulated(device) if with_device and not device.cards else ":",
-                    devices=tuple(device.cards) if with_device else (),
-                )
+            given = {**stack.params_of(one), "JUNIT_DIR": JUNIT_DIR, "PYTHONUNBUFFERED": "1"}
+            tests = ComponentTests(
+                component=one.name,
+                kind=kind,
+                lines=lines,
+                timeout_s=one.test_minutes * 60,
+                memory_bytes=None if one.test_memory_gib is None else int(one.test_memory_gib * 2**30),
+                environment={**given, **for_device} if on_device else given,
+                before=before if on_device and not cards else ":",
+                devices=tuple(cards) if on_device else (),
             )
-    order: list[Kind] = ["build", "runtime", "device"]
-    return sorted(found, key=lambda one: order.index(one.kind))
+            found.append(tests)
+    return found
 
 
 def chosen_tests(
@@ -145,32 +132,11 @@ def chosen_tests(
     kept = [one for one in planned if one.kind == "device" or not with_device]
     known = list(dict.fromkeys(one.component for one in kept))
     what = "tests with a device" if with_device else "tests"
-    for name in components:
-        if name not in known:
-            raise UsageError(
-                f"no component {name!r} has {what}",
-                where="--component",
-                remedy=f"components with {what}: {', '.join(known) or 'none'}",
-            )
-    if not kept:
+    unknown = [f"component {name!r}" for name in components if name not in known]
+    if unknown or not kept:
         raise UsageError(
-            f"no component of the stack has {what}",
-            where="components",
-            remedy=f"give one `{'device_test' if with_device else 'test'}`",
+            f"no {(unknown or ['component of the stack'])[0]} has {what}",
+            where="--component" if unknown else "components",
+            remedy=f"components with {what}: {', '.join(known) or 'none; give one `test` or `device_test`'}",
         )
     return [one for one in kept if not components or one.component in components]
-
-
-def _device_variables(device: Device) -> dict[str, str]:
-    """What tells test lines, and torch, which device there is."""
-    common = {"PYTORCH_TESTING_DEVICE_ONLY_FOR": "privateuse1"}
-    if device.cards:
-        return common | {"SPYRE_CI_TEST_DEVICE": CARDS}
-    # torch loads torch_spyre by itself, which takes PrivateUse1 for a card that is not there.
-    return common | {"SPYRE_CI_TEST_DEVICE": EMULATED, EMULATE: "1", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
-
-
-def _emulated(device: Device) -> str:
-    refused = json.dumps([list(device.refuse_ops), list(device.refuse_dtypes)])
-    ask = shlex.join(["python", "-P", "-c", _VARIABLES, refused])
-    return f'variables=$({ask}) || exit {NO_DEVICE}; eval "$variables"'

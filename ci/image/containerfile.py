@@ -11,14 +11,13 @@ import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ci.core.registry import by_digest
 from ci.image import roles
-from ci.image.resolved import ResolvedComponent, ResolvedPytorch, ResolvedStack
-from ci.image.stack import environment_of, params_of
+from ci.image.model import Base
+from ci.image.resolve import ResolvedComponent, ResolvedPytorch, ResolvedStack
 
 LABEL = "io.github.torch-spyre.component."
 PYTORCH_LABEL = "io.github.torch-spyre.pytorch"
@@ -35,21 +34,32 @@ PIP, CERTIFICATES = "pip", "certificates"
 # indexes, the others are for components' own steps.
 INDEX_KEY = "PACKAGE_INDEX"
 INDEX_VARIABLES = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST")
+# 80 bits: no two of a registry's images meet by chance.
+DIGITS = 20
+TAG_PREFIX = "stack-"
 _BUNDLES = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO")
 TRUST = (
     f"if [ -s /run/secrets/{CERTIFICATES} ]; then export "
     f"{' '.join(f'{name}=/run/secrets/{CERTIFICATES}' for name in _BUNDLES)}; fi"
 )
-_TRUSTED = f"type=secret,id={CERTIFICATES}"
-_PIP = (_TRUSTED, f"type=secret,id={PIP}", "type=cache,id=spyre-pip,target=/var/cache/pip")
+_PIP = (f"type=secret,id={PIP}", "type=cache,id=spyre-pip,target=/var/cache/pip")
 _INSTALL = f"PIP_CONFIG_FILE=/run/secrets/{PIP} PIP_CACHE_DIR=/var/cache/pip pip install --no-compile"
-_CACHES = {
+_TRUSTED = "${SSL_CERT_FILE:+-o Acquire::https::CAInfo=$SSL_CERT_FILE}"
+_APT = (
+    f"export DEBIAN_FRONTEND=noninteractive; apt-get {_TRUSTED} update; "
+    f"apt-get {_TRUSTED} install -y --no-install-recommends"
+)
+# What installs packages of a distribution, and what is kept of it between builds.
+_MANAGERS = {
     "apt": (
-        _TRUSTED,
+        _APT,
         "type=cache,id=spyre-apt,target=/var/cache/apt,sharing=locked",
         "type=cache,id=spyre-apt-lists,target=/var/lib/apt/lists,sharing=locked",
     ),
-    "dnf": (_TRUSTED, "type=cache,id=spyre-dnf,target=/var/cache/dnf,sharing=locked"),
+    "dnf": (
+        "dnf install -y --setopt=install_weak_deps=False",
+        "type=cache,id=spyre-dnf,target=/var/cache/dnf,sharing=locked",
+    ),
 }
 
 
@@ -59,37 +69,38 @@ def render(resolved: ResolvedStack) -> str:
     Args:
         resolved: the stack, named exactly.
     """
-    stack, base = resolved.stack, resolved.stack.base
+    stack = resolved.stack
     wanted = {one for part in resolved.components for one in part.component.requirements}
-    wanted |= roles.packages_of(stack)
+    wanted |= {one for role in stack.roles.values() for one in role.packages}
     # With PyTorch's own, so that none of them brings another PyTorch.
     pytorch = [resolved.pytorch.requirement] if resolved.pytorch.requirement else []
-    return (
-        _environment()
-        .get_template("Containerfile.j2")
-        .render(
-            resolved=resolved,
-            stack=stack,
-            parts={one.component.name: one for one in resolved.components},
-            venv=VENV,
-            index_key=INDEX_KEY,
-            index_variables=INDEX_VARIABLES,
-            install_packages=install_packages(base.manager, base.packages),
-            install_build_packages=install_packages(base.manager, base.build_packages),
-            make_venv=make_venv(base.python, base.python_version),
-            install_pytorch=install_pytorch(resolved.pytorch),
-            install_requirements=install_python([*pytorch, *sorted(wanted)]) if wanted else "",
-            make_entry=roles.make_entry(stack),
-            entry=roles.ENTRY,
-            ports=[roles.PORTS[name] for name in sorted(stack.roles) if name in roles.PORTS],
-            make_user=make_user(stack.user),
-            environment=environment_of(stack),
-            labels=labels_of(resolved),
-        )
+    # No page: what is put in is quoted for a builder, by `run` and `quoted`.
+    environment = Environment(
+        loader=PackageLoader("ci.image"),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        autoescape=False,  # noqa: S701
+    )
+    functions = (run, step, quoted, image_of, install_packages, install_files, install_python)
+    environment.globals.update({function.__name__: function for function in functions})
+    return environment.get_template("Containerfile.j2").render(
+        resolved=resolved,
+        stack=stack,
+        base=stack.base,
+        parts={one.component.name: one for one in resolved.components},
+        venv=VENV,
+        index_key=INDEX_KEY,
+        index_variables=INDEX_VARIABLES,
+        make_venv=make_venv(stack.base),
+        install_pytorch=install_pytorch(resolved.pytorch),
+        requirements=[*pytorch, *sorted(wanted)] if wanted else [],
+        ports=[roles.PORTS[name] for name in sorted(stack.roles) if name in roles.PORTS],
+        labels=labels_of(resolved),
     )
 
 
-def run(script: str, mounts: Sequence[str] = ()) -> str:
+def run(script: str, *mounts: str) -> str:
     """A RUN line of a script for a shell that ends at the first command that fails.
 
     Args:
@@ -99,62 +110,59 @@ def run(script: str, mounts: Sequence[str] = ()) -> str:
     return " ".join(["RUN", *(f"--mount={one}" for one in mounts), json.dumps([*SHELL, script])])
 
 
-def _trusting(script: str, mounts: Sequence[str]) -> str:
-    """A RUN line whose programs trust a company's certificates, where the build has them."""
-    return run(f"{TRUST}\n{script}", mounts)
+def step(script: str, *mounts: str, cache: str = "") -> str:
+    """A RUN line whose programs trust a company's certificates, where the build has them.
+
+    Args:
+        script: for bash; perhaps a component's own.
+        mounts: of the step besides.
+        cache: address of a repository, whose builds share the folder /ccache; empty: none.
+    """
+    kept = f"spyre-ccache-{hashlib.sha256(cache.encode()).hexdigest()[:12]}"
+    shared = [f"type=cache,id={kept},target=/ccache"] if cache else []
+    return run(f"{TRUST}\n{script}", f"type=secret,id={CERTIFICATES}", *mounts, *shared)
 
 
 def quoted(value: str) -> str:
     """A value for ENV and LABEL: no variable, quote or line end in it means anything."""
-    escaped = re.sub(r'([\\"$])', r"\\\1", value)
-    if re.search(r"[\x00-\x1f\x7f]", escaped):
+    if re.search(r"[\x00-\x1f\x7f]", value):
         raise ValueError(f"{value!r} holds control characters")
-    return f'"{escaped}"'
+    return '"' + re.sub(r'([\\"$])', r"\\\1", value) + '"'
 
 
-def install_packages(manager: str, packages: Sequence[str]) -> str:
-    """Install packages of the distribution; empty where there are none.
-
-    Args:
-        manager: apt or dnf.
-        packages: names.
-    """
-    if not packages:
-        return ""
-    names = " ".join(shlex.quote(name) for name in sorted(set(packages)))
-    return _trusting(_manager(manager, names), _CACHES[manager])
+def install_packages(base: Base, packages: Sequence[str]) -> str:
+    """Install packages of the distribution."""
+    command, *kept = _MANAGERS[base.manager]
+    return step(f"{command} {shlex.join(sorted(set(packages)))}", *kept)
 
 
-def _manager(manager: str, names: str) -> str:
-    if manager == "dnf":
-        return f"dnf install -y --setopt=install_weak_deps=False {names}"
-    trusted = "${SSL_CERT_FILE:+-o Acquire::https::CAInfo=$SSL_CERT_FILE}"
-    return (
-        f"export DEBIAN_FRONTEND=noninteractive; apt-get {trusted} update; "
-        f"apt-get {trusted} install -y --no-install-recommends {names}"
-    )
+def install_files(base: Base, one: ResolvedComponent) -> str:
+    """Install a component's package files, which the context has below `packages/`."""
+    kinds = {path.rpartition(".")[2] for path in one.files}
+    lines = ["cd /mnt/packages"]
+    mounts = [f"type=bind,source=packages/{one.component.name},target=/mnt/packages"]
+    if "whl" in kinds:
+        lines, mounts = [*lines, f"{_INSTALL} ./*.whl"], [*mounts, *_PIP]
+    if kinds - {"whl"}:
+        command, *kept = _MANAGERS[base.manager]
+        lines.append(f"{command} {'./*.deb' if base.manager == 'apt' else './*.rpm'}")
+        mounts += kept
+    return step("; ".join(lines), *mounts)
 
 
-def make_venv(python: str, version: str | None = None) -> str:
-    """Make the environment Python packages go into.
-
-    Args:
-        python: the base's interpreter.
-        version: the interpreter has to be of; None: any.
-    """
-    make = f"{shlex.quote(python)} -m venv {VENV}"
-    if version is None:
-        return make
+def make_venv(base: Base) -> str:
+    """The script that makes the environment Python packages go into; its interpreter is of that version."""
     check = (
-        f"import sys; said = '{version}'; there = '%d.%d' % sys.version_info[:2]; "
+        f"import sys; said = '{base.python_version}'; there = '%d.%d' % sys.version_info[:2]; "
         "sys.exit(there != said and f'the base has Python {there}, and base.python_version is {said}')"
     )
-    return f"{shlex.quote(python)} -c {shlex.quote(check)}; {make}"
+    make = f"{base.python} -m venv {VENV}"
+    return f"{base.python} -c {shlex.quote(check)}; {make}" if base.python_version else make
 
 
 def install_python(requirements: Sequence[str]) -> str:
     """Install Python packages from the index of the build's settings."""
-    return _trusting(f"{_INSTALL} {' '.join(shlex.quote(name) for name in requirements)}", _PIP)
+    return step(f"{_INSTALL} {shlex.join(requirements)}", *_PIP)
 
 
 def install_pytorch(pytorch: ResolvedPytorch) -> str:
@@ -164,39 +172,14 @@ def install_pytorch(pytorch: ResolvedPytorch) -> str:
     """
     if pytorch.git is not None:
         built = "type=bind,from=pytorch-wheel,source=/out/wheels,target=/wheels"
-        return _trusting(f"{_INSTALL} /wheels/*.whl", (*_PIP, built))
+        return step(f"{_INSTALL} /wheels/*.whl", *_PIP, built)
     if not pytorch.index:
         return install_python([pytorch.requirement])
-    hashed = (
-        f"{pytorch.requirement} --hash=sha256:{pytorch.sha256}" if pytorch.sha256 else pytorch.requirement
-    )
     index, name = shlex.quote(pytorch.index), shlex.quote(pytorch.requirement)
+    hashed = f"{pytorch.requirement} --hash=sha256:{pytorch.sha256}" if pytorch.sha256 else name
     # A hash can be given in a file of requirements alone.
     wheel = f"{_INSTALL} --no-deps --index-url {index} -r /dev/stdin <<< {shlex.quote(hashed)}"
-    return _trusting(f"{wheel}; {_INSTALL} --extra-index-url {index} {name}", _PIP)
-
-
-def install_files(manager: str, one: ResolvedComponent) -> str:
-    """Install a component's package files, which the context has below `packages/`."""
-    kinds = {file.path.rpartition(".")[2] for file in one.files}
-    lines, mounts = (
-        ["cd /mnt/packages"],
-        [f"type=bind,source=packages/{one.component.name},target=/mnt/packages"],
-    )
-    if "whl" in kinds:
-        lines, mounts = [*lines, f"{_INSTALL} ./*.whl"], [*mounts, *_PIP]
-    if kinds - {"whl"}:
-        packages = "./*.deb" if manager == "apt" else "./*.rpm"
-        lines, mounts = [*lines, _manager(manager, packages)], [*mounts, *_CACHES[manager]]
-    return _trusting("; ".join(lines), tuple(dict.fromkeys(mounts)))
-
-
-def make_user(number: int) -> str:
-    """Make the user an image runs as, in group 0, as OpenShift wants it, with a home the group can write."""
-    return (
-        f"printf 'spyre:x:{number}:0::/opt/spyre/home:/bin/bash\\n' >> /etc/passwd; "
-        f"install -d -m 0775 -o {number} -g 0 /opt/spyre/home"
-    )
+    return step(f"{wheel}; {_INSTALL} --extra-index-url {index} {name}", *_PIP)
 
 
 def labels_of(resolved: ResolvedStack) -> Mapping[str, str]:
@@ -206,7 +189,7 @@ def labels_of(resolved: ResolvedStack) -> Mapping[str, str]:
         "org.opencontainers.image.base.name": resolved.stack.base.image,
         "org.opencontainers.image.base.digest": resolved.base_digest,
         "io.github.torch-spyre.variant": resolved.variant,
-        PYTORCH_LABEL: resolved.pytorch.commit or resolved.pytorch.requirement,
+        PYTORCH_LABEL: resolved.pytorch.exact,
     }
     if resolved.pytorch.git is not None:
         ours[URL_LABEL] = resolved.pytorch.git.url
@@ -220,42 +203,36 @@ def image_of(one: ResolvedComponent, resolved: ResolvedStack) -> str:
     Of a component's own Containerfile, the name that its image has in the engine; no registry has it.
     """
     if one.component.image is not None:
-        return by_digest(one.component.image.name, one.digest)
+        return by_digest(one.component.image.name, one.revision)
     git = one.component.git
     assert git is not None  # noqa: S101  # the caller chose
     said = [one.revision, resolved.platform, git.subfolder, git.containerfile, git.target]
-    text = json.dumps([*said, params_of(resolved.stack, one.component)])
-    return f"{resolved.stack.name}-{one.component.name}:{hashlib.sha256(text.encode()).hexdigest()[:20]}"
+    text = json.dumps([*said, resolved.stack.params_of(one.component)])
+    return f"{resolved.stack.name}-{one.component.name}:{hashlib.sha256(text.encode()).hexdigest()[:DIGITS]}"
 
 
-def step(script: str, *, cache: str = "") -> str:
-    """A step of a component's own, or of PyTorch's.
+def identity_of(resolved: ResolvedStack, containerfile: str, *, index: str = "") -> str:
+    """The tag `stack-<20 hex digits>` of what is built from a rendered file.
+
+    The commit of the checkout that builds it goes into a label alone: it changes with every commit, and the
+    image does not.
 
     Args:
-        script: for bash.
-        cache: address of a repository, whose builds share the folder /ccache; empty: none.
+        resolved: the stack, named exactly.
+        containerfile: as rendered.
+        index: tells the package index that steps find from another; see ci.image.context.index_key.
     """
-    kept = f"spyre-ccache-{hashlib.sha256(cache.encode()).hexdigest()[:12]}"
-    return _trusting(script, (_TRUSTED, *([f"type=cache,id={kept},target=/ccache"] if cache else [])))
-
-
-@cache
-def _environment() -> Environment:
-    # Not for a page: what is put in is quoted for a builder, by `run` and `quoted`.
-    made = Environment(
-        loader=PackageLoader("ci.image"),
-        undefined=StrictUndefined,
-        keep_trailing_newline=True,
-        trim_blocks=True,
-        autoescape=False,  # noqa: S701
-    )
-    made.globals.update(
-        run=run,
-        step=step,
-        quoted=quoted,
-        params_of=params_of,
-        image_of=image_of,
-        install_files=install_files,
-        install_python=install_python,
-    )
-    return made
+    said = {
+        "containerfile": containerfile,
+        "index": index,
+        "platform": resolved.platform,
+        "start": roles.start_files(resolved.stack),
+        "pytorch": [resolved.pytorch.requirement, resolved.pytorch.commit],
+        "components": [
+            [one.revision, resolved.stack.params_of(one.component)] for one in resolved.components
+        ],
+        # Who finds the tag in a registry runs no tests: they have to be the ones that it passed.
+        "tests": [[one.component.test, one.component.device_test] for one in resolved.components],
+    }
+    text = json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return TAG_PREFIX + hashlib.sha256(text.encode()).hexdigest()[:DIGITS]

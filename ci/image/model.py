@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
@@ -53,7 +54,22 @@ Requirement = Annotated[
 # Of packages, in the simple layout; without user and password, which every layer's history would tell.
 IndexUrl = Annotated[str, StringConstraints(pattern=r"^https?://[^\s'\"$`\\@?#]+$", max_length=300)]
 PythonVersion = Annotated[str, StringConstraints(pattern=r"^3\.[0-9]{1,2}$")]
-Variable = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*$", max_length=80)]
+# What steps find besides: a value of that name would be lost. Values of `args` get PARAM_ before their name.
+_GIVEN = re.compile("PARAM_.*|DESTDIR|WHEELS|JUNIT_DIR|PATH|HOME|SOURCE_DATE_EPOCH|PORT|MODEL|USER|LOGNAME")
+_SECRET = re.compile("TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|PRIVATE_KEY|API_?KEY|ACCESS_KEY|_PAT|_PASS")
+
+
+def _variable(name: str) -> str:
+    if _GIVEN.fullmatch(name):
+        raise ValueError("is given by the build itself")
+    if _SECRET.search(name):
+        raise ValueError("looks like a secret, which the image's history would tell: use a setting (image.*)")
+    return name
+
+
+Variable = Annotated[
+    str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*$", max_length=80), AfterValidator(_variable)
+]
 Platform = Literal["linux/amd64", "linux/ppc64le", "linux/s390x"]
 RoleName = Literal["test", "notebook", "serve"]
 PYTORCH = "pytorch"
@@ -63,7 +79,14 @@ Minutes = Annotated[float, Field(gt=0, le=24 * 60)]
 # On one line: what a builder reads line by line.
 Text = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]*$")]
 LabelName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$", max_length=200)]
-Values = Annotated[Mapping[Variable, Text], Field(default_factory=dict)]
+Values = Annotated[Mapping[Variable, Annotated[Text, AfterValidator(_open)]], Field(default_factory=dict)]
+
+
+def _check_one(section: Section, *names: str) -> None:
+    given = [name for name in names if getattr(section, name)]
+    if len(given) != 1:
+        told = " and ".join(given) or "none of them"
+        raise ValueError(f"has {told}: give exactly one of {', '.join(names[:-1])} and {names[-1]}")
 
 
 class Base(Section):
@@ -109,10 +132,7 @@ class Git(Section):
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
-        given = [name for name in ("steps", "containerfile") if getattr(self, name)]
-        if len(given) != 1:
-            told = " and ".join(given) if given else "neither of them"
-            raise ValueError(f"has {told}: give exactly one of steps and containerfile")
+        _check_one(self, "steps", "containerfile")
         if bool(self.containerfile) != bool(self.paths) or (self.target and not self.containerfile):
             raise ValueError("needs `paths` with `containerfile`; `paths` and `target` go with nothing else")
         return self
@@ -164,10 +184,7 @@ class Component(Section):
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        given = [kind for kind in ("git", "image", "files") if getattr(self, kind)]
-        if len(given) != 1:
-            told = " and ".join(given) if given else "none of them"
-            raise ValueError(f"has {told}: give exactly one of git, image and files")
+        _check_one(self, "git", "image", "files")
         if self.name == PYTORCH:
             raise ValueError(f"the name {PYTORCH} is PyTorch's: say which under `variants`")
         if (self.test or self.device_test) and self.git is None:
@@ -215,10 +232,7 @@ class Pytorch(Section):
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
-        given = [name for name in ("version", "nightly", "git") if getattr(self, name)]
-        if len(given) != 1:
-            told = " and ".join(given) if given else "none of them"
-            raise ValueError(f"has {told}: give exactly one of version, nightly and git")
+        _check_one(self, "version", "nightly", "git")
         if self.git is not None and self.git.containerfile is not None:
             raise ValueError(
                 "has a containerfile: PyTorch is built by `steps`, which put its wheel into $WHEELS"
@@ -273,6 +287,13 @@ class Stack(Section):
     platforms: tuple[Platform, ...] = Field(default=("linux/amd64",), description="it is built for")
     user: int = Field(default=10001, ge=1, le=2**31 - 1, description="number of the user it runs as")
 
-    def component(self, name: str) -> Component | None:
-        """The component of that name."""
-        return next((one for one in self.components if one.name == name), None)
+    def params_of(self, component: Component | None) -> dict[str, str]:
+        """What the steps of a component, or of PyTorch, are given, by variable, in the order of names."""
+        given = {**self.args, **(component.args if component else {})}
+        return {f"PARAM_{name}": given[name] for name in sorted(given)}
+
+    @property
+    def whole_environment(self) -> dict[str, str]:
+        """The image's environment, components' parts of it too, in the order of names."""
+        parts = [self.environment, *(one.environment for one in self.components)]
+        return dict(sorted((name, part[name]) for part in parts for name in part))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import docker
@@ -17,11 +16,10 @@ from cyclonedx.schema import OutputFormat, SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 
-from ci.core.addresses import without_credentials
 from ci.core.containers import container, follow
 from ci.core.errors import CommandError
 from ci.core.registry import by_digest, parse_image
-from ci.image.resolved import ResolvedComponent, ResolvedStack
+from ci.image.resolve import ResolvedComponent, ResolvedStack
 from ci.image.smoke import STRICT, how
 
 # So that the serial number of an SBOM is that of the image alone.
@@ -36,30 +34,23 @@ dpkg-query -W -f "deb/$ID\t\${Package}\t\${Version}\t\${Architecture}\n" 2>/dev/
 rpm -qa --queryformat "rpm/$ID\t%{NAME}\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\t%{ARCH}\n" || true
 """
 _PYTHON = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==(\S+)")
+_PACKAGE = re.compile(r"(deb|rpm)/(\S+)\t(\S+)\t(\S+)\t(\S+)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Described:
-    """The image an SBOM is of.
+def make_sbom(
+    client: docker.DockerClient, image: str, *, name: str, stack: ResolvedStack, epoch: str = ""
+) -> str:
+    """The SBOM of an image.
 
-    Attributes:
-        name: of it, with a tag or a digest.
-        image: its id, `sha256:…`.
-        created: when; of the image or SOURCE_DATE_EPOCH.
-        stack: what it is made of; None: not known.
-    """
-
-    name: str
-    image: str
-    created: datetime
-    stack: ResolvedStack | None = None
-
-
-def lines_of(client: docker.DockerClient, image: str) -> list[str]:
-    """What an image's own pip and package manager say is in it.
+    Args:
+        client: the engine, which has it.
+        image: its name or id.
+        name: that the image is called.
+        stack: what it is made of.
+        epoch: SOURCE_DATE_EPOCH; empty: not set.
 
     Raises:
-        CommandError: it cannot say it.
+        CommandError: the image cannot tell what is in it, or a name in it makes no valid SBOM.
     """
     lines: list[str] = []
     with container(client, image, ["run", "sh", "-ec", _LIST], STRICT) as made:
@@ -70,83 +61,77 @@ def lines_of(client: docker.DockerClient, image: str) -> list[str]:
             where=image,
             remedy="let `run python -m pip list` work in it",
         )
-    return lines
+    attrs = client.images.get(image).attrs
+    created = created_at(str(attrs.get("Created", "")), epoch)
+    return sbom_of(lines, name=name, image=str(attrs["Id"]), created=created, stack=stack)
 
 
-def packages_in(lines: Iterable[str]) -> Iterator[Component]:
-    """The packages of what `lines_of` says."""
-    for line in lines:
-        if found := _PYTHON.fullmatch(line):
-            yield _package(PackageURL("pypi", None, found[1], found[2]), found[1])
-        elif line.count("\t") == 3:  # noqa: PLR2004  # as the package managers were asked
-            place, name, version, architecture = line.split("\t")
-            kind, _, distribution = place.partition("/")
-            yield _package(PackageURL(kind, distribution, name, version, {"arch": architecture}), name)
-
-
-def _package(purl: PackageURL, name: str) -> Component:
-    return Component(name=name, version=purl.version, bom_ref=str(purl), purl=purl)
-
-
-def sbom_of(described: Described, lines: Iterable[str]) -> str:
+def sbom_of(lines: Iterable[str], *, name: str, image: str, created: datetime, stack: ResolvedStack) -> str:
     """The SBOM, checked against the standard.
 
     Args:
-        described: the image.
-        lines: see `lines_of`.
+        lines: what the image's own pip and package manager say is in it.
+        name: that it is called, with a tag or a digest.
+        image: its id, `sha256:…`.
+        created: when; of the image or SOURCE_DATE_EPOCH.
+        stack: what it is made of.
 
     Raises:
         CommandError: a name in the image makes no valid SBOM.
     """
-    name = parse_image(described.name)
+    parsed = parse_image(name)
     top = Component(
-        name=name.repository,
-        version=name.tag or name.digest,
+        name=parsed.repository,
+        version=parsed.tag or parsed.digest,
         type=ComponentType.CONTAINER,
         bom_ref="image",
-        hashes=[_sha256(described.image)],
+        hashes=[_sha256(image)],
     )
-    parts = list(packages_in(lines))
-    if (stack := described.stack) is not None:
-        parts += [
-            _container(stack.stack.base.image, stack.base_digest, "base"),
-            *map(_part, stack.components),
-        ]
+    base = _container(stack.stack.base.image, stack.base_digest, "base")
+    parts = [*_packages_in(lines), base, *map(_part, stack.components)]
     bom = Bom(
         components=parts,
-        metadata=BomMetaData(component=top, timestamp=described.created),
-        serial_number=uuid.uuid5(NAMESPACE, described.image),
+        metadata=BomMetaData(component=top, timestamp=created),
+        serial_number=uuid.uuid5(NAMESPACE, image),
     )
     bom.register_dependency(top, parts)
     text = make_outputter(bom, OutputFormat.JSON, SchemaVersion.V1_6).output_as_string(indent=2)
     wrong = JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)
     if wrong is not None:
-        raise CommandError(f"the SBOM is not valid: {str(wrong)[:300]}", where=described.image)
+        raise CommandError(f"the SBOM is not valid: {str(wrong)[:300]}", where=image)
     return text + "\n"
+
+
+def _packages_in(lines: Iterable[str]) -> Iterator[Component]:
+    for line in lines:
+        if found := _PYTHON.fullmatch(line):
+            purl = PackageURL("pypi", None, found[1], found[2])
+        elif found := _PACKAGE.fullmatch(line):
+            purl = PackageURL(found[1], found[2], found[3], found[4], {"arch": found[5]})
+        else:
+            continue
+        name = found[1] if purl.type == "pypi" else found[3]
+        yield Component(name=name, version=purl.version, bom_ref=str(purl), purl=purl)
 
 
 def _part(one: ResolvedComponent) -> Component:
     component = one.component
     ref = f"component/{component.name}"
     if component.image is not None:
-        return _container(component.image.name, one.digest, ref, name=component.name)
+        return _container(component.image.name, one.revision, ref, name=component.name)
     if component.git is not None:
-        url = XsUri(without_credentials(component.git.url))
+        url = XsUri(component.git.url)
+        commit = None if one.folder else Pedigree(commits=[Commit(uid=one.revision, url=url)])
         return Component(
             name=component.name,
             version=one.revision,
             bom_ref=ref,
-            pedigree=Pedigree(commits=[Commit(uid=one.commit, url=url)]) if one.commit else None,
+            pedigree=commit,
             external_references=[ExternalReference(type=ExternalReferenceType.VCS, url=url)],
         )
     files = [
-        Component(
-            name=file.path,
-            type=ComponentType.FILE,
-            bom_ref=f"{ref}/{file.path}",
-            hashes=[_sha256(file.sha256)],
-        )
-        for file in one.files
+        Component(name=path, type=ComponentType.FILE, bom_ref=f"{ref}/{path}", hashes=[_sha256(digest)])
+        for path, digest in one.files.items()
     ]
     return Component(name=component.name, bom_ref=ref, components=files)
 

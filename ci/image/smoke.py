@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import docker
 from docker.errors import APIError
 from docker.models.containers import Container
 
+from ci.config.load import Settings
 from ci.core.container_engine import engine_error, fetch
 from ci.core.containers import Conditions, Ended, container, follow
 from ci.core.errors import CommandError
@@ -45,7 +45,6 @@ _TELL = (
     "import json, torch; print(json.dumps({'version': torch.__version__, "
     "'commit': str(getattr(torch.version, 'git_version', ''))}))"
 )
-TORCH = ("run", "python", "-c", _TELL)
 # Of the distribution's own files its packages know.
 _SETUID = (
     "find / -xdev -type f -perm /6000 2>/dev/null | while read -r file; do "
@@ -69,21 +68,13 @@ class SmokeCheck:
 
     Attributes:
         client: the engine, which has them.
-        role_timeout_s: seconds until a role's port answers, or until `test` ends.
-        most_percent: by which an image may be larger than the one before it.
-        model: folder that `serve` finds at /model; None: one that holds no model.
+        settings: how long a role may take, by how much an image may grow, and which model `serve` finds.
         echo: takes a line a check.
-        clock: seconds.
-        sleep: waits seconds.
     """
 
     client: docker.DockerClient
-    role_timeout_s: float
-    most_percent: float
-    model: Path | None
+    settings: Settings
     echo: Callable[[str], None]
-    clock: Callable[[], float]
-    sleep: Callable[[float], None]
 
     def check(self, image: str, *, labels: Mapping[str, str], against: str | None = None) -> list[Finding]:
         """What was found, a check each.
@@ -103,13 +94,12 @@ class SmokeCheck:
         return findings
 
     def _findings(self, image: str, labels: Mapping[str, str], against: str | None) -> Iterator[Finding]:
-        attrs = self.client.images.get(image).attrs
-        config = attrs.get("Config") or {}
+        config = self.client.images.get(image).attrs.get("Config") or {}
         said: dict[str, str] = config.get("Labels") or {}
         yield check_labels(said, labels)
         yield check_user(str(config.get("User") or ""))
-        yield check_torch(self.run(image, TORCH, STRICT), said)
-        setuid = self.run(image, [_SETUID], _AS_ROOT)
+        yield check_torch(self.ask_torch(image), said)
+        setuid = self._run(image, [_SETUID], _AS_ROOT)
         yield judged(
             "setuid",
             listed(setuid.last, _MOST_SHOWN) or "none besides the distribution's",
@@ -117,15 +107,17 @@ class SmokeCheck:
             remedy="take the bits away where they are put there: chmod ug-s",
         )
         for name, words in roles.roles_in(said).items():
-            yield self._role(image, name, words)
+            seen, holds = self._role(image, name, words)
+            remedy = f"run it: docker run --read-only --tmpfs /tmp IMAGE {' '.join([name, *words])}"
+            yield judged(f"role {name}", seen, holds=holds, remedy=remedy)
         if against is not None:
             yield self._size(image, against)
 
-    def torch_commit(self, image: str) -> str:
-        """The commit that the torch of an image was built from; see `commit_told`."""
-        return commit_told(self.run(image, TORCH, STRICT), image)
+    def ask_torch(self, image: str) -> Ended:
+        """How a container ends that asks torch of its version and commit; see `commit_told`."""
+        return self._run(image, ["run", "python", "-c", _TELL], STRICT)
 
-    def run(
+    def _run(
         self, image: str, words: Sequence[str], conditions: Conditions, timeout_s: float = SHORT_S
     ) -> Ended:
         """Run an image to its end; one that cannot be started ends with 127."""
@@ -135,52 +127,59 @@ class SmokeCheck:
         except APIError as error:
             return Ended(exit_code=CANNOT_START, last=(engine_error(error).what,))
 
-    def _role(self, image: str, name: str, words: Sequence[str]) -> Finding:
-        command = [name, *words]
-        remedy = f"run it: docker run --read-only --tmpfs /tmp IMAGE {' '.join(command)}"
+    def _role(self, image: str, name: str, words: Sequence[str]) -> tuple[str, bool]:
+        """What a role does, and whether that will do."""
+        settings = self.settings.model.image
         if name not in roles.PORTS:
-            ended = self.run(image, command, STRICT, self.role_timeout_s)
-            return judged(f"role {name}", how(ended), holds=ended.exit_code == 0, remedy=remedy)
-        with tempfile.TemporaryDirectory(prefix="spyre-ci-model-") as folder:
-            model = self.model or _no_model(Path(folder))
-            conditions = replace(STRICT, mounts={roles.MODEL: model} if name == "serve" else {})
-            try:
-                with container(self.client, image, command, conditions) as made:
-                    seen, holds = self._answer(made, roles.PORTS[name])
-            except APIError as error:
-                seen, holds = engine_error(error).what, False
-        return judged(f"role {name}", seen, holds=holds, remedy=remedy)
-
-    def _answer(self, made: Container, port: int) -> tuple[str, bool]:
-        """What a port answers once it does, and whether that will do."""
-        until = self.clock() + self.role_timeout_s
-        status = "nothing"
-        while self.clock() < until:
-            made.reload()
-            state = made.attrs["State"]
-            if not state["Running"]:
-                return f"ended with code {state['ExitCode']} before port {port} answered{_last(made)}", False
-            try:
-                code, output = made.exec_run(["python", "-c", _ASK, str(port)])
-            except APIError:  # it has just ended
-                continue
-            status = cast("bytes", output).decode("utf-8", "replace").strip() if code == 0 else status
-            # What still loads says 503.
-            if status.isdecimal() and int(status) < 500:  # noqa: PLR2004  # HTTP
-                return f"port {port} answers {status}", True
-            self.sleep(_POLL_S)
-        return f"port {port} answers {status} after {self.role_timeout_s:g} s{_last(made)}", False
+            ended = self._run(image, [name, *words], STRICT, settings.role_timeout_s)
+            return how(ended), ended.exit_code == 0
+        # Where there is no model, a folder that holds none: `serve` starts with whatever it is given.
+        conditions = replace(STRICT, environment={"MODEL": "/opt/spyre"})
+        if settings.model is not None:
+            conditions = replace(STRICT, mounts={roles.MODEL: self.settings.resolve(settings.model)})
+        try:
+            with container(self.client, image, [name, *words], conditions) as made:
+                return _answer(made, roles.PORTS[name], settings.role_timeout_s)
+        except APIError as error:
+            return engine_error(error).what, False
 
     def _size(self, image: str, against: str) -> Finding:
-        digest = find_digest(against)
         size = int(self.client.images.get(image).attrs["Size"])
+        most = self.settings.model.image.max_growth_percent
+        digest = find_digest(against)
         if digest is None:
             seen = f"{size / _MIB:.1f} MiB; nothing to compare with: there is no {against} yet"
             return Finding(check="size", seen=seen)
         before = by_digest(against, digest)
         fetch(self.client, before)
-        old = int(self.client.images.get(before).attrs["Size"])
-        return judge_size(old, size, against=against, most_percent=self.most_percent)
+        percent = 100 * (size / int(self.client.images.get(before).attrs["Size"]) - 1)
+        return judged(
+            "size",
+            f"{size / _MIB:.1f} MiB, {percent:+.1f} % against {against}; {most:g} % are allowed",
+            holds=percent <= most,
+            remedy="see by `docker history` which layers grew, or raise image.max_growth_percent",
+        )
+
+
+def _answer(made: Container, port: int, timeout_s: float) -> tuple[str, bool]:
+    """What a port answers once it does, and whether that will do."""
+    until = time.monotonic() + timeout_s
+    status = "nothing"
+    while time.monotonic() < until:
+        made.reload()
+        state = made.attrs["State"]
+        if not state["Running"]:
+            return f"ended with code {state['ExitCode']} before port {port} answered{_last(made)}", False
+        try:
+            code, output = made.exec_run(["python", "-c", _ASK, str(port)])
+        except APIError:  # it has just ended
+            continue
+        status = cast("bytes", output).decode("utf-8", "replace").strip() if code == 0 else status
+        # What still loads says 503.
+        if status.isdecimal() and int(status) < 500:  # noqa: PLR2004  # HTTP
+            return f"port {port} answers {status}", True
+        time.sleep(_POLL_S)
+    return f"port {port} answers {status} after {timeout_s:g} s{_last(made)}", False
 
 
 def check_labels(labels: Mapping[str, str], expected: Mapping[str, str]) -> Finding:
@@ -212,38 +211,20 @@ def check_user(named: str) -> Finding:
 
 def check_torch(ended: Ended, labels: Mapping[str, str]) -> Finding:
     """Its torch can be imported by an unknown user, and is the one that its labels say."""
-    version, commit = (str(told(ended).get(name, "")) for name in ("version", "commit"))
+    version, commit = torch_of(ended)
     if not version:
         return Finding(check="torch", seen=f"import torch {how(ended)}", remedy="see what the import wants")
-    label = labels.get(PYTORCH_LABEL, "")
-    wanted = {labels.get(COMMIT_LABEL, commit), label if COMMIT.fullmatch(label) else commit} - {commit}
+    wanted = {labels.get(COMMIT_LABEL, commit)} - {commit}
+    name, _, release = labels.get(PYTORCH_LABEL, "").partition("==")
     # What stands after `+` counts where the expected version has it.
-    if label.startswith("torch==") and label[7:] not in {version, version.partition("+")[0]}:
-        wanted.add(label[7:])
+    if name == "torch" and release not in {version, version.partition("+")[0]}:
+        wanted.add(release)
     other = f", not {' and '.join(sorted(wanted))}" if wanted else ""
     return judged(
         "torch",
         f"{version} at {commit or 'no commit'}{other}",
         holds=not wanted,
         remedy="see which step of the build installs another torch; pin its requirements",
-    )
-
-
-def judge_size(before: int, after: int, *, against: str, most_percent: float) -> Finding:
-    """Whether an image grew by more than it may.
-
-    Args:
-        before: bytes of the image before it.
-        after: its own.
-        against: name of the image before it.
-        most_percent: by which it may grow.
-    """
-    percent = 100 * (after - before) / before if before else 0.0
-    return judged(
-        "size",
-        f"{after / _MIB:.1f} MiB, {percent:+.1f} % against {against}; {most_percent:g} % are allowed",
-        holds=percent <= most_percent,
-        remedy="see by `docker history` which layers grew, or raise image.max_growth_percent",
     )
 
 
@@ -254,13 +235,13 @@ def how(ended: Ended) -> str:
     return f"{code}, last said: {last[:200]}" if last else code
 
 
-def told(ended: Ended) -> Mapping[str, Any]:
-    """The object of the last line, where that is one in JSON; else empty."""
+def torch_of(ended: Ended) -> tuple[str, str]:
+    """Version and commit that an image's torch told; empty where it did not."""
     try:
-        found = json.loads(ended.last[-1]) if ended.last and ended.exit_code == 0 else {}
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
+        found = json.loads(ended.last[-1])
+        return (str(found["version"]), str(found["commit"])) if ended.exit_code == 0 else ("", "")
+    except (IndexError, ValueError, KeyError, TypeError):
+        return "", ""
 
 
 def commit_told(ended: Ended, image: str) -> str:
@@ -273,7 +254,7 @@ def commit_told(ended: Ended, image: str) -> str:
     Raises:
         CommandError: torch cannot be imported there, or tells no commit.
     """
-    commit = str(told(ended).get("commit", ""))
+    _, commit = torch_of(ended)
     if COMMIT.fullmatch(commit):
         return commit
     raise CommandError(
@@ -281,13 +262,6 @@ def commit_told(ended: Ended, image: str) -> str:
         where=image,
         remedy="take a wheel that tells its commit: the tests have to be of that very one",
     )
-
-
-def _no_model(folder: Path) -> Path:
-    # Read by a user of another number.
-    folder.chmod(0o755)
-    (folder / "README").write_text("No model: this image is being checked.\n", encoding="utf-8")
-    return folder
 
 
 def _last(made: Container) -> str:

@@ -4,29 +4,20 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import docker
-import requests
-from docker.errors import APIError
 
-from ci.core.container_engine import engine_error
 from ci.core.containers import Conditions, Ended, container, follow, take_out
 from ci.core.errors import EXIT_TEST_FAILED, CommandError
 from ci.core.text import plain
 from ci.image.builder import ImageBuilder, Order
-from ci.image.component_tests import ComponentTests
+from ci.image.component_tests import JUNIT_DIR, ComponentTests
 from ci.image.containerfile import SHELL
-from ci.image.outcome import (
-    Outcome,
-    failure_text,
-    problems_of,
-    put_results,
-    read_results,
-    results_folder,
-)
+from ci.image.outcome import Outcome, failure_text, problems_of, put_results, read_results, results_folder
 
 
 class FailedTestsError(CommandError):
@@ -44,14 +35,12 @@ class Tester:
         builder: its command.
         results: folder that takes the results, by component and kind.
         echo: takes lines for people.
-        clock: seconds.
     """
 
     client: docker.DockerClient
     builder: ImageBuilder
     results: Path
     echo: Callable[[str], None]
-    clock: Callable[[], float]
 
     def run(self, chosen: Sequence[ComponentTests], order: Order) -> None:
         """Build what tests run in, then run them one after the other, all of them also where some fail.
@@ -89,44 +78,38 @@ class Tester:
             )
 
     def _one(self, tests: ComponentTests, image: str, folder: Path) -> Outcome:
-        began = self.clock()
+        """Run one container; what came of it is put into its folder, also where it is interrupted."""
+        began = time.monotonic()
+        ended: Ended | None = None
+        problems: list[str] = []
         with tempfile.TemporaryDirectory(prefix="spyre-ci-junit-") as scratch:
             taken = Path(scratch) / "junit"
-
-            def put(ended: Ended | None, problems: Sequence[str]) -> Outcome:
+            try:
+                ended = self._ended(tests, image, taken, problems)
+            except BaseException as error:
+                interrupted = isinstance(error, KeyboardInterrupt)
+                problems.append("was interrupted" if interrupted else f"could not be run: {error}")
+                raise
+            finally:
                 found = read_results(taken)
                 outcome = Outcome(
                     tests=tests,
                     found=found,
-                    problems=(*(problems_of(tests, ended, found) if ended else ()), *problems),
-                    seconds=self.clock() - began,
-                    exit_code=None if ended is None else ended.exit_code,
-                    last=() if ended is None else ended.last,
+                    problems=[*(problems_of(tests, ended, found) if ended is not None else ()), *problems],
+                    seconds=time.monotonic() - began,
+                    ended=ended,
                 )
                 put_results(folder, taken, outcome)
-                return outcome
+        return outcome
 
-            try:
-                ended, lost = self._ended(tests, image, taken)
-            except (APIError, requests.RequestException) as error:
-                refused = engine_error(error, where=tests.title)
-                put(None, [refused.what])
-                raise refused from error
-            except BaseException as error:
-                interrupted = isinstance(error, KeyboardInterrupt)
-                put(None, ["was interrupted" if interrupted else f"could not be run: {error}"])
-                raise
-            return put(ended, lost)
-
-    def _ended(self, tests: ComponentTests, image: str, taken: Path) -> tuple[Ended, list[str]]:
-        """Run a container; how it ended, and why its results could not be taken."""
+    def _ended(self, tests: ComponentTests, image: str, taken: Path, lost: list[str]) -> Ended:
+        """Run a container; how it ended. Why its results could not be taken is added to `lost`."""
         conditions = Conditions(
             environment=tests.environment,
             entrypoint=[],
             devices=tests.devices,
             memory_bytes=tests.memory_bytes,
         )
-        lost: list[str] = []
 
         def say(line: str) -> None:
             self.echo(f"{tests.component} | {plain(line)}")
@@ -134,11 +117,10 @@ class Tester:
         self.echo(f"{tests.title}: tests run")
         with container(self.client, image, [*SHELL, tests.script], conditions) as made:
             try:
-                ended = follow(made, timeout_s=tests.timeout_s, echo=say)
+                return follow(made, timeout_s=tests.timeout_s, echo=say)
             finally:
                 # What was written by then is kept, also of tests that are interrupted.
                 try:
-                    take_out(made, tests.environment["JUNIT_DIR"], taken)
+                    take_out(made, JUNIT_DIR, taken)
                 except CommandError as error:
                     lost.append(f"its results cannot be taken: {error.what}")
-        return ended, lost

@@ -7,7 +7,6 @@ import re
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ci.core.addresses import without_secrets
 from ci.core.errors import CommandError, MissingInputError, SpyreCiError
@@ -16,7 +15,7 @@ from ci.image.model import Platform
 
 # An index that does not describe its wheels apart gives the whole wheel, some 200 MB.
 TIMEOUT_S = 900
-# Of C libraries that bases have: Red Hat 7 to 9 and what came between.
+# Of C libraries that bases have, the newest first: Red Hat 7 to 9 and what came between.
 _GLIBC = range(34, 16, -1)
 _MACHINES: Mapping[Platform, str] = {
     "linux/amd64": "x86_64",
@@ -27,28 +26,16 @@ _VERSIONS = re.compile(r"\(from versions: ([^)]*)\)")
 _SHOWN = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """The wheel that is looked for.
+def find_wheel(
+    index: str, version: str | None, *, python: str, platform: Platform, environ: Mapping[str, str]
+) -> tuple[str, str]:
+    """The wheel of torch that pip would install from an index: its version, and SHA-256 where it is told.
 
-    Attributes:
+    Args:
         index: its address.
         version: of a release; None: the newest, nightly ones too.
         python: of the image, such as 3.12.
         platform: of the image.
-    """
-
-    index: str
-    version: str | None
-    python: str
-    platform: Platform
-
-
-def find_wheel(wanted: Wanted, *, environ: Mapping[str, str]) -> tuple[str, str]:
-    """The wheel of torch that pip would install from an index: its version, and SHA-256 where it is told.
-
-    Args:
-        wanted: what is looked for.
         environ: pip's: proxies, certificates, credentials.
 
     Raises:
@@ -56,44 +43,41 @@ def find_wheel(wanted: Wanted, *, environ: Mapping[str, str]) -> tuple[str, str]
         CommandError: the index cannot be reached, or pip is not there.
     """
     with tempfile.TemporaryDirectory(prefix="spyre-ci-pip-") as folder:
+        words = [*arguments(version, python=python, platform=platform), "--target", folder]
+        given = environment(index, environ, empty=folder)
         try:
-            report = run_command(
-                [sys.executable, "-m", "pip", *arguments(wanted), "--target", folder],
-                timeout_s=TIMEOUT_S,
-                env=environment(wanted, environ, empty=folder),
-            )
+            report = run_command([sys.executable, "-m", "pip", *words], timeout_s=TIMEOUT_S, env=given)
         except CommandError as error:
-            raise refusal(wanted, error) from None
-    return wheel_of(report, wanted.index)
+            wanted = f"torch {version}" if version else "wheel of torch"
+            raise refusal(error.what, index, f"{wanted} for Python {python} on {platform}") from None
+    return wheel_of(report, index)
 
 
-def environment(wanted: Wanted, environ: Mapping[str, str], *, empty: str) -> dict[str, str]:
+def environment(index: str, environ: Mapping[str, str], *, empty: str) -> dict[str, str]:
     """The environment of pip: the wheel comes from the one index, whatever other places pip's settings name.
 
     Variables win over pip's own files of settings, which may hold proxies and certificates and so are read;
     one that is empty wins over nothing.
 
     Args:
-        wanted: names the index.
+        index: its address.
         environ: whose proxies, certificates and credentials stay.
         empty: an empty folder.
     """
-    ours = {"PIP_INDEX_URL": wanted.index, "PIP_EXTRA_INDEX_URL": wanted.index, "PIP_FIND_LINKS": empty}
+    ours = {"PIP_INDEX_URL": index, "PIP_EXTRA_INDEX_URL": index, "PIP_FIND_LINKS": empty}
     kept = {name: text for name, text in environ.items() if name != "PIP_CONSTRAINT"}
     return {**kept, **ours, "PIP_NO_INDEX": "0", "LC_ALL": "C"}
 
 
-def arguments(wanted: Wanted) -> list[str]:
+def arguments(version: str | None, *, python: str, platform: Platform) -> list[str]:
     """What pip is asked."""
-    machine = _MACHINES[wanted.platform]
-    # The newest C library first.
-    tags = [f"manylinux_2_{minor}_{machine}" for minor in _GLIBC]
+    machine = _MACHINES[platform]
+    tags = [*(f"manylinux_2_{minor}_{machine}" for minor in _GLIBC), f"manylinux2014_{machine}"]
     words = ["install", "--quiet", "--dry-run", "--ignore-installed", "--report", "-", "--no-deps"]
     words += ["--only-binary=:all:", "--no-input", "--disable-pip-version-check", "--retries=2"]
-    words += ["--python-version", wanted.python, "--implementation", "cp"]
-    words += ["--abi", f"cp{wanted.python.replace('.', '')}"]
-    words += [f"--platform={one}" for one in (*tags, f"manylinux2014_{machine}", f"linux_{machine}")]
-    return [*words, f"torch=={wanted.version}"] if wanted.version else [*words, "--pre", "torch"]
+    words += ["--python-version", python, "--implementation", "cp", "--abi", f"cp{python.replace('.', '')}"]
+    words += [f"--platform={tag}" for tag in (*tags, f"linux_{machine}")]
+    return [*words, f"torch=={version}"] if version else [*words, "--pre", "torch"]
 
 
 def wheel_of(report: str, index: str) -> tuple[str, str]:
@@ -113,23 +97,27 @@ def wheel_of(report: str, index: str) -> tuple[str, str]:
         ) from None
 
 
-def refusal(wanted: Wanted, error: CommandError) -> SpyreCiError:
-    """What pip said, as the user's error it is."""
-    said = without_secrets(error.what)
+def refusal(said: str, index: str, wanted: str) -> SpyreCiError:
+    """What pip said, as the user's error it is.
+
+    Args:
+        said: by pip.
+        index: that it asked.
+        wanted: the wheel, as it is told.
+    """
     found = _VERSIONS.search(said)
-    lines = [line.strip(" |") for line in said.splitlines() if line.strip(" |")]
-    if found is None or any("connection broken" in line for line in lines):
-        why = next((line for line in lines if "broken" in line), lines[-1])
+    lines = [line.strip(" |") for line in without_secrets(said).splitlines() if line.strip(" |")]
+    broken = [line for line in lines if "connection broken" in line]
+    if found is None or broken:
         return CommandError(
-            f"pip cannot look up torch: {why[:300]}",
-            where=wanted.index,
+            f"pip cannot look up torch: {[*broken, lines[-1]][0][:300]}",
+            where=index,
             remedy="check that pip is here, the index, proxies (HTTPS_PROXY) and certificates (PIP_CERT)",
         )
     others = [one for one in found[1].split(", ") if one != "none"]
-    name = f"torch {wanted.version}" if wanted.version else "wheel of torch"
     there = f"it has {', '.join(others[-_SHOWN:])}" if others else "it has none for these"
     return MissingInputError(
-        f"the index has no {name} for Python {wanted.python} on {wanted.platform}: {there}",
-        where=wanted.index,
+        f"the index has no {wanted}: {there}",
+        where=index,
         remedy="choose another version, index, base.python_version or platform",
     )

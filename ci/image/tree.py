@@ -7,10 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import docker
 from pydantic import TypeAdapter, ValidationError
 
-from ci.core.container_engine import fetch
 from ci.core.errors import BadFileError, FileSystemError
 from ci.core.repositories import COMMIT, put_files
 from ci.image.containerfile import COMMIT_LABEL, URL_LABEL
@@ -29,25 +27,13 @@ class Origin:
     commit: str
 
 
-def origin_of(client: docker.DockerClient, image: str, *, url: str | None = None) -> Origin:
-    """Where an image says its PyTorch is from.
+def origin_of(labels: Mapping[str, str], image: str, *, url: str | None = None) -> Origin:
+    """Where an image's labels say that its PyTorch is from.
 
     Args:
-        client: the engine; an image that it does not have is pulled.
+        labels: of the image.
         image: its name.
         url: of the repository; None: the one that the image was built from, or PyTorch's.
-
-    Raises:
-        MissingInputError: there is no such image.
-        BadFileError: it does not say which PyTorch it has.
-        CommandError: the registry cannot be reached, or refuses.
-    """
-    fetch(client, image)
-    return told_origin(client.images.get(image).labels, image, url=url)
-
-
-def told_origin(labels: Mapping[str, str], image: str, *, url: str | None = None) -> Origin:
-    """Where labels say an image's PyTorch is from.
 
     Raises:
         BadFileError: they do not say it.
@@ -62,11 +48,8 @@ def told_origin(labels: Mapping[str, str], image: str, *, url: str | None = None
     try:
         return Origin(url=url or _URL.validate_python(labels.get(URL_LABEL, PYTORCH_URL)), commit=commit)
     except ValidationError:
-        raise BadFileError(
-            f"its label {URL_LABEL} names no repository: {labels[URL_LABEL][:80]!r}",
-            where=image,
-            remedy="set image.pytorch_url",
-        ) from None
+        what = f"its label {URL_LABEL} names no repository: {labels[URL_LABEL][:80]!r}"
+        raise BadFileError(what, where=image, remedy="set image.pytorch_url") from None
 
 
 def put_tree(
@@ -85,16 +68,15 @@ def put_tree(
         CommandError: the commit cannot be fetched.
     """
     folder = folder.expanduser().resolve()
-    held = _held(folder)
+    mark = folder / COMMIT_FILE
+    held = mark.read_text(encoding="utf-8", errors="replace").strip() if mark.is_file() else ""
     if held == origin.commit:
         echo(f"{folder} is PyTorch {origin.commit} already")
         return
-    if held is not None:
-        raise FileSystemError(
-            f"holds {held}, and is not overwritten",
-            where=folder,
-            remedy="remove it, or name another folder",
-        )
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        what = held if COMMIT.fullmatch(held) else "something else"
+        remedy = "remove it, or name another folder"
+        raise FileSystemError(f"holds {what}, and is not overwritten", where=folder, remedy=remedy)
     folder.parent.mkdir(parents=True, exist_ok=True)
     echo(f"PyTorch {origin.commit} from {origin.url}")
     # Beside it: a folder is renamed on one file system alone.
@@ -104,16 +86,3 @@ def put_tree(
         (tree / COMMIT_FILE).write_text(f"{origin.commit}\n", encoding="utf-8")
         # An empty folder is replaced, one that was filled meanwhile is not.
         tree.replace(folder)
-
-
-def _held(folder: Path) -> str | None:
-    """What a folder holds: a commit, or `something else`; None where it holds nothing."""
-    if not folder.exists():
-        return None
-    if not folder.is_dir():
-        return "something else"
-    mark = folder / COMMIT_FILE
-    if mark.is_file():
-        told = mark.read_text(encoding="utf-8", errors="replace").strip()
-        return told if COMMIT.fullmatch(told) else "something else"
-    return "something else" if any(folder.iterdir()) else None

@@ -14,11 +14,10 @@ from pathlib import Path
 from ci.core.errors import MissingInputError, SpyreCiError
 from ci.core.registry import by_digest, find_digest
 from ci.core.repositories import commit_of, put_files
-from ci.image.builder import ImageBuilder, Order
+from ci.image.builder import REVISION_LABEL, ImageBuilder, Order
 from ci.image.checkout import put_folder
 from ci.jobs.parts import GitImage, Image, UploadImage
 
-COMMIT_LABEL = "org.opencontainers.image.revision"
 SOURCE_LABEL = "org.opencontainers.image.source"
 
 
@@ -79,7 +78,7 @@ class Builder:
         with tempfile.TemporaryDirectory(prefix="spyre-ci-image-") as scratch:
             files = Path(scratch) / "files"
             put_files(wanted.url, commit, files, environ=self.environ)
-            labels = {COMMIT_LABEL: commit, SOURCE_LABEL: wanted.url}
+            labels = {REVISION_LABEL: commit, SOURCE_LABEL: wanted.url}
             return self._made(name, files, wanted, f"{wanted.url} at {commit}", labels)
 
     def _of_folder(self, wanted: UploadImage) -> str:
@@ -106,12 +105,10 @@ class Builder:
         self, name: str, files: Path, wanted: GitImage | UploadImage, where: str, labels: Mapping[str, str]
     ) -> str:
         """Build an image and push it; its name with its digest."""
-        if not (files / wanted.containerfile).is_file():
-            raise MissingInputError(
-                f"there is no {wanted.containerfile}", where=where, remedy="mend `containerfile` of the spec"
-            )
         self.echo(f"{name}: built of {where}")
-        self.builder.build(Order(context=files, containerfile=wanted.containerfile, tag=name, labels=labels))
+        self.builder.build(
+            Order(context=files, containerfile=wanted.containerfile, tag=name, labels=labels, source=where)
+        )
         return f"{wanted.to}@{self.builder.push(name)}"
 
 

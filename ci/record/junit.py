@@ -8,7 +8,8 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal, Protocol
 from xml.etree.ElementTree import Element, ParseError, TreeBuilder  # the parser is defusedxml's
 
@@ -16,6 +17,7 @@ from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import DefusedXMLParser, iterparse
 
 from ci.core.errors import BadFileError
+from ci.core.text import one_line
 
 # What reading a broken file raises, gzip's faults among it.
 UNREADABLE = (EOFError, zlib.error, gzip.BadGzipFile, ValueError)
@@ -52,6 +54,51 @@ class Case:
     name: str
     became: Literal["passed", "failed", "skipped"]
     message: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Counts:
+    """What became of test cases, of one file or of several.
+
+    Attributes:
+        passed: how many did.
+        failed: how many have a failure or an error.
+        skipped: how many were.
+        failing: name and message of the first of those that failed.
+    """
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    failing: list[str] = field(default_factory=list)
+
+    @property
+    def tests(self) -> int:
+        """All of them."""
+        return self.passed + self.failed + self.skipped
+
+    def __str__(self) -> str:
+        return f"{self.passed:,} passed, {self.failed:,} failed, {self.skipped:,} skipped"
+
+    def add(self, path: Path, *, name: str, most_named: int) -> None:
+        """Count the test cases of a file; of one that is damaged, those before the damage.
+
+        Args:
+            path: of the file.
+            name: of the file, for errors.
+            most_named: of the tests that failed.
+
+        Raises:
+            BadFileError: see `junit_cases`.
+        """
+        with path.open("rb") as stream:
+            for element, _ in junit_cases(stream, name=name):
+                case = case_of(element)
+                self.passed += case.became == "passed"
+                self.failed += case.became == "failed"
+                self.skipped += case.became == "skipped"
+                if case.became == "failed" and len(self.failing) < most_named:
+                    self.failing.append(one_line(f"{case.name}: {case.message}", 400))
 
 
 def case_of(element: Element) -> Case:

@@ -23,8 +23,8 @@ from ci.steps.context import Context
 
 IMAGES = "images"
 LABEL = "io.github.torch-spyre."
-# As the image's own verbs tag them, by what goes in; wheels of PyTorch they no longer make.
-_TAG = re.compile(r"(untested-)?stack-[0-9a-f]{20}|wheel-[0-9a-f]{8,64}")
+# As the image's own verbs tag them, by what goes in.
+_TAG = re.compile(r"(untested-)?stack-[0-9a-f]{20}")
 # Nothing is built here: an engine that says nothing for so long is not there.
 TIMEOUT_S = 120
 _DIGEST = re.compile(r"[0-9a-f]{64}")

@@ -73,11 +73,12 @@ def build_image(index: str, folder: Path) -> str:
         "PIP_INDEX_URL": index,
         "PIP_TRUSTED_HOST": "127.0.0.1",
         "SPYRE_CI__IMAGE__NETWORK": "host",
+        "SPYRE_CI__IMAGE__STACK": "stack.yaml",
     }
     done = subprocess.run(
         [
             *(sys.executable, "-m", "ci.cli", "image", "build", "--json"),
-            *("--stack", str(folder / "stack.yaml"), "--with", f"spyre-ci={ROOT}"),
+            *("--with", f"spyre-ci={ROOT}"),
         ],
         cwd=folder,
         env={**os.environ, **environ},

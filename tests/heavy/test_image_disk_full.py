@@ -86,13 +86,14 @@ def test_a_full_disk_is_said_as_one(small_engine: str, tmp_path: Path) -> None:
     commit(tmp_path / "big", {"Containerfile": CONTAINERFILE.format(base=base)})
     (tmp_path / "stack.yaml").write_text(STACK.format(base=base, url=(tmp_path / "big").as_uri()))
     done = subprocess.run(
-        [sys.executable, "-m", "ci.cli", "image", "build", "--stack", str(tmp_path / "stack.yaml")],
+        [sys.executable, "-m", "ci.cli", "image", "build"],
         cwd=tmp_path,
         env={
             **os.environ,
             "PYTHONPATH": str(ROOT),
             "DOCKER_HOST": small_engine,
             "SPYRE_CI__IMAGE__NETWORK": "host",
+            "SPYRE_CI__IMAGE__STACK": "stack.yaml",
         },
         capture_output=True,
         text=True,

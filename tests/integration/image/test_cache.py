@@ -12,7 +12,6 @@ import yaml
 from tests.calls import Said
 from tests.repositories import commit, git
 
-from .calling import made, spyre_ci
 from .conftest import World
 
 pytestmark = pytest.mark.nightly
@@ -43,9 +42,9 @@ def test_what_depends_on_a_change_is_built_anew_and_no_more(world: World, tmp_pa
 
     def build() -> tuple[set[str], float, list[str]]:
         began = time.monotonic()
-        said = spyre_ci(world, "image", "build", "--json")
+        said = world.image("build", "--json", code=0)
         seconds = time.monotonic() - began
-        layers: list[str] = world.client.images.get(made(said)["image"]).attrs["RootFS"]["Layers"]
+        layers: list[str] = world.client.images.get(said.json["image"]).attrs["RootFS"]["Layers"]
         return ran(said), seconds, layers
 
     cold, cold_s, before = build()

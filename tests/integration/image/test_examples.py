@@ -8,14 +8,12 @@ import shlex
 
 import jsonschema
 import pytest
-import yaml
 
 from ci.image.containerfile import COMMIT_LABEL
 from tests.engine import build_image
 from tests.unit.cli.every_verb import every_verb
 
-from .calling import ROOT, spyre_ci
-from .conftest import World
+from .conftest import ROOT, World
 
 pytestmark = pytest.mark.nightly
 WITH_JSON = ("build",)
@@ -35,16 +33,12 @@ def check(verb: str, out: str) -> None:
 
 
 def test_the_examples_run_one_after_the_other(world: World) -> None:
-    path = world.folder / "stack.yaml"
-    stack = yaml.safe_load(path.read_text())
-    flex = next(one for one in stack["components"] if one["name"] == "flex")
-    flex["test"] = ["test -f flex.txt"]
-    path.write_text(yaml.safe_dump(stack, sort_keys=False))
+    world.flex(test=["test -f flex.txt"])
     for verb in ("build", "test", "shell"):
         for words in examples(verb):
             more = ["--json"] if verb in WITH_JSON else []
             # Nobody types into the shell, which ends with its input.
-            said = spyre_ci(world, *words, *more)
+            said = world.image(*words[1:], *more)
             assert said.code == 0, (words, said.output)
             if more:
                 check(verb, said.out)
@@ -56,10 +50,10 @@ def test_the_example_of_a_tree_runs(world: World) -> None:
     image = words[2]
     build_image(world.client, image, f"FROM {os.environ['TEST_BASE_IMAGE']}\nLABEL {COMMIT_LABEL}={commit}\n")
     try:
-        said = spyre_ci(world, *words, "--json", SPYRE_CI__IMAGE__PYTORCH_URL=f"file://{world.repository}")
+        url = f"file://{world.repository}"
+        said = world.image(*words[1:], "--json", code=0, SPYRE_CI__IMAGE__PYTORCH_URL=url)
     finally:
         world.client.api.remove_image(image, force=True)
-    assert said.code == 0, said.output
     check("tree", said.out)
     assert (world.folder / "pytorch" / "test" / "test_ops.py").is_file()
 

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
 from ci.core.registry import find_digest
 from tests.jenkins_dsl import ROOT, Scenario, run_scenarios
@@ -49,26 +48,15 @@ def test_a_change_is_built_tested_pushed_and_released_as_it_was_tested(world: Wo
     world.git("switch", "--quiet", "--create", "change")
     world.commit({"flex.txt": "changed\n"})
     world.git("switch", "--quiet", "main")
-    path = world.folder / "stack.yaml"
-    stack = yaml.safe_load(path.read_text(encoding="utf-8"))
-    flex = next(one for one in stack["components"] if one["name"] == "flex")
-    flex["test"] = ["grep -Eqx 'one|changed' flex.txt", 'echo "$PARAM_RESULT" > "$JUNIT_DIR/unit.xml"']
-    flex["args"]["RESULT"] = good
-    path.write_text(yaml.safe_dump(stack, sort_keys=False), encoding="utf-8")
+    tests = ["grep -Eqx 'one|changed' flex.txt", 'echo "$PARAM_RESULT" > "$JUNIT_DIR/unit.xml"']
+    world.flex(test=tests, args={"GREETING": "hello", "RESULT": good})
     jenkinsfile = tmp_path / "Jenkinsfile"
     jenkinsfile.write_text(PIPELINE, encoding="utf-8")
-    repository = f"{world.registry}/spyre/runtime-{world.run}"
     environ = {
-        **{name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "SPYRE_CI"))},
+        **{name: value for name, value in world.environ.items() if not name.startswith("GITHUB_")},
         **GIT_ENVIRON,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "PYTHONPATH": str(ROOT),
         "NOX_DEFAULT_VENV_BACKEND": "none",
-        "SPYRE_CI__IMAGE__STACK": str(path),
-        "SPYRE_CI__IMAGE__REPOSITORY": repository,
-        "SPYRE_CI__IMAGE__NETWORK": "host",
-        "PIP_INDEX_URL": f"{world.index}/",
-        "PIP_TRUSTED_HOST": "127.0.0.1",
     }
     scenario = Scenario(
         name="image",
@@ -84,5 +72,5 @@ def test_a_change_is_built_tested_pushed_and_released_as_it_was_tested(world: Wo
     assert find_digest(name) == digest
     # What was tested is what gets the version, and it has no pull request in it.
     assert told["SPYRE_RELEASE"] == told["SPYRE_TESTED"] != told["SPYRE_IMAGE"]
-    assert find_digest(f"{repository}:1.2.3") == told["SPYRE_RELEASE"].partition("@")[2]
+    assert world.digest("1.2.3") == told["SPYRE_RELEASE"].partition("@")[2]
     assert "results/flex/build/junit/unit.xml" in build.archived()

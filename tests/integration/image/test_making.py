@@ -2,49 +2,32 @@
 
 from __future__ import annotations
 
-import docker
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
 import pytest
 
-from ci.core.registry import find_digest
+from ci.core import progress
+from ci.image.builder import ImageBuilder, Order
 
-from .calling import made, spyre_ci
 from .conftest import World
-
-
-@pytest.mark.nightly
-def test_a_change_of_a_component_builds_its_layers_alone(world: World) -> None:
-    before = made(spyre_ci(world, "image", "build", "--push", "--json"))
-    world.commit({"flex.txt": "two\n"})
-    after = made(spyre_ci(world, "image", "build", "--push", "--json"))
-    assert after["image"] != before["image"]
-    layers = [layers_of(world.client, one["image"]) for one in (before, after)]
-    changed = [index for index, (old, new) in enumerate(zip(*layers, strict=True)) if old != new]
-    # What flex put there; WORKDIR behind it is a layer that stays.
-    assert changed == [len(layers[0]) - 2]
-
-
-def layers_of(client: docker.DockerClient, name: str) -> list[str]:
-    layers: list[str] = client.images.get(name).attrs["RootFS"]["Layers"]
-    return layers
 
 
 @pytest.mark.nightly
 def test_a_version_never_moves_and_others_only_forwards(world: World) -> None:
     def at(*tags: str) -> list[str | None]:
-        return [find_digest(f"{world.registry}/spyre/runtime-{world.run}:{tag}") for tag in tags]
+        return [world.digest(tag) for tag in tags]
 
     def release(version: str) -> str:
-        told = made(
-            spyre_ci(world, "image", "build", "--push", "--version", version, "--tag", "latest", "--json")
-        )
-        return str(told["digest"])
+        return str(world.made("build", "--push", "--version", version, "--tag", "latest")["digest"])
 
     first = release("1.2.3")
     assert at("1.2.3", "1.2", "1", "latest") == [first] * 4
     assert release("1.2.3") == first
     world.commit({"flex.txt": "two\n"})
-    refused = spyre_ci(world, "image", "build", "--push", "--version", "1.2.3")
-    assert refused.code == 2
+    refused = world.image("build", "--push", "--version", "1.2.3", code=2)
     assert "1.2.3 is there already" in refused.output
     second = release("1.3.0")
     assert at("1.2.3", "1.2", "1.3", "1", "latest") == [first, first, second, second, second]
@@ -56,96 +39,144 @@ def test_a_version_never_moves_and_others_only_forwards(world: World) -> None:
     assert at("2.0.0rc1", "2.0", "2", "1", "latest") == [fourth, None, None, second, second]
 
 
-def test_tags_and_versions_are_refused_before_anything_is_built(world: World) -> None:
-    for words, said in (
-        (["--tag", "latest"], "tags and versions are given in the registry remedy: add --push"),
-        (["--push", "--tag", "a b"], "'a b' is no tag"),
-        (
-            ["--expect", f"sha256:{'0' * 64}"],
-            "it is the registry's image that is expected remedy: add --push",
-        ),
-        (["--push", "--version", "1.2"], "'1.2' is no version X.Y.Z"),
-        (["--push", "--tag", f"stack-{'0' * 20}"], "would be taken for the name of another image"),
-    ):
-        result = spyre_ci(world, "image", "build", *words)
-        assert result.code == 2
-        assert said in result.output
-        assert "FROM" not in result.output
+TWO_SOURCES = ("files: [packages/*.whl]", "files: [packages/*.whl]\n    git: {url: https://x/y, steps: [a]}")
+S390X = (
+    "files: [packages/*.whl]",
+    "files: [packages/*.whl]\n    platforms: [linux/amd64]\nplatforms: [linux/s390x]",
+)
 
 
 @pytest.mark.parametrize(
-    ("words", "environ", "code", "said"),
+    ("words", "environ", "edit", "code", "said"),
     [
-        (["--with", "flex=git+file:///nowhere@main"], {}, 2, "check that file:///nowhere can be reached"),
-        (["--variant", "main"], {}, 2, "there is no variant 'main'"),
-        ([], {"DOCKER_HOST": "unix:///nowhere.sock"}, 2, "no container engine answers at unix:///nowhere"),
-        (["--stack", "/nowhere.yaml"], {}, 2, "there is no such file"),
+        (
+            ["--with", "flex=git+file:///nowhere@main"],
+            {},
+            None,
+            2,
+            "check that file:///nowhere can be reached",
+        ),
+        (["--with", "flex=git+file://REPOSITORY@nothing"], {}, None, 2, "has no branch or tag 'nothing'"),
+        (["--with", "flex=nowhere"], {}, None, 2, "there is no such folder"),
+        (
+            ["--with", "flex=REPOSITORY", "--push", "--version", "1.2.3"],
+            {},
+            None,
+            2,
+            "flex is taken from elsewhere: that is no release",
+        ),
+        (["--variant", "main"], {}, None, 2, "there is no variant 'main'"),
+        (
+            ["--tag", "latest"],
+            {},
+            None,
+            2,
+            "tags, versions and digests are the registry's remedy: add --push",
+        ),
+        (
+            [],
+            {"DOCKER_HOST": "unix:///nowhere.sock"},
+            None,
+            2,
+            "no container engine answers at unix:///nowhere",
+        ),
+        ([], {"SPYRE_CI__IMAGE__STACK": "/nowhere.yaml"}, None, 2, "there is no such file"),
+        (["--push"], {"SPYRE_CI__IMAGE__REPOSITORY": ""}, None, 2, "there is nowhere to push to"),
+        (["--push"], {"SPYRE_CI__IMAGE__REPOSITORY": "127.0.0.1:1/spyre/runtime"}, None, 3, "127.0.0.1:1"),
+        ([], {}, ("[packages/*.whl]", "[packages/*.rpm]"), 2, "senlib has no file 'packages/*.rpm'"),
+        ([], {}, ("[packages/*.whl]", "['*.yaml']"), 2, "stack.yaml of senlib is no package, such as .whl"),
+        ([], {}, ("[packages/*.whl]", "[packages/*.whl, other/*]"), 2, "senlib has two files named senlib"),
+        ([], {}, TWO_SOURCES, 2, "stack.yaml:19: components.1: has git and files: give exactly one"),
+        (
+            [],
+            {"SPYRE_CI__IMAGE__PLATFORM": "linux/s390x"},
+            S390X,
+            2,
+            "senlib cannot be built for linux/s390x",
+        ),
     ],
 )
 def test_what_cannot_be_built_is_said_at_once(
-    world: World, words: list[str], environ: dict[str, str], code: int, said: str
+    world: World,
+    *,
+    words: list[str],
+    environ: dict[str, str],
+    edit: tuple[str, str] | None,
+    code: int,
+    said: str,
 ) -> None:
-    result = spyre_ci(world, "image", "build", *words, **environ)
-    assert result.code == code
+    packed = next((world.folder / "packages").iterdir())
+    (world.folder / "other").mkdir()
+    (world.folder / "other" / packed.name).write_bytes(packed.read_bytes())
+    if edit:
+        world.edit(*edit)
+    given = [word.replace("REPOSITORY", str(world.repository)) for word in words]
+    result = world.image("build", *given, code=code, **environ)
     assert said in result.output
+    assert "#1 " not in result.output
 
 
-def test_a_component_of_two_sources_is_refused_with_its_place(world: World) -> None:
-    path = world.folder / "stack.yaml"
-    path.write_text(
-        path.read_text().replace(
-            "files: [packages/*.whl]", "files: [packages/*.whl]\n    git: {url: https://x/y, steps: [a]}"
-        )
-    )
-    result = spyre_ci(world, "image", "build", "--push")
-    assert result.code == 2
-    assert "has git and files: give exactly one of git, image and files" in result.output
-    assert "stack.yaml:" in result.output
+@pytest.fixture
+def refusing() -> Iterator[tuple[str, set[str]]]:
+    """The address of a registry that takes nobody's word, and by which methods it was asked."""
+    methods = set()
+
+    class Refusing(BaseHTTPRequestHandler):
+        def refuse(self) -> None:
+            methods.add(self.command)
+            self.send_response(401)
+            self.send_header("WWW-Authenticate", 'Basic realm="here"')
+            self.end_headers()
+
+        do_HEAD = do_GET = do_POST = do_PUT = do_PATCH = refuse  # noqa: N815  # as http.server calls them
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{server.server_port}", methods
+        server.shutdown()
 
 
-def test_a_component_that_is_not_for_the_platform_is_refused(world: World) -> None:
-    path = world.folder / "stack.yaml"
-    path.write_text(
-        f"{path.read_text()}platforms: [linux/amd64, linux/s390x]\n".replace(
-            "files: [packages/*.whl]", "files: [packages/*.whl]\n    platforms: [linux/amd64]"
-        )
-    )
-    result = spyre_ci(world, "image", "build", SPYRE_CI__IMAGE__PLATFORM="linux/s390x")
-    assert result.code == 2
-    assert "senlib cannot be built for linux/s390x" in result.output
+@pytest.mark.parametrize("login", ['{"auths": {"%s": {"auth": "cm9ib3Q6d3Jvbmc="}}}', "{}"])
+def test_wrong_credentials_are_said_and_nothing_is_pushed(
+    world: World, refusing: tuple[str, set[str]], tmp_path: Path, login: str
+) -> None:
+    address, methods = refusing
+    (tmp_path / "config.json").write_text(login.replace("%s", address))
+    environ = {"SPYRE_CI__IMAGE__REPOSITORY": f"{address}/spyre/runtime", "DOCKER_CONFIG": str(tmp_path)}
+    result = world.image("build", "--push", "--tag", "latest", code=2, **environ)
+    assert "refuses the credentials for" in result.output
+    assert f"docker login {address}" in result.output
+    assert methods == {"HEAD"}
 
 
 @pytest.mark.nightly
-def test_the_second_build_of_the_same_inputs_builds_nothing(world: World) -> None:
-    first = made(spyre_ci(world, "image", "build", "--json"))
-    again = spyre_ci(world, "image", "build", "--json")
-    assert made(again) == {**first, "found": True}
+def test_a_second_build_builds_nothing_and_a_failing_step_ends_with_1(world: World) -> None:
+    first = world.made("build")
+    again = world.image("build", "--json", code=0)
+    assert again.json == {**first, "found": True}
     assert first["found"] is False
     assert "is on the engine: nothing is built" in again.err
-
-
-def test_a_ref_that_is_not_there_is_said(world: World) -> None:
-    words = ("--with", f"flex=git+file://{world.repository}@nothing")
-    result = spyre_ci(world, "image", "build", *words)
-    assert result.code == 2
-    assert "has no branch or tag 'nothing'" in result.output
-
-
-def test_an_unreachable_registry_is_said_and_nothing_is_pushed(world: World) -> None:
-    repository = "127.0.0.1:1/spyre/runtime"
-    result = spyre_ci(world, "image", "build", "--push", SPYRE_CI__IMAGE__REPOSITORY=repository)
-    assert result.code == 3
-    assert "127.0.0.1:1" in result.output
-
-
-@pytest.mark.nightly
-def test_a_failing_step_ends_with_1_and_nothing_is_pushed(world: World) -> None:
-    path = world.folder / "stack.yaml"
-    path.write_text(path.read_text().replace("test -f /opt/drivers/driver.txt", "echo no; exit 3"))
-    shown = made(spyre_ci(world, "image", "build", "--print", "--json"))
-    result = spyre_ci(world, "image", "build", "--push", "--tag", "latest")
-    assert result.code == 1
+    world.edit("test -f /opt/drivers/driver.txt", "echo no; exit 3")
+    tag = world.shown()["tag"]
+    result = world.image("build", "--push", "--tag", "latest", code=1)
     assert "a step ended with code 3" in result.output
-    repository = f"{world.registry}/spyre/runtime-{world.run}"
-    for tag in (shown["tag"], "latest"):
-        assert find_digest(f"{repository}:{tag}") is None
+    assert [world.digest(one) for one in (tag, "latest")] == [None, None]
+
+
+def test_a_step_that_says_nothing_for_long_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "QUIET_S", 0.2)
+    program = tmp_path / "podman"
+    program.write_text('#!/bin/sh\necho downloading\nsleep 1\necho "$3" | cut -d= -f2 | xargs touch\n')
+    program.chmod(0o755)
+    (tmp_path / "Containerfile").write_text("FROM a")
+    lines: list[str] = []
+    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    ImageBuilder(name="podman", environ=environ, echo=lines.append).build(Order(context=tmp_path))
+    assert lines[0] == "downloading"
+    assert lines[1].startswith("still at it, silent for 0.2 s: downloading")
+    assert 2 <= len(lines) <= 6

@@ -12,9 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
-from .calling import made, spyre_ci
 from .conftest import World
 
 pytestmark = pytest.mark.nightly
@@ -53,19 +51,16 @@ def test_the_host_is_reached_with_the_setting_and_not_asked_for_without(
     world: World, listener: tuple[int, list[str]], tmp_path: Path
 ) -> None:
     port, came = listener
-    stack = yaml.safe_load((world.folder / "stack.yaml").read_text())
-    flex = next(one for one in stack["components"] if one["name"] == "flex")
-    flex["git"]["steps"].insert(0, f"exec 3<>/dev/tcp/127.0.0.1/{port}")
-    (world.folder / "stack.yaml").write_text(yaml.safe_dump(stack, sort_keys=False))
+    world.steps(f"exec 3<>/dev/tcp/127.0.0.1/{port}")
     path = recording(tmp_path / "bin")
-    made(spyre_ci(world, "image", "build", "--json", PATH=path))
+    world.made("build", PATH=path)
     assert came, "a step reached the host's loopback by image.network: host"
     calls = tmp_path / "bin" / "calls"
     assert "--network=host" in calls.read_text()
     # Of an engine without a network the build itself need not come about.
     calls.unlink()
     world.commit({"flex.txt": "other\n"})
-    spyre_ci(world, "image", "build", PATH=path, SPYRE_CI__IMAGE__NETWORK="")
+    world.image("build", PATH=path, SPYRE_CI__IMAGE__NETWORK="")
     builds = [line for line in calls.read_text().splitlines() if line.startswith("buildx build")]
     assert builds
     assert not [line for line in builds if re.search("--network|--allow", line)]

@@ -12,28 +12,19 @@ from pathlib import Path
 import docker
 import pytest
 import requests
-import yaml
 
 from tests.calls import Said
 
-from .calling import made, spyre_ci
 from .conftest import World
+
+pytestmark = pytest.mark.nightly
 
 SECRET = "hunter2-of-the-index"
 
 
-def with_steps(world: World, *steps: str) -> None:
-    """Let flex have other steps before its own."""
-    path = world.folder / "stack.yaml"
-    stack = yaml.safe_load(path.read_text())
-    flex = next(one for one in stack["components"] if one["name"] == "flex")
-    flex["git"]["steps"] = [*steps, *flex["git"]["steps"]]
-    path.write_text(yaml.safe_dump(stack, sort_keys=False))
-
-
-def with_login(world: World, *words: str, **environ: str) -> Said:
+def with_login(world: World, *words: str, code: int = 0, **environ: str) -> Said:
     address = world.index.replace("http://", f"http://robot:{SECRET}@")
-    return spyre_ci(world, "image", "build", *words, PIP_INDEX_URL=f"{address}/", **environ)
+    return world.image("build", *words, code=code, PIP_INDEX_URL=f"{address}/", **environ)
 
 
 def told_by(client: docker.DockerClient, name: str) -> bytes:
@@ -75,17 +66,16 @@ class Watch(threading.Thread):
                     self.seen.add(words.decode())
 
 
-@pytest.mark.nightly
 def test_a_secret_is_in_no_layer_history_label_log_cache_or_process_list(world: World) -> None:
     watch = Watch()
     watch.start()
     try:
-        latest = f"{world.registry}/spyre/runtime-{world.run}:latest"
+        latest = f"{world.name}:latest"
         said = with_login(world, "--push", "--json", SPYRE_CI__IMAGE__CACHE=latest)
     finally:
         watch.end.set()
         watch.join()
-    image = made(said)["image"]
+    image = said.json["image"]
     held, cache = told_by(world.client, image), exported_cache(image)
     assert watch.looked, "the build was among the processes"
     assert b"driver.txt" in held
@@ -99,40 +89,19 @@ def test_a_secret_is_in_no_layer_history_label_log_cache_or_process_list(world: 
     assert found == dict.fromkeys(found, 0)
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize(
     "step", ["cat /run/secrets/pip", f"env | grep {SECRET}", 'test -n "$PIP_CONFIG_FILE"']
 )
 def test_a_components_own_step_that_tries_to_read_it_fails(world: World, step: str) -> None:
-    with_steps(world, step)
-    said = with_login(world)
-    assert said.code == 1
+    world.steps(step)
+    said = with_login(world, code=1)
     assert "a step ended with code" in said.output
 
 
-@pytest.mark.nightly
 def test_a_components_own_step_is_told_the_index_without_its_credentials(world: World) -> None:
-    with_steps(
-        world,
+    world.steps(
         f'test "$PIP_INDEX_URL" = {world.index}/',
         "mkdir -p $DESTDIR/opt/seen; env > $DESTDIR/opt/seen/env",
     )
-    image = made(with_login(world, "--json"))["image"]
+    image = with_login(world, "--json").json["image"]
     assert SECRET.encode() not in told_by(world.client, image)
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("args: {GREETING: 'https://robot:word@example.com'}", "GREETING looks like a secret"),
-        ("args: {INDEX_TOKEN: abc}", "INDEX_TOKEN looks like a secret"),
-    ],
-)
-def test_a_secret_in_an_argument_is_refused_unseen(world: World, text: str, said: str) -> None:
-    path = world.folder / "stack.yaml"
-    path.write_text(path.read_text().replace("args: {GREETING: hello}", text))
-    result = spyre_ci(world, "image", "build", "--push")
-    assert result.code == 2
-    assert said in result.output
-    assert "word" not in result.output
-    assert "abc" not in result.output

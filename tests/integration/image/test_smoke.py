@@ -16,11 +16,9 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 from ci.core.container_shell import Caller, find_client, shell_command
-from ci.core.registry import find_digest
 from tests.engine import build_image
 
-from .calling import ROOT, made, spyre_ci
-from .conftest import TORCH, World, wheel
+from .conftest import ROOT, TORCH, World, wheel
 
 WEB = 'python -m http.server --bind 0.0.0.0 --directory "$HOME" "$PORT"'
 ROLES = f"""roles:
@@ -45,8 +43,8 @@ def checks(err: str) -> list[str]:
 def test_an_image_passes_every_check_before_it_is_pushed(world: World, tmp_path: Path) -> None:
     with_roles(world)
     sbom = tmp_path / "sbom.json"
-    result = spyre_ci(world, "image", "build", "--push", "--tag", "pr-1", "--sbom", str(sbom), "--json")
-    first = made(result)
+    result = world.image("build", "--push", "--tag", "pr-1", "--sbom", str(sbom), "--json")
+    first = result.json
     assert checks(result.err) == CHECKS
     assert "role notebook: port 8888 answers 200" in result.err
     assert "role serve: port 8080 answers 200" in result.err
@@ -63,12 +61,9 @@ def test_an_image_passes_every_check_before_it_is_pushed(world: World, tmp_path:
     assert parts["dpkg"]["purl"].startswith("pkg:deb/debian/dpkg@")
     assert world.index not in text
 
-    again = tmp_path / "again.json"
-    checked = spyre_ci(world, "image", "test", "pr-1", "--sbom", str(again))
-    assert checked.code == 0, checked.output
+    checked = world.image("test", f"{world.name}:pr-1", code=0)
     assert checks(checked.err) == CHECKS[:-1]
-    assert "pkg:pypi/torch@2.13.0" in again.read_text()
-    assert first["digest"] == find_digest(first["image"].rpartition(":")[0] + ":pr-1")
+    assert first["digest"] == world.digest("pr-1")
 
 
 @pytest.mark.nightly
@@ -77,14 +72,14 @@ def test_all_that_failed_is_named_and_nothing_is_pushed(world: World) -> None:
     wheel(world.folder / "packages", "torch", "2.12.0", TORCH.replace("2.13.0", "2.12.0"))
     path = world.folder / "stack.yaml"
     path.write_text(path.read_text() + "roles: {test: {command: python -c 'raise SystemExit(9)'}}\n")
-    shown = made(spyre_ci(world, "image", "build", "--print", "--json"))
-    result = spyre_ci(world, "image", "build", "--push", "--tag", "latest")
+    shown = world.shown()
+    result = world.image("build", "--push", "--tag", "latest")
     assert result.code == 1
     assert "2 of 6 checks failed" in result.output
     assert f"torch: 2.12.0 at {'f' * 40}, not 2.13.0" in result.output
     assert "role test: ended with code 9" in result.output
     for tag in (shown["tag"], "latest"):
-        assert find_digest(f"{world.registry}/spyre/runtime-{world.run}:{tag}") is None
+        assert world.digest(tag) is None
 
 
 SITE = "/opt/spyre/venv/lib/python3*/site-packages/torch/__init__.py"
@@ -111,11 +106,11 @@ WRONG = {
 @pytest.mark.nightly
 def test_what_is_wrong_is_named_in_a_line(world: World) -> None:
     with_roles(world)
-    good = made(spyre_ci(world, "image", "build", "--json"))["image"]
+    good = world.made("build")["image"]
     name = f"{world.registry}/derived-{world.run}:1"
     for lines, seen in WRONG.values():
         build_image(world.client, name, f"FROM {good}\n{lines}\n")
-        result = spyre_ci(world, "image", "test", name, SPYRE_CI__IMAGE__ROLE_TIMEOUT_S="4")
+        result = world.image("test", name, SPYRE_CI__IMAGE__ROLE_TIMEOUT_S="4")
         assert result.code == 1
         failed = [line for line in result.err.splitlines() if line.startswith("FAIL")]
         assert re.search(seen, "\n".join(failed)), (seen, failed)
@@ -124,7 +119,7 @@ def test_what_is_wrong_is_named_in_a_line(world: World) -> None:
 @pytest.mark.nightly
 def test_what_a_role_cannot_do_is_said(world: World) -> None:
     with_roles(world)
-    image = made(spyre_ci(world, "image", "build", "--json"))["image"]
+    image = world.made("build")["image"]
 
     def said(*words: str, **environ: str) -> tuple[int, str]:
         made_ = world.client.containers.run(
@@ -149,33 +144,33 @@ def test_what_a_role_cannot_do_is_said(world: World) -> None:
 
 @pytest.mark.nightly
 def test_an_image_of_others_is_told_all_it_lacks(world: World) -> None:
-    result = spyre_ci(world, "image", "test", os.environ["TEST_BASE_IMAGE"])
+    result = world.image("test", os.environ["TEST_BASE_IMAGE"])
     assert result.code == 1
     assert "io.github.torch-spyre.pytorch is missing" in result.output
     assert "user: the image says nothing" in result.output
     assert 'exec: "run": executable file not found' in result.output
-    missing = spyre_ci(world, "image", "test", f"{world.registry}/nothing:1")
+    missing = world.image("test", f"{world.registry}/nothing:1")
     assert missing.code == 2
     assert "there is no image" in missing.output
 
 
 @pytest.mark.nightly
 def test_an_image_that_grew_is_refused_with_the_layers_that_did(world: World) -> None:
-    first = made(spyre_ci(world, "image", "build", "--push", "--tag", "latest", "--json"))
+    first = world.made("build", "--push", "--tag", "latest")
     world.commit({"flex.txt": "x" * 60_000_000})
-    result = spyre_ci(world, "image", "build", "--push")
+    result = world.image("build", "--push")
     assert result.code == 1
     assert re.search(r"1 of 5 checks failed size: [0-9.]+ MiB, \+2\d\.\d % against", result.output)
     assert "10 % are allowed" in result.output
-    assert find_digest(f"{first['image'].rpartition(':')[0]}:latest") == first["digest"]
-    allowed = spyre_ci(world, "image", "build", "--push", SPYRE_CI__IMAGE__MAX_GROWTH_PERCENT="50")
+    assert world.digest("latest") == first["digest"]
+    allowed = world.image("build", "--push", SPYRE_CI__IMAGE__MAX_GROWTH_PERCENT="50")
     assert allowed.code == 0, allowed.output
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("nox", [False, True])
 def test_a_shell_has_the_checkout_and_keeps_the_code(world: World, *, nox: bool) -> None:
-    image = made(spyre_ci(world, "image", "build", "--json"))["image"]
+    image = world.made("build")["image"]
     verb = ["ci.cli", "image"]
     if nox:
         verb = ["nox", "--no-venv", "-f", str(ROOT / "noxfile.py"), "-s", "image", "--"]
@@ -199,7 +194,7 @@ def test_a_shell_has_the_checkout_and_keeps_the_code(world: World, *, nox: bool)
 @pytest.mark.nightly
 @pytest.mark.parametrize("terminal", [False, True])
 def test_what_a_shell_writes_is_the_callers(world: World, tmp_path: Path, *, terminal: bool) -> None:
-    image = made(spyre_ci(world, "image", "build", "--json"))["image"]
+    image = world.made("build")["image"]
     checkout = tmp_path / "a,b"
     checkout.mkdir(mode=0o777)
     checkout.chmod(0o777)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from docker.errors import APIError
 
-from ci.core.registry import find_digest
 from ci.image.containerfile import COMMIT_LABEL, URL_LABEL
 from ci.runner.source import fetch
 from tests.calls import Said
 
-from .calling import made, spyre_ci
 from .conftest import World
 
 pytestmark = pytest.mark.nightly
@@ -53,37 +48,26 @@ FILES = {
 
 
 @pytest.fixture
-def pytorch(world: World) -> Iterator[World]:
+def pytorch(world: World) -> World:
     """PyTorch's repository, and a stack that builds it."""
     repository = world.folder.parent / "pytorch"
     repository.mkdir()
     made = replace(world, repository=repository)
     made.git("init", "-q", "-b", "main")
     made.commit(FILES)
-    path = world.folder / "stack.yaml"
-    text = path.read_text().replace(
-        "packages: [python3-venv]", "packages: [python3-venv], build_packages: [git]"
-    )
+    made.edit("packages: [python3-venv]", "packages: [python3-venv], build_packages: [git]")
     main = f"main: {{git: {{url: 'file://{repository}', steps: [python build.py]}}}}"
-    path.write_text(f'{text.replace("variants: {", f"variants: {{{main}, ")}args: {{JOBS: "2"}}\n')
-    yield made
-    forget(made)
-
-
-def forget(world: World) -> None:
-    """Let the engine have no image of this run."""
-    for image in world.client.api.images():
-        if any(world.run in tag for tag in (image["RepoTags"] or []) + (image["RepoDigests"] or [])):
-            with suppress(APIError):
-                world.client.api.remove_image(image["Id"], force=True)
+    made.edit("variants: {", f"variants: {{{main}, ")
+    made.edit("version: 1\n", 'version: 1\nargs: {JOBS: "2"}\n')
+    return made
 
 
 def build(world: World, *words: str) -> Said:
-    return spyre_ci(world, "image", "build", "--variant", "main", "--json", *words)
+    return world.image("build", "--variant", "main", "--json", *words)
 
 
 def labels(world: World, result: Said) -> dict[str, str]:
-    told: dict[str, str] = world.client.images.get(made(result)["image"]).labels
+    told: dict[str, str] = world.client.images.get(result.json["image"]).labels
     return told
 
 
@@ -93,18 +77,14 @@ def test_a_commit_is_built_once_and_the_next_with_its_cache(pytorch: World) -> N
     assert labels(pytorch, first)[COMMIT_LABEL] == commit
     assert labels(pytorch, first)[URL_LABEL] == f"file://{pytorch.repository}"
     assert "compiled 2 with 2 jobs" in first.err
-    said = pytorch.client.containers.run(
-        made(first)["image"],
-        ["sh", "-c", "python -c 'import torch; print(torch.version.git_version)'; ls / /opt/spyre"],
-        remove=True,
-        network_mode="none",
-    ).decode()
+    script = "python -c 'import torch; print(torch.version.git_version)'"
+    said = pytorch.run_in(first.json["image"], "sh", "-c", script)
     assert said.startswith(commit)
 
     # Another component changed.
     replace(pytorch, repository=pytorch.folder.parent / "flex").commit({"flex.txt": "two\n"})
     second = build(pytorch, "--push")
-    assert made(second)["image"] != made(first)["image"]
+    assert second.json["image"] != first.json["image"]
     assert "compiled" not in second.err
 
     later = pytorch.commit({"torch/csrc/c.cpp": "c\n"})
@@ -131,22 +111,21 @@ def test_a_pytorch_that_cannot_be_built_is_said_and_nothing_is_pushed(
 ) -> None:
     stack = pytorch.folder / "stack.yaml"
     stack.write_text(stack.read_text().replace("[python build.py]", steps))
-    shown = made(spyre_ci(pytorch, "image", "build", "--print", "--variant", "main", "--json"))
+    shown = pytorch.shown("--variant", "main")
     result = build(pytorch, "--push")
     assert result.code == code, result.output
     assert said in result.output
-    repository = f"{pytorch.registry}/spyre/runtime-{pytorch.run}"
-    assert find_digest(f"{repository}:{shown['tag']}") is None
+    assert pytorch.digest(shown["tag"]) is None
 
 
 @pytest.mark.soak
 def test_the_tree_of_an_image_is_that_of_its_commit(pytorch: World, tmp_path: Path) -> None:
     commit = pytorch.git("rev-parse", "HEAD")
-    image = made(build(pytorch, "--push"))["image"]
+    image = build(pytorch, "--push").json["image"]
     pytorch.commit({"test/test_ops.py": "later\n"})
-    forget(pytorch)
+    pytorch.forget()
     tree = tmp_path / "trees" / "pytorch"
-    told = made(spyre_ci(pytorch, "image", "tree", image, str(tree), "--json"))
+    told = pytorch.made("tree", image, str(tree))
     del told["schema"]
     assert told == {"commit": commit, "url": f"file://{pytorch.repository}", "folder": str(tree)}
     assert (tree / "test" / "test_ops.py").read_text() == FILES["test/test_ops.py"]
@@ -159,21 +138,19 @@ def test_the_tree_of_an_image_is_that_of_its_commit(pytorch: World, tmp_path: Pa
     source = fetch(str(tree), tmp_path / "cache")
     assert (source.sha, source.version) == (commit, "2.15.0a0")
 
-    again = spyre_ci(pytorch, "image", "tree", image, str(tree))
+    again = pytorch.image("tree", image, str(tree))
     assert again.out.strip() == commit
     assert f"is PyTorch {commit} already" in again.output
 
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("mine")
-    refused = spyre_ci(pytorch, "image", "tree", image, str(tmp_path / "full"))
+    refused = pytorch.image("tree", image, str(tmp_path / "full"))
     assert refused.code == 2
     assert "holds something else, and is not overwritten" in refused.output
     assert [path.name for path in (tmp_path / "full").iterdir()] == ["mine.txt"]
 
     url = f"file://{tmp_path}/nowhere"
-    nowhere = spyre_ci(
-        pytorch, "image", "tree", image, str(tmp_path / "new"), SPYRE_CI__IMAGE__PYTORCH_URL=url
-    )
+    nowhere = pytorch.image("tree", image, str(tmp_path / "new"), SPYRE_CI__IMAGE__PYTORCH_URL=url)
     assert nowhere.code == 2
     assert f"check that {url} can be reached and gives out {commit}" in nowhere.output
     assert not (tmp_path / "new").exists()
@@ -182,15 +159,13 @@ def test_the_tree_of_an_image_is_that_of_its_commit(pytorch: World, tmp_path: Pa
 @pytest.mark.soak
 def test_an_image_that_does_not_say_its_pytorch_has_no_tree(world: World, tmp_path: Path) -> None:
     drivers = f"{world.registry}/drivers-{world.run}:1"
-    result = spyre_ci(world, "image", "tree", drivers, str(tmp_path / "tree"))
+    result = world.image("tree", drivers, str(tmp_path / "tree"))
     assert result.code == 2
     assert f"does not say which PyTorch it has: its label {COMMIT_LABEL} is ''" in result.output
-    missing = spyre_ci(
-        world, "image", "tree", f"{world.registry}/nothing-{world.run}:1", str(tmp_path / "tree")
-    )
+    missing = world.image("tree", f"{world.registry}/nothing-{world.run}:1", str(tmp_path / "tree"))
     assert missing.code == 2
     assert f"there is no image {world.registry}/nothing-{world.run}:1" in missing.output
-    away = spyre_ci(world, "image", "tree", "127.0.0.1:1/nothing:1", str(tmp_path / "tree"))
+    away = world.image("tree", "127.0.0.1:1/nothing:1", str(tmp_path / "tree"))
     assert away.code == 2
     assert "127.0.0.1:1" in away.output
     assert not (tmp_path / "tree").exists()

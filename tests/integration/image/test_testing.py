@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -14,15 +13,12 @@ from typing import Any
 from xml.etree import ElementTree as ET  # files of this test's own
 
 import pytest
-import yaml
 from docker.models.containers import Container
 
 from ci.core.containers import LABEL
-from ci.core.registry import find_digest
 from tests.calls import Said
 
-from .calling import ROOT, made, spyre_ci
-from .conftest import World, wheel
+from .conftest import ROOT, World, wheel
 
 pytestmark = pytest.mark.nightly
 
@@ -39,15 +35,11 @@ def give(world: World, **keys: Any) -> None:
     """Give the component `flex` keys, and sources that its tests use."""
     if not (world.repository / "good.xml").exists():
         world.commit({"good.xml": GOOD, "bad.xml": BAD, "cut.xml": BAD[:100], "other.xml": "<coverage/>"})
-    path = world.folder / "stack.yaml"
-    stack = yaml.safe_load(path.read_text())
-    flex = next(one for one in stack["components"] if one["name"] == "flex")
-    flex.update(keys)
-    path.write_text(yaml.safe_dump(stack, sort_keys=False))
+    world.flex(**keys)
 
 
-def run_tests(world: World, *words: str, **environ: str) -> Said:
-    return spyre_ci(world, "image", "test", "--results", str(world.folder / "out"), *words, **environ)
+def run_tests(world: World, *words: str, code: int | None = None, **environ: str) -> Said:
+    return world.image("test", "--results", str(world.folder / "out"), *words, code=code, **environ)
 
 
 def note(world: World, kind: str = "build") -> dict[str, Any]:
@@ -67,14 +59,14 @@ def ours(world: World, kind: str = "build") -> tuple[str, str]:
 
 
 def untagged(world: World) -> bool:
-    images = world.client.api.images(name=f"{world.registry}/spyre/runtime-{world.run}")
+    images = world.client.api.images(name=world.name)
     return not images
 
 
 def test_a_failing_test_ends_with_1_and_nothing_is_pushed_or_tagged(world: World) -> None:
     give(world, test=['cp bad.xml "$JUNIT_DIR/unit.xml"; exit 1', WRITES_GOOD.replace("unit", "second")])
-    shown = made(spyre_ci(world, "image", "build", "--print", "--json"))
-    result = spyre_ci(world, "image", "build", "--push", "--tag", "latest", "--results", "out")
+    shown = world.shown()
+    result = world.image("build", "--push", "--tag", "latest", "--results", "out")
     assert result.code == 1, result.output
     assert "tests did not pass: flex (build)" in result.output
     assert "flex (build) flex::adds: 2 is not 3" in result.output
@@ -82,9 +74,7 @@ def test_a_failing_test_ends_with_1_and_nothing_is_pushed_or_tagged(world: World
     assert "to try by hand: docker run --rm -it --network none" in result.output
     junit = world.folder / "out" / "flex" / "build" / "junit"
     assert sorted(path.name for path in junit.iterdir()) == ["second.xml", "unit.xml"]
-    repository = f"{world.registry}/spyre/runtime-{world.run}"
-    for tag in (shown["tag"], "latest"):
-        assert find_digest(f"{repository}:{tag}") is None
+    assert [world.digest(tag) for tag in (shown["tag"], "latest")] == [None, None]
     assert untagged(world)
     assert note(world) == {
         "schema": "spyre-ci/image-tests/1",
@@ -168,16 +158,10 @@ def test_a_first_failure_does_not_hide_what_comes_after(world: World) -> None:
 def test_an_interrupted_run_leaves_no_container_and_says_so(world: World) -> None:
     give(world, test=[WRITES_GOOD, f"echo waiting {world.run}; sleep 600"])
     words = [sys.executable, "-m", "ci.cli", "image", "test", "--results", "out"]
-    given = {
-        "SPYRE_CI__IMAGE__STACK": str(world.folder / "stack.yaml"),
-        "SPYRE_CI__IMAGE__NETWORK": "host",
-        "PIP_INDEX_URL": f"{world.index}/",
-        "PIP_TRUSTED_HOST": "127.0.0.1",
-    }
     running = subprocess.Popen(
         words,
         cwd=world.folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **given},
+        env=world.environ,
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -207,15 +191,15 @@ def test_tests_on_the_runtime_image_have_what_they_want_beside_it(world: World) 
 @pytest.mark.soak
 def test_an_image_without_tests_says_so_and_moves_no_tag(world: World) -> None:
     give(world, test=["exit 1"])
-    shown = made(spyre_ci(world, "image", "build", "--print", "--json"))
-    built = made(spyre_ci(world, "image", "build", "--push", "--no-tests", "--json"))
+    shown = world.shown()
+    built = world.made("build", "--push", "--no-tests")
     assert built["image"].endswith(f":untested-{shown['tag']}")
-    again = made(spyre_ci(world, "image", "build", "--push", "--no-tests", "--json"))
+    again = world.made("build", "--push", "--no-tests")
     assert again == {**built, "found": True}
     # What was not tested is not found in the place of what was.
-    assert spyre_ci(world, "image", "build", "--push").code == 1
+    assert world.image("build", "--push").code == 1
     for words in (["--tag", "latest"], ["--version", "1.2.3"]):
-        refused = spyre_ci(world, "image", "build", "--push", "--no-tests", *words)
+        refused = world.image("build", "--push", "--no-tests", *words)
         assert refused.code == 2
         assert "gets no tag that moves and no version" in refused.output
 
@@ -262,7 +246,7 @@ def test_tests_with_a_device_get_the_cards_of_the_settings(world: World) -> None
     assert note(world, "device")["passed"] == 1
     refused = run_tests(world, SPYRE_CI__IMAGE__DEVICES="[/dev/nowhere]")
     assert refused.code == 2
-    assert "flex (device): the container engine refuses" in refused.output
+    assert "the container engine refuses" in refused.output
     assert "/dev/nowhere" in ours(world, "device")[0]
 
 
@@ -270,8 +254,7 @@ def test_a_real_pytest_tells_of_its_failures(world: World) -> None:
     world.commit(
         {"test_flex.py": "def test_good(): pass\n\n\ndef test_bad():\n    assert 'spyre' == 'cpu'\n"}
     )
-    path = world.folder / "stack.yaml"
-    path.write_text(path.read_text().replace("packages: [", "build_packages: [python3-pytest], packages: ["))
+    world.edit("packages: [", "build_packages: [python3-pytest], packages: [")
     give(world, test=['/usr/bin/python3 -m pytest --junit-xml="$JUNIT_DIR/unit.xml"'])
     result = run_tests(world)
     assert result.code == 1
@@ -282,7 +265,7 @@ def test_a_real_pytest_tells_of_its_failures(world: World) -> None:
 @pytest.mark.soak
 def test_a_stage_that_cannot_be_built_is_told_before_any_test_runs(world: World) -> None:
     give(world, test=[WRITES_GOOD], device_test=[WRITES_GOOD], development=["nothing-of-that-name"])
-    result = spyre_ci(world, "image", "build", "--push", "--results", "out")
+    result = world.image("build", "--push", "--results", "out")
     assert result.code == 1
     assert "nothing-of-that-name" in result.output
     assert not (world.folder / "out").exists()

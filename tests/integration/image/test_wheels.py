@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ci.core.registry import find_digest
 from ci.image.containerfile import COMMIT_LABEL
 
-from .calling import made, spyre_ci
 from .conftest import World, wheel
 
 pytestmark = pytest.mark.nightly
@@ -28,10 +26,8 @@ def shelf(world: World) -> Path:
 
 def use(world: World, variant: str, *, python: str = "3.11") -> None:
     """Let the stack have a variant `main`, and say its Python."""
-    path = world.folder / "stack.yaml"
-    text = path.read_text()
-    text = text.replace("packages: [python3-venv]", f'packages: [python3-venv], python_version: "{python}"')
-    path.write_text(text.replace("variants: {", f"variants: {{main: {variant}, "))
+    world.edit("packages: [python3-venv]", f'packages: [python3-venv], python_version: "{python}"')
+    world.edit("variants: {", f"variants: {{main: {variant}, ")
 
 
 def nightly(world: World) -> str:
@@ -39,7 +35,7 @@ def nightly(world: World) -> str:
 
 
 def build(*words: str) -> tuple[str, ...]:
-    return ("image", "build", "--variant", "main", *words)
+    return ("build", "--variant", "main", *words)
 
 
 def test_a_nightly_is_taken_exactly_told_by_its_commit_and_found_again(world: World) -> None:
@@ -47,24 +43,21 @@ def test_a_nightly_is_taken_exactly_told_by_its_commit_and_found_again(world: Wo
         wheel(shelf(world), "torch", version, torch(version, commit), needs="senlib==1.0")
     wheel(shelf(world).parent.parent / "senlib", "senlib", "1.0", "answer = 42\n")
     use(world, nightly(world))
-    shown = made(spyre_ci(world, "image", "build", "--print", "--variant", "main", "--json"))
+    shown = world.shown("--variant", "main")
     assert shown["pytorch"] == f"torch=={NOVEMBER}"
     assert f"torch=={NOVEMBER} --hash=sha256:" in shown["containerfile"]
-    first = made(spyre_ci(world, *build("--push", "--json")))
+    first = world.made(*build("--push"))
     assert first["image"].endswith(f":{shown['tag']}")
     assert world.client.images.get(first["image"]).labels[COMMIT_LABEL] == "b" * 40
-    said = world.client.containers.run(
-        first["image"],
-        ["python", "-c", "import torch; print(torch.__version__)"],
-        remove=True,
-        network_mode="none",
+    assert (
+        world.run_in(first["image"], "python", "-c", "import torch; print(torch.__version__)").strip()
+        == NOVEMBER
     )
-    assert said.decode().strip() == NOVEMBER
-    assert made(spyre_ci(world, *build("--push", "--json"))) == {**first, "found": True}
+    assert world.made(*build("--push")) == {**first, "found": True}
 
     later = "2.14.0.dev20261102+cpu"
     wheel(shelf(world), "torch", later, torch(later, "c" * 40))
-    second = made(spyre_ci(world, *build("--push", "--json")))
+    second = world.made(*build("--push"))
     assert second["image"] != first["image"]
     assert world.client.images.get(second["image"]).labels[COMMIT_LABEL] == "c" * 40
 
@@ -74,7 +67,7 @@ def test_a_release_of_an_index_is_taken_with_its_local_part(world: World) -> Non
     wheel(shelf(world), "torch", "2.13.0+cpu", torch("2.13.0+cpu", "d" * 40))
     wheel(shelf(world), "torch", OCTOBER, torch(OCTOBER, "a" * 40))
     use(world, f"{{version: 2.13.0, index: '{world.index}/nightly'}}")
-    shown = made(spyre_ci(world, "image", "build", "--print", "--variant", "main", "--json"))
+    shown = world.shown("--variant", "main")
     assert "torch==2.13.0+cpu --hash=sha256:" in shown["containerfile"]
     assert "2.14.0" not in shown["containerfile"]
 
@@ -83,9 +76,9 @@ def test_a_release_of_an_index_is_taken_with_its_local_part(world: World) -> Non
 def test_another_file_by_the_same_name_is_another_image_and_is_never_taken_for_it(world: World) -> None:
     wheel(shelf(world), "torch", OCTOBER, torch(OCTOBER, "a" * 40))
     use(world, nightly(world))
-    first = made(spyre_ci(world, "image", "build", "--print", "--variant", "main", "--json"))
+    first = world.shown("--variant", "main")
     wheel(shelf(world), "torch", OCTOBER, torch(OCTOBER, "b" * 40))
-    second = made(spyre_ci(world, "image", "build", "--print", "--variant", "main", "--json"))
+    second = world.shown("--variant", "main")
     assert second["tag"] != first["tag"]
 
 
@@ -111,8 +104,7 @@ def test_a_wheel_that_is_not_to_be_had_is_said(world: World, variant: str, said:
     for tag in ("cp311-cp311-manylinux_2_28_s390x", "cp312-cp312-manylinux_2_28_x86_64"):
         wheel(others, "torch", OCTOBER, torch(OCTOBER, "a" * 40), tag=tag)
     use(world, variant.replace("INDEX", world.index))
-    result = spyre_ci(world, *build())
-    assert result.code == 2
+    result = world.image(*build(), code=2)
     assert said in result.output
     assert "remedy" in result.output.lower()
 
@@ -121,8 +113,7 @@ def test_a_wheel_that_is_not_to_be_had_is_said(world: World, variant: str, said:
 def test_a_base_with_another_python_is_said(world: World) -> None:
     wheel(shelf(world), "torch", OCTOBER, torch(OCTOBER, "a" * 40))
     use(world, nightly(world), python="3.9")
-    result = spyre_ci(world, *build())
-    assert result.code == 1
+    result = world.image(*build(), code=1)
     assert "the base has Python 3.11, and base.python_version is 3.9" in result.output
 
 
@@ -137,11 +128,9 @@ def test_a_base_with_another_python_is_said(world: World) -> None:
 def test_an_image_whose_torch_tells_no_commit_is_refused(world: World, code: str, said: str) -> None:
     wheel(shelf(world), "torch", OCTOBER, code)
     use(world, nightly(world))
-    shown = made(spyre_ci(world, "image", "build", "--print", "--variant", "main", "--json"))
-    result = spyre_ci(world, *build("--push", "--tag", "nightly"))
-    assert result.code == 2
+    shown = world.shown("--variant", "main")
+    result = world.image(*build("--push", "--tag", "nightly"), code=2)
     assert said in result.output
-    repository = f"{world.registry}/spyre/runtime-{world.run}"
     for tag in (shown["tag"], "nightly"):
-        assert find_digest(f"{repository}:{tag}") is None
-        assert not any(f"{repository}:{tag}" in (one["RepoTags"] or ()) for one in world.client.api.images())
+        assert world.digest(tag) is None
+        assert not any(f"{world.name}:{tag}" in (one["RepoTags"] or ()) for one in world.client.api.images())

@@ -13,8 +13,8 @@ import pytest
 from docker.errors import APIError
 
 from ci.core.errors import CommandError, MissingInputError, UsageError
-from ci.image.builder import BuildStepError, ImageBuilder
-from ci.jobs.images import COMMIT_LABEL, Builder
+from ci.image.builder import REVISION_LABEL, BuildStepError, ImageBuilder
+from ci.jobs.images import Builder
 from ci.jobs.parts import Image
 from tests.repositories import commit
 
@@ -92,7 +92,7 @@ def test_a_folder_is_built_pushed_and_named_by_its_digest_once(
 def test_a_repository_is_built_at_its_ref_once_for_a_commit(site: Site, client: docker.DockerClient) -> None:
     commit = site.commit()
     first = site.of_git()
-    assert client.images.pull(first).labels[COMMIT_LABEL] == commit
+    assert client.images.pull(first).labels[REVISION_LABEL] == commit
     assert listed(client, first) == ["Containerfile", "words.txt"]
     assert (site.of_git(commit), site.count("is not built again")) == (first, 1)
     site.put("app/words.txt", "two\n")

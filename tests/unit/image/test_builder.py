@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import configparser
 from pathlib import Path
 
 import pytest
 
 from ci.core.errors import CommandError, DiskFullError, MissingInputError
 from ci.image.builder import BUILDERS, BuildStepError, ImageBuilder, Order, build_error, harmless
+from ci.image.context import index_arguments, index_key, write_secrets
+from ci.image.pipeline import own_order
+
+from .stacks import COMMIT, TOP, resolved
 
 SECRET = "hunter2"
 BUILDKIT = """\
@@ -77,12 +82,60 @@ def test_what_a_builder_refuses_is_said(said: str, kind: type[Exception], what: 
     assert what in str(error)
 
 
-@pytest.mark.parametrize("leads", [None, "/etc/passwd"])
-def test_a_containerfile_that_is_not_there_or_leads_out_is_refused(tmp_path: Path, leads: str | None) -> None:
-    if leads:
-        (tmp_path / "Containerfile").symlink_to(leads)
-    with pytest.raises(MissingInputError, match="there is no Containerfile"):
-        image_builder().build(Order(context=tmp_path))
+OWN = """components:
+  - name: x
+    git: {url: https://x/y, subfolder: sub, containerfile: c/File, target: made, paths: [{source: /opt/x}]}
+args: {JOBS: "2"}
+"""
+
+
+def test_a_components_own_folder_is_the_context_and_no_secret_is_given(tmp_path: Path) -> None:
+    stack = resolved(tmp_path, TOP + OWN)
+    order = own_order(stack.components[0], stack, tmp_path)
+    assert (order.context, order.root) == (tmp_path / "sources/x/sub", tmp_path / "sources/x")
+    assert (order.containerfile, order.target, order.args) == ("c/File", "made", {"PARAM_JOBS": "2"})
+    assert order.secrets == {}
+
+
+@pytest.mark.parametrize("name", ["sub", "sub/c", "sub/c/File", None])
+def test_a_containerfile_that_is_not_there_or_leads_out_is_refused(tmp_path: Path, name: str | None) -> None:
+    outside, source = tmp_path / "outside", tmp_path / "sources/x"
+    for folder in (outside / "c", source):
+        folder.mkdir(parents=True)
+    for path in (outside / "File", outside / "c/File"):
+        path.write_text("FROM a")
+    if name is not None:
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).symlink_to(outside / "File" if name.endswith("File") else outside)
+    stack = resolved(tmp_path, TOP + OWN)
+    with pytest.raises(MissingInputError, match="there is no c/File") as caught:
+        image_builder().build(own_order(stack.components[0], stack, tmp_path))
+    assert caught.value.where == f"x, https://x/y at {COMMIT}"
+
+
+ENVIRON = {
+    "PIP_INDEX_URL": "https://me:wo%rd@a/simple",
+    "PIP_EXTRA_INDEX_URL": "https://me:word@b/simple https://c/simple",
+    "HOME": "/root",
+}
+
+
+def test_components_are_told_the_index_and_pip_its_credentials_in_a_file_of_its_own(tmp_path: Path) -> None:
+    told = {"PIP_INDEX_URL": "https://a/simple", "PIP_EXTRA_INDEX_URL": "https://b/simple https://c/simple"}
+    assert index_arguments(ENVIRON) == {"PACKAGE_INDEX": index_key(ENVIRON), **told}
+    assert index_arguments({}) == {"PACKAGE_INDEX": index_key({})}
+    secrets = write_secrets(tmp_path, ENVIRON, tmp_path / "ca.pem")
+    assert secrets == {"pip": tmp_path / "pip", "certificates": tmp_path / "ca.pem"}
+    assert secrets["pip"].stat().st_mode & 0o777 == 0o600
+    read = configparser.RawConfigParser()
+    read.read(secrets["pip"])
+    assert read["global"]["index-url"] == ENVIRON["PIP_INDEX_URL"]
+    assert read["global"]["extra-index-url"].split() == ENVIRON["PIP_EXTRA_INDEX_URL"].split()
+
+
+def test_an_index_is_told_from_another_and_its_credentials_make_no_difference() -> None:
+    assert index_key(ENVIRON) == index_key({**ENVIRON, "PIP_INDEX_URL": "https://a/simple"})
+    assert len({index_key(one) for one in (ENVIRON, {}, {"PIP_INDEX_URL": "https://b/simple"})}) == 3
 
 
 def test_what_a_step_says_is_shown_as_it_is_and_does_nothing() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import Any
+from pathlib import Path
 
 import pytest
 from cyclonedx.schema import SchemaVersion
@@ -14,22 +14,10 @@ from ci.core.containers import Ended
 from ci.core.errors import CommandError
 from ci.core.findings import VerificationError, judged, refuse_failed
 from ci.image.containerfile import COMMIT_LABEL, PYTORCH_LABEL
-from ci.image.model import Stack
-from ci.image.resolved import ResolvedComponent, ResolvedFile, ResolvedPytorch, ResolvedStack
-from ci.image.sbom import NEVER, Described, created_at, sbom_of
-from ci.image.smoke import (
-    NEEDED,
-    check_labels,
-    check_torch,
-    check_user,
-    commit_told,
-    how,
-    judge_size,
-    told,
-)
+from ci.image.sbom import NEVER, created_at, sbom_of
+from ci.image.smoke import NEEDED, check_labels, check_torch, check_user, commit_told, how, torch_of
 
-DIGEST = "sha256:" + "d" * 64
-COMMIT = "a" * 40
+from .stacks import COMMIT, DIGEST, SHA256, TOP, resolved
 
 
 def test_every_check_that_failed_is_named_with_its_remedy() -> None:
@@ -83,9 +71,11 @@ def test_torch_is_the_one_that_the_labels_say(label: str, version: str, commit: 
 
 @pytest.mark.parametrize("said", ["Unknown", "", "a" * 39, "--upload-pack=x"])
 def test_an_image_whose_torch_tells_no_commit_is_refused(said: str) -> None:
-    assert commit_told(Ended(exit_code=0, last=(json.dumps({"commit": COMMIT}),)), "x") == COMMIT
+    assert (
+        commit_told(Ended(exit_code=0, last=(json.dumps({"version": "2", "commit": COMMIT}),)), "x") == COMMIT
+    )
     with pytest.raises(CommandError, match=r"torch\.version\.git_version is"):
-        commit_told(Ended(exit_code=0, last=(json.dumps({"commit": said}),)), "x")
+        commit_told(Ended(exit_code=0, last=(json.dumps({"version": "2", "commit": said}),)), "x")
     with pytest.raises(CommandError, match="import torch took too long"):
         commit_told(Ended(exit_code=137, timed_out=True), "x")
 
@@ -93,59 +83,29 @@ def test_an_image_whose_torch_tells_no_commit_is_refused(said: str) -> None:
 def test_how_a_container_ended_is_a_line() -> None:
     assert how(Ended(exit_code=3, last=("a", "b", " "))) == "ended with code 3, last said: b"
     assert how(Ended(exit_code=137, timed_out=True)) == "took too long and was ended"
-    assert told(Ended(exit_code=0, last=("noise", '{"a": 1}'))) == {"a": 1}
-    assert told(Ended(exit_code=0, last=("[1]",))) == told(Ended(exit_code=0, last=("x",))) == {}
+    said = '{"version": "2.13.0", "commit": "c"}'
+    assert torch_of(Ended(exit_code=0, last=("noise", said))) == ("2.13.0", "c")
+    for last in ((), ("[1]",), ("x",), ('{"version": 1}',)):
+        assert torch_of(Ended(exit_code=0, last=last)) == ("", "")
+    assert torch_of(Ended(exit_code=1, last=(said,))) == ("", "")
 
 
-def test_an_image_may_grow_by_so_much() -> None:
-    mib = 1 << 20
-    found = judge_size(110 * mib, 190 * mib, against="r:latest", most_percent=10)
-    assert found.seen == "190.0 MiB, +72.7 % against r:latest; 10 % are allowed"
-    assert not found.passed
-    assert judge_size(110 * mib, 190 * mib, against="r:latest", most_percent=80).passed
-
-
-def resolved() -> ResolvedStack:
-    stack = Stack.model_validate(
-        {
-            "version": 1,
-            "name": "runtime",
-            "base": {"image": "registry.example:5000/debian:bookworm"},
-            "variants": {"pinned": {"version": "2.13.0"}},
-            "components": [
-                {"name": "flex", "git": {"url": "https://example.com/flex.git", "steps": ["make"]}},
-                {"name": "senlib", "image": {"name": "r.example/senlib:1", "paths": [{"source": "/opt/s"}]}},
-                {"name": "drivers", "files": ["a.deb"]},
-            ],
-        }
-    )
-    exact: list[dict[str, Any]] = [
-        {"commit": COMMIT},
-        {"digest": DIGEST},
-        {"files": (ResolvedFile(path="packages/a.deb", sha256="c" * 64),)},
-    ]
-    parts = zip(stack.components, exact, strict=True)
-    return ResolvedStack(
-        stack=stack,
-        variant="pinned",
-        platform="linux/amd64",
-        base_digest=DIGEST,
-        pytorch=ResolvedPytorch(requirement="torch==2.13.0"),
-        components=tuple(ResolvedComponent(component=one, **values) for one, values in parts),
-    )
-
-
+COMPONENTS = """components:
+  - {name: flex, git: {url: "https://example.com/flex.git", steps: [make]}}
+  - {name: senlib, image: {name: "r.example/senlib:1", paths: [{source: /opt/s}]}}
+  - {name: drivers, files: [packages/a.deb]}
+"""
 LINES = ["WARNING: noise", "torch==2.13.0", "PyYAML==6.0", "deb/debian\tdpkg\t1:1.21~x\tamd64"]
 
 
-def described(image: str = DIGEST, stack: ResolvedStack | None = None) -> Described:
-    return Described(name="r.example:5000/runtime:stack-1", image=image, created=NEVER, stack=stack)
-
-
-def test_an_sbom_holds_packages_and_components_and_is_the_same_again() -> None:
-    text = sbom_of(described(stack=resolved()), LINES)
+def test_an_sbom_holds_packages_and_components_and_is_the_same_again(tmp_path: Path) -> None:
+    name, stack = "r.example:5000/runtime:stack-1", resolved(tmp_path, TOP + COMPONENTS)
+    text, again, other = (
+        sbom_of(LINES, name=name, image=image, created=NEVER, stack=stack)
+        for image in (DIGEST, DIGEST, "sha256:" + "e" * 64)
+    )
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
-    assert text == sbom_of(described(stack=resolved()), LINES)
+    assert text == again
     content = json.loads(text)
     top = content["metadata"]["component"]
     assert (top["name"], top["version"]) == ("r.example:5000/runtime", "stack-1")
@@ -154,9 +114,8 @@ def test_an_sbom_holds_packages_and_components_and_is_the_same_again() -> None:
     assert parts["dpkg"]["purl"] == "pkg:deb/debian/dpkg@1:1.21~x?arch=amd64"
     assert parts["flex"]["pedigree"]["commits"] == [{"uid": COMMIT, "url": "https://example.com/flex.git"}]
     assert parts["senlib"]["hashes"] == [{"alg": "SHA-256", "content": "d" * 64}]
-    assert parts["drivers"]["components"][0]["hashes"][0]["content"] == "c" * 64
+    assert parts["drivers"]["components"][0]["hashes"][0]["content"] == SHA256
     assert parts["registry.example:5000/debian:bookworm"]["version"] == DIGEST
-    other = sbom_of(described(image="sha256:" + "e" * 64), LINES)
     assert json.loads(other)["serialNumber"] != content["serialNumber"]
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ci.image.release_tags import UNTESTED
-from ci.image.resolved import DIGITS, PREFIX
+from ci.image.containerfile import DIGITS, TAG_PREFIX
+from ci.image.release import UNTESTED
 from ci.report.released import Released
 from ci.retention.images import find_images, is_our_tag
 from ci.retention.things import Found
@@ -98,10 +98,9 @@ def test_an_image_that_another_stands_on_stays() -> None:
 def test_a_tag_is_ours_as_our_builds_give_it() -> None:
     assert is_our_tag(TAG)
     assert is_our_tag("a:untested-stack-" + "a" * 20)
-    assert is_our_tag("127.0.0.1:5000/spyre-pytorch:wheel-0123456789abcdef")
-    assert not any(map(is_our_tag, ["a:stack-latest", "a", "127.0.0.1:5000/stack-00", "a:wheel-house"]))
+    assert not any(map(is_our_tag, ["a:stack-latest", "a", "127.0.0.1:5000/stack-00"]))
 
 
 def test_the_tags_that_builds_give_are_ours() -> None:
-    assert is_our_tag(f"a:{PREFIX}{'f' * DIGITS}")
-    assert is_our_tag(f"a:{UNTESTED}{PREFIX}{'f' * DIGITS}")
+    assert is_our_tag(f"a:{TAG_PREFIX}{'f' * DIGITS}")
+    assert is_our_tag(f"a:{UNTESTED}{TAG_PREFIX}{'f' * DIGITS}")

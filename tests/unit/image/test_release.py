@@ -1,4 +1,4 @@
-"""Which tags move to an image, and which are refused."""
+"""What an image may be released as, and which tags move to it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from packaging.version import Version
 
 from ci.core.errors import UsageError
-from ci.image.release_tags import OtherImageError, check_expected, check_tags, check_version, release_tags
+from ci.image.release import OtherImageError, Release, check_expected, check_release, release_tags
 
 TESTED = f"sha256:{'1' * 64}"
 VERSIONS = st.builds("{}.{}.{}{}".format, *[st.integers(0, 3)] * 3, st.sampled_from(["", "rc1", "b2"]))
@@ -44,26 +44,39 @@ def test_whatever_the_order_latest_ends_at_the_highest_release(versions: list[st
         assert tag == "latest" or Version(version).release[: len(tag.split("."))] == Version(tag).release
 
 
-@pytest.mark.parametrize("version", ["1", "1.2", "01.2.3", "1.2.3-1", "v1.2.3", "1.2.3.4", "1.2.3.dev1", ""])
-def test_what_is_no_version_is_refused(version: str) -> None:
-    with pytest.raises(UsageError, match="is no version"):
-        check_version(version)
+def pushed(*tags: str, version: str | None = None) -> Release:
+    return Release(pushes=True, tags=tags, version=version)
 
 
 @pytest.mark.parametrize(
-    ("tag", "said"),
+    ("release", "replaced", "tests", "said"),
     [
-        ("1.2", "'1.2' is a version"),
-        ("1.2.0rc1", "is a version"),
-        ("a b", "is no tag"),
-        (f"stack-{'0' * 20}", "would be taken for the name of another image"),
-        ("untested-x", "would be taken for the name of another image"),
+        (Release(tags=["latest"]), [], True, "tags, versions and digests are the registry's"),
+        (Release(version="1.2.3"), [], True, "tags, versions and digests are the registry's"),
+        (Release(expected=TESTED), [], True, "tags, versions and digests are the registry's"),
+        *(
+            (pushed(version=version), [], True, f"'{version}' is no version X.Y.Z")
+            for version in ("1", "1.2", "01.2.3", "1.2.3-1", "v1.2.3", "1.2.3.4", "1.2.3.dev1", "")
+        ),
+        (pushed("latest", "1.2"), [], True, "'1.2' is a version"),
+        (pushed("1.2.0rc1"), [], True, "is a version"),
+        (pushed("a b"), [], True, "is no tag"),
+        (pushed(f"stack-{'0' * 20}"), [], True, "would be taken for the name of another image"),
+        (pushed("untested-x"), [], True, "would be taken for the name of another image"),
+        (pushed(version="1.2.3"), ["x"], True, "x is taken from elsewhere: that is no release"),
+        (pushed("nightly"), ["x"], True, "that is no release"),
+        (pushed("pr-1"), [], False, "gets no tag that moves and no version"),
+        (pushed(version="1.2.3"), [], False, "gets no tag that moves and no version"),
     ],
 )
-def test_a_tag_that_cannot_move_is_refused(tag: str, said: str) -> None:
-    check_tags(["latest", "pr-123"])
-    with pytest.raises(UsageError, match=said):
-        check_tags(["latest", tag])
+def test_what_an_image_cannot_be_released_as_is_refused(
+    release: Release, replaced: list[str], tests: bool, said: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        check_release(release, replaced=replaced, tests=tests)
+    assert said in caught.value.what
+    check_release(pushed("pr-1"), replaced=["x"], tests=True)
+    check_release(pushed("latest", version="1.2.3rc1"), replaced=[], tests=True)
 
 
 def test_the_very_image_that_is_expected_is_taken_and_no_other() -> None:
