@@ -73,30 +73,20 @@ def shell_command(
         network: none, host or a name; None: the engine's default.
         more: words for the engine.
     """
-    rootless = os.path.basename(client[0]) == "podman" and caller.user != 0  # noqa: PTH119  # a word, no path
-    return [
-        *client,
-        "run",
-        "--rm",
-        "--interactive",
-        *(["--tty"] if caller.terminal else []),
-        "--mount",
-        bound(caller.checkout, WORKSPACE),
-        "--workdir",
-        WORKSPACE,
+    words = [*client, "run", "--rm", "--interactive", *(["--tty"] if caller.terminal else [])]
+    words += ["--mount", bound(caller.checkout, WORKSPACE), "--workdir", WORKSPACE]
+    # The image's home is group 0's; a checkout keeps the label that it has.
+    words += [
         "--user",
         f"{caller.user}:{caller.group}",
-        # The image's home is group 0's; a checkout keeps the label that it has.
         "--group-add",
         "0",
         "--security-opt",
         "label=disable",
-        *(["--userns", "keep-id"] if rootless else []),
-        *(["--network", network] if network else []),
-        *more,
-        image,
-        "shell",
     ]
+    if Path(client[0]).name == "podman" and caller.user != 0:
+        words += ["--userns", "keep-id"]
+    return [*words, *(["--network", network] if network else []), *more, image, "shell"]
 
 
 def become(words: Sequence[str]) -> NoReturn:
@@ -108,12 +98,8 @@ def become(words: Sequence[str]) -> NoReturn:
 
 def bound(source: Path, target: str, *, readonly: bool = False) -> str:
     """A folder or file of this machine in the image, as `--mount` takes it."""
-    fields = ["type=bind", f"source={source}", f"target={target}"]
-    return _csv([*fields, *(["readonly"] if readonly else [])])
-
-
-def _csv(fields: Sequence[str]) -> str:
-    """One line as engines read `--mount`: a folder may have a comma in its name."""
+    fields = ["type=bind", f"source={source}", f"target={target}", *(["readonly"] if readonly else [])]
+    # A folder may have a comma in its name.
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow(fields)
     return line.getvalue()

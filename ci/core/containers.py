@@ -124,11 +124,9 @@ def create(
         read_only=conditions.read_only,
         tmpfs=dict.fromkeys(conditions.scratch, f"mode=1777{size}"),
         mounts=[
-            *(Mount(target, str(path), type="bind") for target, path in sorted(conditions.mounts.items())),
-            *(
-                Mount(target, str(path), type="bind", read_only=True)
-                for target, path in sorted(conditions.read_only_mounts.items())
-            ),
+            Mount(target, str(path), type="bind", read_only=group is conditions.read_only_mounts)
+            for group in (conditions.mounts, conditions.read_only_mounts)
+            for target, path in sorted(group.items())
         ],
         devices=[f"{path}:{path}:rwm" for path in conditions.devices],
         network_mode=conditions.network,

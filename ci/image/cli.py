@@ -16,7 +16,6 @@ from ci.config.load import Settings
 from ci.core.container_engine import engine, fetch
 from ci.core.container_shell import Caller, become, find_client, shell_command
 from ci.core.errors import SettingsError
-from ci.core.findings import refuse_failed
 from ci.image.component_tests import chosen_tests
 from ci.image.override import FORM_HERE, overrides_in, parse_override
 from ci.image.pipeline import Pipeline, Prepared, prepare
@@ -61,9 +60,6 @@ def build(
         str | None,
         typer.Option(metavar="DIGEST", help="Push and tag nothing unless the registry has this very image."),
     ] = None,
-    no_tests: Annotated[
-        bool, typer.Option("--no-tests", help="Leave the tests out: the tag says so, and no other moves.")
-    ] = False,
     results: Results = None,
     sbom: Annotated[
         Path | None,
@@ -93,7 +89,6 @@ def build(
                 echo=_echo,
                 results=results,
                 sbom=sbom,
-                tests=not no_tests,
             ).make(Release(pushes=push, tags=tag or (), version=version, expected=expect))
         told = {"image": made.name, "digest": made.digest, "found": made.found}
         text = f"{made.name} {made.digest}".rstrip() + "\n"
@@ -134,8 +129,7 @@ def run_tests(
     with engine(os.environ) as client:
         if image is not None:
             fetch(client, image)
-            smoke = SmokeCheck(client=client, settings=settings, echo=_echo)
-            refuse_failed(image, smoke.check(image, labels={}))
+            SmokeCheck(client=client, settings=settings, echo=_echo).verify(image, {})
             return
         pipeline = Pipeline(
             client=client,

@@ -76,6 +76,8 @@ PYTORCH = "pytorch"
 NIGHTLY_INDEX = "https://download.pytorch.org/whl/nightly/cpu"
 PLATFORMS: tuple[Platform, ...] = ("linux/amd64", "linux/ppc64le", "linux/s390x")
 Minutes = Annotated[float, Field(gt=0, le=24 * 60)]
+Gib = Annotated[float, Field(ge=0.01, le=1e5)]
+Version = Annotated[str, StringConstraints(pattern=r"^[0-9]+(\.[0-9]+)+[a-z0-9.+]*$")]
 # On one line: what a builder reads line by line.
 Text = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]*$")]
 LabelName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$", max_length=200)]
@@ -95,15 +97,10 @@ class Base(Section):
     image: ImageName = Field(description="registry, repository and tag")
     digest: Digest | None = Field(default=None, description="sha256:…; none: asked of the registry")
     packages: tuple[Package, ...] = Field(default=(), description="of the distribution, in the image")
-    build_packages: tuple[Package, ...] = Field(
-        default=(), description="of the distribution, where components are built and nowhere else"
-    )
+    build_packages: tuple[Package, ...] = Field(default=(), description="the same, for builds alone")
     manager: Literal["apt", "dnf"] = Field(default="apt", description="the distribution's package manager")
     python: AbsolutePath = Field(default="/usr/bin/python3", description="the interpreter in it")
-    python_version: PythonVersion | None = Field(
-        default=None,
-        description="of that interpreter, such as 3.12; wanted where a wheel is looked up in an index",
-    )
+    python_version: PythonVersion | None = Field(default=None, description="of it, for wheels of an index")
 
 
 class Copied(Section):
@@ -119,15 +116,13 @@ class Git(Section):
     url: GitUrl = Field(description="of the repository, without user and password")
     ref: Ref = Field(default="main", description="branch, tag or commit")
     subfolder: RelativePath | None = Field(default=None, description="of the repository that is built")
-    steps: tuple[str, ...] = Field(
-        default=(), description="shell lines that install into $DESTDIR, or put wheels into $WHEELS"
-    )
+    steps: tuple[str, ...] = Field(default=(), description="shell lines that fill $DESTDIR or $WHEELS")
     containerfile: RelativePath | None = Field(
-        default=None, description="of the folder that is built, where the component brings one"
+        default=None, description="the component's own, in place of steps"
     )
     target: Name | None = Field(default=None, description="the Containerfile's stage; none: the last")
     paths: tuple[Copied, ...] = Field(
-        default=(), description="what is taken out of the image that the Containerfile makes"
+        default=(), description="what is taken out of the Containerfile's image"
     )
 
     @model_validator(mode="after")
@@ -153,31 +148,18 @@ class Component(Section):
     git: Git | None = Field(default=None, description="a repository and how it is built")
     image: Prebuilt | None = Field(default=None, description="a prebuilt image and what is taken out of it")
     files: tuple[RelativePath, ...] = Field(
-        default=(), description="packages (.rpm, .deb, .whl) beside the stack file, patterns allowed"
+        default=(), description="packages beside the stack file, or patterns"
     )
-    needs: tuple[Name, ...] = Field(
-        default=(), description="components whose files its build finds; `pytorch` for PyTorch"
-    )
+    needs: tuple[Name, ...] = Field(default=(), description="components that its build finds, or `pytorch`")
     test: tuple[str, ...] = Field(default=(), description="shell lines; JUnit goes into $JUNIT_DIR")
-    test_on: Literal["build", "runtime"] = Field(
-        default="build", description="where they run: where it was built, or on the runtime image"
-    )
+    test_on: Literal["build", "runtime"] = Field(default="build", description="the image that they run in")
     requirements: tuple[Requirement, ...] = Field(
-        default=(), description="Python packages it needs in the image besides PyTorch"
+        default=(), description="Python packages it needs in the image"
     )
-    device_test: tuple[str, ...] = Field(
-        default=(),
-        description="shell lines that want a device, run on the runtime image with cards or the emulated one",
-    )
-    test_minutes: Minutes = Field(
-        default=30, description="after which its tests are ended, those with a device for themselves"
-    )
-    test_memory_gib: Annotated[float, Field(ge=0.01, le=1e5)] | None = Field(
-        default=None, description="GiB of memory its tests may take; none: any"
-    )
-    development: tuple[Requirement, ...] = Field(
-        default=(), description="Python packages its tests want, on top of the runtime image and not in it"
-    )
+    device_test: tuple[str, ...] = Field(default=(), description="shell lines that want a device")
+    test_minutes: Minutes = Field(default=30, description="after which its tests of one kind are ended")
+    test_memory_gib: Gib | None = Field(default=None, description="memory its tests may take; none: any")
+    development: tuple[Requirement, ...] = Field(default=(), description="Python packages its tests want")
     args: Values = Field(description="given to its steps as PARAM_<NAME>")
     environment: Values = Field(description="of the image")
     platforms: tuple[Platform, ...] = Field(default=PLATFORMS, description="where it can be built")
@@ -193,9 +175,7 @@ class Component(Section):
             if self.needs:
                 raise ValueError("has `needs`, which a Containerfile of its own cannot be given")
             if self.test and self.test_on == "build":
-                raise ValueError(
-                    "has tests for where it was built: with `containerfile` say test_on: runtime"
-                )
+                raise ValueError("has tests where it was built: with `containerfile` say test_on: runtime")
         return self
 
     @property
@@ -218,25 +198,20 @@ class Component(Section):
 class Pytorch(Section):
     """Which PyTorch: a release, a nightly wheel, or PyTorch's repository at a commit."""
 
-    version: Annotated[str, StringConstraints(pattern=r"^[0-9]+(\.[0-9]+)+[a-z0-9.+]*$")] | None = Field(
-        default=None, description="a release, such as 2.13.0"
-    )
+    version: Version | None = Field(default=None, description="a release, such as 2.13.0")
     nightly: bool = Field(default=False, description="the newest wheel of the nightly index")
     index: IndexUrl | None = Field(
-        default=None,
-        description=f"index of the wheel; none: the build's own, for a nightly {NIGHTLY_INDEX}",
+        default=None, description="of the wheel; none: the build's, or the nightly one"
     )
     git: Git | None = Field(
-        default=None, description="PyTorch's repository, and steps that put its wheel into $WHEELS"
+        default=None, description="a repository, and steps that put its wheel into $WHEELS"
     )
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         _check_one(self, "version", "nightly", "git")
         if self.git is not None and self.git.containerfile is not None:
-            raise ValueError(
-                "has a containerfile: PyTorch is built by `steps`, which put its wheel into $WHEELS"
-            )
+            raise ValueError("has a containerfile: PyTorch is built by `steps`, into $WHEELS")
         if self.git is not None and self.index is not None:
             raise ValueError("has git and index: a wheel that is built is taken from no index")
         return self
@@ -262,9 +237,7 @@ def _one_command(line: str) -> str:
 class Role(Section):
     """What the image does when it is started by the name of a role."""
 
-    command: Annotated[str, AfterValidator(_one_command)] = Field(
-        description="one command for the shell; the words after the role follow it, $PORT and $MODEL are set"
-    )
+    command: Annotated[str, AfterValidator(_one_command)] = Field(description="one command for the shell")
     packages: tuple[Requirement, ...] = Field(default=(), description="Python packages it wants in the image")
     check: tuple[str, ...] = Field(default=(), description="words after the role when an image is verified")
 
@@ -278,10 +251,7 @@ class Stack(Section):
     variants: Mapping[Name, Pytorch] = Field(min_length=1, description="PyTorch by variant: pinned, main")
     components: tuple[Component, ...] = Field(default=(), description="in any order; `needs` decides")
     labels: Mapping[LabelName, Text] = Field(default_factory=dict, description="of the image, besides ours")
-    roles: Mapping[RoleName, Role] = Field(
-        default_factory=dict,
-        description="what `test`, `notebook` and `serve` start, where the image has them",
-    )
+    roles: Mapping[RoleName, Role] = Field(default_factory=dict, description="what the image can start as")
     args: Values = Field(description="given to every component's steps as PARAM_<NAME>")
     environment: Values = Field(description="of the image")
     platforms: tuple[Platform, ...] = Field(default=("linux/amd64",), description="it is built for")

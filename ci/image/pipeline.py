@@ -15,7 +15,6 @@ from ci.config.load import Settings
 from ci.core.container_engine import fetch, has_image
 from ci.core.errors import CommandError, MissingInputError
 from ci.core.extras import wanted
-from ci.core.findings import refuse_failed
 from ci.core.registry import by_digest, find_digest, tags_of
 from ci.core.repositories import revision_of
 from ci.image.builder import REVISION_LABEL, ImageBuilder, Order
@@ -23,11 +22,11 @@ from ci.image.component_tests import ComponentTests, planned_tests
 from ci.image.containerfile import COMMIT_LABEL, identity_of, image_of, labels_of, render
 from ci.image.context import index_arguments, index_key, write_context, write_secrets
 from ci.image.override import Override, overridden
-from ci.image.release import LATEST, UNTESTED, Release, check_expected, check_release, release_tags
+from ci.image.release import LATEST, Release, check_expected, check_release, release_tags
 from ci.image.resolve import ResolvedComponent, ResolvedStack, Resolver
 from ci.image.smoke import SmokeCheck, commit_told
 from ci.image.stack import read_stack
-from ci.image.testing import Tester
+from ci.image.testing import run_tests
 from test_selection.files import atomic_writer
 
 
@@ -114,7 +113,6 @@ class Pipeline:
         echo: takes lines for people.
         results: folder that takes the tests' results; None: below the state folder.
         sbom: file the SBOM goes to; None: below the state folder.
-        tests: whether the components' tests run.
     """
 
     client: docker.DockerClient
@@ -124,7 +122,6 @@ class Pipeline:
     echo: Callable[[str], None]
     results: Path | None = None
     sbom: Path | None = None
-    tests: bool = True
 
     @property
     def repository(self) -> str:
@@ -153,35 +150,33 @@ class Pipeline:
     def make(self, release: Release) -> Made:
         """Find the image, else build, check and test it; push it where that is asked for.
 
-        One that is in the registry by its own tag passed its tests when it was pushed. One whose tests are
-        left out has another tag, which says so.
+        One that is in the registry by its own tag passed its tests when it was pushed.
 
         Raises:
             UsageError: see `check_release`.
             SpyreCiError: a step, a test or a check failed, or the engine or the registry refuses; nothing is
                 pushed then, and the image has no tag.
         """
-        check_release(release, replaced=self.prepared.replaced, tests=self.tests)
+        check_release(release, replaced=self.prepared.replaced)
         _sbom_module()
-        own = f"{self.repository}:{self.prepared.tag}"
-        names = [own] if self.tests else [own, f"{self.repository}:{UNTESTED}{self.prepared.tag}"]
-        digests = {name: find_digest(name) or "" for name in names} if release.pushes else {}
+        name = f"{self.repository}:{self.prepared.tag}"
+        digest = find_digest(name) if release.pushes else None
         if release.expected is not None:
-            check_expected(own, digests[own], release.expected)
+            check_expected(name, digest, release.expected)
         if release.version is not None:
-            self._check_free(f"{self.repository}:{release.version}", digests[own])
-        for name in names:
-            if digests.get(name) or (not release.pushes and has_image(self.client, name)):
-                where = "in the registry" if release.pushes else "on the engine"
-                self.echo(f"{name} is {where}: nothing is built")
-                made = Made(name=name, digest=digests.get(name, ""), found=True)
-                if self.sbom is not None:
-                    fetch(self.client, name)
-                    self._write_sbom(name, name)
-                break
+            self._check_free(f"{self.repository}:{release.version}", digest)
+        found = digest is not None if release.pushes else has_image(self.client, name)
+        if found:
+            self.echo(
+                f"{name} is {'in the registry' if release.pushes else 'on the engine'}: nothing is built"
+            )
+            if self.sbom is not None:
+                fetch(self.client, name)
+                self._write_sbom(name, name)
         else:
-            self._build(names[-1], release)
-            made = Made(name=names[-1], digest=self.builder.push(names[-1]) if release.pushes else "")
+            self._build(name, release)
+            digest = self.builder.push(name) if release.pushes else None
+        made = Made(name=name, digest=digest or "", found=found)
         self._move_tags(made, release)
         return made
 
@@ -196,7 +191,7 @@ class Pipeline:
 
     def _run_tests(self, chosen: Sequence[ComponentTests], order: Order) -> None:
         results = self.results or self.settings.state_dir / "image-tests" / self.prepared.tag
-        Tester(client=self.client, builder=self.builder, results=results, echo=self.echo).run(chosen, order)
+        run_tests(self.client, self.builder, chosen, order, results)
 
     def _build(self, name: str, release: Release) -> None:
         """Build the image, and give it its name once it is checked and its tests passed."""
@@ -214,10 +209,9 @@ class Pipeline:
                 labels[REVISION_LABEL] = resolved.revision
             image = builder.build(replace(order, labels=labels))
             against = f"{self.repository}:{next(iter(release.tags), LATEST)}" if release.pushes else None
-            refuse_failed(name, smoke.check(image, labels={**labels_of(resolved), **labels}, against=against))
+            smoke.verify(image, {**labels_of(resolved), **labels}, against=against)
             self._write_sbom(image, name)
-            if self.tests:
-                self._run_tests(self.planned, order)
+            self._run_tests(self.planned, order)
         builder.name_image(image, name)
 
     def _move_tags(self, made: Made, release: Release) -> None:
@@ -240,7 +234,7 @@ class Pipeline:
             if self.builder.push(name) != made.digest:
                 raise CommandError(f"{name} is not what was pushed", where=self.repository)
 
-    def _check_free(self, name: str, own: str) -> None:
+    def _check_free(self, name: str, own: str | None) -> None:
         there = find_digest(name)
         if there is not None and there != own:
             raise CommandError(

@@ -15,8 +15,6 @@ from ci.image.containerfile import TAG_PREFIX
 LATEST = "latest"
 # Tags that others take for what the stack file says.
 RELEASED = frozenset({LATEST, "nightly"})
-# Before the tag of an image whose tests did not run: nobody finds it in the place of one that passed.
-UNTESTED = "untested-"
 _VERSION = re.compile(r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)((a|b|rc)[0-9]+)?")
 _LIKE_VERSION = re.compile(r"[0-9]+(\.[0-9]+)*((a|b|rc)[0-9]+)?")
 
@@ -44,13 +42,12 @@ class Release:
     expected: str | None = None
 
 
-def check_release(release: Release, *, replaced: Sequence[str], tests: bool) -> None:
+def check_release(release: Release, *, replaced: Sequence[str]) -> None:
     """Refuse what an image cannot be released as, before anything is built for it.
 
     Args:
         release: what is asked for.
         replaced: names of components that are taken from elsewhere.
-        tests: whether its tests run.
 
     Raises:
         UsageError: a tag or the version cannot be taken, or is for another image than this.
@@ -70,7 +67,7 @@ def check_release(release: Release, *, replaced: Sequence[str], tests: bool) -> 
         if not TAG.fullmatch(tag):
             raise UsageError(f"{tag!r} is no tag", where="--tag", remedy="letters, digits, dots and dashes")
         # What is found by our own tags was built from what their hash says; nothing else may stand there.
-        if tag.startswith((TAG_PREFIX, UNTESTED)):
+        if tag.startswith(TAG_PREFIX):
             what = f"{tag!r} would be taken for the name of another image"
             raise UsageError(what, where="--tag", remedy="choose another")
         if _LIKE_VERSION.fullmatch(tag):
@@ -78,12 +75,6 @@ def check_release(release: Release, *, replaced: Sequence[str], tests: bool) -> 
     if release.version is not None and not _VERSION.fullmatch(release.version):
         what = f"{release.version!r} is no version X.Y.Z"
         raise UsageError(what, where="--version", remedy="write three numbers, such as 1.2.3 or 1.3.0rc1")
-    if named and not tests:
-        raise UsageError(
-            "an image whose tests did not run gets no tag that moves and no version",
-            where="--no-tests",
-            remedy="leave out --no-tests, or --tag and --version",
-        )
 
 
 def check_expected(name: str, there: str | None, expected: str) -> None:

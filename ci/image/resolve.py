@@ -122,10 +122,8 @@ class Resolver:
         if variant not in stack.variants:
             known = f"variants: {', '.join(stack.variants)}"
             raise UsageError(f"there is no variant {variant!r}", where="--variant", remedy=known)
-        for name, platforms in (
-            ("the stack", stack.platforms),
-            *((one.name, one.platforms) for one in stack.components),
-        ):
+        every = {stack.name: stack.platforms, **{one.name: one.platforms for one in stack.components}}
+        for name, platforms in every.items():
             if platform not in platforms:
                 known = f"its platforms: {', '.join(platforms)}"
                 told = f"{name} cannot be built for {platform}"

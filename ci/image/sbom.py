@@ -80,15 +80,10 @@ def sbom_of(lines: Iterable[str], *, name: str, image: str, created: datetime, s
         CommandError: a name in the image makes no valid SBOM.
     """
     parsed = parse_image(name)
-    top = Component(
-        name=parsed.repository,
-        version=parsed.tag or parsed.digest,
-        type=ComponentType.CONTAINER,
-        bom_ref="image",
-        hashes=[_sha256(image)],
-    )
-    base = _container(stack.stack.base.image, stack.base_digest, "base")
-    parts = [*_packages_in(lines), base, *map(_part, stack.components)]
+    top = _container(parsed.repository, "image", image, parsed.tag or parsed.digest)
+    base = stack.stack.base.image
+    parts = [*_packages_in(lines), _container(base, "base", stack.base_digest, url=stack.base)]
+    parts += [part for one in stack.components for part in _parts(one)]
     bom = Bom(
         components=parts,
         metadata=BomMetaData(component=top, timestamp=created),
@@ -114,42 +109,37 @@ def _packages_in(lines: Iterable[str]) -> Iterator[Component]:
         yield Component(name=name, version=purl.version, bom_ref=str(purl), purl=purl)
 
 
-def _part(one: ResolvedComponent) -> Component:
-    component = one.component
-    ref = f"component/{component.name}"
+def _parts(one: ResolvedComponent) -> Iterator[Component]:
+    component, ref = one.component, f"component/{one.component.name}"
     if component.image is not None:
-        return _container(component.image.name, one.revision, ref, name=component.name)
-    if component.git is not None:
+        image = by_digest(component.image.name, one.revision)
+        yield _container(component.name, ref, one.revision, url=image)
+    elif component.git is not None:
         url = XsUri(component.git.url)
         commit = None if one.folder else Pedigree(commits=[Commit(uid=one.revision, url=url)])
-        return Component(
+        reference = ExternalReference(type=ExternalReferenceType.VCS, url=url)
+        yield Component(
             name=component.name,
             version=one.revision,
             bom_ref=ref,
             pedigree=commit,
-            external_references=[ExternalReference(type=ExternalReferenceType.VCS, url=url)],
+            external_references=[reference],
         )
-    files = [
-        Component(name=path, type=ComponentType.FILE, bom_ref=f"{ref}/{path}", hashes=[_sha256(digest)])
-        for path, digest in one.files.items()
-    ]
-    return Component(name=component.name, bom_ref=ref, components=files)
+    for path, sha256 in one.files.items():
+        hashes = [HashType(alg=HashAlgorithm.SHA_256, content=sha256)]
+        yield Component(name=component.name, version=path, bom_ref=f"{ref}/{path}", hashes=hashes)
 
 
-def _container(image: str, digest: str, ref: str, *, name: str = "") -> Component:
-    found = XsUri(f"oci://{by_digest(image, digest)}")
+def _container(name: str, ref: str, digest: str, version: str = "", *, url: str = "") -> Component:
+    reference = ExternalReference(type=ExternalReferenceType.DISTRIBUTION, url=XsUri(f"oci://{url}"))
     return Component(
-        name=name or image,
-        version=digest,
+        name=name,
+        version=version or digest,
         type=ComponentType.CONTAINER,
         bom_ref=ref,
-        hashes=[_sha256(digest)],
-        external_references=[ExternalReference(type=ExternalReferenceType.DISTRIBUTION, url=found)],
+        hashes=[HashType(alg=HashAlgorithm.SHA_256, content=digest.removeprefix("sha256:"))],
+        external_references=[reference] if url else [],
     )
-
-
-def _sha256(digest: str) -> HashType:
-    return HashType(alg=HashAlgorithm.SHA_256, content=digest.removeprefix("sha256:"))
 
 
 def created_at(told: str, epoch: str) -> datetime:

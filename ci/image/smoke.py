@@ -16,7 +16,7 @@ from ci.config.load import Settings
 from ci.core.container_engine import engine_error, fetch
 from ci.core.containers import Conditions, Ended, container, follow
 from ci.core.errors import CommandError
-from ci.core.findings import Finding, judged
+from ci.core.findings import Finding, judged, refuse_failed
 from ci.core.registry import by_digest, find_digest
 from ci.core.repositories import COMMIT
 from ci.core.text import last_line, listed
@@ -76,8 +76,8 @@ class SmokeCheck:
     settings: Settings
     echo: Callable[[str], None]
 
-    def check(self, image: str, *, labels: Mapping[str, str], against: str | None = None) -> list[Finding]:
-        """What was found, a check each.
+    def verify(self, image: str, labels: Mapping[str, str], *, against: str | None = None) -> None:
+        """Check an image, and refuse it where a check fails.
 
         Args:
             image: name or id.
@@ -85,13 +85,14 @@ class SmokeCheck:
             against: name of the image before it, in a registry; None: its size is not compared.
 
         Raises:
+            VerificationError: a check failed.
             SpyreCiError: the engine or the registry refuses.
         """
         findings = []
         for finding in self._findings(image, labels, against):
             self.echo(finding.line)
             findings.append(finding)
-        return findings
+        refuse_failed(image, findings)
 
     def _findings(self, image: str, labels: Mapping[str, str], against: str | None) -> Iterator[Finding]:
         config = self.client.images.get(image).attrs.get("Config") or {}

@@ -24,7 +24,7 @@ from ci.steps.context import Context
 IMAGES = "images"
 LABEL = "io.github.torch-spyre."
 # As the image's own verbs tag them, by what goes in.
-_TAG = re.compile(r"(untested-)?stack-[0-9a-f]{20}")
+_TAG = re.compile(r"stack-[0-9a-f]{20}")
 # Nothing is built here: an engine that says nothing for so long is not there.
 TIMEOUT_S = 120
 _DIGEST = re.compile(r"[0-9a-f]{64}")

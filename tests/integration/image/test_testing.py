@@ -188,22 +188,6 @@ def test_tests_on_the_runtime_image_have_what_they_want_beside_it(world: World) 
     assert note(world, "runtime")["passed"] == 1
 
 
-@pytest.mark.soak
-def test_an_image_without_tests_says_so_and_moves_no_tag(world: World) -> None:
-    give(world, test=["exit 1"])
-    shown = world.shown()
-    built = world.made("build", "--push", "--no-tests")
-    assert built["image"].endswith(f":untested-{shown['tag']}")
-    again = world.made("build", "--push", "--no-tests")
-    assert again == {**built, "found": True}
-    # What was not tested is not found in the place of what was.
-    assert world.image("build", "--push").code == 1
-    for words in (["--tag", "latest"], ["--version", "1.2.3"]):
-        refused = world.image("build", "--push", "--no-tests", *words)
-        assert refused.code == 2
-        assert "gets no tag that moves and no version" in refused.output
-
-
 def spyre_ci_wheel(world: World) -> None:
     """Put what says which variables the emulated device wants into the index, as spyre-ci has it."""
     made = wheel(world.folder.parent / "index" / "spyre-ci", "spyre_ci", "0.1.0", "")

@@ -49,34 +49,31 @@ def pushed(*tags: str, version: str | None = None) -> Release:
 
 
 @pytest.mark.parametrize(
-    ("release", "replaced", "tests", "said"),
+    ("release", "replaced", "said"),
     [
-        (Release(tags=["latest"]), [], True, "tags, versions and digests are the registry's"),
-        (Release(version="1.2.3"), [], True, "tags, versions and digests are the registry's"),
-        (Release(expected=TESTED), [], True, "tags, versions and digests are the registry's"),
+        (Release(tags=["latest"]), [], "tags, versions and digests are the registry's"),
+        (Release(version="1.2.3"), [], "tags, versions and digests are the registry's"),
+        (Release(expected=TESTED), [], "tags, versions and digests are the registry's"),
         *(
-            (pushed(version=version), [], True, f"'{version}' is no version X.Y.Z")
+            (pushed(version=version), [], f"'{version}' is no version X.Y.Z")
             for version in ("1", "1.2", "01.2.3", "1.2.3-1", "v1.2.3", "1.2.3.4", "1.2.3.dev1", "")
         ),
-        (pushed("latest", "1.2"), [], True, "'1.2' is a version"),
-        (pushed("1.2.0rc1"), [], True, "is a version"),
-        (pushed("a b"), [], True, "is no tag"),
-        (pushed(f"stack-{'0' * 20}"), [], True, "would be taken for the name of another image"),
-        (pushed("untested-x"), [], True, "would be taken for the name of another image"),
-        (pushed(version="1.2.3"), ["x"], True, "x is taken from elsewhere: that is no release"),
-        (pushed("nightly"), ["x"], True, "that is no release"),
-        (pushed("pr-1"), [], False, "gets no tag that moves and no version"),
-        (pushed(version="1.2.3"), [], False, "gets no tag that moves and no version"),
+        (pushed("latest", "1.2"), [], "'1.2' is a version"),
+        (pushed("1.2.0rc1"), [], "is a version"),
+        (pushed("a b"), [], "is no tag"),
+        (pushed(f"stack-{'0' * 20}"), [], "would be taken for the name of another image"),
+        (pushed(version="1.2.3"), ["x"], "x is taken from elsewhere: that is no release"),
+        (pushed("nightly"), ["x"], "that is no release"),
     ],
 )
 def test_what_an_image_cannot_be_released_as_is_refused(
-    release: Release, replaced: list[str], tests: bool, said: str
+    release: Release, replaced: list[str], said: str
 ) -> None:
     with pytest.raises(UsageError) as caught:
-        check_release(release, replaced=replaced, tests=tests)
+        check_release(release, replaced=replaced)
     assert said in caught.value.what
-    check_release(pushed("pr-1"), replaced=["x"], tests=True)
-    check_release(pushed("latest", version="1.2.3rc1"), replaced=[], tests=True)
+    check_release(pushed("pr-1"), replaced=["x"])
+    check_release(pushed("latest", version="1.2.3rc1"), replaced=[])
 
 
 def test_the_very_image_that_is_expected_is_taken_and_no_other() -> None:

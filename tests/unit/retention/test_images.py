@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from ci.image.containerfile import DIGITS, TAG_PREFIX
-from ci.image.release import UNTESTED
 from ci.report.released import Released
 from ci.retention.images import find_images, is_our_tag
 from ci.retention.things import Found
@@ -97,10 +96,8 @@ def test_an_image_that_another_stands_on_stays() -> None:
 
 def test_a_tag_is_ours_as_our_builds_give_it() -> None:
     assert is_our_tag(TAG)
-    assert is_our_tag("a:untested-stack-" + "a" * 20)
     assert not any(map(is_our_tag, ["a:stack-latest", "a", "127.0.0.1:5000/stack-00"]))
 
 
 def test_the_tags_that_builds_give_are_ours() -> None:
     assert is_our_tag(f"a:{TAG_PREFIX}{'f' * DIGITS}")
-    assert is_our_tag(f"a:{UNTESTED}{TAG_PREFIX}{'f' * DIGITS}")
