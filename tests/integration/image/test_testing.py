@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 import zipfile
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET  # files of this test's own
 
@@ -48,26 +47,21 @@ def note(world: World, kind: str = "build") -> dict[str, Any]:
     return told
 
 
-def error_of(path: Path) -> tuple[str, str]:
-    """Message and text of the one error of a JUnit file."""
+def ours(world: World, kind: str = "build") -> tuple[str, str]:
+    """Message and text of the one error of our own JUnit file."""
+    path = world.folder / "out" / "flex" / kind / "spyre-ci.xml"
     (error,) = ET.parse(path).getroot().iter("error")  # noqa: S314  # as above
     return error.get("message", ""), error.text or ""
 
 
-def ours(world: World, kind: str = "build") -> tuple[str, str]:
-    return error_of(world.folder / "out" / "flex" / kind / "spyre-ci.xml")
-
-
 def untagged(world: World) -> bool:
-    images = world.client.api.images(name=world.name)
-    return not images
+    return not world.client.api.images(name=world.name)
 
 
 def test_a_failing_test_ends_with_1_and_nothing_is_pushed_or_tagged(world: World) -> None:
     give(world, test=['cp bad.xml "$JUNIT_DIR/unit.xml"; exit 1', WRITES_GOOD.replace("unit", "second")])
     shown = world.shown()
-    result = world.image("build", "--push", "--tag", "latest", "--results", "out")
-    assert result.code == 1, result.output
+    result = world.image("build", "--push", "--tag", "latest", "--results", "out", code=1)
     assert "tests did not pass: flex (build)" in result.output
     assert "flex (build) flex::adds: 2 is not 3" in result.output
     assert "spyre-ci: out: tests did not pass" in result.output
@@ -91,26 +85,13 @@ def test_a_failing_test_ends_with_1_and_nothing_is_pushed_or_tagged(world: World
 
 
 @pytest.mark.soak
-def test_tests_that_take_too_long_are_ended_and_what_they_wrote_comes_out(world: World) -> None:
-    give(world, test=[WRITES_GOOD, f"echo waiting {world.run}; sleep 600"], test_minutes=0.05)
-    began = time.monotonic()
-    result = run_tests(world)
-    assert time.monotonic() - began < 120
-    assert result.code == 1, result.output
-    assert "took longer than 3.0 s and was ended (test_minutes)" in result.output
-    assert ours(world)[1] == f"waiting {world.run}"
-    assert (world.folder / "out" / "flex" / "build" / "junit" / "unit.xml").read_text() == GOOD
-
-
-@pytest.mark.soak
 @pytest.mark.parametrize("how", ["kill", "remove"])
 def test_a_container_killed_from_outside_is_told(world: World, how: str) -> None:
     give(world, test=[WRITES_GOOD, f"echo waiting {world.run}; sleep 600"])
     thread = threading.Thread(target=end_container, args=(world, how))
     thread.start()
-    result = run_tests(world)
+    result = run_tests(world, code=1)
     thread.join()
-    assert result.code == 1, result.output
     assert "was killed by SIGKILL (exit code 137)" in result.output
     message, text = ours(world)
     assert ("SIGKILL" in message, text) == (True, f"waiting {world.run}")
@@ -135,36 +116,55 @@ def end_container(world: World, how: str) -> None:
         time.sleep(0.1)
 
 
-@pytest.mark.soak
-def test_tests_without_memory_are_told(world: World) -> None:
-    script = "import time; print('growing', flush=True); x = bytearray(600 * 2**20); time.sleep(1)"
-    give(world, test=[WRITES_GOOD, f'python3 -c "{script}"'], test_memory_gib=0.05)
-    result = run_tests(world)
-    assert result.code == 1, result.output
-    assert "ran out of memory, of which it had 0.05 GiB (exit code 137)" in result.output
-    assert "growing" in ours(world)[1]
-    assert note(world)["passed"] == 1
+GROWS = "import time; print('growing', flush=True); x = bytearray(600 * 2**20); time.sleep(1)"
+BESIDE = 'python -c "import senlib, torch; assert senlib.answer == 42"; id -u; echo x > new.txt; mkdir made'
 
 
 @pytest.mark.soak
-def test_a_first_failure_does_not_hide_what_comes_after(world: World) -> None:
-    give(world, test=["exit 7", 'cp bad.xml "$JUNIT_DIR/unit.xml"; exit 1'])
-    result = run_tests(world)
-    assert "flex | exit code 7 of: exit 7" in result.output
-    assert note(world)["exit_code"] == 7
-    assert note(world)["failed"] == 1
+@pytest.mark.parametrize(
+    ("keys", "code", "said", "noted"),
+    [
+        (
+            {"test": [WRITES_GOOD, "echo waiting; sleep 600"], "test_minutes": 0.05},
+            1,
+            "took longer than 3.0 s and was ended (test_minutes)",
+            {"passed": 1, "good": False},
+        ),
+        (
+            {"test": [WRITES_GOOD, f'python3 -c "{GROWS}"'], "test_memory_gib": 0.05},
+            1,
+            "ran out of memory, of which it had 0.05 GiB (exit code 137)",
+            {"passed": 1, "exit_code": 137},
+        ),
+        # A first failure does not hide what comes after.
+        (
+            {"test": ["exit 7", 'cp bad.xml "$JUNIT_DIR/unit.xml"; exit 1']},
+            1,
+            "flex | exit code 7 of: exit 7",
+            {"exit_code": 7, "failed": 1},
+        ),
+        (
+            {"test": [BESIDE, WRITES_GOOD], "test_on": "runtime"},
+            0,
+            "flex | 10001",
+            {"passed": 1, "good": True},
+        ),
+    ],
+)
+def test_what_came_of_tests_is_said_and_comes_out(
+    world: World, *, keys: dict[str, Any], code: int, said: str, noted: dict[str, object]
+) -> None:
+    give(world, **keys)
+    began = time.monotonic()
+    assert said in run_tests(world, code=code).output
+    assert time.monotonic() - began < 120
+    assert noted.items() <= note(world, keys.get("test_on", "build")).items()
 
 
 def test_an_interrupted_run_leaves_no_container_and_says_so(world: World) -> None:
     give(world, test=[WRITES_GOOD, f"echo waiting {world.run}; sleep 600"])
     words = [sys.executable, "-m", "ci.cli", "image", "test", "--results", "out"]
-    running = subprocess.Popen(
-        words,
-        cwd=world.folder,
-        env=world.environ,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    running = subprocess.Popen(words, cwd=world.folder, env=world.environ, stderr=subprocess.PIPE, text=True)
     assert running.stderr is not None
     for line in running.stderr:
         if f"| waiting {world.run}" in line:
@@ -176,28 +176,12 @@ def test_an_interrupted_run_leaves_no_container_and_says_so(world: World) -> Non
     assert of_this_test(world) == []
 
 
-@pytest.mark.soak
-def test_tests_on_the_runtime_image_have_what_they_want_beside_it(world: World) -> None:
-    check = (
-        'python -c "import senlib, torch; assert senlib.answer == 42"; id -u; echo x > new.txt; mkdir made'
-    )
-    give(world, test=[check, WRITES_GOOD], test_on="runtime")
-    result = run_tests(world)
-    assert result.code == 0, result.output
-    assert "flex | 10001" in result.err
-    assert note(world, "runtime")["passed"] == 1
-
-
-def spyre_ci_wheel(world: World) -> None:
-    """Put what says which variables the emulated device wants into the index, as spyre-ci has it."""
+def test_tests_with_a_device_get_the_variables_of_the_emulated_one(world: World) -> None:
+    # What says which variables the emulated device wants, as spyre-ci has it.
     made = wheel(world.folder.parent / "index" / "spyre-ci", "spyre_ci", "0.1.0", "")
     with zipfile.ZipFile(made, "a") as packed:
         for name in ("ci/__init__.py", "ci/device/__init__.py", "ci/device/environment.py"):
             packed.write(ROOT / name, name)
-
-
-def test_tests_with_a_device_get_the_variables_of_the_emulated_one(world: World) -> None:
-    spyre_ci_wheel(world)
     check = (
         "import os, json; e = os.environ; print(e['TORCH_TEST_DEVICES']); "
         "assert e['SPYRE_CI_TEST_DEVICE'] == 'emulated' and e['SPYRE_CI_EMULATE'] == '1'; "
@@ -206,8 +190,7 @@ def test_tests_with_a_device_get_the_variables_of_the_emulated_one(world: World)
     # A folder of the sources that is named as ours is in nobody's way.
     world.commit({"ci/__init__.py": "raise ImportError\n"})
     give(world, device_test=[f'cd /; python -c "{check}"', WRITES_GOOD], development=["spyre-ci"])
-    result = run_tests(world, "--on-device", SPYRE_CI__DEVICE__REFUSE_OPS="[aten::sin]")
-    assert result.code == 0, result.output
+    result = run_tests(world, "--on-device", SPYRE_CI__DEVICE__REFUSE_OPS="[aten::sin]", code=0)
     assert "flex | /opt/spyre/venv/lib/" in result.err
     assert "/site-packages/ci/device/test_base.py" in result.err
     assert note(world, "device")["passed"] == 1
@@ -216,8 +199,7 @@ def test_tests_with_a_device_get_the_variables_of_the_emulated_one(world: World)
 @pytest.mark.soak
 def test_without_spyre_ci_no_device_is_emulated_and_that_is_said(world: World) -> None:
     give(world, device_test=[WRITES_GOOD])
-    result = run_tests(world, "--on-device")
-    assert result.code == 1, result.output
+    result = run_tests(world, "--on-device", code=1)
     assert "name spyre-ci under `development`, or give cards by the setting image.devices" in result.output
     assert "No module named 'ci'" in ours(world, "device")[1]
 
@@ -225,11 +207,9 @@ def test_without_spyre_ci_no_device_is_emulated_and_that_is_said(world: World) -
 @pytest.mark.soak
 def test_tests_with_a_device_get_the_cards_of_the_settings(world: World) -> None:
     give(world, device_test=['test -e /dev/kmsg; test "$SPYRE_CI_TEST_DEVICE" = cards', WRITES_GOOD])
-    result = run_tests(world, SPYRE_CI__IMAGE__DEVICES="[/dev/kmsg]")
-    assert result.code == 0, result.output
+    run_tests(world, SPYRE_CI__IMAGE__DEVICES="[/dev/kmsg]", code=0)
     assert note(world, "device")["passed"] == 1
-    refused = run_tests(world, SPYRE_CI__IMAGE__DEVICES="[/dev/nowhere]")
-    assert refused.code == 2
+    refused = run_tests(world, SPYRE_CI__IMAGE__DEVICES="[/dev/nowhere]", code=2)
     assert "the container engine refuses" in refused.output
     assert "/dev/nowhere" in ours(world, "device")[0]
 
@@ -240,8 +220,7 @@ def test_a_real_pytest_tells_of_its_failures(world: World) -> None:
     )
     world.edit("packages: [", "build_packages: [python3-pytest], packages: [")
     give(world, test=['/usr/bin/python3 -m pytest --junit-xml="$JUNIT_DIR/unit.xml"'])
-    result = run_tests(world)
-    assert result.code == 1
+    result = run_tests(world, code=1)
     assert "flex (build) test_flex::test_bad: AssertionError: assert 'spyre' == 'cpu'" in result.output
     assert (note(world)["passed"], note(world)["failed"]) == (1, 1)
 
@@ -249,8 +228,7 @@ def test_a_real_pytest_tells_of_its_failures(world: World) -> None:
 @pytest.mark.soak
 def test_a_stage_that_cannot_be_built_is_told_before_any_test_runs(world: World) -> None:
     give(world, test=[WRITES_GOOD], device_test=[WRITES_GOOD], development=["nothing-of-that-name"])
-    result = world.image("build", "--push", "--results", "out")
-    assert result.code == 1
+    result = world.image("build", "--push", "--results", "out", code=1)
     assert "nothing-of-that-name" in result.output
     assert not (world.folder / "out").exists()
     assert untagged(world)
