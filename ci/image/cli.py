@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from docker import DockerClient
 
 from ci.config.context import settings_from_context
 from ci.config.flags import Json
@@ -81,15 +82,9 @@ def build(
     text = prepared.containerfile
     if not print_:
         with engine(os.environ) as client:
-            made = Pipeline(
-                client=client,
-                settings=settings,
-                prepared=prepared,
-                environ=os.environ,
-                echo=_echo,
-                results=results,
-                sbom=sbom,
-            ).make(Release(pushes=push, tags=tag or (), version=version, expected=expect))
+            made = _pipeline(settings, client, prepared, results, sbom).make(
+                Release(pushes=push, tags=tag or (), version=version, expected=expect)
+            )
         told = {"image": made.name, "digest": made.digest, "found": made.found}
         text = f"{made.name} {made.digest}".rstrip() + "\n"
     if as_json:
@@ -131,14 +126,8 @@ def run_tests(
             fetch(client, image)
             SmokeCheck(client=client, settings=settings, echo=_echo).verify(image, {})
             return
-        pipeline = Pipeline(
-            client=client,
-            settings=settings,
-            prepared=_prepared(settings, variant, with_, test_with),
-            environ=os.environ,
-            echo=_echo,
-            results=results,
-        )
+        prepared = _prepared(settings, variant, with_, test_with)
+        pipeline = _pipeline(settings, client, prepared, results)
         pipeline.test(chosen_tests(pipeline.planned, components=component or (), with_device=on_device))
 
 
@@ -193,6 +182,24 @@ def shell(
 def _echo(line: str) -> None:
     """A line for people, beside what machines read."""
     typer.echo(line, err=True)
+
+
+def _pipeline(
+    settings: Settings,
+    client: DockerClient,
+    prepared: Prepared,
+    results: Path | None,
+    sbom: Path | None = None,
+) -> Pipeline:
+    return Pipeline(
+        client=client,
+        settings=settings,
+        prepared=prepared,
+        environ=os.environ,
+        echo=_echo,
+        results=results,
+        sbom=sbom,
+    )
 
 
 def _prepared(

@@ -43,6 +43,7 @@ def _inside(path: str) -> str:
 RelativePath = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9_.@+*-][A-Za-z0-9_./@+*-]*$"), AfterValidator(_inside)
 ]
+PackageFile = Annotated[RelativePath, StringConstraints(pattern=r"\.(whl|deb|rpm)$")]
 Package = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.+_=~:-]*$")]
 # PEP 508 without markers and URLs: nothing a shell or pip could take for more.
 Requirement = Annotated[
@@ -117,13 +118,9 @@ class Git(Section):
     ref: Ref = Field(default="main", description="branch, tag or commit")
     subfolder: RelativePath | None = Field(default=None, description="of the repository that is built")
     steps: tuple[str, ...] = Field(default=(), description="shell lines that fill $DESTDIR or $WHEELS")
-    containerfile: RelativePath | None = Field(
-        default=None, description="the component's own, in place of steps"
-    )
+    containerfile: RelativePath | None = Field(default=None, description="its own, in place of steps")
     target: Name | None = Field(default=None, description="the Containerfile's stage; none: the last")
-    paths: tuple[Copied, ...] = Field(
-        default=(), description="what is taken out of the Containerfile's image"
-    )
+    paths: tuple[Copied, ...] = Field(default=(), description="what is taken out of that image")
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
@@ -147,15 +144,11 @@ class Component(Section):
     name: Name
     git: Git | None = Field(default=None, description="a repository and how it is built")
     image: Prebuilt | None = Field(default=None, description="a prebuilt image and what is taken out of it")
-    files: tuple[RelativePath, ...] = Field(
-        default=(), description="packages beside the stack file, or patterns"
-    )
+    files: tuple[PackageFile, ...] = Field(default=(), description="*.whl, *.deb, *.rpm beside this file")
     needs: tuple[Name, ...] = Field(default=(), description="components that its build finds, or `pytorch`")
     test: tuple[str, ...] = Field(default=(), description="shell lines; JUnit goes into $JUNIT_DIR")
     test_on: Literal["build", "runtime"] = Field(default="build", description="the image that they run in")
-    requirements: tuple[Requirement, ...] = Field(
-        default=(), description="Python packages it needs in the image"
-    )
+    requirements: tuple[Requirement, ...] = Field(default=(), description="Python packages it needs")
     device_test: tuple[str, ...] = Field(default=(), description="shell lines that want a device")
     test_minutes: Minutes = Field(default=30, description="after which its tests of one kind are ended")
     test_memory_gib: Gib | None = Field(default=None, description="memory its tests may take; none: any")
@@ -200,9 +193,7 @@ class Pytorch(Section):
 
     version: Version | None = Field(default=None, description="a release, such as 2.13.0")
     nightly: bool = Field(default=False, description="the newest wheel of the nightly index")
-    index: IndexUrl | None = Field(
-        default=None, description="of the wheel; none: the build's, or the nightly one"
-    )
+    index: IndexUrl | None = Field(default=None, description="of the wheel; none: the build's own")
     git: Git | None = Field(
         default=None, description="a repository, and steps that put its wheel into $WHEELS"
     )

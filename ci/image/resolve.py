@@ -15,8 +15,6 @@ from ci.image.checkout import put_checkout
 from ci.image.model import Component, Git, Platform, Pytorch, Stack
 from ci.image.torch_wheels import find_wheel
 
-SUFFIXES = (".whl", ".deb", ".rpm")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedComponent:
@@ -174,14 +172,9 @@ class Resolver:
             for path in paths:
                 # They are installed from one folder.
                 if found.setdefault(path.name, path) != path:
-                    raise self._wrong(f"{component.name} has two files named {path.name}")
-                if path.suffix not in SUFFIXES:
-                    what = f"{path.name} of {component.name} is no package, such as .whl, .deb, .rpm"
-                    raise self._wrong(what)
+                    what = f"{component.name} has two files named {path.name}"
+                    raise UsageError(what, where=self.folder, remedy="rename one, or leave it out of `files`")
         return {
             path.relative_to(self.folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
             for path in found.values()
         }
-
-    def _wrong(self, what: str) -> UsageError:
-        return UsageError(what, where=self.folder, remedy="rename it, or leave it out of `files`")

@@ -67,8 +67,7 @@ S390X = {
         (["--push"], {REPOSITORY: ""}, {}, "there is nowhere to push to"),
         (["--push"], {REPOSITORY: "127.0.0.1:1/spyre/runtime"}, {}, "127.0.0.1:1"),
         ([], {}, {WHEELS: "files: [packages/*.rpm]"}, "senlib has no file 'packages/*.rpm'"),
-        ([], {}, {WHEELS: "files: ['*.yaml']"}, "stack.yaml of senlib is no package, such as .whl"),
-        ([], {}, {WHEELS: "files: [packages/*, other/*]"}, "senlib has two files named senlib"),
+        ([], {}, {WHEELS: "files: [packages/*.whl, other/*.whl]"}, "senlib has two files named senlib"),
         ([], {}, TWO_SOURCES, "stack.yaml:17: components.1: has git and files: give exactly one"),
         (
             [],

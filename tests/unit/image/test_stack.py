@@ -60,6 +60,7 @@ COMPONENTS = [
     ("files: [x.whl], device_test: [pytest]", "has tests and no repository"),
     (f"{GIT}, arg: {{X: y}}", "did you mean 'args'?"),
     ("files: [../x.whl]", "components.0.files.0"),
+    ("files: [packages/*]", "components.0.files.0"),
     ("files: [a/../x.whl]", "leaves the folder it starts from"),
     ("git: {url: --x, steps: [a]}", "components.0.git.url"),
     ("git: {url: https://x/y, ref: -x, steps: [a]}", "git.ref"),

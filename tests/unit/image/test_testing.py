@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree as ET  # files of this test's own
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from ci.core.containers import Ended
 from ci.core.errors import UsageError
 from ci.image.component_tests import NO_DEVICE, ComponentTests, Kind
-from ci.image.outcome import (
+from ci.image.testing import (
     Found,
     Outcome,
     failure_text,
@@ -183,8 +182,8 @@ def errors(path: Path) -> list[tuple[str, str]]:
 def test_results_are_put_with_a_note_and_damaged_ones_apart(tmp_path: Path) -> None:
     folder, taken = results_folder(tmp_path / "out", BUILD), folder_of(tmp_path, one=CASES)
     put_results(folder, taken, outcome_of(read_results(taken)))
-    assert sorted(path.name for path in folder.rglob("*")) == ["junit", "one.xml", "outcome.json"]
-    assert json.loads((folder / "outcome.json").read_text())["failed"] == 2
+    assert sorted(path.name for path in folder.rglob("*")) == ["junit", "one.xml", "spyre-ci.xml"]
+    assert errors(folder / "spyre-ci.xml") == []
     assert results_folder(tmp_path / "out", BUILD) == folder
 
     folder, taken = tmp_path / "other", folder_of(tmp_path, one=CASES[:120], two=CASES)
@@ -209,6 +208,6 @@ def test_what_no_file_says_stands_in_one_of_ours(tmp_path: Path) -> None:
     )
     assert errors(folder / "spyre-ci.xml") == [("was killed\\x00", "on\nway")]
     assert read_results(folder).counts.failed == 1
-    # So do tests without JUnit that passed.
+    # So does that tests without JUnit passed.
     put_results(tmp_path / "passed", tmp_path / "nowhere", outcome_of(Found()))
     assert read_results(tmp_path / "passed").counts == Counts(passed=1)
