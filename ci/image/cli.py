@@ -124,7 +124,7 @@ def run_tests(
     with engine(os.environ) as client:
         if image is not None:
             fetch(client, image)
-            SmokeCheck(client=client, settings=settings, echo=_echo).verify(image, {})
+            SmokeCheck(client=client, settings=settings, echo=_echo).verify(image, {}, name=image)
             return
         prepared = _prepared(settings, variant, with_, test_with)
         pipeline = _pipeline(settings, client, prepared, results)

@@ -209,7 +209,7 @@ class Pipeline:
                 labels[REVISION_LABEL] = resolved.revision
             image = builder.build(replace(order, labels=labels))
             against = f"{self.repository}:{next(iter(release.tags), LATEST)}" if release.pushes else None
-            smoke.verify(image, {**labels_of(resolved), **labels}, against=against)
+            smoke.verify(image, {**labels_of(resolved), **labels}, name=name, against=against)
             self._write_sbom(image, name)
             self._run_tests(self.planned, order)
         builder.name_image(image, name)

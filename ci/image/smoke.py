@@ -76,11 +76,12 @@ class SmokeCheck:
     settings: Settings
     echo: Callable[[str], None]
 
-    def verify(self, image: str, labels: Mapping[str, str], *, against: str | None = None) -> None:
+    def verify(self, image: str, labels: Mapping[str, str], *, name: str, against: str | None = None) -> None:
         """Check an image, and refuse it where a check fails.
 
         Args:
             image: name or id.
+            name: that it is called by, or is to be.
             labels: that it has to have, besides those of every image of ours.
             against: name of the image before it, in a registry; None: its size is not compared.
 
@@ -92,7 +93,7 @@ class SmokeCheck:
         for finding in self._findings(image, labels, against):
             self.echo(finding.line)
             findings.append(finding)
-        refuse_failed(image, findings)
+        refuse_failed(name, findings)
 
     def _findings(self, image: str, labels: Mapping[str, str], against: str | None) -> Iterator[Finding]:
         config = self.client.images.get(image).attrs.get("Config") or {}

@@ -27,11 +27,6 @@ ROLES = f"""roles:
 CHECKS = ["labels", "user", "torch", "setuid", "role test", "role notebook", "role serve", "size"]
 
 
-def with_roles(world: World) -> None:
-    path = world.folder / "stack.yaml"
-    path.write_text(path.read_text() + ROLES)
-
-
 def checks(err: str) -> list[str]:
     lines = [line for line in err.splitlines() if line.startswith(("ok ", "FAIL "))]
     return [line[5:].partition(":")[0] for line in lines]
@@ -39,7 +34,7 @@ def checks(err: str) -> list[str]:
 
 @pytest.mark.gate
 def test_an_image_passes_every_check_before_it_is_pushed(world: World, tmp_path: Path) -> None:
-    with_roles(world)
+    world.edit("components:", f"{ROLES}components:")
     sbom = tmp_path / "sbom.json"
     result = world.image("build", "--push", "--tag", "pr-1", "--sbom", str(sbom), "--json")
     first = result.json
@@ -63,15 +58,13 @@ def test_an_image_passes_every_check_before_it_is_pushed(world: World, tmp_path:
 def test_all_that_failed_is_named_and_nothing_is_pushed(world: World) -> None:
     # A package that is installed after PyTorch is another one.
     wheel(world.folder / "packages", "torch", "2.12.0", TORCH.replace("2.13.0", "2.12.0"))
-    path = world.folder / "stack.yaml"
-    path.write_text(path.read_text() + "roles: {test: {command: python -c 'raise SystemExit(9)'}}\n")
+    world.edit("components:", "roles: {test: {command: python -c 'raise SystemExit(9)'}}\ncomponents:")
     shown = world.shown()
     result = world.image("build", "--push", "--tag", "latest", code=1)
     assert "2 of 6 checks failed" in result.output
     assert f"torch: 2.12.0 at {'f' * 40}, not 2.13.0" in result.output
     assert "role test: ended with code 9" in result.output
-    for tag in (shown["tag"], "latest"):
-        assert world.digest(tag) is None
+    assert [world.digest(tag) for tag in (shown["tag"], "latest")] == [None, None]
 
 
 SITE = "/opt/spyre/venv/lib/python3*/site-packages/torch/__init__.py"
@@ -97,20 +90,19 @@ WRONG = {
 
 @pytest.mark.nightly
 def test_what_is_wrong_is_named_in_a_line(world: World) -> None:
-    with_roles(world)
+    world.edit("components:", f"{ROLES}components:")
     good = world.made("build")["image"]
     name = f"{world.registry}/derived-{world.run}:1"
     for lines, seen in WRONG.values():
         build_image(world.client, name, f"FROM {good}\n{lines}\n")
-        result = world.image("test", name, SPYRE_CI__IMAGE__ROLE_TIMEOUT_S="4")
-        assert result.code == 1
+        result = world.image("test", name, code=1, SPYRE_CI__IMAGE__ROLE_TIMEOUT_S="4")
         failed = [line for line in result.err.splitlines() if line.startswith("FAIL")]
         assert re.search(seen, "\n".join(failed)), (seen, failed)
 
 
 @pytest.mark.nightly
 def test_what_a_role_cannot_do_is_said(world: World) -> None:
-    with_roles(world)
+    world.edit("components:", f"{ROLES}components:")
     image = world.made("build")["image"]
 
     def said(*words: str, **environ: str) -> tuple[int, str]:
