@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import tempfile
@@ -57,7 +58,7 @@ def environment(index: str, environ: Mapping[str, str], *, empty: str) -> dict[s
     """The environment of pip: the wheel comes from the one index, whatever other places pip's settings name.
 
     Variables win over pip's own files of settings, which may hold proxies and certificates and so are read;
-    one that is empty wins over nothing.
+    one that is empty wins over nothing, so constraints are those of an empty file.
 
     Args:
         index: its address.
@@ -65,8 +66,7 @@ def environment(index: str, environ: Mapping[str, str], *, empty: str) -> dict[s
         empty: an empty folder.
     """
     ours = {"PIP_INDEX_URL": index, "PIP_EXTRA_INDEX_URL": index, "PIP_FIND_LINKS": empty}
-    kept = {name: text for name, text in environ.items() if name != "PIP_CONSTRAINT"}
-    return {**kept, **ours, "PIP_NO_INDEX": "0", "LC_ALL": "C"}
+    return {**environ, **ours, "PIP_CONSTRAINT": os.devnull, "PIP_NO_INDEX": "0", "LC_ALL": "C"}
 
 
 def arguments(version: str | None, *, python: str, platform: Platform) -> list[str]:

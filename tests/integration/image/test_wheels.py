@@ -102,9 +102,9 @@ def test_a_wheel_that_is_not_to_be_had_is_said(world: World, variant: str, said:
 @pytest.mark.soak
 def test_a_base_with_another_python_is_said(world: World) -> None:
     wheel(shelf(world), "torch", OCTOBER, torch(OCTOBER, "a" * 40))
-    use(world, nightly(world), python="3.9")
+    use(world, nightly(world), python="3.12")
     result = world.image(*build(), code=1)
-    assert "the base has Python 3.11, and base.python_version is 3.9" in result.output
+    assert "the base has Python 3.11, and base.python_version is 3.12" in result.output
 
 
 @pytest.mark.soak

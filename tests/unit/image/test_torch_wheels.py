@@ -29,7 +29,7 @@ def test_no_other_place_gives_the_wheel_and_credentials_stay() -> None:
     others = {"PIP_EXTRA_INDEX_URL": "https://elsewhere", "PIP_FIND_LINKS": "/wheels", "PIP_CONSTRAINT": "x"}
     ours = {"PIP_INDEX_URL": INDEX, "PIP_EXTRA_INDEX_URL": INDEX, "PIP_FIND_LINKS": "/empty"}
     made = environment(INDEX, kept | others, empty="/empty")
-    assert made == {**kept, **ours, "PIP_NO_INDEX": "0", "LC_ALL": "C"}
+    assert made == {**kept, **ours, "PIP_CONSTRAINT": "/dev/null", "PIP_NO_INDEX": "0", "LC_ALL": "C"}
 
 
 def test_a_report_tells_the_version_and_the_hash_where_it_is_known() -> None:
