@@ -59,7 +59,7 @@ class Parameter:
 
     Attributes:
         names: as they are typed, such as `-f` and `--follow`; of an argument its metavar.
-        negative: the names that take it back, such as `--no-tests`.
+        negative: the names that take it back, where it has any.
         kind: what it takes, such as `PATH`; empty for a flag.
         help: its help.
         default: what is shown of it; None where there is none to show.

@@ -56,10 +56,6 @@ class ImageName:
     tag: str = ""
     digest: str = ""
 
-    def __str__(self) -> str:
-        tag = f":{self.tag}" if self.tag else ""
-        return f"{self.repository}{tag}{f'@{self.digest}' if self.digest else ''}"
-
     @property
     def registry(self) -> str:
         """The registry's host, perhaps with a port; Docker's where none is written."""
