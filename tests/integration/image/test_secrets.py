@@ -90,7 +90,9 @@ def test_a_secret_is_in_no_layer_history_label_log_cache_or_process_list(world: 
 
 
 @pytest.mark.parametrize(
-    "step", ["cat /run/secrets/pip", f"env | grep {SECRET}", 'test -n "$PIP_CONFIG_FILE"']
+    # The step's own words do not hold the secret, which another test looks for among all processes.
+    "step",
+    ["cat /run/secrets/pip", f"env | grep '{SECRET[:-1]}[{SECRET[-1]}]'", 'test -n "$PIP_CONFIG_FILE"'],
 )
 def test_a_components_own_step_that_tries_to_read_it_fails(world: World, step: str) -> None:
     world.steps(step)
