@@ -12,14 +12,13 @@ from rich.console import Console
 
 from ci.config import Settings
 from ci.config.run_model import PyTorch
-from ci.core.errors import EXIT_OK, RunInUseError
-from ci.core.locks import alone
+from ci.core.errors import EXIT_OK
 from ci.core.resources import available_cores
 from ci.main_job.request import RunRequest
 from ci.main_job.run import Outcome, run_main_job
+from ci.package.context import Context as PackageContext
 from ci.package.device_tests import View, installed_version, view_of
 from ci.package.records import DEVICE, forget_record
-from ci.package.wiring import Bench
 from ci.steps.context import Context
 from test_selection.files import read_json
 
@@ -49,7 +48,7 @@ class Asked:
     environ: Mapping[str, str]
 
 
-def run_device(bench: Bench, asked: Asked) -> dict[str, Any]:
+def run_device(package: PackageContext, asked: Asked) -> dict[str, Any]:
     """Run the tests that need cards; what is noted of it, the exit code included.
 
     Raises:
@@ -57,16 +56,14 @@ def run_device(bench: Bench, asked: Asked) -> dict[str, Any]:
         RunInUseError: they run already.
         SpyreCiError: of the main job.
     """
-    version = installed_version(bench.project)
+    version = installed_version(package.project)
     whole = not (asked.files or asked.keyword)
     if whole:
-        forget_record(bench.records, DEVICE)
-    work = bench.settings.state_dir / "package" / "device" / bench.project.canonical
-    busy = RunInUseError("this project's device tests run already", where=work, remedy="wait for their end")
-    with alone(work / "lock", busy):
-        view = view_of(bench.project, bench.package.tests, work)
-        context = _context(settings_for(bench.settings, view, work, asked), asked)
-        context.say(f"tests of {bench.project.name}, of which {version} is installed here")
+        forget_record(package.records, DEVICE)
+    with package.alone(DEVICE) as work:
+        view = view_of(package.project, package.package.tests, work)
+        context = _context(settings_for(package.settings, view, work, asked), asked)
+        context.say(f"tests of {package.project.name}, of which {version} is installed here")
         request = RunRequest(
             source=str(view.tree),
             percent=_ALL,
@@ -76,7 +73,7 @@ def run_device(bench: Bench, asked: Asked) -> dict[str, Any]:
         )
         told = _told(run_main_job(context, request), version)
     if whole:
-        bench.note(DEVICE, passed=told["exit_code"] == EXIT_OK, details=told)
+        package.note(DEVICE, passed=told["exit_code"] == EXIT_OK, details=told)
     else:
         context.say("no record: --files and -k run a part")
     return told

@@ -29,9 +29,9 @@ def device(  # typer makes options of them
     """
     with extra():
         from ci.cli.device_run import Asked, run_device  # noqa: PLC0415
-        from ci.package.wiring import bench_of  # noqa: PLC0415
+        from ci.package.context import context_of  # noqa: PLC0415
 
-    bench = bench_of(ctx, folder, records=records)
+    package = context_of(ctx, folder, records=records)
     asked = Asked(
         cards=cards,
         retries=retries,
@@ -40,7 +40,7 @@ def device(  # typer makes options of them
         console=options.make_console(os.environ, stderr=json_output),
         environ=os.environ,
     )
-    told = run_device(bench, asked)
+    told = run_device(package, asked)
     if json_output:
         typer.echo(document_text("package-device", told))
     if told["exit_code"] != EXIT_OK:

@@ -31,8 +31,7 @@ from packaging.version import Version
 
 from ci.core.archives import damage
 from ci.core.container_shell import find_client
-from ci.core.errors import EXIT_TEST_FAILED, BadFileError, CommandError, RunInUseError
-from ci.core.locks import alone
+from ci.core.errors import EXIT_TEST_FAILED, BadFileError, CommandError
 from ci.core.operating_system import is_linux
 from ci.core.process import finish_command, stream_command
 from ci.core.progress import ticking
@@ -41,13 +40,13 @@ from ci.core.text import listed, span
 from ci.core.withheld import without_job_secrets
 from ci.package import compiling
 from ci.package.artifacts import Artifact, artifact
+from ci.package.context import Context
 from ci.package.environment import Environment
 from ci.package.environment import make as make_environment
 from ci.package.export import export
 from ci.package.records import BUILD, VERIFY, forget_record
 from ci.package.text import harmless, without_index_secrets
-from ci.package.versions import put_version
-from ci.package.wiring import Bench, index_of, version_of
+from ci.package.versions import put_version, version_to_build
 from test_selection.files import atomic_writer
 
 _REPAIR_TIMEOUT_S = 900
@@ -90,94 +89,60 @@ class How:
         return self.image or ("isolation" if self.isolated else "this environment")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
-    """What a build made.
-
-    Attributes:
-        bench: the project.
-        how: where it was built.
-        artifacts: the sdist and the wheel.
-        environment: what it was built with, as pip names it.
-    """
-
-    bench: Bench
-    how: How
-    artifacts: tuple[Artifact, ...]
-    environment: tuple[str, ...]
-
-    def as_json(self) -> dict[str, Any]:
-        """For machines, and the record."""
-        return {
-            "project": self.bench.project.canonical,
-            "version": str(self.artifacts[0].version),
-            "source": self.bench.project.source.as_json(),
-            "files": [one.as_json() for one in self.artifacts],
-            "where": self.how.where,
-            "environment": list(self.environment),
-        }
-
-
 def make(
-    bench: Bench,
-    how: How,
-    say: Callable[[str], None],
-    *,
-    environ: Mapping[str, str] = os.environ,
-    clock: Callable[[], float] = time.monotonic,
-) -> Made:
-    """Build a project into `bench.dist`, whose earlier artifacts of it go, and note it.
+    context: Context, how: How, say: Callable[[str], None], *, environ: Mapping[str, str] = os.environ
+) -> dict[str, Any]:
+    """Build a project into `context.dist`, whose earlier artifacts of it go, and note it; what was made.
 
     Args:
-        bench: the project.
+        context: of the project.
         how: what it is for, and where it runs.
         say: takes a line for people.
         environ: the user's variables.
-        clock: seconds, monotonic.
 
     Raises:
         UsageError: there is no such index, or the version cannot be told.
         RunInUseError: another build of the project is under way.
         BuildError: the project cannot be built, with its last lines; or what was built is another version.
     """
-    local = how.index is None or index_of(bench.package, how.index).local_versions
-    version = version_of(bench, local=local)
-    if bench.left_out:
-        say(f"left out, not being in the repository: {listed(bench.left_out, 3)}")
+    project, package = context.project, context.package
+    local = how.index is None or context.index(how.index).local_versions
+    declared = project.pyproject.project.version
+    version = None
+    if package.version == "git":
+        version = version_to_build(declared, project.source, prefix=package.tag_prefix, local=local)
+    if context.left_out:
+        say(f"left out, not being in the repository: {listed(context.left_out, 3)}")
     # Were this to break, what was found of an earlier build would still open gates.
     for step in (BUILD, VERIFY):
-        forget_record(bench.records, step)
-    busy = RunInUseError(
-        "another build of this project is under way", where=bench.work, remedy="wait for its end"
-    )
-    with alone(bench.work / "lock", busy):
-        under_way = _Build(
-            bench=bench, how=how, version=version, environ=environ, clock=clock, began=clock(), say=say
-        )
-        made = Made(bench=bench, how=how, artifacts=under_way.run(), environment=under_way.environment())
-    details = {key: value for key, value in made.as_json().items() if key not in {"project", "source"}}
-    bench.note(BUILD, passed=True, details=details)
-    return made
+        forget_record(context.records, step)
+    with context.alone(BUILD) as work:
+        under_way = _Build(context=context, work=work, how=how, version=version, environ=environ, say=say)
+        artifacts = under_way.run()
+        details = {
+            "version": str(artifacts[0].version),
+            "files": [one.as_json() for one in artifacts],
+            "where": how.where,
+            # What it was built with, as pip names it.
+            "environment": under_way.environment(),
+        }
+    context.note(BUILD, passed=True, details=details)
+    return {"project": project.canonical, "source": project.source.as_json(), **details}
 
 
 @dataclass(slots=True, kw_only=True)
 class _Build:
     """A build under way; its lines go to a file, without an index's password, and the last ones are kept."""
 
-    bench: Bench
+    context: Context
+    work: Path
     how: How
     version: Version | None
     environ: Mapping[str, str]
-    clock: Callable[[], float]
-    began: float
     say: Callable[[str], None]
+    began: float = field(default_factory=time.monotonic)
     own: Environment | None = None
     last: deque[str] = field(default_factory=lambda: deque(maxlen=_LAST_LINES))
-
-    @property
-    def work(self) -> Path:
-        """The folder it is made in."""
-        return self.bench.work
 
     @property
     def log(self) -> Path:
@@ -187,11 +152,11 @@ class _Build:
     @property
     def seconds(self) -> int:
         """The time of everything in the archives, since the epoch."""
-        return compiling.moment(self.environ, self.bench.project.source.committed_at)
+        return compiling.moment(self.environ, self.context.project.source.committed_at)
 
     def run(self) -> tuple[Artifact, ...]:
         """The sdist and the wheel."""
-        project, package = self.bench.project, self.bench.package
+        project, package = self.context.project, self.context.package
         tree, made = export(project, self.work / "tree"), self.work / "made"
         variables = put_version(tree, project, self.version, package.version_file) if self.version else {}
         shutil.rmtree(made, ignore_errors=True)
@@ -208,19 +173,19 @@ class _Build:
             sdist, wheel = next(made.glob("*.tar.gz")), next(made.glob("*.whl"))
             pack_again(sdist, self.seconds)
             wheel = self._repaired(wheel)
-        _forget(self.bench.dist, project.canonical)
+        _forget(self.context.dist, project.canonical)
         return tuple(self._moved(path) for path in (sdist, wheel))
 
-    def environment(self) -> tuple[str, ...]:
+    def environment(self) -> list[str]:
         """What was there to build with, a requirement a line; nothing where there is no pip."""
         with self._command(["-m", "pip", "freeze", "--all"], {}) as (argv, env):
             ended = finish_command(argv, timeout_s=_FREEZE_TIMEOUT_S, env=env)
-        return tuple(ended.stdout.decode(errors="replace").splitlines()) if ended.code == 0 else ()
+        return ended.stdout.decode(errors="replace").splitlines() if ended.code == 0 else []
 
     def _with_requirements(self, tree: Path, variables: Mapping[str, str]) -> Environment:
         """An environment of the build's own, with what the project and its back end ask for."""
         folder = self.work / "env"
-        self.own = made = make_environment(folder, self.environ, constraints=self.bench.constraints)
+        self.own = made = make_environment(folder, self.environ, constraints=self.context.constraints)
 
         def hook(
             cmd: Sequence[str], cwd: str | None = None, extra_environ: Mapping[str, str] | None = None
@@ -236,24 +201,23 @@ class _Build:
             if asked:
                 made.install(sorted(asked))
         except (BuildException, BuildBackendException) as error:
-            raise self._failed(f"{self.bench.project.name} could not be built: {error}") from error
+            raise self._failed(f"{self.context.project.name} could not be built: {error}") from error
         return made
 
     def _run(self, words: Sequence[str], variables: Mapping[str, str], cwd: Path | None = None) -> None:
         with self._command(words, variables) as (argv, env):
             code = stream_command(
-                argv, timeout_s=self.bench.package.build_timeout_s, line=self._line, env=env,
+                argv, timeout_s=self.context.package.build_timeout_s, line=self._line, env=env,
                 cwd=cwd or self.work,
             )  # fmt: skip
-        if code and self.how.image and code in _ENGINE_FAILED:
-            remedy = "check that the engine has the image, or can pull it, and that python3 is in it"
-            raise self._failed(f"{self.bench.project.name} could not be built", remedy)
         if code:
-            raise self._failed(f"{self.bench.project.name} could not be built")
+            engine = "check that the engine has the image, or can pull it, and that python3 is in it"
+            remedy = engine if self.how.image and code in _ENGINE_FAILED else ""
+            raise self._failed(f"{self.context.project.name} could not be built", remedy)
 
     def _tick(self) -> None:
         last = harmless(self.last[-1]) if self.last else "it has said nothing yet"
-        self.say(f"still building after {span(self.clock() - self.began)}: {last}")
+        self.say(f"still building after {span(time.monotonic() - self.began)}: {last}")
 
     def _line(self, text: str) -> None:
         text = without_index_secrets(text, self.environ)
@@ -266,7 +230,7 @@ class _Build:
         self, words: Sequence[str], variables: Mapping[str, str]
     ) -> Iterator[tuple[list[str], dict[str, str]]]:
         """The arguments and variables by which Python runs where the build does; a container ends with it."""
-        jobs = compile_jobs(self.bench.package.memory_gib_per_job * _GIB)
+        jobs = compile_jobs(self.context.package.memory_gib_per_job * _GIB)
         given = {"SOURCE_DATE_EPOCH": str(self.seconds), **variables}
         given |= compiling.jobs_environment(self.environ, jobs)
         seen = without_job_secrets(self.environ)
@@ -282,14 +246,14 @@ class _Build:
                 finish_command([*client, "rm", "--force", name], timeout_s=_FREEZE_TIMEOUT_S, env=seen)
             return
         python, seen = (self.own.python, dict(self.own.variables)) if self.own else (sys.executable, seen)
-        env = {**compiling.constrained(seen, self.work, self.bench.constraints), **given}
-        if self.bench.package.ccache == "auto":
+        env = {**compiling.constrained(seen, self.work, self.context.constraints), **given}
+        if self.context.package.ccache == "auto":
             env |= compiling.cache_environment(env, self.work)
         yield [str(python), *words], env
 
     def _repaired(self, wheel: Path) -> Path:
         """The wheel with the manylinux tag that its extension can have; a pure one as it is."""
-        package = self.bench.package
+        package = self.context.package
         if not (package.repair and is_linux() and "-linux_" in wheel.name):
             return wheel
         into = wheel.parent / "repaired"
@@ -313,12 +277,12 @@ class _Build:
         if self.version is not None and made.version != self.version:
             raise BuildError(
                 f"{made.filename} was built, and version {self.version} was asked for",
-                where=self.bench.project.folder,
+                where=self.context.project.folder,
                 remedy="the back end takes the version from elsewhere: set package.version_file, or "
                 "package.version: declared",
             )
-        self.bench.dist.mkdir(parents=True, exist_ok=True)
-        return artifact(Path(shutil.copyfile(path, self.bench.dist / path.name)))
+        self.context.dist.mkdir(parents=True, exist_ok=True)
+        return artifact(Path(shutil.copyfile(path, self.context.dist / path.name)))
 
     def _failed(self, what: str, remedy: str = "") -> BuildError:
         remedy = remedy or remedy_for(self.last, self.how)

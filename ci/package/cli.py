@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ci.config.flags import Json
 from ci.core.errors import EXIT_OK, EXIT_TEST_FAILED
-from ci.package.flags import Dist, ForIndex, ProjectFolder, Records, extra
-from ci.package.publish_cli import publish, release
+from ci.core.provider import detect, write_outputs
+from ci.package.flags import Dist, ForIndex, Isolated, ProjectFolder, Records, extra
 from test_selection.files import document_text
 
+# What the verbs do is imported late: its libraries take a part of a second, which every verb would pay.
+app = typer.Typer(help="Lint, test, build, verify and publish a project.", no_args_is_help=True)
 
+
+@app.command()
 def lint(  # typer makes options of them
     ctx: typer.Context,
     folder: ProjectFolder = Path(),
@@ -23,9 +29,6 @@ def lint(  # typer makes options of them
     changed: Annotated[
         str, typer.Option(metavar="BASE", help="Only files that differ from where this branched off BASE.")
     ] = "",
-    only: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this linter; repeatable.")
-    ] = None,
     records: Records = None,
     as_json: Json = False,
 ) -> None:
@@ -35,51 +38,35 @@ def lint(  # typer makes options of them
     """
     with extra():
         import_module("pre_commit")  # it is called as a program
+        from ci.package.context import context_of, echo  # noqa: PLC0415
         from ci.package.lint import linting, show  # noqa: PLC0415
-        from ci.package.project import read_source  # noqa: PLC0415
         from ci.package.records import LINT, forget_record  # noqa: PLC0415
-        from ci.package.source import with_settings  # noqa: PLC0415
-        from ci.package.wiring import checkout_of, echo  # noqa: PLC0415
-    from ci.core.provider import detect  # noqa: PLC0415
 
-    checkout = checkout_of(ctx, folder)
-    package = checkout.settings.model.package
-    wanted = linting.Wanted(
-        folder=checkout.folder,
-        only=only or (),
-        skip=package.lint.skip,
-        changed=changed,
-        timeout_s=package.lint.timeout_s,
-        environ=os.environ,
-        fix=fix,
-    )
-    kept = (records or checkout.folder / package.records).resolve()
-    unwritten = linting.why_no_record(
-        wanted, kept, named=records is not None, ours=checkout.settings.path is not None
-    )
+    context = context_of(ctx, folder, records=records, any_checkout=True)
+    top = context.project.folder
+    unwritten = linting.why_no_record(context, changed=changed, named=records is not None)
     if not unwritten:
-        forget_record(kept, LINT)
-    before = with_settings(checkout.folder, read_source(checkout.folder), checkout.settings.path)
-    linted = linting.lint(wanted, echo)
-    for line in show.not_looked_lines(linted.looked):
+        forget_record(context.records, LINT)
+    findings, looked = linting.lint(
+        top, context.package.lint, echo, environ=os.environ, changed=changed, fix=fix
+    )
+    for line in show.not_looked_lines(looked):
         echo(line)
-    if as_json:
-        typer.echo(show.document(linted.findings, linted.looked))
-    else:
-        typer.echo("\n".join(show.lines(linted.findings)))
+    typer.echo(show.document(findings, looked) if as_json else "\n".join(show.lines(findings)))
     if detect(os.environ, epoch_s=0).name == "github":
         workspace = os.environ.get("GITHUB_WORKSPACE")
         root = Path(workspace).resolve() if workspace else None
-        for line in show.github_commands(linted.findings, checkout.folder, root):
+        for line in show.github_commands(findings, top, root):
             typer.echo(line, err=as_json)
     if unwritten:
         echo(unwritten)
     else:
-        linting.record(wanted, linted, project=checkout.name, records=kept, before=before)
-    if linted.findings:
+        linting.record(context, findings, looked, fixed=fix)
+    if findings:
         raise typer.Exit(EXIT_TEST_FAILED)
 
 
+@app.command()
 def unit(  # typer makes options of them
     ctx: typer.Context,
     words: Annotated[
@@ -91,9 +78,6 @@ def unit(  # typer makes options of them
         ),
     ] = None,
     records: Records = None,
-    keep_env: Annotated[
-        bool, typer.Option("--keep-env", help="Use the environment of the last time again.")
-    ] = False,
     as_json: Json = False,
 ) -> None:
     """Install a project in an environment of its own and run its tests that need no device.
@@ -101,16 +85,13 @@ def unit(  # typer makes options of them
     Example: spyre-ci package unit . -- -k shapes
     """
     with extra():
+        from ci.package.context import context_of, echo  # noqa: PLC0415
         from ci.package.unit import run_unit  # noqa: PLC0415
-        from ci.package.wiring import bench_of, echo  # noqa: PLC0415
 
     folder, given = split(words or [])
-    bench = bench_of(ctx, folder, records=records)
-    outcome = run_unit(bench, os.environ, given, keep=keep_env, say=echo)
-    if as_json:
-        typer.echo(document_text("package-unit", outcome.as_json()))
-    else:
-        typer.echo(outcome.line)
+    context = context_of(ctx, folder, records=records)
+    outcome, told = run_unit(context, os.environ, given, say=echo)
+    typer.echo(document_text("package-unit", told) if as_json else outcome.line)
     if outcome.exit_code != EXIT_OK:
         raise typer.Exit(outcome.exit_code)
 
@@ -120,12 +101,6 @@ def split(words: list[str]) -> tuple[Path, list[str]]:
     if not words or words[0].startswith("-"):
         return Path(), words
     return Path(words[0]), words[1:]
-
-
-# What builds is imported late: its libraries take a part of a second, which every verb would pay.
-app = typer.Typer(help="Lint, test, build, verify and publish a project.", no_args_is_help=True)
-app.command()(lint)
-app.command()(unit)
 
 
 @app.command()
@@ -141,9 +116,7 @@ def build(  # typer makes options of them
             "--in-image", metavar="IMAGE", help="Build in this image; default: package.build_image."
         ),
     ] = "",
-    isolated: Annotated[
-        bool, typer.Option("--isolation/--no-isolation", help="Or with what this environment has.")
-    ] = True,
+    isolated: Isolated = True,
     as_json: Json = False,
 ) -> None:
     """Build an sdist, and the wheel from that sdist, in isolation or in the runtime image.
@@ -152,15 +125,15 @@ def build(  # typer makes options of them
     """
     with extra():
         from ci.package import building  # noqa: PLC0415
-        from ci.package.wiring import bench_of, echo  # noqa: PLC0415
+        from ci.package.context import context_of, echo  # noqa: PLC0415
 
-    bench = bench_of(ctx, folder, dist=dist, records=records)
-    where = image or (bench.package.build_image if isolated else "")
-    made = building.make(bench, building.How(index=index, isolated=isolated, image=where), echo)
+    context = context_of(ctx, folder, dist=dist, records=records)
+    where = image or (context.package.build_image if isolated else "")
+    made = building.make(context, building.How(index=index, isolated=isolated, image=where), echo)
     if as_json:
-        typer.echo(document_text("package-build", made.as_json()))
+        typer.echo(document_text("package-build", made))
     else:
-        typer.echo("\n".join(str(one.path) for one in made.artifacts))
+        typer.echo("\n".join(str(context.dist / one["name"]) for one in made["files"]))
 
 
 @app.command()
@@ -173,9 +146,7 @@ def verify(  # typer makes options of them
     no_install: Annotated[
         bool, typer.Option("--no-install", help="Do not install them: nothing is published of it.")
     ] = False,
-    isolated: Annotated[
-        bool, typer.Option("--isolation/--no-isolation", help="Or with what this environment has.")
-    ] = True,
+    isolated: Isolated = True,
     as_json: Json = False,
 ) -> None:
     """Check what was built with the field's tools, and install and import it with each Python.
@@ -185,16 +156,126 @@ def verify(  # typer makes options of them
     with extra():
         from ci.core.findings import refuse_failed  # noqa: PLC0415
         from ci.package import verify as verification  # noqa: PLC0415
-        from ci.package.wiring import bench_of, echo  # noqa: PLC0415
+        from ci.package.context import context_of, echo  # noqa: PLC0415
 
-    bench = bench_of(ctx, folder, dist=dist, records=records)
+    context = context_of(ctx, folder, dist=dist, records=records)
     record, found = verification.verify(
-        bench, index=index, installs=not no_install, say=echo, isolated=isolated
+        context, index=index, installs=not no_install, say=echo, isolated=isolated
     )
     if as_json:
         typer.echo(document_text("package-verify", record.details))
-    refuse_failed(str(bench.dist), found)
+    refuse_failed(str(context.dist), found)
 
 
-app.command()(release)
-app.command()(publish)
+@app.command()
+def release(  # typer makes options of them
+    ctx: typer.Context,
+    folder: ProjectFolder = Path(),
+    dist: Dist = None,
+    records: Records = None,
+    index: Annotated[str, typer.Option(metavar="NAME", help="The index whose gate it is to pass.")] = "pypi",
+    image: Annotated[str, typer.Option(metavar="NAME@sha256:…", help="The image it was tested on.")] = "",
+    run: Annotated[
+        list[Path] | None, typer.Option(metavar="DIR", help="A run of PyTorch's tests; repeatable.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Write release.json and SHA256SUMS; ends with 1 where a step, or a run that is named, is not green.
+
+    Example: spyre-ci package release . --index stage
+    """
+    with extra():
+        from ci.core.findings import refuse_failed  # noqa: PLC0415
+        from ci.package import release as releasing  # noqa: PLC0415
+        from ci.package.context import context_of, echo  # noqa: PLC0415
+
+    context = context_of(ctx, folder, dist=dist, records=records)
+    made, runs = releasing.release_of(context), [releasing.read_run(one) for one in run or ()]
+    findings = [*releasing.check_release(context, made, index), *map(releasing.check_run, runs)]
+    path = releasing.write_release(context, made, findings, image=image, runs=runs)
+    for finding in findings:
+        echo(finding.line)
+    typer.echo(path.read_text(encoding="utf-8") if as_json else str(path))
+    refuse_failed(f"the gate of {index}", findings)
+
+
+@app.command()
+def publish(  # typer makes options of them
+    ctx: typer.Context,
+    index: Annotated[
+        str, typer.Option("--index", metavar="NAME", help="pypi, testpypi or one of the settings.")
+    ],
+    folder: ProjectFolder = Path(),
+    dist: Dist = None,
+    records: Records = None,
+    skip_existing_version: Annotated[
+        bool,
+        typer.Option("--skip-existing-version", help="Be content with another build of the same preview."),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check and compare everything, and upload nothing.")
+    ] = False,
+    uploaded: Annotated[
+        bool, typer.Option("--uploaded", help="Upload nothing: install what another tool has uploaded.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Publish what was verified, or the rest of it; then install it from there.
+
+    Example: spyre-ci package publish --index stage --dry-run
+    """
+    with extra():
+        from ci.core.findings import refuse_failed  # noqa: PLC0415
+        from ci.package import release as releasing  # noqa: PLC0415
+        from ci.package.context import context_of  # noqa: PLC0415
+        from ci.package.credentials import TOKEN_VARIABLE, check_recipient, find_credentials  # noqa: PLC0415
+        from ci.package.gate import check_index  # noqa: PLC0415
+        from ci.package.index_client import IndexClient  # noqa: PLC0415
+        from ci.package.publish import Publisher  # noqa: PLC0415
+
+    context = context_of(ctx, folder, dist=dist, records=records)
+    target, made = context.index(index), releasing.release_of(context)
+    fit = check_index(made.artifacts, index, target)
+    refuse_failed(f"the gate of {index}", [*releasing.check_release(context, made, index), *fit])
+    publisher = Publisher(
+        client=IndexClient(name=index, index=target),
+        release=made,
+        records=context.records,
+        environ=os.environ,
+        constraints=context.constraints,
+        timeout_s=context.package.publish_timeout_s,
+        say=say,
+    )
+    if dry_run:  # after which an action uploads the folder
+        releasing.refuse_others(context.dist, made)
+    found = publisher.compare(other_preview=skip_existing_version)
+    if dry_run:
+        if found.absent and (os.environ.get(TOKEN_VARIABLE) or os.environ.get("GITHUB_OUTPUT")):
+            # Whoever uploads then shows this address the token, or the word of the job.
+            check_recipient(context.settings, index, target, os.environ)
+        outputs = {"upload": target.upload, "user": target.user}
+        write_outputs(os.environ, {**outputs, "absent": len(found.absent), "there": len(found.there)})
+        done = publisher.would(found)
+    else:
+        find = partial(find_credentials, context.settings, index, target, os.environ)
+        done = publisher.publish(found, None if uploaded else find)
+    _tell(done, dry_run=dry_run, as_json=as_json)
+
+
+def say(line: str) -> None:
+    """Print a line for people, which says what files and indexes are called and commands no CI."""
+    from ci.package.text import harmless_line  # noqa: PLC0415
+
+    for part in line.splitlines():
+        typer.echo(harmless_line(part), err=True)
+
+
+def _tell(done: Mapping[str, Any], *, dry_run: bool, as_json: bool) -> None:
+    from ci.package.text import harmless_line  # noqa: PLC0415
+
+    if as_json:
+        typer.echo(document_text("package-publish", {**done, "dry_run": dry_run}))
+        return
+    names = ", ".join(one["name"] for one in done["files"])
+    told = "would be on" if dry_run and done["state"]["absent"] else "is on"
+    typer.echo(harmless_line(f"{done['project']} {done['version']} {told} {done['index']}: {names}"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import os
 import shutil
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -52,30 +51,30 @@ class View:
     files: tuple[str, ...]
 
 
-def choose(tests: PackageTests, is_folder: Callable[[str], bool], exists: Callable[[str], bool]) -> Choice:
+def choose(tests: PackageTests, sources: Path) -> Choice:
     """Which tests of a project need a card: those of the settings, else tests/device, else by marker.
 
     Args:
         tests: the settings.
-        is_folder: whether the project has a folder.
-        exists: whether it has a file or folder.
+        sources: the project's files.
 
     Raises:
         MissingInputError: what the settings name is not there.
         UsageError: there are no tests.
     """
-    named = [os.path.normpath(one) for one in tests.device] or [
-        one for one in ["tests/device"] if is_folder(one)
-    ]
+    usual = ["tests/device"] if (sources / "tests/device").is_dir() else []
+    named = [os.path.normpath(one) for one in tests.device] or usual
     for one in named:
-        if not exists(one) or one.startswith(("..", "/")):
+        if one.startswith(("..", "/")) or not (sources / one).exists():
             raise MissingInputError(
                 f"the project has no {one!r}", where="package.tests.device", remedy="name folders and files"
             )
+    # tests or test where all are below, so that what they share is there.
     if named:
-        base = _base(named, is_folder)
-        return Choice(base=base, files=tuple(_glob(one, base, is_folder) for one in named))
-    folder = next((name for name in _FOLDERS if is_folder(name)), None)
+        holds = (folder for folder in _FOLDERS if all(Path(one).is_relative_to(folder) for one in named))
+        base = next(holds, "")
+        return Choice(base=base, files=tuple(_glob(sources, one, base) for one in named))
+    folder = next((name for name in _FOLDERS if (sources / name).is_dir()), None)
     if folder is None:
         raise UsageError(
             "the project has no folder tests or test",
@@ -85,18 +84,9 @@ def choose(tests: PackageTests, is_folder: Callable[[str], bool], exists: Callab
     return Choice(base=folder, marker=tests.device_marker)
 
 
-def _base(named: Sequence[str], is_folder: Callable[[str], bool]) -> str:
-    """The folder that is `test/`: tests or test where all are below, so that what they share is there."""
-    for folder in _FOLDERS:
-        if all(one == folder or one.startswith(f"{folder}/") for one in named):
-            return folder
-    common = os.path.commonpath(named)
-    return common if is_folder(common) else os.path.dirname(common)  # noqa: PTH120  # of no path on disk
-
-
-def _glob(named: str, base: str, is_folder: Callable[[str], bool]) -> str:
+def _glob(sources: Path, named: str, base: str) -> str:
     below = os.path.relpath(named, base or ".")
-    if not is_folder(named):
+    if (sources / named).is_file():
         return glob.escape(below)
     return "*" if below == "." else f"{glob.escape(below)}/*"
 
@@ -116,7 +106,7 @@ def view_of(project: Project, tests: PackageTests, work: Path) -> View:
     for folder in (sources, tree):
         shutil.rmtree(folder, ignore_errors=True)
     export(project, sources)
-    choice = choose(tests, lambda name: (sources / name).is_dir(), lambda name: (sources / name).exists())
+    choice = choose(tests, sources)
     tree.mkdir()
     shutil.rmtree(sources / ".git")
     (sources / choice.base).rename(tree / "test")
@@ -129,17 +119,15 @@ def view_of(project: Project, tests: PackageTests, work: Path) -> View:
 
 def rules_text(marker: str) -> str:
     """The scope's rules: every test, or those with a marker."""
-    rest = {"code": "project", "text": "a test of the project"}
     if not marker:
-        return yaml.safe_dump({"rules": [{**rest, "verdict": "in"}]})
-    marked = {
-        "code": "device-marker",
-        "text": "carries the marker of tests that need a card",
-        "verdict": "in",
-        "marker": marker,
-    }
-    rest = {"code": "no-device", "text": "needs no card", "verdict": "out"}
-    return yaml.safe_dump({"rules": [marked, rest]}, sort_keys=False)
+        rules = [{"code": "project", "text": "a test of the project", "verdict": "in"}]
+    else:
+        text = "carries the marker of tests that need a card"
+        rules = [
+            {"code": "device-marker", "text": text, "verdict": "in", "marker": marker},
+            {"code": "no-device", "text": "needs no card", "verdict": "out"},
+        ]
+    return yaml.safe_dump({"rules": rules}, sort_keys=False)
 
 
 def installed_version(project: Project) -> str:

@@ -9,12 +9,13 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import requires
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 
 from ci.core.errors import CommandError
 from ci.core.process import run_command
@@ -40,7 +41,7 @@ class Environment:
 
     folder: Path
     variables: Mapping[str, str]
-    constraints: tuple[str, ...] = field(default=())
+    constraints: tuple[str, ...] = ()
 
     @property
     def python(self) -> Path:
@@ -80,11 +81,6 @@ class Environment:
         except CommandError as error:
             said = without_index_secrets(error.what, self.variables)
             raise CommandError(said, where=error.where, remedy=error.remedy) from None
-
-    def freeze(self) -> list[str]:
-        """What is installed, a requirement a line, as pip names it."""
-        words = ["-m", "pip", "freeze", "--all", "--disable-pip-version-check"]
-        return self.run(words, timeout_s=_CREATE_TIMEOUT_S).splitlines()
 
 
 def make(
@@ -127,10 +123,12 @@ def in_folder(folder: Path, environ: Mapping[str, str], *, constraints: Sequence
 
 
 @contextmanager
-def passing(environ: Mapping[str, str], **options: str | Path | Sequence[str]) -> Iterator[Environment]:
+def passing(
+    environ: Mapping[str, str], *, python: str | Path = sys.executable, constraints: Sequence[str] = ()
+) -> Iterator[Environment]:
     """An environment for the length of a block; see `make`."""
     with tempfile.TemporaryDirectory(prefix="spyre-ci-env-") as folder:
-        yield make(Path(folder, "env"), environ, **options)  # type: ignore[arg-type]  # those of `make`, as its own signature checks
+        yield make(Path(folder, "env"), environ, python=python, constraints=constraints)
 
 
 def torch_pin() -> list[str]:
@@ -172,36 +170,23 @@ def interpreters(
         CommandError: a named one is not there or does not run.
     """
     path = environ.get("PATH", os.defpath)
-    asked = list(named) or [sys.executable, *(f"python3.{minor}" for minor in range(_OLDEST, _NEWEST))]
     found: dict[str, str] = {}
-    for name in asked:
-        where = shutil.which(name, path=path)
-        full = _version(where, named=bool(named)) if where is not None else ""
-        if not full and named:
+    for name in named or [sys.executable, *(f"python3.{minor}" for minor in range(_OLDEST, _NEWEST))]:
+        where = shutil.which(name, path=path) or ""
+        version = _version(where) if where else ""
+        if not version and named:
             raise CommandError(
-                f"there is no interpreter {name!r}", where="package.pythons", remedy="install it"
+                f"there is no interpreter {name!r} that runs", where="package.pythons", remedy="install it"
             )
-        if full and where and (named or SpecifierSet(supported).contains(full, prereleases=True)):
-            found.setdefault(full.rpartition(".")[0], where)
-    return sorted(
-        ((where, short) for short, where in found.items()), key=lambda one: tuple(map(int, one[1].split(".")))
-    )
+        if version and (named or SpecifierSet(supported).contains(version, prereleases=True)):
+            found.setdefault(version.rpartition(".")[0], where)
+    return sorted(((where, short) for short, where in found.items()), key=lambda one: Version(one[1]))
 
 
-def _version(python: str, *, named: bool) -> str:
-    """An interpreter's version; empty where it was found by chance and does not run, as some shims do."""
+def _version(python: str) -> str:
+    """An interpreter's version; empty where it does not run, as some shims do."""
     code = "import platform; print(platform.python_version())"
-    try:
-        said = run_command([python, "-I", "-c", code], timeout_s=60).strip()
-    except (CommandError, OSError) as error:
-        if not named:
-            return ""
-        if isinstance(error, CommandError):
-            raise
-        raise CommandError(
-            f"interpreter {python} does not run: {error.strerror}",
-            where="package.pythons",
-            remedy="install it anew, or name another one",
-        ) from error
-    found = re.match(r"[0-9]+\.[0-9]+\.[0-9]+", said)
-    return found[0] if found else ""
+    with suppress(CommandError, OSError):
+        found = re.match(r"[0-9]+\.[0-9]+\.[0-9]+", run_command([python, "-I", "-c", code], timeout_s=60))
+        return found[0] if found else ""
+    return ""

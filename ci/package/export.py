@@ -8,11 +8,10 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from ci.core.errors import BadFileError, CommandError, MissingInputError
+from ci.core.errors import BadFileError, MissingInputError
 from ci.core.git import git
 from ci.core.text import escaped
-from ci.package.project import Project
-from ci.package.source import in_repository, read_source, refuse_moved
+from ci.package.project import Project, in_repository, read_source, refuse_moved
 
 # Of a folder that no repository holds; packages may have the names of those that only the top leaves out.
 _LEFT_OUT = {".git", ".hg", "__pycache__", ".nox", ".venv", ".spyre-ci"}
@@ -32,7 +31,7 @@ def export(project: Project, into: Path) -> Path:
         BadFileError: a link leads out of the project, or a file is none.
         MissingInputError: a submodule was not fetched.
         MovedError: the checkout changed since it was read.
-        CommandError: git did not answer, or what was left there cannot be removed.
+        CommandError: git did not answer.
     """
     source = project.source
     if source.commit:
@@ -41,14 +40,14 @@ def export(project: Project, into: Path) -> Path:
         names = _walked(project.folder)
     copy_files(project.folder, names, into)
     for name in names:
-        if not Path(os.path.realpath(into / name)).is_relative_to(into.resolve()):
+        if not (into / name).resolve().is_relative_to(into.resolve()):
             raise BadFileError(
                 "is a link that leads out of the project",
                 where=project.folder / name,
                 remedy="put the file there, or make it a link that is relative and stays in the project",
             )
     if source.commit:
-        refuse_moved(project.folder, source, read_source(project.folder), again="begin")
+        refuse_moved(project.folder, source, read_source(project.folder))
     commit_copy(into, source.committed_at)
     return into
 
@@ -73,15 +72,9 @@ def checkout_files(folder: Path) -> list[str]:
 
 
 def _walked(folder: Path) -> list[str]:
-    found = []
-    for top, folders, files in os.walk(folder):
-        left_out = _LEFT_OUT | (_LEFT_OUT_AT_TOP if Path(top) == folder else set())
-        folders[:] = [name for name in folders if name not in left_out]
-        links = [name for name in folders if Path(top, name).is_symlink()]
-        # A file `.git` is a submodule's.
-        named = [*links, *(name for name in files if name != ".git")]
-        found += [str(Path(top, name).relative_to(folder)) for name in named]
-    return sorted(found)
+    below = (one.relative_to(folder) for one in folder.rglob("*") if one.is_symlink() or not one.is_dir())
+    kept = (one for one in below if _LEFT_OUT.isdisjoint(one.parts))
+    return sorted(str(one) for one in kept if one.parts[0] not in _LEFT_OUT_AT_TOP)
 
 
 def copy_files(folder: Path, names: Sequence[str], into: Path) -> None:
@@ -90,46 +83,27 @@ def copy_files(folder: Path, names: Sequence[str], into: Path) -> None:
     Raises:
         BadFileError: one is neither a file nor a link, or cannot be read.
         MissingInputError: one is a submodule that was not fetched.
-        CommandError: what is in the folder cannot be removed.
     """
-    _empty(into)
+    if into.exists():
+        shutil.rmtree(into)
+    into.mkdir(parents=True)
     for name in names:
+        source, target = folder / name, into / name
+        if source.is_dir() and not source.is_symlink():
+            raise MissingInputError(
+                f"submodule {name!r} was not fetched, and nothing of it would be packaged",
+                where=folder,
+                remedy="git submodule update --init --recursive (actions/checkout: submodules: recursive)",
+            )
         try:
-            _copy(folder, into, name)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target, follow_symlinks=False)
         except OSError as error:
-            raise BadFileError(
-                f"cannot be copied: {error}", where=folder / name, remedy="check its rights"
-            ) from error
-
-
-def _copy(folder: Path, into: Path, name: str) -> None:
-    source, target = folder / name, into / name
-    mode = source.lstat().st_mode
-    if stat.S_ISDIR(mode):
-        raise MissingInputError(
-            f"submodule {name!r} was not fetched, and nothing of it would be packaged",
-            where=folder,
-            remedy="git submodule update --init --recursive (actions/checkout: submodules: recursive)",
-        )
-    if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
-        raise BadFileError("is no file", where=source, remedy=f"put it back: git checkout -- {escaped(name)}")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy2(source, target, follow_symlinks=False)
-    if stat.S_ISREG(mode):
-        target.chmod(0o755 if mode & 0o100 else 0o644)
-
-
-def _empty(folder: Path) -> None:
-    try:
-        if folder.exists():
-            shutil.rmtree(folder)
-        folder.mkdir(parents=True)
-    except OSError as error:
-        raise CommandError(
-            f"what an earlier build left here cannot be removed: {error}",
-            where=folder,
-            remedy="delete the folder; it may be another user's",
-        ) from error
+            remedy = f"check its rights, or put it back: git checkout -- {escaped(name)}"
+            raise BadFileError(f"cannot be copied: {error}", where=source, remedy=remedy) from error
+        mode = target.lstat().st_mode
+        if stat.S_ISREG(mode):
+            target.chmod(0o755 if mode & 0o100 else 0o644)
 
 
 def commit_copy(tree: Path, seconds: int) -> None:

@@ -27,9 +27,9 @@ Records = Annotated[
     Path | None,
     typer.Option(metavar="DIR", help="Folder of what each step notes; default: package.records."),
 ]
-IndexName = Annotated[
-    str, typer.Option("--index", metavar="NAME", help="pypi, testpypi or one of the settings.")
-]
 ForIndex = Annotated[
     str | None, typer.Option("--index", metavar="NAME", help="The index it is for: versions, tags, size.")
+]
+Isolated = Annotated[
+    bool, typer.Option("--isolation/--no-isolation", help="Or with what this environment has.")
 ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from packaging.version import Version
+
 from ci.config.package_model import Gate, Index
 from ci.core.findings import Finding, judged
 from ci.core.text import listed
@@ -26,7 +28,7 @@ class Release:
         project: its canonical name.
         commit: that is checked out; empty where there is none.
         dirty: files of the checkout that differ from it.
-        artifacts: sdist and wheels.
+        artifacts: sdist and wheels, of one version.
     """
 
     project: str
@@ -34,10 +36,10 @@ class Release:
     dirty: Sequence[str]
     artifacts: Sequence[Artifact]
 
-
-def steps_of(gate: Gate) -> tuple[str, ...]:
-    """The steps whose records a gate asks for."""
-    return (*STEPS[gate], VERIFY)
+    @property
+    def version(self) -> Version:
+        """Of the artifacts."""
+        return self.artifacts[0].version
 
 
 def check_gate(release: Release, gate: Gate, records: Mapping[str, Record | None]) -> Iterator[Finding]:
@@ -49,12 +51,8 @@ def check_gate(release: Release, gate: Gate, records: Mapping[str, Record | None
         records: of each step; None: it was not made.
     """
     named = release.artifacts[0].name
-    yield judged(
-        "project",
-        named,
-        holds=named == release.project,
-        remedy=f"name the folder with the files of {release.project}",
-    )
+    remedy = f"name the folder with the files of {release.project}"
+    yield judged("project", named, holds=named == release.project, remedy=remedy)
     yield _clean("checkout", release.dirty)
     for step in STEPS[gate]:
         yield _step(step, release, records.get(step))
@@ -70,7 +68,7 @@ def check_gate(release: Release, gate: Gate, records: Mapping[str, Record | None
         remedy="mend what failed, then verify again",
     )
     for one in release.artifacts:
-        yield _hash(one, verified.hashes)
+        yield _hash(one, verified.hashes.get(one.filename))
     yield judged(
         "commit",
         f"verified {_short(verified.commit)}, checked out {_short(release.commit)}",
@@ -90,11 +88,10 @@ def check_index(artifacts: Sequence[Artifact], name: str, index: Index) -> Itera
         remedy=f"{name} takes no local versions: spyre-ci package build --index {name} makes one without",
     )
     for one in artifacts:
-        linux = [tag for tag in one.platforms if tag.startswith("linux_")]
         yield judged(
             f"tag of {one.filename}",
             ", ".join(sorted(one.platforms)) or "an sdist",
-            holds=index.linux_tags or not linux,
+            holds=index.linux_tags or not any(tag.startswith("linux_") for tag in one.platforms),
             remedy=f"{name} wants a manylinux tag: set package.repair: true and build again",
         )
         size = one.size / (1 << 20)
@@ -121,16 +118,14 @@ def _step(step: str, release: Release, record: Record | None) -> Finding:
     )
 
 
-def _hash(one: Artifact, hashes: Mapping[str, str]) -> Finding:
-    known = hashes.get(one.filename)
-    if known is None:
-        remedy = "verify what was built: spyre-ci package verify"
-        return Finding(check=one.filename, seen="was not among what was verified", remedy=remedy)
+def _hash(one: Artifact, verified: str | None) -> Finding:
+    here = f"sha256 {one.sha256}"
+    seen = {None: "was not among what was verified", one.sha256: here}
     return judged(
         one.filename,
-        f"sha256 {one.sha256}" if known == one.sha256 else f"sha256 {one.sha256}, verified was {known}",
-        holds=known == one.sha256,
-        remedy="it changed after it was verified: verify it again, or take the file that was verified",
+        seen.get(verified, f"{here}, verified was {verified}"),
+        holds=verified == one.sha256,
+        remedy="verify what is there (spyre-ci package verify), or take the file that was verified",
     )
 
 

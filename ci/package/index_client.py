@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,7 +23,7 @@ from packaging.utils import (
     parse_sdist_filename,
     parse_wheel_filename,
 )
-from pypi_simple import ACCEPT_ANY, ProjectPage, UnsupportedRepoVersionError
+from pypi_simple import ACCEPT_ANY, DistributionPackage, ProjectPage, UnsupportedRepoVersionError
 from requests.adapters import HTTPAdapter
 from urllib3 import Retry
 from urllib3.exceptions import HTTPError
@@ -163,17 +163,10 @@ def compare(artifacts: Sequence[Artifact], shown: Sequence[IndexFile]) -> Compar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexClient:
-    """Asks an index.
-
-    Attributes:
-        name: of it.
-        index: its settings.
-        clock: seconds, monotonic.
-    """
+    """Asks an index, by its name and settings."""
 
     name: str
     index: Index
-    clock: Callable[[], float] = time.monotonic
 
     def compare(self, artifacts: Sequence[Artifact]) -> Comparison:
         """Compare files of one release with what the index has.
@@ -205,24 +198,14 @@ class IndexClient:
                     where=f"package.indexes.{self.name}.simple",
                     remedy="put one that may read into ~/.netrc, which pip reads as well",
                 )
-            self._refuse_status(answer, f"its page of {project}")
-            body = b"".join(self._chunks(answer, _MOST_PAGE_BYTES, self.index.timeout_s))
+            body = b"".join(
+                self._chunks(answer, f"its page of {project}", _MOST_PAGE_BYTES, self.index.timeout_s)
+            )
             kind, address = answer.headers.get("content-type", "text/html"), answer.url
         try:
-            page = _parsed(project, body, kind, address)
+            return [_shown(one) for one in _parsed(project, body, kind, address).packages]
         except _NO_PAGE as error:
             raise self._away(f"what it says of {project} is no page of a simple API: {error}") from error
-        return [
-            IndexFile(
-                filename=one.filename,
-                url=one.url,
-                sha256=one.digests.get("sha256", "").lower(),
-                yanked=(one.yanked_reason or "") if one.is_yanked else None,
-                uploaded=one.upload_time,
-                metadata=(one.metadata_digests or {}).get("sha256", "").lower() if one.has_metadata else None,
-            )
-            for one in page.packages
-        ]
 
     def download(self, one: IndexFile, path: Path) -> str:
         """Write a file of the index; the SHA-256 of what came.
@@ -230,17 +213,12 @@ class IndexClient:
         Raises:
             IndexAwayError: it does not give it.
         """
-        digest = hashlib.sha256()
-        with atomic_writer(path) as stream:
-            for chunk in self._bytes(one):
+        digest, most = hashlib.sha256(), int(self.index.max_mib * (1 << 20))
+        with atomic_writer(path) as stream, self._answer(one.url, "*/*") as answer:
+            for chunk in self._chunks(answer, one.filename, most, _DOWNLOAD_S):
                 digest.update(chunk)
                 stream.write(chunk)
         return digest.hexdigest()
-
-    def _bytes(self, one: IndexFile) -> Iterator[bytes]:
-        with self._answer(one.url, "*/*") as answer:
-            self._refuse_status(answer, one.filename)
-            yield from self._chunks(answer, int(self.index.max_mib * (1 << 20)), _DOWNLOAD_S)
 
     @contextmanager
     def _answer(self, url: str, accept: str) -> Iterator[requests.Response]:
@@ -255,17 +233,15 @@ class IndexClient:
         except (requests.RequestException, HTTPError, OSError) as error:
             raise self._away(f"it cannot be reached: {cause(error)}") from error
 
-    def _chunks(self, answer: requests.Response, limit: int, seconds: float) -> Iterator[bytes]:
+    def _chunks(self, answer: requests.Response, what: str, limit: int, seconds: float) -> Iterator[bytes]:
+        if answer.status_code != requests.codes.ok:
+            raise self._away(f"{what} cannot be downloaded: it answered {answer.status_code}")
         size = 0
-        for chunk in pieces(answer, until=self.clock() + seconds, most_bytes=limit, clock=self.clock):
+        for chunk in pieces(answer, until=time.monotonic() + seconds, most_bytes=limit):
             size += len(chunk)
             if size > limit:
                 raise self._away(f"it sends more than {limit / (1 << 20):g} MiB")
             yield chunk
-
-    def _refuse_status(self, answer: requests.Response, what: str) -> None:
-        if answer.status_code != requests.codes.ok:
-            raise self._away(f"{what} cannot be downloaded: it answered {answer.status_code}")
 
     def _away(self, what: str) -> IndexAwayError:
         return IndexAwayError(
@@ -273,6 +249,17 @@ class IndexClient:
             where=f"{self.name} ({self.index.simple})",
             remedy="check the address and the network, or come back when the index is well",
         )
+
+
+def _shown(one: DistributionPackage) -> IndexFile:
+    return IndexFile(
+        filename=one.filename,
+        url=one.url,
+        sha256=one.digests.get("sha256", "").lower(),
+        yanked=(one.yanked_reason or "") if one.is_yanked else None,
+        uploaded=one.upload_time,
+        metadata=(one.metadata_digests or {}).get("sha256", "").lower() if one.has_metadata else None,
+    )
 
 
 def _parsed(project: str, body: bytes, kind: str, url: str) -> ProjectPage:

@@ -13,8 +13,8 @@ from ci.core.errors import CommandError, MissingInputError
 from ci.core.findings import Finding
 from ci.core.text import plain
 from ci.package.artifacts import Artifact
+from ci.package.context import Context
 from ci.package.environment import Environment, passing
-from ci.package.wiring import Bench
 
 _TRY_TIMEOUT_S = 900
 _SHOWN = 600
@@ -41,38 +41,39 @@ print(", ".join(names))
 
 
 def try_wheel(
-    one: Artifact, bench: Bench, python: str, short: str, *, isolated: bool = True
+    one: Artifact, context: Context, python: str, short: str, *, isolated: bool = True
 ) -> Finding | None:
     """Install a wheel, import what it brings and run the smoke tests; None where it is not for this Python.
 
     Args:
         one: the wheel.
-        bench: its project.
+        context: of its project.
         python: the interpreter.
         short: its version, such as 3.12.
         isolated: whether it is alone there; else beside what the environment of this very Python has.
     """
     check = f"wheel on Python {short}"
     try:
-        with passing(os.environ, python=python, constraints=bench.constraints) as environment:
+        with passing(os.environ, python=python, constraints=context.constraints) as environment:
             if not isolated:
                 _see_this_environment(environment)
             known = set(json.loads(environment.run(["-I", "-c", _TAGS], timeout_s=60)))
             if not any(str(tag) in known for tag in one.tags):
                 return None
-            environment.install([one.path], timeout_s=bench.package.build_timeout_s)
+            environment.install([one.path], timeout_s=context.package.build_timeout_s)
             if isolated:  # an image's own packages need not agree
                 environment.run(
                     ["-m", "pip", "check", "--disable-pip-version-check"], timeout_s=_TRY_TIMEOUT_S
                 )
             seen = f"installs, imports {import_installed(environment, one.name)}"
-            return Finding(check=check, seen=f"{seen}; {_smoke(environment, bench)}")
+            return Finding(check=check, seen=f"{seen}; {_smoke(environment, context)}")
     except CommandError as error:
-        remedy = (
-            "install it by hand in a new virtual environment to see all of it; what it needs of a runtime "
+        return Finding(
+            check=check,
+            seen=in_a_line(error),
+            remedy="install it by hand in a new virtual environment to see all of it; what it needs of a "
+            "runtime image is there: spyre-ci package verify --no-isolation, in the image",
         )
-        remedy += "image is there: spyre-ci package verify --no-isolation, in the image"
-        return Finding(check=check, seen=in_a_line(error), remedy=remedy)
 
 
 def _see_this_environment(environment: Environment) -> None:
@@ -93,16 +94,16 @@ def import_installed(environment: Environment, project: str) -> str:
     )
 
 
-def _smoke(environment: Environment, bench: Bench) -> str:
+def _smoke(environment: Environment, context: Context) -> str:
     """Run the smoke tests from copies away from the checkout; what pytest says last."""
-    tests = bench.package.smoke
+    tests = context.package.smoke
     if not tests:
         return "no smoke tests are named (package.smoke)"
-    environment.install(bench.package.smoke_requirements)
+    environment.install(context.package.smoke_requirements)
     with tempfile.TemporaryDirectory(prefix="spyre-ci-smoke-") as name:
         folder = Path(name).resolve()
         for test in tests:
-            _copy(bench.project.folder, test, folder)
+            _copy(context.project.folder, test, folder)
         words = ["-I", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--import-mode=importlib"]
         words += ["-c", "/dev/null", "--rootdir", str(folder), *tests]
         said = environment.run(words, timeout_s=_TRY_TIMEOUT_S, cwd=folder)
@@ -117,10 +118,7 @@ def _copy(project: Path, test: str, into: Path) -> None:
         )
     target = into / test
     target.parent.mkdir(parents=True, exist_ok=True)
-    if source.is_dir():
-        shutil.copytree(source, target)
-    else:
-        shutil.copyfile(source, target)
+    (shutil.copytree if source.is_dir() else shutil.copyfile)(source, target)
 
 
 def in_a_line(error: CommandError) -> str:

@@ -6,10 +6,10 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from packaging.tags import sys_tags
 
@@ -18,15 +18,17 @@ from ci.core.withheld import without_job_secrets
 from ci.package.artifacts import Artifact
 from ci.package.credentials import Credentials, past_proxies
 from ci.package.environment import Environment, passing
+from ci.package.gate import Release
 from ci.package.index_client import Comparison, IndexAwayError, IndexClient, upload_order
 from ci.package.installation import import_installed
-from ci.package.text import without_index_secrets
-from ci.package.upload import State, UnfinishedError, Uploader, UploadState
+from ci.package.upload import Answer, UnfinishedError, refusal, refuse_changed, upload_file
 from test_selection.files import write_json
 
-KIND = "package-published"
+State = Literal["uploaded", "there", "absent", "unsure"]
+_STATES: tuple[State, ...] = ("uploaded", "there", "absent", "unsure")
 _LONGEST_PAUSE_S = 30.0
 _DOWNLOAD_S = 3600
+_CONTINUES = "the same command continues when the index is well"
 
 
 class NotInstallableError(SpyreCiError):
@@ -35,33 +37,30 @@ class NotInstallableError(SpyreCiError):
     exit_code = EXIT_TEST_FAILED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Publisher:
     """Publishes a release to an index.
 
     Attributes:
         client: of the index.
-        artifacts: files of one release.
-        commit: they were built from; empty where nobody knows.
+        release: what is published.
         records: folder of what is noted.
         environ: this process's.
         constraints: requirements that hold wherever something is installed.
         timeout_s: seconds one upload may take, and within which the index must show all.
         say: takes a line for people.
-        now: seconds since the epoch.
-        sleep: waits some seconds.
+        states: of files by name: there before, uploaded by this command, or unsure: an upload was begun, and
+            the index could not be asked since; the others are absent.
     """
 
     client: IndexClient
-    artifacts: Sequence[Artifact]
-    commit: str
+    release: Release
     records: Path
     environ: Mapping[str, str]
     constraints: Sequence[str]
     timeout_s: float
     say: Callable[[str], None]
-    now: Callable[[], float] = time.time
-    sleep: Callable[[float], None] = time.sleep
+    states: dict[str, State] = field(default_factory=dict)
 
     def compare(self, *, other_preview: bool = False) -> Comparison:
         """Compare the release with what the index has, before anything is uploaded.
@@ -75,7 +74,7 @@ class Publisher:
             IndexAwayError: the index is away.
             SettingsError: it shows nothing without a login.
         """
-        version = self.artifacts[0].version
+        version = self.release.version
         if other_preview and not version.is_devrelease:
             raise UsageError(
                 f"{version} is no preview: what is released twice must have the same bytes",
@@ -83,18 +82,19 @@ class Publisher:
                 remedy="leave the flag out",
             )
         try:
-            found = self.client.compare(self.artifacts)
+            found = self.client.compare(self.release.artifacts)
         except IndexAwayError as error:
             what = f"{error.what}; nothing was published"
             raise IndexAwayError(what, where=error.where, remedy=error.remedy) from error
         if not (other_preview and found.taken and not found.absent):
             found.refuse_taken(self.client.name)
+        self.states.update({one.filename: "there" for one in found.there})
         if found.taken:
             self.say(f"a preview {version} is there already, of another build: nothing to upload")
         elif found.there:
-            count = len(self.artifacts)
             rest = "nothing to upload" if not found.absent else f"continues with {len(found.absent)}"
-            self.say(f"{len(found.there)} of {count} files are there already, with the same bytes: {rest}")
+            of = f"{len(found.there)} of {len(self.release.artifacts)}"
+            self.say(f"{of} files are there already, with the same bytes: {rest}")
         return found
 
     def publish(self, found: Comparison, credentials: Callable[[], Credentials] | None) -> dict[str, Any]:
@@ -108,49 +108,78 @@ class Publisher:
         Raises:
             SpyreCiError: nobody may upload, or it is not finished.
         """
-        state = self._state(found)
         if found.taken:
-            return self._note(state, skipped=True)
+            return self._note(skipped=True)
         if found.absent and credentials is not None:
-            uploader = Uploader(
-                client=self.client,
-                credentials=credentials(),
-                environ=self.environ,
-                timeout_s=self.timeout_s,
-                say=self.say,
-                note=lambda: self._note(state),
-            )
-            uploader.upload(state)
-            self.say(state.line)
+            self.upload(found.absent, credentials())
         # Should the rest fail, nobody is to read that it once did not.
-        self._note(state)
-        self.wait_until_shown()
-        for name in state.names("absent"):
-            state.states[name] = "there"
-        return self._note(state, installed=self._install(), complete=True)
+        self._note()
+        self._wait_until_shown()
+        self.states.update(dict.fromkeys(self._names("absent"), "there"))
+        return self._note(installed=self._install(), complete=True)
 
     def would(self, found: Comparison) -> dict[str, Any]:
         """What `publish` would upload, for machines."""
         for one in found.absent:
             self.say(f"would upload {one.filename} (sha256 {one.sha256}) to {self.client.index.upload}")
-        return self._content(self._state(found))
+        return self._content()
 
-    def _state(self, found: Comparison) -> UploadState:
-        there: dict[str, State] = {one.filename: "there" for one in found.there}
-        return UploadState(artifacts=upload_order(self.artifacts), states=there)
-
-    def wait_until_shown(self) -> None:
-        """Wait until the index shows every file with its bytes.
+    def upload(self, absent: Sequence[Artifact], credentials: Credentials) -> None:
+        """Upload files, and keep what became of each in `states`.
 
         Raises:
-            UnfinishedError: it does not within the time.
-            TakenError: it shows other bytes.
+            TakenError: the index has other bytes of one by now.
+            SettingsError: it does not know the token, or it may not upload this.
+            UploadRefusedError: it does not take a file, or one was changed since it was looked at.
+            UnfinishedError: it is away, or did not keep a file.
+            KeyboardInterrupt: Ctrl-C; what was published is said before.
         """
-        end, pause = self.client.clock() + self.timeout_s, 1.0
-        while True:
-            missing = ""
+        for one in absent:
+            refuse_changed(one)
+            self.say(f"uploads {one.filename} to {self.client.name}")
+            self.states[one.filename] = "unsure"
+            self._note()  # a process can be killed at any time
             try:
-                found = self.client.compare(self.artifacts)
+                answer = upload_file(
+                    one, self.client.index.upload, credentials, environ=self.environ, timeout_s=self.timeout_s
+                )
+                # A page is a copy that may come later: it is waited for when all is uploaded.
+                self.states[one.filename] = "uploaded"
+                if answer.code != 0:
+                    self._ask_after(one, answer)
+            except KeyboardInterrupt:
+                self.say(f"interrupted: {self.line()}; the same command continues")
+                raise
+            finally:
+                self._note()
+        self.say(self.line())
+
+    def _ask_after(self, one: Artifact, answer: Answer) -> None:
+        """Ask the index for a file that twine says it could not upload."""
+        self.states[one.filename] = "unsure"
+        try:
+            found = self.client.compare([one])
+        except (IndexAwayError, SettingsError) as error:
+            what = f"the index cannot be asked any more: {error.what}; {self.line()}"
+            raise UnfinishedError(what, where=error.where, remedy=_CONTINUES) from error
+        if found.there:
+            self.states[one.filename] = "uploaded"
+            said = answer.status or "nothing"
+            self.say(f"the index answered {said} and kept {one.filename} all the same")
+            return
+        if found.taken or not answer.doubtful:
+            del self.states[one.filename]
+        found.refuse_taken(f"{self.client.name}, where somebody else uploads, too; {self.line()}")
+        status = f" ({answer.status})" if answer.status else ""
+        what = f"{one.filename} was not taken{status}; {self.line()}"
+        raise refusal(answer, what, where=f"{self.client.name} ({self.client.index.upload})")
+
+    def _wait_until_shown(self) -> None:
+        """Wait until the index shows every file with its bytes."""
+        end, pause = time.monotonic() + self.timeout_s, 1.0
+        while True:
+            try:
+                found = self.client.compare(self.release.artifacts)
             except (IndexAwayError, SettingsError) as error:
                 missing = error.what
             else:
@@ -158,25 +187,24 @@ class Publisher:
                 if not found.absent:
                     return
                 missing = f"not shown: {', '.join(one.filename for one in found.absent)}"
-            if self.client.clock() + pause > end:
+            if time.monotonic() + pause > end:
                 raise self._unfinished(
                     f"everything was uploaded, and after {self.timeout_s:g} s the index does not show all: "
                     f"{missing}"
                 )
-            self.sleep(pause)
+            time.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE_S)
 
     def _install(self) -> list[str]:
         """Install a wheel from the index into a clean environment and import it; its name."""
-        wheels = [one for one in self.artifacts if one.kind == "wheel"]
+        wheels = [one for one in self.release.artifacts if one.kind == "wheel"]
         if all(one.tags.isdisjoint(sys_tags()) for one in wheels):
             self.say("no wheel is for this Python and platform: none was installed")
             return []
-        environ = without_job_secrets(self.environ)
         try:
             with (
                 tempfile.TemporaryDirectory(prefix="spyre-ci-published-") as folder,
-                passing(environ, constraints=self.constraints) as env,
+                passing(without_job_secrets(self.environ), constraints=self.constraints) as env,
             ):
                 taken = self._download(env, wheels, Path(folder))
                 # What it depends on comes from where the user's packages come from: on an index of previews
@@ -184,20 +212,19 @@ class Publisher:
                 env.install([taken])
                 imported = self._imported(env, taken.name)
         except CommandError as error:
-            said = without_index_secrets(error.what, environ)
-            raise self._unfinished(f"pip could not install it: {said}") from error
+            raise self._unfinished(f"pip could not install it: {error.what}") from error
         self.say(f"{taken.name} was installed from {self.client.name}; imported: {imported}")
         return [taken.name]
 
     def _download(self, env: Environment, wheels: Sequence[Artifact], folder: Path) -> Path:
         """What pip takes from this index and no other place, and of no other bytes than ours."""
-        first, simple = wheels[0], self.client.index.simple
+        simple = self.client.index.simple
         # No settings file of pip's names other places; certificates are those we got here with.
         alone = past_proxies({**env.variables, "PIP_CONFIG_FILE": os.devnull}, simple)
         bundle = self.environ.get("PIP_CERT") or self.environ.get("REQUESTS_CA_BUNDLE")
         hashes = " ".join(f"--hash=sha256:{one.sha256}" for one in wheels)
         wanted = folder / "requirements.txt"
-        wanted.write_text(f"{first.name}=={first.version} {hashes}\n", encoding="utf-8")
+        wanted.write_text(f"{wheels[0].name}=={self.release.version} {hashes}\n", encoding="utf-8")
         words: list[str | Path] = [
             "-m", "pip", "download", "--isolated", "--quiet", "--no-input", "--no-deps", "--no-cache-dir",
             "--only-binary", ":all:", "--disable-pip-version-check", "--index-url", simple, "--dest", folder,
@@ -208,7 +235,7 @@ class Publisher:
 
     def _imported(self, env: Environment, name: str) -> str:
         try:
-            return import_installed(env, self.artifacts[0].name)
+            return import_installed(env, self.release.project)
         except CommandError as error:
             raise NotInstallableError(
                 f"{name} is published, and cannot be imported: {error.what}",
@@ -216,22 +243,44 @@ class Publisher:
                 remedy="mend it and raise the version; where an index lets you, yank this one",
             ) from error
 
-    def _note(self, state: UploadState, **more: Any) -> dict[str, Any]:
-        content = {**self._content(state), **more}
-        write_json(self.records / f"published-{self.client.name}.json", KIND, content)
+    def _names(self, *states: State) -> list[str]:
+        """Files in one of these states, in the order they are uploaded in."""
+        known = [one.filename for one in upload_order(self.release.artifacts)]
+        return [name for name in known if self.states.get(name, "absent") in states]
+
+    def line(self) -> str:
+        """Which files are published and which are not."""
+        published, unsure = self._names("there", "uploaded"), self._names("unsure")
+        if not published and not unsure:
+            return "nothing was published"
+        of = f"{len(published)} of {len(self.release.artifacts)} files {_is(published)} published"
+        parts = [f"{of}: {', '.join(published)}" if published else of]
+        if missing := self._names("absent"):
+            parts.append(f"not published: {', '.join(missing)}")
+        if unsure:
+            parts.append(f"it is not known whether {', '.join(unsure)} {_is(unsure)}")
+        return "; ".join(parts)
+
+    def _note(self, **more: Any) -> dict[str, Any]:
+        content = {**self._content(), **more}
+        write_json(self.records / f"published-{self.client.name}.json", "package-published", content)
         return content
 
-    def _content(self, state: UploadState) -> dict[str, Any]:
+    def _content(self) -> dict[str, Any]:
         return {
             "index": self.client.name,
             "simple": self.client.index.simple,
-            "project": self.artifacts[0].name,
-            "version": str(self.artifacts[0].version),
-            "commit": self.commit,
-            "when": datetime.fromtimestamp(self.now(), UTC).isoformat(timespec="seconds"),
+            "project": self.release.project,
+            "version": str(self.release.version),
+            "commit": self.release.commit,
+            "when": datetime.now(UTC).isoformat(timespec="seconds"),
             # Twine's word and a page are not what users get: it is complete once it was installed from there.
             "complete": False,
-            **state.as_json(),
+            "files": [
+                {**one.as_json(), "state": self.states.get(one.filename, "absent")}
+                for one in upload_order(self.release.artifacts)
+            ],
+            "state": {state: self._names(state) for state in _STATES},
             "installed": [],
         }
 
@@ -241,3 +290,7 @@ class Publisher:
             where=f"{self.client.name} ({self.client.index.simple})",
             remedy="the same command looks again and uploads nothing twice",
         )
+
+
+def _is(names: Sequence[object]) -> str:
+    return "is" if len(names) == 1 else "are"

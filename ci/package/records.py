@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,32 +11,6 @@ from ci.core.errors import MissingInputError
 from test_selection.files import convert, read_json, write_json
 
 LINT, UNIT, DEVICE, BUILD, VERIFY = "lint", "unit", "device", "build", "verify"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
-    """What one step found.
-
-    Attributes:
-        step: lint, unit, device, build or verify.
-        project: its name, as indexes spell it.
-        commit: of the checkout; empty where there was none.
-        dirty: files that differed from the commit.
-        passed: whether the step found nothing wrong.
-        details: what else the step notes; `files` are those it is of.
-    """
-
-    step: str
-    project: str
-    commit: str
-    dirty: tuple[str, ...] = ()
-    passed: bool
-    details: Mapping[str, Any]
-
-    @property
-    def hashes(self) -> dict[str, str]:
-        """SHA-256 by file name, of the files it is of."""
-        return {one["name"]: one["sha256"] for one in self.details.get("files", ())}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,37 +32,53 @@ class _Content:
     files: tuple[_File, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """What one step found.
+
+    Attributes:
+        step: lint, unit, device, build or verify.
+        project: its name, as indexes spell it.
+        commit: of the checkout; empty where there was none.
+        dirty: files that differed from the commit.
+        passed: whether the step found nothing wrong.
+        details: what else the step notes; `files` are those it is of.
+    """
+
+    step: str
+    project: str
+    commit: str
+    dirty: tuple[str, ...] = ()
+    passed: bool
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def hashes(self) -> dict[str, str]:
+        """SHA-256 by file name, of the files it is of."""
+        return {one["name"]: one["sha256"] for one in self.details.get("files", ())}
+
+
 def write_record(folder: Path, record: Record) -> Path:
     """Write a step's record, `<step>.json`, in place of an earlier one; its path."""
     path = folder / f"{record.step}.json"
-    write_json(
-        path,
-        f"package-{record.step}",
-        {
-            **record.details,
-            "project": record.project,
-            "commit": record.commit,
-            "dirty": list(record.dirty),
-            "passed": record.passed,
-        },
-    )
+    own = {name: getattr(record, name) for name in ("project", "commit", "dirty", "passed")}
+    write_json(path, f"package-{record.step}", {**record.details, **own})
     return path
 
 
 def forget_record(folder: Path, step: str) -> None:
     """Delete a step's record before the step is made again: if that broke, the old would still pass."""
-    record_path(folder, step).unlink(missing_ok=True)
+    _path(folder, step).unlink(missing_ok=True)
 
 
-def record_path(folder: Path, step: str) -> Path:
+def _path(folder: Path, step: str) -> Path:
     """Where a step's record is.
 
     A CI's jobs hand their records on as artifacts, each in a folder `record-<step>` of its own. In the folder
     of one job no other step's record is looked for, whatever the project's code has put there.
     """
-    name = f"{step}.json"
     handed_on = folder / f"record-{step}"
-    return (handed_on if handed_on.is_dir() else folder) / name
+    return (handed_on if handed_on.is_dir() else folder) / f"{step}.json"
 
 
 def read_record(folder: Path, step: str) -> Record:
@@ -98,30 +88,23 @@ def read_record(folder: Path, step: str) -> Record:
         MissingInputError: the step was not made.
         BadFileError: the file is damaged.
     """
-    path = record_path(folder, step)
+    path, again = _path(folder, step), f"spyre-ci package {step}"
     if not path.is_file():
         raise MissingInputError(
-            f"there is no record of `{step}`", where=path, remedy=f"run it first: spyre-ci package {step}"
+            f"there is no record of `{step}`", where=path, remedy=f"run it first: {again}"
         )
     content = read_json(path, f"package-{step}")
-    remedy = f"run the step again: spyre-ci package {step}"
-    known = convert(content, _Content, where=path, remedy=remedy)
+    known = convert(content, _Content, where=path, remedy=f"run the step again: {again}")
     return Record(
-        step=step,
-        project=known.project,
-        commit=known.commit,
-        dirty=known.dirty,
-        passed=known.passed,
+        step=step, project=known.project, commit=known.commit, dirty=known.dirty, passed=known.passed,
         details=content,
-    )
+    )  # fmt: skip
 
 
-def records_in(folder: Path, steps: tuple[str, ...]) -> dict[str, Record | None]:
-    """The record of each step; None where it was not made.
+def find_record(folder: Path, step: str) -> Record | None:
+    """The record of a step; None where it was not made.
 
     Raises:
-        BadFileError: one is damaged.
+        BadFileError: it is damaged.
     """
-    return {
-        step: read_record(folder, step) if record_path(folder, step).is_file() else None for step in steps
-    }
+    return read_record(folder, step) if _path(folder, step).is_file() else None

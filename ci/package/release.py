@@ -16,74 +16,71 @@ from ci.core.errors import BadFileError, UsageError
 from ci.core.findings import Finding, judged
 from ci.core.provider import BY_DIGEST
 from ci.core.text import listed
-from ci.package.artifacts import Artifact, artifacts_in
-from ci.package.gate import Release, check_gate, steps_of
-from ci.package.records import records_in
-from ci.package.wiring import Bench, index_of
+from ci.package.artifacts import artifacts_in
+from ci.package.context import Context
+from ci.package.gate import STEPS, Release, check_gate
+from ci.package.records import VERIFY, find_record
 from test_selection.files import read_json, write_json, write_text
 
-KIND, FILE = "release", "release.json"
-_SUMMARY = "summary.json"
+_OF_A_RUN = ("run", "run_id", "url", "stage", "percent", "pytorch_sha")
 
 
-def release_of(bench: Bench) -> Release:
+def release_of(context: Context) -> Release:
     """The release that a checkout's dist folder holds.
 
     Raises:
         MissingInputError: nothing was built.
         BadFileError: files of more than one release are there.
     """
-    source = bench.project.source
+    project = context.project
     return Release(
-        project=bench.project.canonical,
-        commit=source.commit,
-        dirty=source.dirty,
-        artifacts=artifacts_in(bench.dist),
+        project=project.canonical,
+        commit=project.source.commit,
+        dirty=project.source.dirty,
+        artifacts=artifacts_in(context.dist),
     )
 
 
-def refuse_others(folder: Path, artifacts: Sequence[Artifact]) -> None:
+def refuse_others(folder: Path, release: Release) -> None:
     """Refuse a folder that a whole is uploaded of and that holds more than what was verified.
 
     Raises:
         BadFileError: it does.
     """
-    known = {one.path for one in artifacts}
+    known = {one.path for one in release.artifacts}
     others = [path.name for path in sorted(folder.iterdir()) if path not in known and path.name[0] != "."]
     if others:
-        raise BadFileError(
-            f"holds more than sdist and wheels: {listed(others)}", where=folder, remedy="delete the others"
-        )
+        what = f"holds more than sdist and wheels: {listed(others)}"
+        raise BadFileError(what, where=folder, remedy="delete the others")
 
 
-def check_release(bench: Bench, release: Release, index: str) -> list[Finding]:
+def check_release(context: Context, release: Release, index: str) -> list[Finding]:
     """What the gate of an index comes to.
 
     Raises:
         BadFileError: a record is damaged.
     """
-    gate = index_of(bench.package, index).gate
-    return list(check_gate(release, gate, records_in(bench.records, steps_of(gate))))
+    gate = context.index(index).gate
+    records = {step: find_record(context.records, step) for step in (*STEPS[gate], VERIFY)}
+    return list(check_gate(release, gate, records))
 
 
 def write_release(
-    bench: Bench,
+    context: Context,
     release: Release,
     findings: Sequence[Finding],
     *,
     image: str,
     runs: Sequence[Mapping[str, Any]],
-    now: datetime,
 ) -> Path:
     """Write `release.json` and SHA256SUMS; the path of the former.
 
     Args:
-        bench: the project.
+        context: of the project.
         release: its files.
         findings: what the gate came to.
         image: it was tested on, name@sha256:…; empty: none.
         runs: of PyTorch's tests, as `read_run` has them.
-        now: the moment.
 
     Raises:
         UsageError: the image is not named by its digest.
@@ -96,18 +93,19 @@ def write_release(
         )
     content = {
         "project": release.project,
-        "version": str(release.artifacts[0].version),
-        "source": bench.project.source.as_json(),
+        "version": str(release.version),
+        "source": context.project.source.as_json(),
         "files": [one.as_json() for one in release.artifacts],
         "image": image,
         "runs": list(runs),
         "checks": [one.as_json() for one in findings],
-        "at": now.astimezone(UTC).isoformat(timespec="seconds"),
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    write_json(bench.records / FILE, KIND, content)
+    path = context.records / "release.json"
+    write_json(path, "release", content)
     sums = "".join(f"{one.sha256}  {one.filename}\n" for one in release.artifacts)
-    write_text(bench.records / "SHA256SUMS", sums)
-    return bench.records / FILE
+    write_text(context.records / "SHA256SUMS", sums)
+    return path
 
 
 def read_run(where: Path) -> dict[str, Any]:
@@ -117,32 +115,22 @@ def read_run(where: Path) -> dict[str, Any]:
         MissingInputError: there is no summary.
         BadFileError: it is damaged.
     """
-    path = where / _SUMMARY if where.is_dir() else where
+    path = where / "summary.json" if where.is_dir() else where
     content = read_json(path, "summary")
     try:
-        identity = {key: content["identity"][key] for key in ("run", "run_id", "url", "stage", "percent")}
-        identity["url"] = without_credentials(str(identity["url"]))
-        return {
-            "identity": identity
-            | {"run": str(identity["run"]), "pytorch_sha": content["identity"]["pytorch_sha"]},
-            "exit_code": content["exit_code"],
-            "planned": content["planned"],
-            "verdicts": content["verdicts"],
-        }
+        identity = {key: content["identity"][key] for key in _OF_A_RUN}
+        own = {"run": str(identity["run"]), "url": without_credentials(str(identity["url"]))}
+        told = {key: content[key] for key in ("exit_code", "planned", "verdicts")}
     except (KeyError, TypeError) as error:
         raise BadFileError(
             f"a key is missing or of the wrong kind: {error}",
             where=path,
             remedy="report the run again: spyre-ci report --run-dir DIR",
         ) from error
+    return {"identity": identity | own, **told}
 
 
 def check_run(run: Mapping[str, Any]) -> Finding:
     """Check that a run of PyTorch's tests is green."""
-    name, code = run["identity"]["run"], run["exit_code"]
-    return judged(
-        "PyTorch's tests",
-        f"{name} ended with {code}",
-        holds=code == 0,
-        remedy="release a commit whose run is green",
-    )
+    seen, green = f"{run['identity']['run']} ended with {run['exit_code']}", run["exit_code"] == 0
+    return judged("PyTorch's tests", seen, holds=green, remedy="release a commit whose run is green")

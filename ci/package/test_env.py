@@ -6,7 +6,6 @@ was installed: a file that was forgotten in the wheel is missed here, and the ch
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,23 +14,16 @@ from pathlib import Path
 import ci
 import test_selection
 from ci.config.run_model import Device
-from ci.core.errors import EXIT_INCOMPLETE, CommandError, UsageError
+from ci.core.errors import EXIT_INCOMPLETE, CommandError
 from ci.core.withheld import without_job_secrets
 from ci.device.environment import EMULATE, device_environment
 from ci.package.compiling import constrained
-from ci.package.environment import Environment, in_folder, make
+from ci.package.environment import Environment, make
 from ci.package.export import export
 from ci.package.project import PYPROJECT, Project
 
-_TIMEOUT_S = 120
 # The extra or the dependency group with what tests want.
-TEST = "test"
-_LISTED = (
-    "import importlib.metadata as m, json, sys; "
-    "found = m.distribution(sys.argv[1]).files or []; "
-    'print(json.dumps(sorted({str(f).split("/")[0] for f in found})))'
-)
-_HAS_TORCH = "import importlib.util as u, sys; sys.exit(u.find_spec('torch') is None)"
+_TEST = "test"
 _MARKER_PLUGIN = "spyre_ci_device_marker"
 _DEVICE_PLUGIN = "ci.device.pytest_plugin"
 
@@ -69,7 +61,6 @@ def install(
     *,
     requirements: Sequence[str],
     constraints: Sequence[str],
-    keep: bool = False,
 ) -> Env:
     """Install a project from a copy of its checkout, with what its tests need.
 
@@ -79,20 +70,15 @@ def install(
         environ: the user's variables; tests see them without tokens.
         requirements: besides the project's extra or dependency group `test`.
         constraints: requirements that hold for whatever is installed.
-        keep: whether the environment of an earlier time is used again, where there is one.
 
     Raises:
         NotInstalledError: pip could not.
     """
     tree = export(project, work / "tree").resolve()
     visible = constrained(without_job_secrets(environ), work, constraints)
-    folder = work / "env"
-    if keep and (folder / "bin" / "python").exists():
-        environment = in_folder(folder, visible, constraints=constraints)
-    else:
-        environment = make(folder, visible, constraints=constraints)
+    environment = make(work / "env", visible, constraints=constraints)
     try:
-        environment.install([f"{tree}{extra_of(project)}", *group_of(project, tree), *requirements])
+        environment.install([*wanted_of(project, tree), *requirements])
     except CommandError as error:
         raise NotInstalledError(
             f"it cannot be installed with what its tests need: {error.what}",
@@ -102,48 +88,39 @@ def install(
     return Env(environment=environment, tree=tree)
 
 
-def extra_of(project: Project) -> str:
-    """`[test]` where the project has such an extra, or may have one that is made when it is built."""
-    table = project.pyproject["project"]
-    dynamic = "optional-dependencies" in table.get("dynamic", [])
-    return f"[{TEST}]" if dynamic or TEST in table.get("optional-dependencies", {}) else ""
+def wanted_of(project: Project, tree: Path) -> list[str]:
+    """What pip is told of the project: itself, and its extra and its dependency group (PEP 735) `test`.
+
+    Args:
+        project: the checkout.
+        tree: the copy of it that is installed.
+    """
+    table = project.pyproject.project
+    # Extras that are made when it is built may have it.
+    extra = _TEST in table.optional_dependencies or "optional-dependencies" in table.dynamic
+    group = ["--group", f"{tree / PYPROJECT}:{_TEST}"] if _TEST in project.pyproject.dependency_groups else []
+    return [f"{tree}[{_TEST}]" if extra else str(tree), *group]
 
 
-def group_of(project: Project, tree: Path) -> list[str]:
-    """What pip is told of the dependency group `test` (PEP 735); nothing where there is no such group."""
-    there = TEST in project.pyproject.get("dependency-groups", {})
-    return ["--group", f"{tree / PYPROJECT}:{TEST}"] if there else []
-
-
-def remove_sources(env: Env, project: Project, keep: Sequence[str], say: Callable[[str], None]) -> None:
+def remove_sources(env: Env, keep: Sequence[str], say: Callable[[str], None]) -> None:
     """Delete from the tree what was installed, so that no test imports it from there.
 
     Args:
         env: where tests run.
-        project: what was installed.
         keep: paths of tests; a package that holds some of them stays, which is said.
         say: takes a line for people.
     """
-    said = env.environment.run(["-I", "-c", _LISTED, project.canonical], timeout_s=_TIMEOUT_S)
+    (site,) = env.environment.folder.glob("lib/python*/site-packages")
     kept = [(env.tree / path).resolve() for path in keep]
-    for name in json.loads(said):
-        if name in {"..", "__pycache__"} or name.endswith((".dist-info", ".egg-info", ".pth")):
+    for path in [*env.tree.iterdir(), *(env.tree / "src").glob("*")]:
+        if not (site / path.name).exists():
             continue
-        for path in _sources(env.tree, name, project):
-            if any(one.is_relative_to(path) for one in kept):
-                say(f"{name} stays beside its tests, which are in it: they may import it from there")
-            elif path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink()
-
-
-def _sources(tree: Path, name: str, project: Project) -> list[Path]:
-    """Where in a tree a top-level package or module may be kept."""
-    dirs = project.tool("setuptools", "package-dir")
-    roots = {"", "src"} | ({str(dirs[""])} if isinstance(dirs, dict) and "" in dirs else set())
-    paths = [(tree / root / name).resolve() for root in sorted(roots)]
-    return [path for path in paths if path.exists() and path != tree and path.is_relative_to(tree)]
+        if any(one.is_relative_to(path) for one in kept):
+            say(f"{path.name} stays beside its tests, which are in it: they may import it from there")
+        elif path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def with_plugins(env: Env, marker: str, device: Device | None) -> Env:
@@ -156,9 +133,6 @@ def with_plugins(env: Env, marker: str, device: Device | None) -> Env:
         env: where tests run.
         marker: of tests that need a card; where it is not registered, pytest would refuse to be asked for it.
         device: settings of the emulated device; None: none is wanted.
-
-    Raises:
-        UsageError: it is wanted, and nothing that was installed brings torch.
     """
     folder = env.environment.folder.parent / "plugins"
     shutil.rmtree(folder, ignore_errors=True)
@@ -170,7 +144,6 @@ def with_plugins(env: Env, marker: str, device: Device | None) -> Env:
     variables = {**env.environment.variables, "PYTHONPATH": str(folder)}
     plugins = [_MARKER_PLUGIN]
     if device is not None:
-        _refuse_without_torch(env)
         for package in (ci, test_selection):
             source = Path(package.__file__ or "").parent
             (folder / source.name).symlink_to(source, target_is_directory=True)
@@ -179,14 +152,3 @@ def with_plugins(env: Env, marker: str, device: Device | None) -> Env:
         variables |= {EMULATE: "1", "SPYRE_CI_TEST_DEVICE": "emulated", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
         plugins.append(_DEVICE_PLUGIN)
     return replace(env, environment=replace(env.environment, variables=variables), plugins=tuple(plugins))
-
-
-def _refuse_without_torch(env: Env) -> None:
-    try:
-        env.environment.run(["-I", "-c", _HAS_TORCH], timeout_s=_TIMEOUT_S)
-    except CommandError as error:
-        raise UsageError(
-            "the emulated device wants torch, and nothing that was installed brings it",
-            where="package.tests.emulated",
-            remedy="name it in package.tests.requirements, or set package.tests.emulated: false",
-        ) from error

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from urllib.parse import quote, unquote
+from collections.abc import Mapping
+from urllib.parse import unquote
 
 from ci.core.addresses import without_secrets
 from ci.core.text import clip, one_line, plain
@@ -18,6 +18,7 @@ _INDEXES = (
     "UV_DEFAULT_INDEX",
     "UV_INDEX",
 )
+_CREDENTIALS = re.compile(r"://(\S*)@")
 # Shorter ones are parts of words.
 _LEAST = 3
 _MOST = 500
@@ -43,17 +44,11 @@ def without_index_secrets(text: str, environ: Mapping[str, str]) -> str:
         text: what it said.
         environ: what it saw.
     """
-    found = {secret for name in _INDEXES for secret in _secrets_of(environ.get(name, ""))}
+    found: set[str] = set()
+    for credentials in (one for name in _INDEXES for one in _CREDENTIALS.findall(environ.get(name, ""))):
+        found |= {credentials, unquote(credentials)}
+        found |= {unquote(part) for part in re.split(r"[/?#@:]", credentials)}
+        found |= set(re.split(r"[/?#@:]", unquote(credentials)))
     for secret in sorted(found, key=len, reverse=True):
-        text = text.replace(secret, "***")
+        text = text.replace(secret, "***") if len(secret) >= _LEAST else text
     return without_secrets(text)
-
-
-def _secrets_of(addresses: str) -> Iterator[str]:
-    for address in re.split(r"\s+(?=\S+://)", addresses):
-        credentials, _, _ = address.partition("://")[2].rpartition("@")
-        user, _, password = credentials.partition(":")
-        # A user name without a password is a token.
-        whole = password or user
-        parts = [credentials, whole, unquote(whole), quote(whole, safe=""), *re.split(r"[/?#@:]", whole)]
-        yield from (part for part in parts if len(part) >= _LEAST)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +19,14 @@ from ci.core.errors import (
     EXIT_USAGE,
     BadFileError,
     CommandError,
-    RunInUseError,
     UsageError,
 )
-from ci.core.locks import alone
 from ci.core.process import signal_name, stream_command
 from ci.core.text import counted, listed, one_line
+from ci.package.context import Context
 from ci.package.records import UNIT, forget_record
 from ci.package.test_env import Env, install, remove_sources, with_plugins
 from ci.package.text import harmless, harmless_line
-from ci.package.wiring import Bench
 from ci.record.junit import case_of, junit_cases
 from test_selection.files import write_text
 
@@ -62,76 +60,70 @@ class Counts:
     skipped: int = 0
     failing: tuple[str, ...] = ()
 
-    @property
-    def line(self) -> str:
-        """For people."""
-        return f"{counted(self.passed, 'test')} passed, {self.failed:,} failed, {self.skipped:,} skipped"
-
-    def as_json(self) -> dict[str, object]:
-        """For machines, and the record."""
-        numbers = {"passed": self.passed, "failed": self.failed, "skipped": self.skipped}
-        return {**numbers, "failing": list(self.failing)}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """What became of a project's tests.
 
     Attributes:
-        counts: by outcome; None where there are no results.
         pytest_code: what pytest ended with, below 0 a signal's number; None: it was ended.
-        problem: why this is neither a pass nor a failed test; empty where it is one.
-        arguments: what pytest was told.
-        emulated: whether the emulated device was there.
+        counts: by outcome; None where there are no results.
+        why_not: why there are none, or why pytest was ended.
     """
 
-    counts: Counts | None
     pytest_code: int | None
-    problem: str = ""
-    arguments: tuple[str, ...] = ()
-    emulated: bool = False
+    counts: Counts | None = None
+    why_not: str = ""
+
+    @property
+    def problem(self) -> str:
+        """Why tests neither passed nor failed; empty where they did one of both."""
+        code = self.pytest_code
+        if code is not None and code < 0:
+            return f"the tests' process was ended by {signal_name(-code)}"
+        if code not in {EXIT_OK, EXIT_TEST_FAILED, None}:
+            return _WHY.get(code or 0, f"pytest ended with code {code}")
+        ran = self.counts is not None and self.counts.passed + self.counts.failed
+        return "" if ran else self.why_not or "no test ran"
 
     @property
     def exit_code(self) -> int:
         """Of the command."""
         if self.pytest_code == _USAGE:
             return EXIT_USAGE
-        if self.problem:
-            return EXIT_INCOMPLETE
-        return EXIT_TEST_FAILED if self.counts and self.counts.failed else EXIT_OK
+        return EXIT_INCOMPLETE if self.problem else self.pytest_code or EXIT_OK
 
     @property
     def line(self) -> str:
         """For people."""
-        return "; ".join(filter(None, [self.counts.line if self.counts else "", self.problem]))
+        if (seen := self.counts) is None:
+            return self.problem
+        line = f"{counted(seen.passed, 'test')} passed, {seen.failed:,} failed, {seen.skipped:,} skipped"
+        return f"{line}; {self.problem}" if self.problem else line
 
     def as_json(self) -> dict[str, Any]:
         """For machines, and the record."""
         return {
-            "counts": None if self.counts is None else self.counts.as_json(),
+            "counts": None if self.counts is None else asdict(self.counts),
             "pytest_exit_code": self.pytest_code,
             "exit_code": self.exit_code,
             "problem": self.problem,
-            "arguments": list(self.arguments),
-            "emulated": self.emulated,
         }
 
 
 def run_unit(
-    bench: Bench,
+    context: Context,
     environ: Mapping[str, str],
     given: Sequence[str],
     *,
-    keep: bool,
     say: Callable[[str], None],
-) -> Outcome:
-    """Install the project, run its tests, and note what became of them.
+) -> tuple[Outcome, dict[str, Any]]:
+    """Install the project, run its tests, and note what became of them; the same for machines.
 
     Args:
-        bench: the project.
+        context: of the project.
         environ: the user's variables.
         given: arguments of pytest.
-        keep: whether the environment of an earlier time is used again.
         say: takes a line for people.
 
     Raises:
@@ -139,39 +131,36 @@ def run_unit(
         NotInstalledError: it cannot be installed.
         UsageError: there are no tests, or the emulated device is wanted without torch.
     """
-    work, tests = bench.settings.state_dir / "package" / "unit" / bench.project.canonical, bench.package.tests
-    work.mkdir(parents=True, exist_ok=True)
-    if bench.left_out:
-        say(f"left out, not being in the repository: {listed(bench.left_out, 3)}")
+    tests, project, kept = context.package.tests, context.project, context.records / JUNIT_FILE
+    if context.left_out:
+        say(f"left out, not being in the repository: {listed(context.left_out, 3)}")
     if not given:
-        forget_record(bench.records, UNIT)
-        (bench.records / JUNIT_FILE).unlink(missing_ok=True)
-    busy = RunInUseError("this project's tests run already", where=work, remedy="wait for their end")
-    with alone(work / "lock", busy):
+        forget_record(context.records, UNIT)
+        kept.unlink(missing_ok=True)
+    with context.alone(UNIT) as work:
+        junit = work / JUNIT_FILE
         env = install(
-            bench.project, work, environ,
-            requirements=tests.requirements, constraints=bench.constraints, keep=keep,
-        )  # fmt: skip
+            project, work, environ, requirements=tests.requirements, constraints=context.constraints
+        )
         arguments = unit_arguments(tests, env.has, given)
         if not tests.keep_sources:
-            remove_sources(env, bench.project, paths_in(arguments, env.has), say)
-        env = with_plugins(env, tests.device_marker, bench.settings.model.device if tests.emulated else None)
-        outcome = _pytest(env, work / JUNIT_FILE, arguments, tests, say)
+            remove_sources(env, paths_in(arguments, env.has), say)
+        env = with_plugins(
+            env, tests.device_marker, context.settings.model.device if tests.emulated else None
+        )
+        outcome = _pytest(env, junit, arguments, tests.timeout_s, say)
+        told = {**outcome.as_json(), "arguments": arguments, "emulated": tests.emulated}
         if given:
-            say(f"no record: with arguments of pytest a part may have run; JUnit: {work / JUNIT_FILE}")
-        else:
-            _note(bench, outcome, work / JUNIT_FILE)
-    return outcome
-
-
-def _note(bench: Bench, outcome: Outcome, junit: Path) -> None:
-    if junit.is_file():
-        write_text(bench.records / JUNIT_FILE, junit.read_text(encoding="utf-8", errors="replace"))
-    bench.note(UNIT, passed=outcome.exit_code == EXIT_OK, details=outcome.as_json())
+            say(f"no record: with arguments of pytest a part may have run; JUnit: {junit}")
+            return outcome, told
+        if junit.is_file():
+            write_text(kept, junit.read_text(encoding="utf-8", errors="replace"))
+        context.note(UNIT, passed=outcome.exit_code == EXIT_OK, details=told)
+    return outcome, told
 
 
 def _pytest(
-    env: Env, junit: Path, arguments: Sequence[str], tests: PackageTests, say: Callable[[str], None]
+    env: Env, junit: Path, arguments: Sequence[str], timeout_s: float, say: Callable[[str], None]
 ) -> Outcome:
     """Run pytest to its end, and read what it wrote."""
     junit.unlink(missing_ok=True)
@@ -180,47 +169,20 @@ def _pytest(
     words += [word for plugin in env.plugins for word in ("-p", plugin)]
     words += [f"--rootdir={env.tree}", f"--junit-xml={junit}", *arguments]
     say(f"pytest {' '.join(map(harmless, arguments))}")
-    code: int | None = None
-    counts, problem, unreadable = None, "", ""
     try:
         code = stream_command(
             words,
-            timeout_s=tests.timeout_s,
+            timeout_s=timeout_s,
             line=lambda text: say(harmless_line(text)),
             cwd=env.tree,
             env={**env.environment.variables, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"},
         )
-        counts = read_counts(junit)
-    except BadFileError as error:
-        unreadable = error.what
     except CommandError as error:
-        problem = error.what
-    return Outcome(
-        counts=counts,
-        pytest_code=code,
-        problem=problem or problem_of(code, counts, unreadable),
-        arguments=tuple(arguments),
-        emulated=tests.emulated,
-    )
-
-
-def problem_of(code: int | None, counts: Counts | None, unreadable: str = "") -> str:
-    """Why tests neither passed nor failed; empty where they did one of both; pure.
-
-    Args:
-        code: what pytest ended with.
-        counts: what its results say; None: there are none.
-        unreadable: why there are no results.
-    """
-    if code is not None and code < 0:
-        return f"the tests' process was ended by {signal_name(-code)}"
-    if code not in {EXIT_OK, EXIT_TEST_FAILED}:
-        return _WHY.get(code or 0, f"pytest ended with code {code}")
-    if counts is None or not counts.passed + counts.failed:
-        return unreadable or "no test ran"
-    if (code == EXIT_TEST_FAILED) != bool(counts.failed):
-        return f"pytest ended with code {code}, and its results hold {counts.failed} failed tests"
-    return ""
+        return Outcome(pytest_code=None, why_not=error.what)
+    try:
+        return Outcome(pytest_code=code, counts=read_counts(junit))
+    except BadFileError as error:
+        return Outcome(pytest_code=code, why_not=error.what)
 
 
 def unit_arguments(tests: PackageTests, has: Callable[[str], bool], given: Sequence[str]) -> list[str]:
@@ -263,19 +225,18 @@ def read_counts(path: Path) -> Counts:
     Raises:
         BadFileError: it is not there, is no JUnit, or declares entities.
     """
-    counts: Counter[str] = Counter()
-    failing: list[str] = []
     try:
         with path.open("rb") as stream:
-            for element, _ in junit_cases(stream, name=path.name):
-                case = case_of(element)
-                counts[case.became] += 1
-                if case.became == "failed" and len(failing) < MOST_FAILED:
-                    failing.append(one_line(f"{case.name}: {case.message}" if case.message else case.name))
+            cases = [case_of(element) for element, _ in junit_cases(stream, name=path.name)]
     except (OSError, BadFileError) as error:
         raise BadFileError(
             f"is no JUnit that can be read: {error.what if isinstance(error, BadFileError) else error}",
             where=path,
             remedy="look at what the tests printed: their process ended before it wrote its results",
         ) from error
-    return Counts(**counts, failing=tuple(failing))
+    bad = [one for one in cases if one.became == "failed"][:MOST_FAILED]
+    failing = [one_line(f"{one.name}: {one.message}" if one.message else one.name) for one in bad]
+    seen = Counter(one.became for one in cases)
+    return Counts(
+        passed=seen["passed"], failed=seen["failed"], skipped=seen["skipped"], failing=tuple(failing)
+    )

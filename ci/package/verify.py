@@ -10,38 +10,29 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ci.core.errors import CommandError
 from ci.core.findings import Finding, judged
 from ci.core.process import run_command
 from ci.package.artifacts import Artifact, artifacts_in
+from ci.package.context import Context
 from ci.package.environment import interpreters
 from ci.package.gate import check_index
 from ci.package.installation import in_a_line, try_wheel
 from ci.package.project import PYPROJECT, Project
 from ci.package.records import BUILD, VERIFY, Record, forget_record, read_record
-from ci.package.wiring import Bench, index_of
 
 _TIMEOUT_S = 300
 _DIGITS = 12
 _MANYLINUX = re.compile(r"manylinux_(\d+)_(\d+)_")
-_LEGACY = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tool:
-    """A tool that is asked about a file: the check passes where it ends with 0.
-
-    Attributes:
-        check: its name.
-        words: module of Python and its arguments.
-        remedy: what mends it.
-    """
+class Tool(NamedTuple):
+    """A tool that is asked about a file: the check passes where it ends with 0."""
 
     check: str
     words: Sequence[str | Path]
@@ -49,12 +40,12 @@ class Tool:
 
 
 def verify(
-    bench: Bench, *, index: str | None, installs: bool, say: Callable[[str], None], isolated: bool = True
+    context: Context, *, index: str | None, installs: bool, say: Callable[[str], None], isolated: bool = True
 ) -> tuple[Record, list[Finding]]:
     """Check the artifacts of a project's dist folder; the record that was written, and every check.
 
     Args:
-        bench: the project.
+        context: of the project.
         index: the name of the one they are for; None: no certain one.
         installs: whether the wheels are installed and tried.
         say: takes a line for people.
@@ -64,16 +55,16 @@ def verify(
         MissingInputError: nothing was built, or nobody noted of what.
         BadFileError: a file or the record of the build is damaged.
     """
-    artifacts = artifacts_in(bench.dist)
-    forget_record(bench.records, VERIFY)
-    built = read_record(bench.records, BUILD)
+    artifacts = artifacts_in(context.dist)
+    forget_record(context.records, VERIFY)
+    built = read_record(context.records, BUILD)
     found: list[Finding] = []
     wheels = [one for one in artifacts if one.kind == "wheel"]
-    trials = _installing(bench, wheels, say, isolated=isolated) if installs else ()
-    for finding in chain(_checks(bench, artifacts, built, index), trials):
+    trials = _installing(context, wheels, say, isolated=isolated) if installs else ()
+    for finding in chain(_checks(context, artifacts, built, index), trials):
         say(finding.line)
         found.append(finding)
-    record = bench.note(
+    record = context.note(
         VERIFY,
         # What was changed when it was built is in the files, whatever the checkout holds by now.
         dirty=built.dirty,
@@ -91,7 +82,7 @@ def verify(
 
 
 def _checks(
-    bench: Bench, artifacts: Sequence[Artifact], built: Record, index: str | None
+    context: Context, artifacts: Sequence[Artifact], built: Record, index: str | None
 ) -> Iterator[Finding]:
     """Every check that only looks."""
     kinds = {one.kind for one in artifacts}
@@ -101,14 +92,14 @@ def _checks(
         holds=kinds == {"sdist", "wheel"},
         remedy="there is to be an sdist and a wheel of it: run spyre-ci package build",
     )
-    yield check_build(bench.project, artifacts, built)
+    yield check_build(context.project, artifacts, built)
     if index is not None:
-        yield from check_index(artifacts, index, index_of(bench.package, index))
-    for tool in tools_for(bench.project, artifacts, bench.package.toplevel):
+        yield from check_index(artifacts, index, context.index(index))
+    for tool in tools_for(context.project, artifacts, context.package.toplevel):
         yield ask(tool)
     for one in artifacts:
         if any("linux" in platform for platform in one.platforms):
-            yield _libraries(one, bench.package.repair_exclude)
+            yield _libraries(one, context.package.repair_exclude)
 
 
 def check_build(project: Project, artifacts: Sequence[Artifact], record: Record) -> Finding:
@@ -181,11 +172,10 @@ def run_tool(words: Sequence[str | Path]) -> str:
     Raises:
         CommandError: it ends with another code than 0.
     """
-    quiet = {"NO_COLOR": "1", "COLUMNS": "200", "TERM": "dumb"}
-    # Without it validate-pyproject would fetch the list of classifiers.
-    quiet |= {"VALIDATE_PYPROJECT_NO_NETWORK": "1", "NO_NETWORK": "1"}
+    # Without network: validate-pyproject would fetch the list of classifiers.
+    quiet = {"NO_COLOR": "1", "COLUMNS": "200", "TERM": "dumb", "VALIDATE_PYPROJECT_NO_NETWORK": "1"}
     command: list[str | Path] = [sys.executable, "-E", "-P", "-m", *words]
-    return run_command(command, timeout_s=_TIMEOUT_S, env={**os.environ, **quiet})
+    return run_command(command, timeout_s=_TIMEOUT_S, env={**os.environ, **quiet, "NO_NETWORK": "1"})
 
 
 def _libraries(one: Artifact, excluded: Sequence[str]) -> Finding:
@@ -226,21 +216,20 @@ def check_libraries(one: Artifact, shown: str, *, excluded: Sequence[str]) -> Fi
 
 
 def _glibc(platform: str) -> tuple[int, int] | None:
-    if found := _MANYLINUX.match(platform):
-        return int(found[1]), int(found[2])
-    return _LEGACY.get(platform.partition("_")[0])
+    found = _MANYLINUX.match(platform)
+    return (int(found[1]), int(found[2])) if found else None
 
 
 def _installing(
-    bench: Bench, wheels: Sequence[Artifact], say: Callable[[str], None], *, isolated: bool
+    context: Context, wheels: Sequence[Artifact], say: Callable[[str], None], *, isolated: bool
 ) -> Iterator[Finding]:
     """Each wheel in a clean environment of each Python that it is for."""
-    pythons = bench.package.pythons if isolated else [sys.executable]
+    pythons = context.package.pythons if isolated else [sys.executable]
     untried = {one.filename for one in wheels}
-    for python, short in interpreters(bench.project.requires_python, os.environ, pythons):
+    for python, short in interpreters(context.project.pyproject.project.requires_python, os.environ, pythons):
         for one in wheels:
             say(f"installing {one.filename} with Python {short}")
-            if finding := try_wheel(one, bench, python, short, isolated=isolated):
+            if finding := try_wheel(one, context, python, short, isolated=isolated):
                 untried.discard(one.filename)
                 yield finding
     for name in sorted(untried):

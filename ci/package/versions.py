@@ -6,17 +6,14 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-import tomlkit
 from packaging.version import InvalidVersion, Version
 
 from ci.core.errors import BadFileError, UsageError
 from ci.package.project import PYPROJECT, Project, Source
 
 SHA_DIGITS = 9
-_ASSIGNED = r"""^NAME(\s*:\s*str)?\s*=\s*(['"])(?P<version>[^'"\n]+)\2"""
-_DECLARED = "set package.version: declared, and the version there by hand"
-# Where only the file is named, the first of these that it assigns is the version.
-_NAMES = ("__version__", "VERSION", "version")
+_ASSIGNED = r"""^{name}(\s*:\s*str)?\s*=\s*(['"])(?P<version>[^'"\n]+)\2"""
+_DECLARED = r"""^\[project\]\n(?:(?!^\[).)*?^version\s*=\s*(['"])(?P<version>[^'"\n]+)\1"""
 
 
 def version_to_build(declared: str, source: Source, *, prefix: str = "v", local: bool = True) -> Version:
@@ -35,11 +32,14 @@ def version_to_build(declared: str, source: Source, *, prefix: str = "v", local:
         local: whether `+gSHA` is part of it; PyPI takes no such version.
 
     Raises:
-        BadFileError: declared version and tag are not versions, or the commit's tag and the declared version
-            are not the same.
+        BadFileError: the declared version is none, or not that of the commit's tag.
         UsageError: there is no commit to count, or the clone is too shallow.
     """
-    said = as_version(declared, "the project's version") if declared else None
+    try:
+        said = Version(declared) if declared else None
+    except InvalidVersion as error:
+        remedy = "use one of PEP 440, such as 1.2.3 or 1.2.3rc1"
+        raise BadFileError(f"{declared!r} is no version", where=PYPROJECT, remedy=remedy) from error
     if not source.commit:
         if said is None:
             raise UsageError(
@@ -47,7 +47,7 @@ def version_to_build(declared: str, source: Source, *, prefix: str = "v", local:
                 remedy="build in a clone, or set package.version: declared",
             )
         return said
-    tagged = as_version(source.tag.removeprefix(prefix), f"tag {source.tag}") if source.tag else None
+    tagged = Version(source.tag.removeprefix(prefix)) if source.tag else None
     if tagged is not None and not source.distance and not source.dirty:
         if said is not None and said != tagged and not said.is_devrelease:
             raise BadFileError(
@@ -90,20 +90,6 @@ def _raised(version: Version) -> str:
     return epoch + ".".join(map(str, [*first, last + 1]))
 
 
-def as_version(text: str, what: str) -> Version:
-    """Read a version that somebody wrote.
-
-    Raises:
-        BadFileError: it is none.
-    """
-    try:
-        return Version(text)
-    except InvalidVersion as error:
-        raise BadFileError(
-            f"{what} is no version: {text!r}", remedy="use one of PEP 440, such as 1.2.3 or 1.2.3rc1"
-        ) from error
-
-
 def put_version(
     tree: Path, project: Project, version: Version, file: Path | None = None
 ) -> Mapping[str, str]:
@@ -117,41 +103,25 @@ def put_version(
 
     Raises:
         UsageError: the version is neither in pyproject.toml nor in a module, nor made from Git.
-        BadFileError: the module assigns none.
     """
-    if project.declared_version:
-        document = tomlkit.parse((tree / PYPROJECT).read_text(encoding="utf-8"))
-        document["project"]["version"] = str(version)
-        (tree / PYPROJECT).write_text(tomlkit.dumps(document), encoding="utf-8")
-        return {}
     if project.tool("setuptools_scm") is not None or project.tool("hatch", "version", "source") == "vcs":
         return {"SETUPTOOLS_SCM_PRETEND_VERSION": str(version)}
-    module, names = _module(tree, project, file)
-    text = module.read_bytes().decode()
-    assigned = (re.search(_ASSIGNED.replace("NAME", re.escape(name)), text, re.MULTILINE) for name in names)
-    if (found := next(filter(None, assigned), None)) is None:
-        raise BadFileError("no version is assigned here, such as __version__ = '1.2.3'", where=module,
-                           remedy=f"assign one, or {_DECLARED}")  # fmt: skip
-    start, end = found.span("version")
-    module.write_bytes(f"{text[:start]}{version}{text[end:]}".encode())
-    return {}
-
-
-def _module(tree: Path, project: Project, file: Path | None) -> tuple[Path, tuple[str, ...]]:
-    """The module that assigns the version, and the names that it may have there."""
     attribute = str(project.tool("setuptools", "dynamic", "version", "attr") or "")
     dotted, _, name = attribute.rpartition(".")
     below = dotted.replace(".", "/")
-    places = (
-        [file] if file else [Path(src, below + end) for src in ("", "src") for end in (".py", "/__init__.py")]
-    )
-    for place in places if file or dotted else []:
-        path = (tree / place).resolve()
-        if path.is_file() and path.is_relative_to(tree.resolve()):
-            return path, _NAMES if file else (name,)
+    usual = [Path(src, below + end) for src in ("", "src") for end in (".py", "/__init__.py") if dotted]
+    pattern = _ASSIGNED.format(name=re.escape("__version__" if file else name))
+    if project.pyproject.project.version:
+        file, pattern = Path(PYPROJECT), _DECLARED
+    for path in ((tree / one).resolve() for one in ([file] if file else usual)):
+        text = path.read_bytes().decode() if path.is_file() and path.is_relative_to(tree.resolve()) else ""
+        if found := re.search(pattern, text, re.MULTILINE | re.DOTALL):
+            start, end = found.span("version")
+            path.write_bytes(f"{text[:start]}{version}{text[end:]}".encode())
+            return {}
     raise UsageError(
         "it is not known where the project keeps its version",
         where=project.folder / PYPROJECT,
-        remedy="have setuptools-scm make it, set package.version_file to the module with __version__, or "
-        + _DECLARED,
+        remedy="have setuptools-scm make it, set package.version_file to the module that assigns "
+        "__version__ = '1.2.3', or set package.version: declared, and the version there by hand",
     )

@@ -8,20 +8,22 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ci.config.package_model import Lint
 from ci.core.errors import EXIT_INCOMPLETE, CommandError, MissingInputError, UsageError
 from ci.core.git import environment as git_environment
 from ci.core.git import finish_git, git
 from ci.core.process import LAST_LINES, finish_command
 from ci.core.text import one_line
 from ci.core.withheld import without_job_secrets
+from ci.package.context import Context
 from ci.package.export import checkout_files, commit_copy, copy_files
 from ci.package.lint.hooks import CONFIG, Hook, Plan, ours, own
 from ci.package.lint.show import Finding, Looked, by_linter
-from ci.package.records import LINT, Record, write_record
-from ci.package.source import Source, in_repository, read_source, refuse_moved, top_of
+from ci.package.project import in_repository, read_source, refuse_moved, top_of
+from ci.package.records import LINT
 from ci.package.text import harmless_line
 
 # Of the user's variables; everything else could make a linter say something else on another machine.
@@ -45,56 +47,35 @@ class LinterError(CommandError):
     exit_code = EXIT_INCOMPLETE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What is to be linted, and how.
-
-    Attributes:
-        folder: the project's.
-        only: hooks, by name; none: all.
-        skip: hooks of the settings that do not look.
-        changed: a commit: only files that differ from where this one branched off; empty: all files.
-        timeout_s: of one hook.
-        environ: the user's variables.
-        fix: whether files are mended.
-    """
-
-    folder: Path
-    only: Sequence[str] = ()
-    skip: Sequence[str] = ()
-    changed: str = ""
-    timeout_s: float
-    environ: Mapping[str, str]
-    fix: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Linted:
-    """What came of it.
-
-    Attributes:
-        findings: what is left to mend.
-        looked: what each hook with something to look at did, by name.
-    """
-
-    findings: tuple[Finding, ...]
-    looked: Mapping[str, Looked]
-
-
-def lint(wanted: Wanted, say: Callable[[str], None]) -> Linted:
+def lint(
+    folder: Path,
+    rules: Lint,
+    say: Callable[[str], None],
+    *,
+    environ: Mapping[str, str],
+    changed: str = "",
+    fix: bool = False,
+) -> tuple[list[Finding], Looked]:
     """Look at a project's files; without `fix` nothing of it changes.
 
     Args:
-        wanted: what, and how.
+        folder: the project's.
+        rules: the settings of lint.
         say: takes a line for people.
+        environ: the user's variables.
+        changed: a commit: only files that differ from where this one branched off; empty: all files.
+        fix: whether files are mended.
+
+    Returns:
+        What is left to mend, and what each hook with something to look at did.
 
     Raises:
         MissingInputError: there is no file.
         UsageError: there is no hook of a name, or no commit.
-        MissingToolError: a linter is not installed.
+        CommandError: a linter is not installed.
         LinterError: one broke.
     """
-    folder = wanted.folder.resolve()
+    folder = folder.resolve()
     # Rules of the repository around a project hold for it, too.
     top = top_of(folder) if in_repository(folder) and git(folder, *_FILES) else folder
     files = [name for name in checkout_files(top) if (top / name).is_file()]
@@ -104,28 +85,29 @@ def lint(wanted: Wanted, say: Callable[[str], None]) -> Linted:
         raise MissingInputError(
             "there is no file to look at", where=folder, remedy="name the folder of a project"
         )
-    if wanted.changed:
-        touched = changed_files(top, wanted.changed)
+    if changed:
+        touched = changed_files(top, changed)
         mine = [name for name in mine if name in touched]
-        say(f"{len(mine)} files differ from {wanted.changed}")
+        say(f"{len(mine)} files differ from {changed}")
     with tempfile.TemporaryDirectory(prefix="spyre-ci-lint-") as name:
         home = Path(name).resolve()
         tree = home / "tree"
         copy_files(top, files, tree)
         for link in (one for one in files if not (tree / one).resolve().is_relative_to(tree)):
             (tree / link).unlink()
-        part = [] if mine == files else ["--files", *mine]
-        looking = _Looking(wanted=wanted, tree=tree, home=home, files=frozenset(mine), part=part, say=say)
+        which = ["--all-files"] if mine == files else ["--files", *mine]
+        looking = _Looking(
+            rules=rules, environ=environ, tree=tree, files=frozenset(mine), which=which, say=say
+        )
         commit_copy(tree, 0)
         plan = looking.plan()
-        if wanted.fix:
+        if fix:
             looking.run(plan, fix=True)
             looking.bring_back(top)
         findings, looked = looking.run(plan, fix=False)
-    looked |= {one: Looked(why_not=why) for one, why in plan.not_looked.items()}
-    looked |= {one: Looked(why_not="is in package.lint.skip") for one in wanted.skip}
-    named = [one.below(below) for one in findings]
-    return Linted(findings=tuple(sorted(named)), looked=looked)
+    skipped = dict.fromkeys(rules.skip, "is in package.lint.skip")
+    looked |= {one: {"not_looked": why} for one, why in {**plan.not_looked, **skipped}.items()}
+    return sorted(replace(one, path=one.path.removeprefix(below)) for one in findings), looked
 
 
 def changed_files(top: Path, base: str) -> set[str]:
@@ -152,25 +134,25 @@ class _Looking:
     """Hooks over a copy of a checkout.
 
     Attributes:
-        wanted: what, and how.
-        tree: the copy.
-        home: a folder for what is written meanwhile.
+        rules: the settings of lint.
+        environ: the user's variables.
+        tree: the copy, in a folder of its own for what is written meanwhile.
         files: what findings may be of.
-        part: what pre-commit is told of these; empty: they are all there are.
+        which: how pre-commit is told of these.
         say: takes a line for people.
     """
 
-    wanted: Wanted
+    rules: Lint
+    environ: Mapping[str, str]
     tree: Path
-    home: Path
     files: frozenset[str]
-    part: Sequence[str]
+    which: Sequence[str]
     say: Callable[[str], None]
 
     @property
     def path(self) -> str:
         """Where programs are: those of this environment first, and none in a relative folder."""
-        path = self.wanted.environ.get("PATH", os.defpath)
+        path = self.environ.get("PATH", os.defpath)
         places = [str(Path(sys.executable).parent), *path.split(os.pathsep)]
         return os.pathsep.join(one for one in places if Path(one).is_absolute())
 
@@ -181,36 +163,27 @@ class _Looking:
 
     def plan(self) -> Plan:
         """The hooks that look."""
-        plan = own(self.tree, self.home, self._can_fetch) if self.is_own else ours(self.tree, self.path)
+        plan = self._own() if self.is_own else ours(self.tree, self.path)
         known = {one.id for one in plan.hooks} | plan.not_looked.keys()
-        for name in [*self.wanted.only, *self.wanted.skip]:
+        for name in self.rules.skip:
             if name not in known:
-                where = "--only" if name in self.wanted.only else "package.lint.skip"
-                raise UsageError(
-                    f"there is no linter {name!r}", where=where, remedy=f"known: {', '.join(sorted(known))}"
-                )
-        hooks = [
-            one
-            for one in plan.hooks
-            if one.id not in self.wanted.skip
-            and (not self.wanted.only or one.id.removesuffix("-fix") in self.wanted.only)
-        ]
-        return Plan(config=plan.config, hooks=tuple(hooks), not_looked=plan.not_looked)
+                remedy = f"known: {', '.join(sorted(known))}"
+                raise UsageError(f"there is no linter {name!r}", where="package.lint.skip", remedy=remedy)
+        return plan._replace(hooks=[one for one in plan.hooks if one.id not in self.rules.skip])
 
-    def run(self, plan: Plan, *, fix: bool) -> tuple[list[Finding], dict[str, Looked]]:
+    def run(self, plan: Plan, *, fix: bool) -> tuple[list[Finding], dict[str, dict[str, str]]]:
         """What hooks find, and what each did."""
         findings: list[Finding] = []
-        looked: dict[str, Looked] = {}
-        which = self.part or ["--all-files"]
+        looked: dict[str, dict[str, str]] = {}
         for hook in plan.hooks if self.files else ():
             if hook.fixes and not fix:
                 continue
             stage = ["--hook-stage", "manual"] if hook.fixes else []
-            code, said = self._pre_commit("run", hook.id, "--config", str(plan.config), *stage, *which)
+            code, said = self._pre_commit("run", hook.id, "--config", str(plan.config), *stage, *self.which)
             if "(no files to check)Skipped" in said:
                 continue
             self.say(f"{hook.id} {hook.version}".strip())
-            looked[hook.id] = Looked(version=hook.version)
+            looked[hook.id] = {"version": hook.version}
             if code == 0:
                 continue
             named = [*self._changed(hook), *findings_of(said, hook.id, str(self.tree))]
@@ -238,24 +211,30 @@ class _Looking:
         # What the next hook changes is its own.
         git(self.tree, "add", "--all")
 
-    def _can_fetch(self, config: Path) -> bool:
+    def _own(self) -> Plan:
+        """The checkout's own hooks, installed."""
         self.say("installing the hooks of .pre-commit-config.yaml")
-        code, said = self._pre_commit("install-hooks", "--config", str(config))
+        code, said = self._pre_commit("install-hooks")
         if code:
-            self.say(f"not every repository of hooks can be fetched: {one_line(said)}")
-        return code == 0
+            raise LinterError(
+                f"the hooks cannot be installed{_shown(said.splitlines())}",
+                where=CONFIG,
+                remedy="mend it, and see that its repositories and an index can be reached "
+                "(a mirror: git config --global url.MIRROR.insteadOf)",
+            )
+        return own(self.tree)
 
     def _pre_commit(self, *words: str) -> tuple[int, str]:
         """Its exit code, and what it says; hooks of ours see no settings of the user's."""
-        environ = without_job_secrets(self.wanted.environ)
+        environ = without_job_secrets(self.environ)
         if not self.is_own:
             environ = {key: one for key, one in environ.items() if key in _KEPT}
-            environ |= {"HOME": str(self.home), "PRE_COMMIT_HOME": str(self.home / "hooks")}
+            environ |= {"HOME": str(self.tree.parent), "PRE_COMMIT_HOME": str(self.tree.parent / "hooks")}
         given = {"PATH": self.path, "PYTHONDONTWRITEBYTECODE": "1", "LANG": "C.UTF-8", "NO_COLOR": "1"}
         env = git_environment(given, environ)
         ended = finish_command(
             [sys.executable, "-P", "-m", "pre_commit", *words, "--color", "never"],
-            timeout_s=self.wanted.timeout_s, cwd=self.tree, env=env,
+            timeout_s=self.rules.timeout_s, cwd=self.tree, env=env,
         )  # fmt: skip
         return ended.code, (ended.stdout + ended.stderr).decode(errors="surrogateescape")
 
@@ -301,61 +280,55 @@ def _whole(hook: Hook, said: str) -> Finding:
     code = next(iter(_EXIT_CODE.findall(said)), "")
     lines = [line for line in said.partition(f"- exit code: {code}")[2].splitlines() if line.strip()]
     if code != "1" or not lines or lines[-1].startswith("Executable `"):
-        shown = "".join(f"\n  {harmless_line(line)}" for line in (lines or said.splitlines())[-LAST_LINES:])
         raise LinterError(
-            f"ended with code {code or '?'} and named no finding{shown}",
+            f"ended with code {code or '?'} and named no finding{_shown(lines or said.splitlines())}",
             where=hook.id,
             remedy="mend what it says, or leave this linter out with package.lint.skip",
         )
     return Finding(path="", linter=hook.id, message=one_line("; ".join(lines)))
 
 
-def why_no_record(wanted: Wanted, records: Path, *, named: bool, ours: bool) -> str:
+def _shown(lines: Sequence[str]) -> str:
+    return "".join(f"\n  {harmless_line(line)}" for line in lines[-LAST_LINES:])
+
+
+def why_no_record(context: Context, *, changed: str, named: bool) -> str:
     """Why no record is to be written; empty where one is.
 
     Args:
-        wanted: what is linted.
-        records: folder of records.
-        named: whether somebody named that folder.
-        ours: whether the project has settings of this package, so that its gates will ask.
+        context: of the project; where it has settings of this package, its gates will ask.
+        changed: the commit since which files are looked at; empty: all are.
+        named: whether somebody named the folder of records.
     """
-    if wanted.only or wanted.changed:
-        return "no record: --only and --changed look at a part"
-    if not named and not ours and not records.parent.is_dir():
-        return f"no record: {records.parent} is not there, and a foreign checkout stays as it is (--records)"
+    if changed:
+        return "no record: --changed looks at a part"
+    kept = context.records.parent
+    if not named and context.settings.path is None and not kept.is_dir():
+        return f"no record: {kept} is not there, and a foreign checkout stays as it is (--records)"
     return ""
 
 
-def record(wanted: Wanted, linted: Linted, *, project: str, records: Path, before: Source) -> None:
+def record(context: Context, findings: Sequence[Finding], looked: Looked, *, fixed: bool) -> None:
     """Write the record of a lint.
 
     Args:
-        wanted: what was linted.
-        linted: what came of it.
-        project: its name.
-        records: folder of records.
-        before: where the checkout stood when it began.
+        context: of the project, as it was read before.
+        findings: what is left to mend.
+        looked: what each hook did.
+        fixed: whether files were mended.
 
     Raises:
         MovedError: the checkout is not what it was, so that nobody knows of what the findings are.
     """
-    source = read_source(wanted.folder)
-    if not wanted.fix:
-        refuse_moved(wanted.folder, before, source, again="lint")
-    write_record(
-        records,
-        Record(
-            step=LINT,
-            project=project,
-            commit=source.commit,
-            # What linters mended was not committed.
-            dirty=tuple(dict.fromkeys([*before.dirty, *source.dirty])),
-            passed=not linted.findings,
-            details={
-                "findings": len(linted.findings),
-                "by_linter": dict(by_linter(linted.findings)),
-                "linters": {name: one.as_json() for name, one in linted.looked.items()},
-                "fixed": wanted.fix,
-            },
-        ),
-    )
+    folder, before = context.project.folder, context.project.source
+    now = read_source(folder, settings=context.settings.path)
+    if not fixed:
+        refuse_moved(folder, before, now)
+    details = {
+        "findings": len(findings),
+        "by_linter": dict(by_linter(findings)),
+        "linters": looked,
+        "fixed": fixed,
+    }
+    # What linters mended was not committed.
+    context.note(LINT, passed=not findings, details=details, dirty=now.dirty)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ci.core.text import counted, one_line
 from ci.core.workflow_commands import MAX_ANNOTATIONS, command
 from ci.package.text import harmless
 from test_selection.files import document_text
+
+# By linter, the `version` of what looked, or why it did `not_looked`.
+Looked = Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -31,27 +34,6 @@ class Finding:
     linter: str
     message: str
 
-    def below(self, folder: str) -> Finding:
-        """The same with a path from a folder, such as `packages/one/`."""
-        return replace(self, path=self.path.removeprefix(folder))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
-    """What a linter did.
-
-    Attributes:
-        version: of it; empty where nobody says.
-        why_not: why it did not look; empty where it did.
-    """
-
-    version: str = ""
-    why_not: str = ""
-
-    def as_json(self) -> dict[str, str]:
-        """For machines, and the record."""
-        return {"not_looked": self.why_not} if self.why_not else {"version": self.version}
-
 
 def by_linter(findings: Iterable[Finding]) -> Mapping[str, int]:
     """How many each linter has, the most first."""
@@ -66,9 +48,13 @@ def lines(findings: Sequence[Finding]) -> list[str]:
     return [*map(_line, sorted(findings)), f"{counted(len(findings), 'finding')}: {several}"]
 
 
-def not_looked_lines(looked: Mapping[str, Looked]) -> list[str]:
+def not_looked_lines(looked: Looked) -> list[str]:
     """Which linters did not look, and why."""
-    return [f"not looked at: {harmless(name)} {one.why_not}" for name, one in looked.items() if one.why_not]
+    return [
+        f"not looked at: {harmless(name)} {one['not_looked']}"
+        for name, one in looked.items()
+        if "not_looked" in one
+    ]
 
 
 def github_commands(findings: Sequence[Finding], folder: Path, workspace: Path | None) -> list[str]:
@@ -88,12 +74,9 @@ def github_commands(findings: Sequence[Finding], folder: Path, workspace: Path |
     return told
 
 
-def document(findings: Sequence[Finding], looked: Mapping[str, Looked]) -> str:
+def document(findings: Sequence[Finding], looked: Looked) -> str:
     """All of it as JSON."""
-    content = {
-        "findings": [asdict(one) for one in sorted(findings)],
-        "linters": {name: one.as_json() for name, one in looked.items()},
-    }
+    content = {"findings": [asdict(one) for one in sorted(findings)], "linters": looked}
     return document_text("package-lint", content)
 
 

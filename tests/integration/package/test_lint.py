@@ -203,7 +203,7 @@ def test_rules_that_ask_for_fixes_fix_nothing_unasked(
 ) -> None:
     rules = {"ruff.toml": "fix = true\nunsafe-fixes = true\n", "setup.cfg": "[codespell]\nwrite-changes =\n"}
     folder = project(tmp_path / "p", {"a.py": "import os\n", "a.md": "teh\n", **rules})
-    assert lint(capsys, folder, "--only", "ruff", "--only", "codespell")[0] == 1
+    assert lint(capsys, folder)[0] == 1
     assert (folder / "a.py").read_text() == "import os\n"
     assert (folder / "a.md").read_text() == "teh\n"
 
@@ -260,16 +260,17 @@ OWN = {
     "pyproject.toml": '[tool.ruff]\nline-length = 79\n[tool.ruff.lint]\nselect = ["F"]\n',
     ".pre-commit-config.yaml": """\
 repos:
-- repo: https://github.com/astral-sh/ruff-pre-commit
-  rev: v0.12.7
-  hooks:
-  - {id: ruff, args: [--output-format, github, --fix]}
-  - {id: ruff-format, args: [--check]}
-- repo: https://github.com/rhysd/actionlint
-  rev: v1.7.7
-  hooks: [{id: actionlint}]
 - repo: local
   hooks:
+  - &ruff
+    id: ruff
+    name: ruff
+    language: python
+    additional_dependencies: [ruff==0.12.7]
+    entry: ruff check --force-exclude --output-format github --fix
+    types: [python]
+  - {<<: *ruff, id: ruff-version, entry: ruff --version, pass_filenames: false, verbose: true}
+  - {<<: *ruff, id: ruff-format, entry: ruff format --check}
   - {id: no-tabs, name: no tabs, language: pygrep, entry: "\\t", types: [text], exclude: ^third_party/}
 """,
     "ok.py": '"""teh words of a project that does not look for them"""\n',
@@ -282,22 +283,17 @@ def test_a_checkout_with_rules_of_its_own_is_held_to_them_in_the_pinned_version_
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PRE_COMMIT_HOME", str(tmp_path / "hooks"))
-    # GitHub is not within reach: what wraps a package of the index comes from there.
-    for number, (key, value) in enumerate({"url.file:///gone/.insteadOf": "https://github.com/"}.items()):
-        monkeypatch.setenv(f"GIT_CONFIG_KEY_{number}", key)
-        monkeypatch.setenv(f"GIT_CONFIG_VALUE_{number}", value)
-        monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
     folder = committed(project(tmp_path / "p", OWN))
     before = state(folder)
     code, out, said = lint(capsys, folder, "--json")
     assert (code, json.loads(out)["findings"]) == (0, []), said
-    assert json.loads(out)["linters"] == {
-        "ruff": {"version": "0.12.7"},
-        "ruff-format": {"version": "0.12.7"},
-        "no-tabs": {"version": ""},
-        "actionlint": {"not_looked": "is of rhysd/actionlint, which cannot be fetched"},
-    }
+    names = ("ruff", "ruff-version", "ruff-format", "no-tabs")
+    assert json.loads(out)["linters"] == {name: {"version": ""} for name in names}
     assert state(folder) == before
+    ran = finish_command(
+        ["pre-commit", "run", "-a", "ruff-version"], timeout_s=100, cwd=folder, env=os.environ
+    )
+    assert b"ruff 0.12.7" in ran.stdout
     project(folder, {"bad.py": "import os\nx  = 1\n", "more.txt": "\t\n"})
     by_linter = found(capsys, folder)
     assert {name: [one["path"] for one in several] for name, several in by_linter.items()} == {
@@ -306,6 +302,21 @@ def test_a_checkout_with_rules_of_its_own_is_held_to_them_in_the_pinned_version_
     assert (folder / "bad.py").read_text() == "import os\nx  = 1\n"
     lint(capsys, folder, "--fix")
     assert (folder / "bad.py").read_text() == "x  = 1\n", "what its own hook mends"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "repos: 3\n", "repos: [{repo: 'file:///gone', rev: v1, hooks: [{id: x}]}]\n"]
+)
+def test_rules_that_are_none_or_cannot_be_fetched_are_not_green(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setenv("PRE_COMMIT_HOME", str(tmp_path / "hooks"))
+    code, out, said = lint(
+        capsys, project(tmp_path / "p", {".pre-commit-config.yaml": text, "a.py": "x = 1\n"})
+    )
+    assert (code, out) == (3, "")
+    assert ".pre-commit-config.yaml: the hooks cannot be installed" in said
+    assert "its repositories and an index can be reached" in said
 
 
 def test_only_what_a_change_touches_is_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -333,7 +344,7 @@ def test_a_project_in_a_folder_of_a_repository_is_held_to_the_rules_around_it(
         "out.py": "1 == None\n",
     }
     folder = committed(project(tmp_path / "p", files)) / "in"
-    by_linter = found(capsys, folder, "--only", "ruff")
+    by_linter = found(capsys, folder)
     assert [(one["path"], one["line"]) for one in by_linter["ruff"]] == [("a.py", 2)]
 
 

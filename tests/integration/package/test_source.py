@@ -103,7 +103,7 @@ def test_names_that_are_no_text_are_packaged_and_a_missing_file_is_a_change(
 
 def test_a_project_without_git_can_be_copied(checkout: Checkout, tmp_path: Path) -> None:
     project = read_project(checkout.folder)
-    alone = Project(folder=project.folder, name="demo", pyproject=project.pyproject, source=Source(commit=""))
+    alone = Project(folder=project.folder, pyproject=project.pyproject)
     tree = export(alone, tmp_path / "tree")
     assert git(tree, "log", "--format=%at %ct").strip() == "0 0"
 

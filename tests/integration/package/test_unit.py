@@ -98,23 +98,12 @@ def test_failures_crashes_and_nothing_are_told_apart(
     assert (record["passed"], record["pytest_exit_code"], record["counts"]) == (False, -6, None)
     expected = {
         ("-k", "fails"): (1, "0 tests passed, 1 failed, 0 skipped\n"),
-        ("-k", "skips"): (3, "no test ran"),
-        ("-k", "gone"): (3, "no test was collected"),
         ("--no-such-flag",): (2, "does not take its arguments"),
     }
     for given, (wanted, words) in expected.items():
-        code, out, said = _words(capsys, folder, ["--keep-env"], list(given), records)
+        code, out, said = unit(capsys, folder, "--", *given, records=records)
         assert (code, words in out) == (wanted, True), (given, out, said)
         assert "no record: with arguments" in said
-
-
-def _words(
-    capsys: pytest.CaptureFixture[str], folder: Path, options: list[str], given: list[str], records: Path
-) -> tuple[int, str, str]:
-    capsys.readouterr()
-    code = run(["package", "unit", *options, "--records", str(records), str(folder), "--", *given])
-    said = capsys.readouterr()
-    return code, said.out, said.err
 
 
 @pytest.mark.nightly

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ci.core.git import Entry, changes, index_entries
-from ci.package.source import is_release
+from ci.package.project import is_release
 
 SHA = "a" * 40
 

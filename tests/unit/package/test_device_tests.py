@@ -10,22 +10,30 @@ from ci.config import load_settings
 from ci.config.package_model import PackageTests
 from ci.core.errors import MissingInputError, UsageError
 from ci.package.device_tests import Choice, choose, installed_version, rules_text
-from ci.package.project import Project, Source
+from ci.package.project import Project, ProjectTable, Pyproject
 from test_selection.rules import load_rules
 
 
-def chosen(folders: set[str], files: set[str] = frozenset(), device: tuple[str, ...] = ()) -> Choice:  # type: ignore[assignment]  # it is only read
-    tests = PackageTests(device=list(device), device_marker="card")
-    return choose(tests, folders.__contains__, (folders | files).__contains__)
+def chosen(folder: Path, there: str, *device: str) -> Choice:
+    for name in there.split():
+        path = folder / "p" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch() if path.suffix else path.mkdir(exist_ok=True)
+    return choose(PackageTests(device=list(device), device_marker="card"), folder / "p")
 
 
-def test_the_folder_of_device_tests_runs_with_what_all_tests_share() -> None:
-    assert chosen({"tests", "tests/device"}) == Choice(base="tests", files=("device/*",))
-
-
-def test_without_that_folder_the_marker_decides() -> None:
-    assert chosen({"tests", "tests/unit"}) == Choice(base="tests", marker="card")
-    assert chosen({"test"}).base == "test"
+@pytest.mark.parametrize(
+    ("there", "choice"),
+    [
+        ("tests/device", Choice(base="tests", files=("device/*",))),
+        ("tests/unit", Choice(base="tests", marker="card")),
+        ("test/a.py", Choice(base="test", marker="card")),
+    ],
+)
+def test_the_folder_of_device_tests_or_else_the_marker_decides(
+    tmp_path: Path, there: str, choice: Choice
+) -> None:
+    assert chosen(tmp_path, there) == choice
 
 
 @pytest.mark.parametrize(
@@ -33,27 +41,27 @@ def test_without_that_folder_the_marker_decides() -> None:
     [
         (("tests/cards", "tests/test_one.py"), "tests", ("cards/*", r"test_one.py")),
         (("tests",), "tests", ("*",)),
-        (("hardware/a", "hardware/b"), "hardware", ("a/*", "b/*")),
-        (("hardware/test_x.py",), "hardware", ("test_x.py",)),
+        (("hardware/test_x.py",), "", ("hardware/test_x.py",)),
         (("tests/cards/", "./hardware/a"), "", ("tests/cards/*", "hardware/a/*")),
     ],
 )
-def test_what_the_settings_name_runs(named: tuple[str, ...], base: str, files: tuple[str, ...]) -> None:
-    folders = {"tests", "tests/cards", "hardware", "hardware/a", "hardware/b"}
-    assert chosen(folders, {"tests/test_one.py", "hardware/test_x.py"}, named) == Choice(
-        base=base, files=files
-    )
+def test_what_the_settings_name_runs(
+    tmp_path: Path, named: tuple[str, ...], base: str, files: tuple[str, ...]
+) -> None:
+    there = "tests/cards tests/test_one.py hardware/a hardware/test_x.py"
+    assert chosen(tmp_path, there, *named) == Choice(base=base, files=files)
 
 
 @pytest.mark.parametrize("named", ["gone", "../other", "/etc"])
-def test_what_is_not_in_the_project_is_refused(named: str) -> None:
+def test_what_is_not_in_the_project_is_refused(tmp_path: Path, named: str) -> None:
+    (tmp_path / "other").mkdir()
     with pytest.raises(MissingInputError, match="package.tests.device: the project has no"):  # noqa: RUF043  # dots
-        chosen({"tests", "../other", "/etc"}, device=(named,))
+        chosen(tmp_path, "tests", named)
 
 
-def test_a_project_without_tests_is_told_what_to_set() -> None:
+def test_a_project_without_tests_is_told_what_to_set(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="the project has no folder tests or test"):
-        chosen({"src"})
+        chosen(tmp_path, "src")
 
 
 @pytest.mark.parametrize(("marker", "verdicts"), [("", ["in"]), ("card", ["in", "out"])])
@@ -64,7 +72,7 @@ def test_the_rules_are_rules_of_a_scope(tmp_path: Path, marker: str, verdicts: l
 
 
 def test_a_project_that_is_not_installed_here_cannot_be_tested_here() -> None:
-    project = Project(folder=Path("/p"), name="Not-Here", pyproject={}, source=Source(commit=""))
+    project = Project(folder=Path("/p"), pyproject=Pyproject(project=ProjectTable(name="Not-Here")))
     with pytest.raises(UsageError, match="Not-Here is not installed beside spyre-ci") as caught:
         installed_version(project)
     assert "pip install" in str(caught.value)

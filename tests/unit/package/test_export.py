@@ -10,7 +10,7 @@ import pytest
 from ci.core.errors import BadFileError
 from ci.package import export as exporting
 from ci.package.export import copy_files, export
-from ci.package.project import Project, Source
+from ci.package.project import Project, ProjectTable, Pyproject
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     for name in ["pyproject.toml", "build/made", "dist/demo.whl", "demo/build/__init__.py", "demo/dist/a.py"]:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("x")
-    return Project(folder=folder, name="demo", pyproject={}, source=Source(commit=""))
+    return Project(folder=folder, pyproject=Pyproject(project=ProjectTable(name="demo")))
 
 
 def files(tree: Path) -> list[str]:
@@ -81,7 +81,7 @@ def test_what_is_no_file_or_cannot_be_read_is_said(
         raise PermissionError(13, "Permission denied")
 
     os.mkfifo(project.folder / "way")
-    with pytest.raises(BadFileError, match="is no file"):
+    with pytest.raises(BadFileError, match=r"cannot be copied: .*named pipe"):
         copy_files(project.folder, ["way"], tmp_path / "tree")
     monkeypatch.setattr("ci.package.export.shutil.copy2", refuse)
     with pytest.raises(BadFileError, match=r"cannot be copied: .*Permission denied"):

@@ -12,7 +12,7 @@ from packaging.version import Version
 
 from ci.config.package_model import Gate, Index
 from ci.package.artifacts import Artifact
-from ci.package.gate import Release, check_gate, check_index, steps_of
+from ci.package.gate import STEPS, Release, check_gate, check_index
 from ci.package.records import DEVICE, LINT, UNIT, VERIFY, Record
 
 COMMIT = "c" * 40
@@ -36,7 +36,7 @@ def failed(gate: Gate, /, release: Release = RELEASE, **changes: Any) -> dict[st
         step: change if (change := changes.get(step, {})) is None else replace(record, **change)
         for step, record in GREEN.items()
     }
-    asked = {step: records[step] for step in steps_of(gate)}
+    asked = {step: records[step] for step in (*STEPS[gate], VERIFY)}
     return {one.check: one.seen for one in check_gate(release, gate, asked) if not one.passed}
 
 

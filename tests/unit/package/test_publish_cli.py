@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ci.package.publish_cli import _tell, say
+from ci.package.cli import _tell, say
 
 BAD = "a\n::error::x\r\x1b[2J##[group]"
 

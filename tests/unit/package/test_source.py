@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.package.source import MovedError, Source, refuse_moved
+from ci.package.project import MovedError, Source, refuse_moved
 
 BEFORE = Source(commit="a" * 40, dirty=("known.py",))
 
@@ -14,13 +14,13 @@ BEFORE = Source(commit="a" * 40, dirty=("known.py",))
 @pytest.mark.parametrize(
     ("now", "said"),
     [
-        (Source(commit=""), "went from aaaaaaaaaaaa to no commit"),
+        (Source(), "changed meanwhile: HEAD"),
         (Source(commit="a" * 40, dirty=("known.py", "b\n.py")), r"changed meanwhile: b\\n\.py"),
     ],
 )
 def test_another_commit_or_change_than_before_is_said(tmp_path: Path, now: Source, said: str) -> None:
-    refuse_moved(tmp_path, BEFORE, BEFORE, again="lint")
+    refuse_moved(tmp_path, BEFORE, BEFORE)
     with pytest.raises(MovedError, match=said) as caught:
-        refuse_moved(tmp_path, BEFORE, now, again="lint")
+        refuse_moved(tmp_path, BEFORE, now)
     assert caught.value.exit_code == 3
-    assert "lint again, and leave it alone until the end" in str(caught.value)
+    assert "begin again, and leave it alone until the end" in str(caught.value)

@@ -5,27 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from ci.config.package_model import PackageTests
 from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE, BadFileError, UsageError
 from ci.package.cli import split
-from ci.package.project import Project, Source
-from ci.package.test_env import extra_of, group_of
-from ci.package.unit import (
-    Counts,
-    Outcome,
-    paths_in,
-    problem_of,
-    read_counts,
-    unit_arguments,
-)
+from ci.package.project import Project, Pyproject
+from ci.package.test_env import wanted_of
+from ci.package.unit import Counts, Outcome, paths_in, read_counts, unit_arguments
 
 GOOD, BAD = Counts(passed=2), Counts(passed=1, failed=1, failing=("a::b: no",))
-
-
-def outcome(code: int | None, counts: Counts | None, problem: str = "") -> Outcome:
-    return Outcome(counts=counts, pytest_code=code, problem=problem or problem_of(code, counts))
 
 
 @pytest.mark.parametrize(
@@ -33,62 +23,46 @@ def outcome(code: int | None, counts: Counts | None, problem: str = "") -> Outco
     [
         (0, GOOD, EXIT_OK, ""),
         (1, BAD, EXIT_TEST_FAILED, ""),
+        (1, GOOD, EXIT_TEST_FAILED, ""),  # a plugin's word, as that of a coverage that is too low
         (2, Counts(failed=1), EXIT_INCOMPLETE, "could not be collected"),
         (3, GOOD, EXIT_INCOMPLETE, "pytest itself broke"),
         (4, None, EXIT_USAGE, "does not take its arguments"),
         (5, Counts(), EXIT_INCOMPLETE, "no test was collected"),
         (0, Counts(), EXIT_INCOMPLETE, "no test ran"),
         (0, Counts(skipped=3), EXIT_INCOMPLETE, "no test ran"),
-        (0, None, EXIT_INCOMPLETE, "no test ran"),
+        (0, None, EXIT_INCOMPLETE, "unit.xml is gone"),
+        (1, None, EXIT_INCOMPLETE, "unit.xml is gone"),
         (-11, None, EXIT_INCOMPLETE, "ended by SIGSEGV"),
         (-9, GOOD, EXIT_INCOMPLETE, "ended by SIGKILL"),
         (77, GOOD, EXIT_INCOMPLETE, "ended with code 77"),
-        (0, BAD, EXIT_INCOMPLETE, "code 0, and its results hold 1 failed"),
-        (1, GOOD, EXIT_INCOMPLETE, "code 1, and its results hold 0 failed"),
+        (None, None, EXIT_INCOMPLETE, "unit.xml is gone"),
     ],
 )
 def test_an_end_that_is_neither_passed_nor_failed_is_incomplete(
-    code: int, counts: Counts | None, exit_code: int, said: str
+    code: int | None, counts: Counts | None, exit_code: int, said: str
 ) -> None:
-    ended = outcome(code, counts)
+    ended = Outcome(pytest_code=code, counts=counts, why_not="" if counts else "unit.xml is gone")
     assert ended.exit_code == exit_code
     assert said in ended.problem
     assert bool(ended.problem) == bool(said)
+    assert ended.problem in ended.line
+    told = ended.as_json()
+    assert (told["pytest_exit_code"], told["exit_code"], told["problem"]) == (code, exit_code, ended.problem)
 
 
-def test_results_that_are_missing_are_named_where_nothing_else_says_why() -> None:
-    assert problem_of(0, None, unreadable="unit.xml is gone") == "unit.xml is gone"
-    assert problem_of(-6, None, unreadable="unit.xml is gone") == "the tests' process was ended by SIGABRT"
-
-
-def test_tests_that_were_ended_are_incomplete_and_say_why() -> None:
-    ended = outcome(None, None, "took longer than 5 s: pytest")
-    assert ended.exit_code == EXIT_INCOMPLETE
-    assert ended.line == "took longer than 5 s: pytest"
-
-
-def test_machines_get_counts_and_both_codes() -> None:
-    told = outcome(1, BAD).as_json()
-    assert told["counts"] == {"passed": 1, "failed": 1, "skipped": 0, "failing": ["a::b: no"]}
-    assert (told["pytest_exit_code"], told["exit_code"]) == (1, EXIT_TEST_FAILED)
-
-
-def project(**tables: Any) -> Project:
+def wanted(**tables: Any) -> list[str]:
     content = {"project": {"name": "p"}, **tables}
-    return Project(folder=Path("/p"), name="p", pyproject=content, source=Source(commit=""))
+    return wanted_of(Project(folder=Path("/p"), pyproject=msgspec.convert(content, Pyproject)), Path("/c"))
 
 
-def test_the_extra_test_is_asked_for_where_the_project_has_it() -> None:
-    assert extra_of(project(project={"name": "p", "optional-dependencies": {"test": ["x"]}})) == "[test]"
-    assert extra_of(project(project={"name": "p", "dynamic": ["optional-dependencies"]})) == "[test]"
-    assert extra_of(project(project={"name": "p", "optional-dependencies": {"docs": ["x"]}})) == ""
-
-
-def test_the_dependency_group_test_is_pips_where_the_project_has_it() -> None:
+def test_the_extra_or_dependency_group_test_is_asked_for_where_the_project_has_it() -> None:
+    named = {"name": "p"}
+    assert wanted(project={**named, "optional-dependencies": {"test": ["x"]}}) == ["/c[test]"]
+    assert wanted(project={**named, "dynamic": ["optional-dependencies"]}) == ["/c[test]"]
+    assert wanted(project={**named, "optional-dependencies": {"docs": ["x"]}}) == ["/c"]
     groups = {"test": ["pytest>=8", {"include-group": "more"}], "more": ["expecttest"]}
-    given = ["--group", "/copy/pyproject.toml:test"]
-    assert group_of(project(**{"dependency-groups": groups}), Path("/copy")) == given
-    assert group_of(project(**{"dependency-groups": {"docs": []}}), Path("/copy")) == []
+    assert wanted(**{"dependency-groups": groups}) == ["/c", "--group", "/c/pyproject.toml:test"]
+    assert wanted(**{"dependency-groups": {"docs": []}}) == ["/c"]
 
 
 def arguments(there: set[str], *given: str, **settings: Any) -> list[str]:
@@ -165,7 +139,7 @@ def test_every_test_is_counted_once_and_what_failed_is_named(tmp_path: Path) -> 
         "tests.test_a::test_two: assert 1 == 2",
         "tests.test_b: collection failure",
     )
-    assert counts.line == "1 test passed, 2 failed, 2 skipped"
+    assert Outcome(pytest_code=1, counts=counts).line == "1 test passed, 2 failed, 2 skipped"
 
 
 def test_suites_in_suites_and_a_suite_alone_are_counted(tmp_path: Path) -> None:

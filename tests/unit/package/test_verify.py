@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ci.package.artifacts import artifact
-from ci.package.project import Project, Source
+from ci.package.project import Project, ProjectTable, Pyproject, Source
 from ci.package.records import BUILD, Record
 from ci.package.verify import check_build, check_libraries, tools_for
 from tests.packages import make_sdist, make_wheel
@@ -19,7 +19,8 @@ LINUX = "cp311-cp311-manylinux_2_28_x86_64"
 
 
 def project(folder: Path, **tool: Any) -> Project:
-    return Project(folder=folder, name="demo", pyproject={"tool": tool}, source=Source(commit=COMMIT))
+    told = Pyproject(project=ProjectTable(name="demo"), tool=tool)
+    return Project(folder=folder, pyproject=told, source=Source(commit=COMMIT))
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from ci.config import load_settings
 from ci.core.errors import EXIT_INCOMPLETE
+from ci.package.context import Context
 from ci.package.lint import linting
 from ci.package.lint.hooks import Hook
-from ci.package.lint.linting import Linted, LinterError, Wanted, findings_of, record, why_no_record
-from ci.package.lint.show import Finding, Looked, document, github_commands, lines, not_looked_lines
-from ci.package.project import Source
+from ci.package.lint.linting import LinterError, findings_of, record, why_no_record
+from ci.package.lint.show import Finding, document, github_commands, lines, not_looked_lines
+from ci.package.project import MovedError, Project, ProjectTable, Pyproject, Source
 from ci.package.records import LINT, read_record
-from ci.package.source import MovedError
 
 
 @pytest.mark.parametrize(
@@ -86,7 +87,7 @@ def test_findings_are_shown_in_lines_that_command_nobody() -> None:
     assert shown[1:] == ["a.py:3:1: F401 no [ruff]", "2 findings: ruff 1, codespell 1"]
     assert not shown[0].startswith("::")
     assert "\x1b" not in shown[0]
-    assert not_looked_lines({"a": Looked(version="1"), "b": Looked(why_not="is gone")}) == [
+    assert not_looked_lines({"a": {"version": "1"}, "b": {"not_looked": "is gone"}}) == [
         "not looked at: b is gone"
     ]
 
@@ -101,35 +102,38 @@ def test_github_gets_annotations_from_the_top_of_its_checkout_and_what_has_none_
 
 
 def test_machines_get_all_of_it() -> None:
-    told = json.loads(document([ONE], {"ruff": Looked(version="1.0"), "b": Looked(why_not="is gone")}))
+    told = json.loads(document([ONE], {"ruff": {"version": "1.0"}, "b": {"not_looked": "is gone"}}))
     assert told["findings"] == [
         {"path": "a.py", "line": 3, "column": 1, "linter": "ruff", "message": "F401 no"}
     ]
     assert told["linters"] == {"ruff": {"version": "1.0"}, "b": {"not_looked": "is gone"}}
 
 
-def wanted(folder: Path, **given: object) -> Wanted:
-    return Wanted(folder=folder, timeout_s=5, environ={}, **given)  # type: ignore[arg-type]  # of any field
+def context_of(folder: Path, source: Source) -> Context:
+    project = Project(folder=folder, pyproject=Pyproject(project=ProjectTable(name="p")), source=source)
+    settings = load_settings(path=None, environ={}, flags={}, cwd=folder)
+    return Context(project=project, settings=settings, dist=folder, records=folder / "kept" / "records")
 
 
 def test_a_part_makes_no_record_and_a_foreign_checkout_gets_none(tmp_path: Path) -> None:
-    records = tmp_path / "gone" / "records"
-    assert "look at a part" in why_no_record(wanted(tmp_path, only=("a",)), records, named=True, ours=True)
-    assert "look at a part" in why_no_record(wanted(tmp_path, changed="a"), records, named=True, ours=True)
-    assert "stays as it is" in why_no_record(wanted(tmp_path), records, named=False, ours=False)
-    for named, ours in ((True, False), (False, True)):
-        assert why_no_record(wanted(tmp_path), records, named=named, ours=ours) == ""
+    context = context_of(tmp_path, Source())
+    assert "looks at a part" in why_no_record(context, changed="a", named=True)
+    assert "stays as it is" in why_no_record(context, changed="", named=False)
+    assert why_no_record(context, changed="", named=True) == ""
+    (tmp_path / "spyre-ci.yaml").write_text("{}")
+    assert why_no_record(context_of(tmp_path, Source()), changed="", named=False) == ""
 
 
 def test_a_record_is_of_the_commit_that_was_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = Source(commit="c" * 40, dirty=("a.py",))
-    monkeypatch.setattr(linting, "read_source", lambda _: now)
-    linted = Linted(findings=(ONE,), looked={"ruff": Looked(version="0.17.6")})
-    record(wanted(tmp_path), linted, project="p", records=tmp_path, before=now)
-    read = read_record(tmp_path, LINT)
-    assert (read.commit, read.dirty, read.passed) == (now.commit, now.dirty, False)
+    before = Source(commit="c" * 40, dirty=("a.py",))
+    context = context_of(tmp_path, before)
+    monkeypatch.setattr(linting, "read_source", lambda *_, **__: before)
+    record(context, [ONE], {"ruff": {"version": "0.17.6"}}, fixed=False)
+    read = read_record(context.records, LINT)
+    assert (read.commit, read.dirty, read.passed) == (before.commit, before.dirty, False)
     assert read.details["by_linter"] == {"ruff": 1}
-    with pytest.raises(MovedError, match="the checkout went from no commit to cccccccccccc"):
-        record(wanted(tmp_path), linted, project="p", records=tmp_path, before=Source(commit=""))
+    monkeypatch.setattr(linting, "read_source", lambda *_, **__: Source())
+    with pytest.raises(MovedError, match="the checkout changed meanwhile: HEAD"):
+        record(context, [ONE], {}, fixed=False)
