@@ -185,7 +185,7 @@ def report(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def unit(session: nox.Session) -> None:
-    """A project's tests that need no device; `-- PROJECT -- ARGS OF PYTEST` for others."""
+    """A project's tests that need no device; `-- PROJECT` for another one than this."""
     install(session, "-e", ".[package]")
     spyre_ci(session, "package", "unit", *with_project(session))
 

@@ -6,10 +6,11 @@ import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from packaging.tags import Tag
 from packaging.utils import (
+    BuildTag,
     InvalidSdistFilename,
     InvalidWheelFilename,
     parse_sdist_filename,
@@ -60,6 +61,25 @@ class Artifact:
         return {"name": self.filename, "sha256": self.sha256, "size": self.size}
 
 
+class Key(NamedTuple):
+    """What a file of a project is, however its name is spelt: an sdist has no tags."""
+
+    name: str
+    version: Version
+    build: BuildTag = ()
+    tags: frozenset[Tag] = frozenset()
+
+
+def key_of(filename: str) -> Key | None:
+    """Read the name of an sdist or a wheel; None for what is neither."""
+    try:
+        if filename.endswith(".whl"):
+            return Key(*parse_wheel_filename(filename))
+        return Key(*parse_sdist_filename(filename))
+    except (InvalidWheelFilename, InvalidSdistFilename):
+        return None
+
+
 def artifact(path: Path) -> Artifact:
     """Name a file by its name and bytes.
 
@@ -71,20 +91,15 @@ def artifact(path: Path) -> Artifact:
         raise MissingInputError(
             "there is no such file", where=path, remedy="build it: spyre-ci package build"
         )
-    tags: frozenset[Tag] = frozenset()
-    try:
-        if path.name.endswith(".whl"):
-            name, version, _, tags = parse_wheel_filename(path.name)
-        else:
-            name, version = parse_sdist_filename(path.name)
-    except (InvalidWheelFilename, InvalidSdistFilename) as error:
+    key = key_of(path.name)
+    if key is None:
         raise BadFileError(
-            f"its name is not that of a wheel or an sdist: {error}",
+            "its name is not that of a wheel or an sdist",
             where=path,
             remedy="build it with a back end that keeps to the packaging specifications",
-        ) from error
+        )
     return Artifact(
-        path=path, kind="wheel" if tags else "sdist", name=name, version=version, tags=tags,
+        path=path, kind="wheel" if key.tags else "sdist", name=key.name, version=key.version, tags=key.tags,
         sha256=sha256_of(path), size=path.stat().st_size,
     )  # fmt: skip
 

@@ -246,7 +246,7 @@ class _Build:
                 finish_command([*client, "rm", "--force", name], timeout_s=_FREEZE_TIMEOUT_S, env=seen)
             return
         python, seen = (self.own.python, dict(self.own.variables)) if self.own else (sys.executable, seen)
-        env = {**compiling.constrained(seen, self.work, self.context.constraints), **given}
+        env = {**seen, **given}
         if self.context.package.ccache == "auto":
             env |= compiling.cache_environment(env, self.work)
         yield [str(python), *words], env

@@ -69,38 +69,23 @@ def lint(  # typer makes options of them
 @app.command()
 def unit(  # typer makes options of them
     ctx: typer.Context,
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[PROJECT] [-- ARGS]",
-            help="Folder of the project, default: this one; behind --, arguments of pytest.",
-            show_default=False,
-        ),
-    ] = None,
+    folder: ProjectFolder = Path(),
     records: Records = None,
     as_json: Json = False,
 ) -> None:
     """Install a project in an environment of its own and run its tests that need no device.
 
-    Example: spyre-ci package unit . -- -k shapes
+    Example: spyre-ci package unit .
     """
     with extra():
         from ci.package.context import context_of, echo  # noqa: PLC0415
         from ci.package.unit import run_unit  # noqa: PLC0415
 
-    folder, given = split(words or [])
     context = context_of(ctx, folder, records=records)
-    outcome, told = run_unit(context, os.environ, given, say=echo)
+    outcome, told = run_unit(context, os.environ, echo)
     typer.echo(document_text("package-unit", told) if as_json else outcome.line)
     if outcome.exit_code != EXIT_OK:
         raise typer.Exit(outcome.exit_code)
-
-
-def split(words: list[str]) -> tuple[Path, list[str]]:
-    """The project's folder, and the arguments of pytest: what begins with a dash is no folder."""
-    if not words or words[0].startswith("-"):
-        return Path(), words
-    return Path(words[0]), words[1:]
 
 
 @app.command()

@@ -1,30 +1,15 @@
-"""What a build is given: pins, a time, as many compilers as the container holds, each behind ccache."""
+"""What a build is given: a time, as many compilers as the container holds, each behind ccache."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 # Of a project that is in no repository: zip archives know no earlier time.
 _FIRST_TIME = 315532800
 _COMPILERS = ("cc", "c++", "gcc", "g++", "clang", "clang++")
-
-
-def constrained(environ: Mapping[str, str], folder: Path, constraints: Sequence[str]) -> dict[str, str]:
-    """Constraints for builds in isolation, too, which a command's own do not reach; the user's stay.
-
-    Args:
-        environ: the user's.
-        folder: one for the file with the constraints.
-        constraints: requirements that hold for whatever is installed.
-    """
-    path = folder / "constraints.txt"
-    path.write_text("".join(f"{line}\n" for line in constraints), encoding="utf-8")
-    # pip before 25.3 reads the first for builds, later ones the second.
-    names = ("PIP_CONSTRAINT", "PIP_BUILD_CONSTRAINT")
-    return {**{name: str(path) for name in names if constraints}, **environ}
 
 
 def moment(environ: Mapping[str, str], committed_at: int) -> int:

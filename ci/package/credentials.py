@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import quote, urlsplit
 
 from ci.config import Settings
@@ -25,7 +25,7 @@ class Credentials:
     """What an upload is allowed by: a user and its token."""
 
     user: str
-    token: str
+    token: str = field(repr=False)
 
     def hidden_in(self, text: str) -> str:
         """The text, without the token should it be in it, as it is or as a header or an address has it."""
@@ -33,9 +33,6 @@ class Credentials:
         for shown in (header, header.rstrip("="), self.token, quote(self.token, safe="")):
             text = text.replace(shown, "***")
         return text
-
-    def __repr__(self) -> str:
-        return f"Credentials(user={self.user!r})"
 
 
 def find_credentials(settings: Settings, name: str, index: Index, environ: Mapping[str, str]) -> Credentials:

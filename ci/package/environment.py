@@ -36,12 +36,10 @@ class Environment:
     Attributes:
         folder: of it.
         variables: what its processes see.
-        constraints: requirements that hold for whatever is installed.
     """
 
     folder: Path
     variables: Mapping[str, str]
-    constraints: tuple[str, ...] = ()
 
     @property
     def python(self) -> Path:
@@ -54,12 +52,8 @@ class Environment:
         Raises:
             CommandError: pip could not; with its last lines.
         """
-        with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as file:
-            file.write("".join(f"{line}\n" for line in self.constraints))
-            file.flush()
-            words: list[str | Path] = [self.python, "-m", "pip", "install", "--no-input", "--quiet"]
-            words += ["--disable-pip-version-check", "--constraint", file.name, *arguments]
-            self._told(words, timeout_s, self.folder)
+        words: list[str | Path] = [self.python, "-m", "pip", "install", "--no-input", "--quiet"]
+        self._told([*words, "--disable-pip-version-check", *arguments], timeout_s, self.folder)
 
     def run(self, arguments: Sequence[str | Path], *, timeout_s: float, cwd: Path | None = None) -> str:
         """What Python prints.
@@ -119,7 +113,13 @@ def in_folder(folder: Path, environ: Mapping[str, str], *, constraints: Sequence
     variables = {key: value for key, value in seen.items() if key not in _OF_OTHERS}
     variables["PATH"] = os.pathsep.join([str(folder / "bin"), environ.get("PATH", os.defpath)])
     variables |= {"VIRTUAL_ENV": str(folder), "PYTHONNOUSERSITE": "1"}
-    return Environment(folder=folder, variables=variables, constraints=tuple(constraints))
+    if constraints:
+        file = folder / "constraints.txt"
+        file.write_text("".join(f"{line}\n" for line in constraints), encoding="utf-8")
+        # pip before 25.3 reads the first for builds, later ones the second; the user's hold as well.
+        for name in ("PIP_CONSTRAINT", "PIP_BUILD_CONSTRAINT"):
+            variables[name] = f"{variables.get(name, '')} {file.as_uri()}".strip()
+    return Environment(folder=folder, variables=variables)
 
 
 @contextmanager

@@ -9,20 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 import requests
-from packaging.utils import (
-    InvalidSdistFilename,
-    InvalidWheelFilename,
-    canonicalize_name,
-    parse_sdist_filename,
-    parse_wheel_filename,
-)
+from packaging.utils import canonicalize_name
 from pypi_simple import ACCEPT_ANY, DistributionPackage, ProjectPage, UnsupportedRepoVersionError
 from requests.adapters import HTTPAdapter
 from urllib3 import Retry
@@ -32,7 +26,7 @@ from ci.config.package_model import Index
 from ci.core.addresses import without_secrets
 from ci.core.errors import EXIT_INCOMPLETE, EXIT_TEST_FAILED, SettingsError, SpyreCiError
 from ci.core.http import cause, pieces, session
-from ci.package.artifacts import Artifact
+from ci.package.artifacts import Artifact, key_of
 from test_selection.files import atomic_writer
 
 _RETRIES = Retry(
@@ -124,21 +118,6 @@ class Comparison:
             where=index,
             remedy="raise the version, or publish the files that were built then",
         )
-
-
-def key_of(filename: str) -> tuple[Hashable, ...] | None:
-    """What a file is, however its name is spelt; None for what is neither an sdist nor a wheel.
-
-    A release has one sdist, and a wheel for each build number and set of tags.
-    """
-    try:
-        if filename.endswith(".whl"):
-            name, version, build, tags = parse_wheel_filename(filename)
-            return (name, version, "wheel", build, tags)
-        name, version = parse_sdist_filename(filename)
-    except (InvalidWheelFilename, InvalidSdistFilename):
-        return None
-    return (name, version, "sdist")
 
 
 def upload_order(artifacts: Sequence[Artifact]) -> list[Artifact]:

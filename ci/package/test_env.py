@@ -15,9 +15,7 @@ import ci
 import test_selection
 from ci.config.run_model import Device
 from ci.core.errors import EXIT_INCOMPLETE, CommandError
-from ci.core.withheld import without_job_secrets
 from ci.device.environment import EMULATE, device_environment
-from ci.package.compiling import constrained
 from ci.package.environment import Environment, make
 from ci.package.export import export
 from ci.package.project import PYPROJECT, Project
@@ -75,8 +73,7 @@ def install(
         NotInstalledError: pip could not.
     """
     tree = export(project, work / "tree").resolve()
-    visible = constrained(without_job_secrets(environ), work, constraints)
-    environment = make(work / "env", visible, constraints=constraints)
+    environment = make(work / "env", environ, constraints=constraints)
     try:
         environment.install([*wanted_of(project, tree), *requirements])
     except CommandError as error:
@@ -107,11 +104,11 @@ def remove_sources(env: Env, keep: Sequence[str], say: Callable[[str], None]) ->
 
     Args:
         env: where tests run.
-        keep: paths of tests; a package that holds some of them stays, which is said.
+        keep: pytest's arguments, some of them paths; a package that holds one stays, which is said.
         say: takes a line for people.
     """
     (site,) = env.environment.folder.glob("lib/python*/site-packages")
-    kept = [(env.tree / path).resolve() for path in keep]
+    kept = [(env.tree / one.partition("::")[0]).resolve() for one in keep]
     for path in [*env.tree.iterdir(), *(env.tree / "src").glob("*")]:
         if not (site / path.name).exists():
             continue

@@ -114,8 +114,6 @@ class Outcome:
 def run_unit(
     context: Context,
     environ: Mapping[str, str],
-    given: Sequence[str],
-    *,
     say: Callable[[str], None],
 ) -> tuple[Outcome, dict[str, Any]]:
     """Install the project, run its tests, and note what became of them; the same for machines.
@@ -123,7 +121,6 @@ def run_unit(
     Args:
         context: of the project.
         environ: the user's variables.
-        given: arguments of pytest.
         say: takes a line for people.
 
     Raises:
@@ -134,25 +131,21 @@ def run_unit(
     tests, project, kept = context.package.tests, context.project, context.records / JUNIT_FILE
     if context.left_out:
         say(f"left out, not being in the repository: {listed(context.left_out, 3)}")
-    if not given:
-        forget_record(context.records, UNIT)
-        kept.unlink(missing_ok=True)
+    forget_record(context.records, UNIT)
+    kept.unlink(missing_ok=True)
     with context.alone(UNIT) as work:
         junit = work / JUNIT_FILE
         env = install(
             project, work, environ, requirements=tests.requirements, constraints=context.constraints
         )
-        arguments = unit_arguments(tests, env.has, given)
+        arguments = unit_arguments(tests, env.has)
         if not tests.keep_sources:
-            remove_sources(env, paths_in(arguments, env.has), say)
+            remove_sources(env, arguments, say)
         env = with_plugins(
             env, tests.device_marker, context.settings.model.device if tests.emulated else None
         )
         outcome = _pytest(env, junit, arguments, tests.timeout_s, say)
         told = {**outcome.as_json(), "arguments": arguments, "emulated": tests.emulated}
-        if given:
-            say(f"no record: with arguments of pytest a part may have run; JUnit: {junit}")
-            return outcome, told
         if junit.is_file():
             write_text(kept, junit.read_text(encoding="utf-8", errors="replace"))
         context.note(UNIT, passed=outcome.exit_code == EXIT_OK, details=told)
@@ -185,25 +178,18 @@ def _pytest(
         return Outcome(pytest_code=code, why_not=error.what)
 
 
-def unit_arguments(tests: PackageTests, has: Callable[[str], bool], given: Sequence[str]) -> list[str]:
+def unit_arguments(tests: PackageTests, has: Callable[[str], bool]) -> list[str]:
     """What pytest is told of which tests run; pure.
 
     Args:
         tests: the settings.
         has: whether the project has a file or folder.
-        given: the user's arguments; a test file among them takes the place of the settings' tests.
 
     Raises:
         UsageError: there are no tests.
     """
-    without = ["-m", f"not {tests.device_marker}"]
-    # A word without a slash may be an option's value.
-    if any("/" in path or path.endswith(".py") for path in paths_in(given, has)):
-        return [*without, *given]
-    if tests.unit:
-        return [*tests.unit, *given]
-    if has("tests/unit"):
-        return ["tests/unit", *given]
+    if tests.unit or has("tests/unit"):
+        return tests.unit or ["tests/unit"]
     folder = next((name for name in _FOLDERS if has(name)), None)
     if folder is None:
         raise UsageError(
@@ -211,12 +197,7 @@ def unit_arguments(tests: PackageTests, has: Callable[[str], bool], given: Seque
             where="package.tests.unit",
             remedy="set it to the tests that need no device",
         )
-    return [*without, folder, *given]
-
-
-def paths_in(arguments: Sequence[str], has: Callable[[str], bool]) -> list[str]:
-    """The files and folders that arguments of pytest name; pure."""
-    return [path for one in arguments if has(path := one.partition("::")[0]) and not one.startswith("-")]
+    return ["-m", f"not {tests.device_marker}", folder]
 
 
 def read_counts(path: Path) -> Counts:

@@ -21,8 +21,8 @@ from packaging.version import Version
 from ci.core.archives import damage
 from ci.core.errors import MissingInputError, SettingsError
 from ci.core.text import counted
-from ci.package.artifacts import artifact, metadata_of
-from ci.package.index_client import IndexAwayError, IndexClient, IndexFile, OtherBytesError, key_of
+from ci.package.artifacts import artifact, key_of, metadata_of
+from ci.package.index_client import IndexAwayError, IndexClient, IndexFile, OtherBytesError
 from ci.pins.entry_points import files_of, signatures
 from ci.pins.packages import is_final, parse_metadata
 from ci.pins.releases import parsed
@@ -128,8 +128,8 @@ class IndexSource:
             raise SettingsError(error.what, where=self.name, remedy=error.remedy) from error
         for one in listed:
             key = key_of(one.filename) if _PLAIN.fullmatch(one.filename) else None
-            if key is not None and key[0] == self.package and isinstance(key[1], Version):
-                found[key[1]].append(one)
+            if key is not None and key.name == self.package:
+                found[key.version].append(one)
             else:
                 passed.append(one.filename)
         if passed:

@@ -94,6 +94,15 @@ def test_what_builds_and_installs_sees_no_secret_of_the_job(tmp_path: Path) -> N
     assert made.variables.keys() == {*installs, "PATH", "VIRTUAL_ENV", "PYTHONNOUSERSITE"}
 
 
+def test_what_is_installed_is_held_to_constraints_beside_the_users(tmp_path: Path) -> None:
+    made = in_folder(tmp_path, {"PATH": "/bin", "PIP_CONSTRAINT": "mine.txt"}, constraints=["torch==2.13.0"])
+    assert (tmp_path / "constraints.txt").read_text() == "torch==2.13.0\n"
+    file = (tmp_path / "constraints.txt").as_uri()
+    assert made.variables["PIP_CONSTRAINT"] == f"mine.txt {file}"
+    assert made.variables["PIP_BUILD_CONSTRAINT"] == file
+    assert "PIP_CONSTRAINT" not in in_folder(tmp_path, {}).variables
+
+
 def test_an_interpreter_that_cannot_be_executed_is_passed_over_unless_it_was_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,10 +10,9 @@ import pytest
 
 from ci.config.package_model import PackageTests
 from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE, BadFileError, UsageError
-from ci.package.cli import split
 from ci.package.project import Project, Pyproject
 from ci.package.test_env import wanted_of
-from ci.package.unit import Counts, Outcome, paths_in, read_counts, unit_arguments
+from ci.package.unit import Counts, Outcome, read_counts, unit_arguments
 
 GOOD, BAD = Counts(passed=2), Counts(passed=1, failed=1, failing=("a::b: no",))
 
@@ -65,54 +64,24 @@ def test_the_extra_or_dependency_group_test_is_asked_for_where_the_project_has_i
     assert wanted(**{"dependency-groups": {"docs": []}}) == ["/c"]
 
 
-def arguments(there: set[str], *given: str, **settings: Any) -> list[str]:
-    return unit_arguments(PackageTests(**settings), there.__contains__, given)
-
-
-def test_what_the_settings_name_runs() -> None:
-    assert arguments({"tests/unit"}, "-x", unit=["tests/fast", "-q"]) == ["tests/fast", "-q", "-x"]
-
-
-def test_without_settings_the_unit_tests_run_where_there_is_such_a_folder() -> None:
-    assert arguments({"tests", "tests/unit"}) == ["tests/unit"]
-
-
-def test_else_all_that_do_not_carry_the_marker_run() -> None:
-    assert arguments({"tests"}) == ["-m", "not device", "tests"]
-    assert arguments({"test"}, device_marker="card") == ["-m", "not card", "test"]
-
-
-def test_a_named_file_takes_the_place_of_all_others() -> None:
-    there = {"tests/unit", "tests/unit/test_a.py"}
-    assert arguments(there, "tests/unit/test_a.py::test_x", "-q") == [
-        "-m", "not device", "tests/unit/test_a.py::test_x", "-q",
-    ]  # fmt: skip
-    assert arguments(there, "-k", "shapes") == ["tests/unit", "-k", "shapes"]
+@pytest.mark.parametrize(
+    ("there", "settings", "arguments"),
+    [
+        ({"tests/unit"}, {"unit": ["tests/fast", "-q"]}, ["tests/fast", "-q"]),
+        ({"tests", "tests/unit"}, {}, ["tests/unit"]),
+        ({"tests"}, {}, ["-m", "not device", "tests"]),
+        ({"test"}, {"device_marker": "card"}, ["-m", "not card", "test"]),
+    ],
+)
+def test_the_settings_tests_run_else_the_unit_tests_else_all_without_the_marker(
+    there: set[str], settings: dict[str, Any], arguments: list[str]
+) -> None:
+    assert unit_arguments(PackageTests(**settings), there.__contains__) == arguments
 
 
 def test_a_project_without_tests_is_told_what_to_set() -> None:
     with pytest.raises(UsageError, match=r"package\.tests\.unit: the project has no folder tests/unit"):
-        arguments(set())
-
-
-def test_the_files_among_arguments_are_known() -> None:
-    there = {"tests", "tests/a.py"}
-    assert paths_in(["-m", "not device", "tests/a.py::x", "tests", "gone"], there.__contains__) == [
-        "tests/a.py", "tests",
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("words", "folder", "given"),
-    [
-        ([], ".", []),
-        (["p"], "p", []),
-        (["p", "-k", "x"], "p", ["-k", "x"]),
-        (["-k", "x"], ".", ["-k", "x"]),
-    ],
-)
-def test_what_begins_with_a_dash_is_no_folder(words: list[str], folder: str, given: list[str]) -> None:
-    assert split(words) == (Path(folder), given)
+        unit_arguments(PackageTests(), set[str]().__contains__)
 
 
 JUNIT = """<?xml version="1.0" encoding="utf-8"?>
