@@ -20,7 +20,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any
 
 import build
@@ -372,18 +371,14 @@ def pack_again(path: Path, seconds: int) -> None:
     Raises:
         BadFileError: it is damaged.
     """
-    # In a file, where every member is within reach, and none has to be held.
-    with damage(path), TemporaryFile(dir=path.parent) as unpacked:
-        with gzip.open(path) as stream:
-            shutil.copyfileobj(stream, unpacked)
-        unpacked.seek(0)
+    with damage(path), tarfile.open(path) as packed:
+        members = sorted(packed.getmembers(), key=lambda one: one.name)
         with (
-            tarfile.open(fileobj=unpacked, mode="r:") as packed,
             atomic_writer(path) as target,
             gzip.GzipFile("", "wb", 9, target, mtime=0) as squeezed,
             tarfile.open(fileobj=squeezed, mode="w", format=tarfile.PAX_FORMAT) as fresh,
         ):
-            for info in sorted(packed.getmembers(), key=lambda one: one.name):
+            for info in members:
                 fresh.addfile(_plain(info, seconds), packed.extractfile(info) if info.isfile() else None)
 
 

@@ -13,7 +13,7 @@ from ci.package.project import PYPROJECT, Project, Source
 
 SHA_DIGITS = 9
 _ASSIGNED = r"""^{name}(\s*:\s*str)?\s*=\s*(['"])(?P<version>[^'"\n]+)\2"""
-_DECLARED = r"""^\[project\]\n(?:(?!^\[).)*?^version\s*=\s*(['"])(?P<version>[^'"\n]+)\1"""
+_DECLARED = r"""^\[project\][^\n]*\n(?:(?!^\[).)*?^version\s*=\s*(['"])(?P<version>[^'"\n]+)\1"""
 
 
 def version_to_build(declared: str, source: Source, *, prefix: str = "v", local: bool = True) -> Version:

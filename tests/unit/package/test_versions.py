@@ -140,7 +140,7 @@ def put(tree: Path, text: str, file: Path | None = None) -> object:
 
 
 def test_a_declared_version_is_replaced_and_nothing_else(tmp_path: Path) -> None:
-    text = '[a]\nversion = "8"\n[project]\nname = "x"  # ours\nversion = "1.0" # now\n\n[x]\nversion = "9"\n'
+    text = '[a]\nversion = "8"\n[project] # it\nname = "x"\nversion = "1.0" # now\n\n[x]\nversion = "9"\n'
     assert put(tmp_path, text) == {}
     assert (tmp_path / "pyproject.toml").read_text() == text.replace('"1.0"', f'"{NEW}"')
 
