@@ -18,7 +18,7 @@ from ci.core.errors import RunInUseError, UsageError
 from ci.core.locks import alone
 from ci.core.text import escaped
 from ci.package.environment import fitting, torch_pin
-from ci.package.project import Project, read_any, read_project
+from ci.package.project import Project, read_project
 from ci.package.records import Record, write_record
 
 
@@ -132,10 +132,9 @@ def context_of(
         else load_settings(path=None, environ=os.environ, flags={}, cwd=folder)
     )
     package = settings.model.package
-    if any_checkout:
-        project = read_any(folder, settings=settings.path)
-    else:
-        project = read_project(folder, tag_prefix=package.tag_prefix, settings=settings.path)
+    project = read_project(
+        folder, tag_prefix=package.tag_prefix, settings=settings.path, any_checkout=any_checkout
+    )
     return Context(
         project=project,
         settings=settings,

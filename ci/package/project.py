@@ -114,30 +114,20 @@ class MovedError(SpyreCiError):
     exit_code = EXIT_INCOMPLETE
 
 
-def read_project(folder: Path, *, tag_prefix: str = "v", settings: Path | None = None) -> Project:
+def read_project(
+    folder: Path, *, tag_prefix: str = "v", settings: Path | None = None, any_checkout: bool = False
+) -> Project:
     """Read a checkout.
 
     Args:
         folder: the one that holds pyproject.toml.
         tag_prefix: what release tags begin with.
         settings: the settings file, which is a change where the commit does not hold it.
+        any_checkout: whether it need be no Python project; it has its folder's name then.
 
     Raises:
         MissingInputError: there is no such folder, or no pyproject.toml in it.
         BadFileError: pyproject.toml cannot be read, names no project, or a key of it is of a wrong kind.
-        CommandError: git did not answer.
-    """
-    pyproject = read_pyproject(folder / PYPROJECT)
-    return Project(
-        folder=folder.resolve(), pyproject=pyproject, source=read_source(folder, tag_prefix, settings)
-    )
-
-
-def read_any(folder: Path, *, settings: Path | None = None) -> Project:
-    """Read a checkout that need be no Python project; it has its folder's name then.
-
-    Raises:
-        MissingInputError: there is no such folder.
         CommandError: git did not answer.
     """
     if not folder.is_dir():
@@ -145,10 +135,11 @@ def read_any(folder: Path, *, settings: Path | None = None) -> Project:
     try:
         pyproject = read_pyproject(folder / PYPROJECT)
     except (BadFileError, MissingInputError):
+        if not any_checkout:
+            raise
         pyproject = Pyproject(project=ProjectTable(name=folder.resolve().name))
-    return Project(
-        folder=folder.resolve(), pyproject=pyproject, source=read_source(folder, settings=settings)
-    )
+    source = read_source(folder, tag_prefix, settings)
+    return Project(folder=folder.resolve(), pyproject=pyproject, source=source)
 
 
 def read_pyproject(path: Path) -> Pyproject:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.metadata import distributions
 from pathlib import Path
 
 import ci
@@ -99,18 +100,21 @@ def wanted_of(project: Project, tree: Path) -> list[str]:
     return [f"{tree}[{_TEST}]" if extra else str(tree), *group]
 
 
-def remove_sources(env: Env, keep: Sequence[str], say: Callable[[str], None]) -> None:
+def remove_sources(env: Env, project: Project, keep: Sequence[str], say: Callable[[str], None]) -> None:
     """Delete from the tree what was installed, so that no test imports it from there.
 
     Args:
         env: where tests run.
+        project: what was installed.
         keep: pytest's arguments, some of them paths; a package that holds one stays, which is said.
         say: takes a line for people.
     """
-    (site,) = env.environment.folder.glob("lib/python*/site-packages")
+    (site,) = map(str, env.environment.folder.glob("lib/python*/site-packages"))
+    (found,) = distributions(name=project.canonical, path=[site])
+    installed = {file.parts[0] for file in found.files or ()}
     kept = [(env.tree / one.partition("::")[0]).resolve() for one in keep]
     for path in [*env.tree.iterdir(), *(env.tree / "src").glob("*")]:
-        if not (site / path.name).exists():
+        if path.name not in installed:
             continue
         if any(one.is_relative_to(path) for one in kept):
             say(f"{path.name} stays beside its tests, which are in it: they may import it from there")

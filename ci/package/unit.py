@@ -140,7 +140,7 @@ def run_unit(
         )
         arguments = unit_arguments(tests, env.has)
         if not tests.keep_sources:
-            remove_sources(env, arguments, say)
+            remove_sources(env, project, arguments, say)
         env = with_plugins(
             env, tests.device_marker, context.settings.model.device if tests.emulated else None
         )
