@@ -46,6 +46,11 @@ class Environment:
         """Its interpreter."""
         return self.folder / "bin" / "python"
 
+    @property
+    def site(self) -> Path:
+        """Where its packages are."""
+        return next(self.folder.glob("lib/python*/site-packages"))
+
     def install(self, arguments: Sequence[str | Path], *, timeout_s: float = INSTALL_TIMEOUT_S) -> None:
         """Install what pip is told.
 

@@ -40,7 +40,7 @@ def export(project: Project, into: Path) -> Path:
         names = _walked(project.folder)
     copy_files(project.folder, names, into)
     for name in names:
-        if not (into / name).resolve().is_relative_to(into.resolve()):
+        if not Path(os.path.realpath(into / name)).is_relative_to(into.resolve()):
             raise BadFileError(
                 "is a link that leads out of the project",
                 where=project.folder / name,

@@ -21,7 +21,6 @@ _SHOWN = 600
 _TAGS = (
     "import json; from pip._vendor.packaging.tags import sys_tags; print(json.dumps([*map(str, sys_tags())]))"
 )
-_SITE = "import sysconfig; print(sysconfig.get_path('purelib'))"
 # Imports everything that a distribution installs at the top level, from where it was installed.
 _IMPORT = """
 import importlib, importlib.metadata, inspect, pathlib, sys
@@ -78,9 +77,9 @@ def try_wheel(
 
 def _see_this_environment(environment: Environment) -> None:
     """Have an environment find what this one has, after its own."""
-    site = environment.run(["-I", "-c", _SITE], timeout_s=60).strip()
     paths = dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib"))
-    Path(site, "spyre_ci_beside.pth").write_text("".join(f"{path}\n" for path in paths), encoding="utf-8")
+    lines = "".join(f"{path}\n" for path in paths)
+    (environment.site / "spyre_ci_beside.pth").write_text(lines, encoding="utf-8")
 
 
 def import_installed(environment: Environment, project: str) -> str:

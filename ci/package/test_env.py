@@ -109,8 +109,7 @@ def remove_sources(env: Env, project: Project, keep: Sequence[str], say: Callabl
         keep: pytest's arguments, some of them paths; a package that holds one stays, which is said.
         say: takes a line for people.
     """
-    (site,) = map(str, env.environment.folder.glob("lib/python*/site-packages"))
-    (found,) = distributions(name=project.canonical, path=[site])
+    (found,) = distributions(name=project.canonical, path=[str(env.environment.site)])
     installed = {file.parts[0] for file in found.files or ()}
     kept = [(env.tree / one.partition("::")[0]).resolve() for one in keep]
     for path in [*env.tree.iterdir(), *(env.tree / "src").glob("*")]:

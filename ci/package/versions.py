@@ -104,14 +104,18 @@ def put_version(
     Raises:
         UsageError: the version is neither in pyproject.toml nor in a module, nor made from Git.
     """
-    if project.tool("setuptools_scm") is not None or project.tool("hatch", "version", "source") == "vcs":
+    declared = project.pyproject.project.version
+    from_git = (
+        project.tool("setuptools_scm") is not None or project.tool("hatch", "version", "source") == "vcs"
+    )
+    if from_git and not declared:
         return {"SETUPTOOLS_SCM_PRETEND_VERSION": str(version)}
     attribute = str(project.tool("setuptools", "dynamic", "version", "attr") or "")
     dotted, _, name = attribute.rpartition(".")
     below = dotted.replace(".", "/")
     usual = [Path(src, below + end) for src in ("", "src") for end in (".py", "/__init__.py") if dotted]
     pattern = _ASSIGNED.format(name=re.escape("__version__" if file else name))
-    if project.pyproject.project.version:
+    if declared:
         file, pattern = Path(PYPROJECT), _DECLARED
     for path in ((tree / one).resolve() for one in ([file] if file else usual)):
         text = path.read_bytes().decode() if path.is_file() and path.is_relative_to(tree.resolve()) else ""

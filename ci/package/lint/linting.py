@@ -200,11 +200,8 @@ class _Looking:
 
     def _changed(self, hook: Hook) -> Iterator[Finding]:
         """A finding for each file that a hook changed, where it does so first."""
-        names = git(self.tree, "diff", "--name-only", "-z", "--").split("\0")[:-1]
-        patch = git(self.tree, "-c", "core.quotePath=false", "diff", "--unified=0", "--") if names else ""
-        places = hunks_of(patch)
-        for name in names:
-            first, *others = places.get(name, [0])
+        patch = git(self.tree, "-c", "core.quotePath=false", "diff", "--unified=0", "--")
+        for name, (first, *others) in hunks_of(patch).items():
             more = f", here and in {len(others)} more places" if others else ""
             message = f"{hook.id} writes this otherwise{more}"
             yield Finding(path=name, line=first, linter=hook.id, message=message)
