@@ -12,7 +12,7 @@ from ci.package import building
 from ci.package.context import Context
 from ci.package.export import export
 from ci.package.project import MovedError, read_project, read_source
-from ci.package.test_env import install
+from ci.package.unit import install
 from tests.integration.package.conftest import Checkout
 from tests.repositories import git
 
@@ -44,11 +44,11 @@ def test_a_file_that_changes_while_a_build_starts_is_not_built_as_the_commit(che
 
 
 def test_nor_is_it_tested_as_the_commit(checkout: Checkout, tmp_path: Path) -> None:
-    project = read_project(checkout.folder)
+    context = context_of(checkout)
     (checkout.folder / "demo" / "more.py").write_text("x = 1\n")
     checkout.git("add", "demo/more.py")
     with pytest.raises(MovedError, match=r"changed meanwhile: demo/more\.py"):
-        install(project, tmp_path / "work", os.environ, requirements=(), constraints=())
+        install(context, tmp_path / "work", os.environ)
 
 
 def test_a_commit_that_was_made_meanwhile_is_said(checkout: Checkout, tmp_path: Path) -> None:

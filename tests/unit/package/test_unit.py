@@ -11,8 +11,7 @@ import pytest
 from ci.config.package_model import PackageTests
 from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE, BadFileError, UsageError
 from ci.package.project import Project, Pyproject
-from ci.package.test_env import wanted_of
-from ci.package.unit import Counts, Outcome, read_counts, unit_arguments
+from ci.package.unit import Counts, Outcome, read_counts, unit_arguments, wanted_of
 
 GOOD, BAD = Counts(passed=2), Counts(passed=1, failed=1, failing=("a::b: no",))
 

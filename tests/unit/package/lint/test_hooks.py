@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from ci.core.errors import CommandError
-from ci.package.lint.hooks import CONFIG, Hook, ours, own
+from ci.package.lint.linting import CONFIG, Hook, ours, own
 
 
 def test_hooks_of_other_stages_do_not_look(tmp_path: Path) -> None:

@@ -11,8 +11,7 @@ from ci.config import load_settings
 from ci.core.errors import EXIT_INCOMPLETE
 from ci.package.context import Context
 from ci.package.lint import linting
-from ci.package.lint.hooks import Hook
-from ci.package.lint.linting import LinterError, findings_of, record, why_no_record
+from ci.package.lint.linting import Hook, LinterError, findings_of, record, why_no_record
 from ci.package.lint.show import Finding, document, github_commands, lines, not_looked_lines
 from ci.package.project import MovedError, Project, ProjectTable, Pyproject, Source
 from ci.package.records import LINT, read_record
