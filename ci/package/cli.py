@@ -39,7 +39,8 @@ def lint(  # typer makes options of them
     with extra():
         import_module("pre_commit")  # it is called as a program
         from ci.package.context import context_of, echo  # noqa: PLC0415
-        from ci.package.lint import linting, show  # noqa: PLC0415
+        from ci.package.lint import findings as show  # noqa: PLC0415
+        from ci.package.lint import linting  # noqa: PLC0415
         from ci.package.records import LINT, forget_record  # noqa: PLC0415
 
     context = context_of(ctx, folder, records=records, any_checkout=True)

@@ -111,12 +111,9 @@ def check_build(project: Project, artifacts: Sequence[Artifact], record: Record)
         wrong = f"not as they were built: {', '.join(changed)}"
     elif built != here:
         wrong = f"built of {built or 'nothing'}, and {here or 'nothing'} is there"
-    elif not record.passed:
-        wrong = "the build of this commit did not pass"
     remedy = "build again, or check out the commit that was built"
-    changes = (
-        f", with changes: nothing of it is published ({len(record.dirty)} changed)" if record.dirty else ""
-    )
+    count = len(record.dirty)
+    changes = f", with changes: nothing of it is published ({count} changed)" if count else ""
     seen = f"built of {here or 'a folder without Git'}{changes}"
     return judged("build record", wrong or seen, holds=not wrong, remedy=remedy)
 

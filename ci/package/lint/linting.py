@@ -24,7 +24,7 @@ from ci.core.text import one_line
 from ci.core.withheld import without_job_secrets
 from ci.package.context import Context
 from ci.package.export import checkout_files, commit_copy, copy_files
-from ci.package.lint.show import Finding, Looked, by_linter
+from ci.package.lint.findings import Finding, Looked, by_linter, findings_of, hunks_of
 from ci.package.project import in_repository, read_source, refuse_moved, top_of
 from ci.package.records import LINT
 from ci.package.text import harmless_line
@@ -41,15 +41,6 @@ _GROOVY = (".groovylintrc.json", ".groovylintrc.yml")
 _KEPT = ("PATH", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SSL_CERT_FILE")
 _FILES = ("ls-files", "--cached", "--others", "--exclude-standard", "--", ".")
 _EXIT_CODE = re.compile(r"^- exit code: (-?\d+)$", re.MULTILINE)
-# As compilers, ruff, codespell, mypy, shellcheck and actionlint name places; in GitHub's form after `::`.
-_PLACE = re.compile(
-    r"(?:::\w+ [^\n]*?::)?(?P<path>[^:\n]+):(?P<line>\d+)(?::(?P<column>\d+))?(?::\s?| )(?P<message>.*)"
-)
-# As rustc does, ruff and zizmor, below the message; check-jsonschema.
-_ARROW = re.compile(r"\s*--> (?P<path>[^:\n]+):(?P<line>\d+):(?P<column>\d+)")
-_WOULD = re.compile(r"(?P<message>[Ww]ould reformat):? (?P<path>.+)")
-_SCHEMA = re.compile(r"\s*(?P<path>[^:\n]+)::(?P<message>\$.*)")
-_HUNK = re.compile(r"@@ -(\d+)")
 
 
 class Hook(NamedTuple):
@@ -273,42 +264,6 @@ class _Looking:
             timeout_s=self.rules.timeout_s, cwd=self.tree, env=env,
         )  # fmt: skip
         return ended.code, (ended.stdout + ended.stderr).decode(errors="surrogateescape")
-
-
-def findings_of(said: str, hook: str, tree: str = "") -> Iterator[Finding]:
-    """Read the places that a hook named; pure.
-
-    Args:
-        said: its output.
-        hook: its name.
-        tree: the folder that it may name before a file.
-    """
-    before = ""
-    for text in said.splitlines():
-        found = _ARROW.match(text) or _PLACE.fullmatch(text)
-        found = found or _SCHEMA.fullmatch(text) or _WOULD.fullmatch(text)
-        if found is not None:
-            place = found.groupdict()
-            yield Finding(
-                path=place["path"].strip().removeprefix(f"{tree}/").removeprefix("./"),
-                line=int(place.get("line") or 0),
-                column=int(place.get("column") or 0),
-                linter=hook,
-                message=place.get("message", before).strip() or hook,
-            )
-        before = text
-
-
-def hunks_of(patch: str) -> dict[str, list[int]]:
-    """The lines of each file at which a patch of `git diff` changes it; pure."""
-    found: dict[str, list[int]] = {}
-    name = ""
-    for line in patch.splitlines():
-        if line.startswith("+++ b/"):
-            name = line.removeprefix("+++ b/").rstrip("\t")
-        elif hunk := _HUNK.match(line):
-            found.setdefault(name, []).append(int(hunk[1]))
-    return found
 
 
 def _whole(hook: Hook, said: str) -> Finding:

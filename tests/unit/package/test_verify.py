@@ -52,7 +52,6 @@ def test_what_auditwheel_sees_is_judged(
         ({}, f"built of {COMMIT[:12]}"),
         ({"dirty": ("a",)}, f"built of {COMMIT[:12]}, with changes: nothing of it is published (1 changed)"),
         ({"commit": "d" * 40}, f"built of {'d' * 12}, and {COMMIT[:12]} is there"),
-        ({"passed": False}, "the build of this commit did not pass"),
         ({"details": {}}, "not as they were built: demo-1.0-py3-none-any.whl"),
     ],
 )

@@ -11,8 +11,16 @@ from ci.config import load_settings
 from ci.core.errors import EXIT_INCOMPLETE
 from ci.package.context import Context
 from ci.package.lint import linting
-from ci.package.lint.linting import Hook, LinterError, findings_of, record, why_no_record
-from ci.package.lint.show import Finding, document, github_commands, lines, not_looked_lines
+from ci.package.lint.findings import (
+    Finding,
+    document,
+    findings_of,
+    github_commands,
+    hunks_of,
+    lines,
+    not_looked_lines,
+)
+from ci.package.lint.linting import Hook, LinterError, record, why_no_record
 from ci.package.project import MovedError, Project, ProjectTable, Pyproject, Source
 from ci.package.records import LINT, read_record
 
@@ -45,7 +53,7 @@ def test_a_patch_says_where_each_file_changes() -> None:
         "diff --git a/a b.py b/a b.py\n--- a/a b.py\t\n+++ b/a b.py\t\n@@ -3 +3 @@ def x\n-x  = 1\n+x = 1\n"
         "@@ -9,2 +9 @@\n+y\n--- a/é.md\n+++ b/é.md\n@@ -1 +1 @@\n"
     )
-    assert linting.hunks_of(patch) == {"a b.py": [3, 9], "é.md": [1]}
+    assert hunks_of(patch) == {"a b.py": [3, 9], "é.md": [1]}
 
 
 def whole(said: str) -> Finding:

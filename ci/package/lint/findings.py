@@ -1,9 +1,10 @@
-"""Show what linters find: lines for people, annotations for GitHub Actions, JSON for machines. Pure."""
+"""What linters find: read off what they say; shown to people, GitHub Actions and machines. Pure."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -12,6 +13,15 @@ from ci.core.workflow_commands import MAX_ANNOTATIONS, command
 from ci.package.text import harmless
 from test_selection.files import document_text
 
+# As compilers, ruff, codespell, mypy, shellcheck and actionlint name places; in GitHub's form after `::`.
+_PLACE = re.compile(
+    r"(?:::\w+ [^\n]*?::)?(?P<path>[^:\n]+):(?P<line>\d+)(?::(?P<column>\d+))?(?::\s?| )(?P<message>.*)"
+)
+# As rustc does, ruff and zizmor, below the message; check-jsonschema.
+_ARROW = re.compile(r"\s*--> (?P<path>[^:\n]+):(?P<line>\d+):(?P<column>\d+)")
+_WOULD = re.compile(r"(?P<message>[Ww]ould reformat):? (?P<path>.+)")
+_SCHEMA = re.compile(r"\s*(?P<path>[^:\n]+)::(?P<message>\$.*)")
+_HUNK = re.compile(r"@@ -(\d+)")
 # By linter, the `version` of what looked, or why it did `not_looked`.
 Looked = Mapping[str, Mapping[str, str]]
 
@@ -33,6 +43,42 @@ class Finding:
     column: int = 0
     linter: str
     message: str
+
+
+def findings_of(said: str, hook: str, tree: str = "") -> Iterator[Finding]:
+    """Read the places that a hook named; pure.
+
+    Args:
+        said: its output.
+        hook: its name.
+        tree: the folder that it may name before a file.
+    """
+    before = ""
+    for text in said.splitlines():
+        found = _ARROW.match(text) or _PLACE.fullmatch(text)
+        found = found or _SCHEMA.fullmatch(text) or _WOULD.fullmatch(text)
+        if found is not None:
+            place = found.groupdict()
+            yield Finding(
+                path=place["path"].strip().removeprefix(f"{tree}/").removeprefix("./"),
+                line=int(place.get("line") or 0),
+                column=int(place.get("column") or 0),
+                linter=hook,
+                message=place.get("message", before).strip() or hook,
+            )
+        before = text
+
+
+def hunks_of(patch: str) -> dict[str, list[int]]:
+    """The lines of each file at which a patch of `git diff` changes it; pure."""
+    found: dict[str, list[int]] = {}
+    name = ""
+    for line in patch.splitlines():
+        if line.startswith("+++ b/"):
+            name = line.removeprefix("+++ b/").rstrip("\t")
+        elif hunk := _HUNK.match(line):
+            found.setdefault(name, []).append(int(hunk[1]))
+    return found
 
 
 def by_linter(findings: Iterable[Finding]) -> Mapping[str, int]:
