@@ -1,12 +1,17 @@
-"""Which system this is, and by which calls its kernel is asked for what Python has no words for."""
+"""Which system and machine this is, and how its kernel is asked for what Python has no words for."""
 
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from pathlib import Path
 
+from ci.core.errors import SettingsError
+
 PROC = Path("/proc")
+_BOOT_ID = PROC / "sys/kernel/random/boot_id"
+AUTO, FORK, SPAWN = "auto", "fork", "spawn"
 
 
 def name() -> str:
@@ -50,10 +55,47 @@ def sysctl(key: str) -> str:
     if name() != "darwin":
         return ""
     ask = getattr(ctypes.CDLL(None), "sysctlbyname", None)
-    if ask is None:
-        return ""
     size = ctypes.c_size_t(256)
     buffer = ctypes.create_string_buffer(size.value)
-    if ask(key.encode(), buffer, ctypes.byref(size), None, ctypes.c_size_t(0)) != 0:
+    if ask is None or ask(key.encode(), buffer, ctypes.byref(size), None, ctypes.c_size_t(0)) != 0:
         return ""
     return buffer.value.decode("ascii", "replace")
+
+
+def host_name() -> str:
+    """The name of this host."""
+    return os.uname().nodename
+
+
+def boot_id() -> str:
+    """What the kernel calls the time since it was started, the same in containers; empty where it does not.
+
+    A journal says it, to be judged after a power cut.
+
+    Source: Linux's `Documentation/admin-guide/sysctl/kernel.rst`, `random/boot_id`; macOS's `sysctl -a`.
+    """
+    try:
+        return _BOOT_ID.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return sysctl("kern.bootsessionuuid")
+
+
+def start_method(wanted: str) -> str:
+    """How processes that import tests begin: `fork` where a copy of a process is safe, else `spawn`.
+
+    Source for macOS: Python's documentation of `multiprocessing`, "Contexts and start methods": fork is
+    unsafe there, as system libraries may start threads.
+
+    Args:
+        wanted: the setting `run.start_method`: auto, fork or spawn.
+
+    Raises:
+        SettingsError: fork is wanted where it is not safe.
+    """
+    if wanted == FORK and not is_linux():
+        raise SettingsError(
+            f"{FORK!r} is wanted, and a copy of a process is not safe with the libraries of {name()}",
+            where="run.start_method",
+            remedy=f"give {SPAWN}, or leave it at {AUTO}, which is {SPAWN} here",
+        )
+    return FORK if wanted != SPAWN and is_linux() else SPAWN

@@ -20,7 +20,7 @@ import psutil
 
 from ci.core.errors import RunInUseError
 from ci.core.locks import take
-from ci.core.machine import host_name
+from ci.core.operating_system import host_name
 from ci.core.text import one_line
 
 FILE = "run.lock"

@@ -14,10 +14,9 @@ from datetime import datetime
 from pathlib import Path
 
 from ci.config import Settings
-from ci.core import operating_system
 from ci.core.errors import SpyreCiError
-from ci.core.process_identity import ProcessIdentity, has_open, identify_process
-from ci.core.start_method import start_method
+from ci.core.operating_system import start_method
+from ci.core.processes import ProcessIdentity, has_open, identify_process
 from ci.core.text import counted, one_line, shell_line
 from ci.core.withheld import without_job_secrets
 from ci.device.environment import device_environment
@@ -216,7 +215,7 @@ def look_device(world: World, root: Path = Path("/")) -> list[Finding]:
         one.value.partition(":")[0] for one in importlib.metadata.entry_points(group="torch.backends")
     ]
     try:
-        start_method(model.run.start_method, system=operating_system.name())
+        start_method(model.run.start_method)
         cards = inventory(world.environ, device=name, wanted=model.run.cards, cores=world.cores, root=root)
         in_ci = unallowed_ci(world.environ, allowed=model.device.emulated == "allow")
         refuse_silent_emulation(cards, world.environ, device=name, found=found, in_ci=in_ci)

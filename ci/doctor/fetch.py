@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -11,7 +13,6 @@ from urllib3.exceptions import HTTPError
 
 from ci.core.addresses import is_loopback, without_secrets
 from ci.core.http import as_nobody, cause
-from ci.core.pump import pumped
 
 PAGE_BYTES = 16 << 20
 
@@ -75,9 +76,19 @@ def fetch(url: str, way: Way, *, limit_s: float, clock: Callable[[], float]) -> 
     Raises:
         FetchError: none came.
     """
+    # A time-out of a socket holds for one read of it. A server that sends a byte a second meets it for ever,
+    # and names are looked up without one: what hangs is left behind, and ends with the process at the latest.
+    page: Future[Page] = Future()
+
+    def ask() -> None:
+        try:
+            page.set_result(_sent(url, way, limit_s, clock))
+        except BaseException as error:  # noqa: BLE001  # is raised where it is waited for
+            page.set_exception(error)
+
+    threading.Thread(target=ask, name="fetch", daemon=True).start()
     try:
-        with pumped(lambda: _sent(url, way, limit_s, clock)) as pump:
-            page = pump.take(limit_s)
+        return page.result(limit_s)
     except (requests.Timeout, TimeoutError) as error:
         raise FetchError(f"it did not answer within {limit_s:g} s") from error
     except requests.exceptions.SSLError as error:
@@ -86,11 +97,9 @@ def fetch(url: str, way: Way, *, limit_s: float, clock: Callable[[], float]) -> 
         raise FetchError(f"it cannot be asked: {cause(error)}") from error
     except (requests.RequestException, HTTPError, OSError) as error:
         raise FetchError(f"it cannot be reached: {cause(error)}") from error
-    assert page is not None  # noqa: S101  # one comes, or an error
-    return page
 
 
-def _sent(url: str, way: Way, limit_s: float, clock: Callable[[], float]) -> Iterator[Page]:
+def _sent(url: str, way: Way, limit_s: float, clock: Callable[[], float]) -> Page:
     host = urlsplit(url).hostname or ""
     here = is_loopback(host)
     with requests.Session() as session:
@@ -113,7 +122,7 @@ def _sent(url: str, way: Way, limit_s: float, clock: Callable[[], float]) -> Ite
             came = clock()
             headers = {name.lower(): value for name, value in answer.headers.items()}
             body = _read(answer) if way.whole else b""
-            yield Page(status=answer.status_code, headers=headers, body=body, sent=sent, came=came)
+            return Page(status=answer.status_code, headers=headers, body=body, sent=sent, came=came)
 
 
 def _read(answer: requests.Response) -> bytes:

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from ci.core.parent_death import die_with_parent
+from ci.core.processes import die_with_parent
 from ci.runner.preflight import check_card
 from ci.runner.prepare import import_torch, single_thread
 

@@ -16,8 +16,8 @@ import typer
 
 from ci.core.errors import EXIT_INCOMPLETE, EXIT_TEST_FAILED, CommandError, RunInUseError
 from ci.core.interrupts import noted
-from ci.core.machine import boot_id, host_name
 from ci.core.object_store import SCHEME, Bucket
+from ci.core.operating_system import boot_id, host_name
 from ci.core.run_lock import run_lock
 from ci.core.supervise import tend_command
 from ci.core.text import counted

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 import ci
-from ci.core.parent_death import die_with_parent
 from ci.core.process import kill_group
+from ci.core.processes import die_with_parent
 from ci.runner import prepare
 from ci.runner.channel import Lines, Order, Sender, read_answer
 

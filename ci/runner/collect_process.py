@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ci.core.parent_death import die_with_parent
 from ci.core.process import signal_name
+from ci.core.processes import die_with_parent
 from ci.runner import prepare, reexec
 from ci.runner.child import EXIT_TERMINATED, ChildProcess, log_of, start
 from ci.runner.collect import KIND

@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from ci.core.machine import boot_id, host_name
-from ci.core.parent_death import adopt_orphans, die_with_parent
+from ci.core.operating_system import boot_id, host_name
+from ci.core.processes import adopt_orphans, die_with_parent
 from ci.record import events
 from ci.record.journal import EXIT_UNWRITABLE, UNWRITABLE, JournalWriter
 from ci.record.run_state import CardFault

@@ -9,11 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import ci
-from ci.core import operating_system
 from ci.core.addresses import without_credentials
 from ci.core.errors import MissingInputError
+from ci.core.operating_system import AUTO, start_method
 from ci.core.progress import bar
-from ci.core.start_method import AUTO, start_method
 from ci.core.text import counted
 from ci.core.withheld import without_job_secrets
 from ci.device.environment import TEST_BASE, device_environment
@@ -108,7 +107,7 @@ def collect_step(context: Context, source: Source, share: Share, folder: RunFold
         SettingsError: processes are to be forked where that is not safe.
     """
     settings = context.settings.model
-    method = start_method(settings.run.start_method, system=operating_system.name())
+    method = start_method(settings.run.start_method)
     files = requested_files(source.tests, share)
     environ = worker_environment(context, source)
     options = CollectOptions(

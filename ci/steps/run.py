@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ci.core import operating_system
 from ci.core.addresses import says_password, shown
 from ci.core.errors import MissingInputError, PlanMismatchError, SettingsError
+from ci.core.operating_system import AUTO, start_method
 from ci.core.run_lock import run_lock
 from ci.core.secrets import read_secret
-from ci.core.start_method import AUTO, start_method
 from ci.record.identity import FILE, read_identity
 from ci.record.journal import attempts_before
 from ci.report.live.events import Sink, run_start
@@ -275,7 +274,7 @@ def _options(context: Context, subset: ShardSubset, within: Sequence[Shard], *, 
         device=model.device.name,
         environ=worker_environment(context, subset.source),
         threads=max(1, context.cores // max(1, workers)),
-        method=start_method(settings.start_method, system=operating_system.name()),
+        method=start_method(settings.start_method),
         may_change=settings.start_method == AUTO,
         machinery=wants_machinery(tests, files),
         spawned=_spawned(tests, files),

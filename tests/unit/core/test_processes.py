@@ -1,64 +1,94 @@
-"""Processes as psutil has them, which knows every system."""
+"""A process is known by where and since when it is; what others are is psutil's to say, on every system."""
 
 from __future__ import annotations
 
 import os
+import signal
+import socket
+import threading
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
 import pytest
 
-from ci.core.processes import children, environments
+from ci.core import operating_system, processes
+from ci.core.operating_system import has_proc
+from ci.core.processes import (
+    ProcessIdentity,
+    children,
+    environments,
+    has_open,
+    identify_process,
+    read_identity,
+)
 
 
-class Told:
-    """A process that psutil knows of."""
+def proc(folder: Path, stat: str) -> Path:
+    (folder / "7").mkdir()
+    (folder / "7" / "stat").write_text(stat)
+    (folder / "self" / "ns").mkdir(parents=True)
+    (folder / "self" / "ns" / "pid").symlink_to("pid:[1]")
+    return folder
 
-    def __init__(self, pid: int, *, words: Any = (), status: str = "sleeping", environ: Any = None) -> None:
-        self.pid, self._words, self._status, self._environ = pid, words, status, environ
 
-    def status(self) -> str:
-        return self._status
+@pytest.mark.parametrize("name", ["python", "a b", "a) R 1 2 3 (b"])
+def test_the_start_is_read_behind_whatever_the_process_is_called(tmp_path: Path, name: str) -> None:
+    fields = " ".join(str(number) for number in range(3, 53))
+    found = identify_process(7, proc(tmp_path, f"7 ({name}) {fields}\n"))
+    assert found == ProcessIdentity(host=socket.gethostname(), namespace="pid:[1]", started="22")
 
-    def name(self) -> str:
-        return "named"
 
-    def cmdline(self) -> list[str]:
-        if isinstance(self._words, Exception):
-            raise self._words
-        return list(self._words)
+def test_where_nothing_is_told_nothing_is_known(tmp_path: Path) -> None:
+    assert identify_process(7, tmp_path) == ProcessIdentity(host=socket.gethostname())
+    assert identify_process(7, proc(tmp_path, "7 (x) R 1")).started == ""
 
-    def environ(self) -> dict[str, str]:
-        if isinstance(self._environ, Exception):
-            raise self._environ
-        return dict(self._environ)
 
-    def children(self) -> list[Told]:
-        return [
-            Told(2, words=["sleep", "60"]),
-            Told(3, status=psutil.STATUS_ZOMBIE),
-            Told(4, words=psutil.NoSuchProcess(4)),
-            Told(5),
-        ]
+@pytest.mark.parametrize("row", [None, 1, "x", [], {}, {"host": "h"}, {"host": "h", "namespace": "n"}])
+def test_a_file_that_does_not_say_says_nothing(row: object) -> None:
+    assert read_identity(row) is None
+
+
+@pytest.mark.skipif(not has_proc(), reason="it is not Linux")
+def test_what_a_process_has_open_is_seen(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.touch()
+    assert not has_open(os.getpid(), path)
+    with path.open():
+        assert has_open(os.getpid(), path)
+        assert not has_open(os.getpid(), tmp_path / "gone")
+        assert not has_open(2**31, path)
+
+
+def told(value: Any) -> Any:
+    """A call that gives a value, or raises it."""
+
+    def call() -> Any:
+        if isinstance(value, Exception):
+            raise value
+        return value
+
+    return call
 
 
 def test_what_this_process_started_and_still_runs_is_told_by_its_words_else_its_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(psutil, "Process", lambda: Told(1))
+    every = {2: ["sleep", "60"], 3: psutil.STATUS_ZOMBIE, 4: psutil.NoSuchProcess(4), 5: list[str]()}
+    found = [
+        SimpleNamespace(pid=pid, cmdline=told(one), status=told(one), name=told("named"))
+        for pid, one in every.items()
+    ]
+    found[2].status = told("sleeping")
+    monkeypatch.setattr(psutil, "Process", lambda: SimpleNamespace(children=told(found)))
     assert children() == [(2, ["sleep", "60"]), (5, ["named"])]
 
 
 def test_what_cannot_be_read_is_left_out_and_the_newest_is_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    every = {
-        1: psutil.AccessDenied(1),
-        5: {"A": "1", "B": ""},
-        9: {},
-        7: PermissionError(),
-        8: psutil.NoSuchProcess(8),
-    }
+    every = {1: psutil.AccessDenied(1), 5: {"A": "1", "B": ""}, 9: {}, 7: PermissionError()}
     monkeypatch.setattr(psutil, "pids", lambda: list(every))
-    monkeypatch.setattr(psutil, "Process", lambda pid: Told(pid, environ=every[pid]))
+    monkeypatch.setattr(psutil, "Process", lambda pid: SimpleNamespace(environ=told(every[pid])))
     assert list(environments()) == [(9, []), (5, [b"A=1", b"B="])]
 
 
@@ -66,3 +96,22 @@ def test_the_system_itself_is_asked() -> None:
     found = dict(environments())
     assert f"PATH={os.environ['PATH']}".encode() in found[os.getpid()]
     assert children() == []
+
+
+def test_where_the_kernel_does_not_see_to_it_a_thread_sends_the_signal_once_the_parent_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parents, sent, over = iter([7, 7, 1]), list[tuple[int, int]](), threading.Event()
+
+    def kill(pid: int, number: int) -> None:
+        sent.append((pid, number))
+        over.set()
+
+    monkeypatch.setattr(operating_system, "name", lambda: "darwin")
+    monkeypatch.setattr(processes, "_POLL_S", 0)
+    monkeypatch.setattr(os, "getppid", lambda: next(parents))
+    monkeypatch.setattr(os, "kill", kill)
+    processes.die_with_parent(7, signal.SIGTERM)
+    assert over.wait(10)
+    assert sent == [(os.getpid(), signal.SIGTERM)]
+    assert next(parents, None) is None

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ci.core.errors import RunInUseError
-from ci.core.machine import host_name
+from ci.core.operating_system import host_name
 from ci.core.run_lock import run_lock
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from ci.core import operating_system
 from ci.core.errors import CommandError
-from ci.core.process_identity import ProcessIdentity, identify_process
+from ci.core.processes import ProcessIdentity, identify_process
 from ci.doctor.cards import (
     CardFacts,
     DeviceFacts,
