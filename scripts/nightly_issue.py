@@ -12,8 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ci.core.errors import SpyreCiError, UsageError
-from ci.core.github.access import connect
-from ci.core.github.client import Client, in_repository
+from ci.core.github.client import Client, connect, in_repository
 from ci.pipeline.gate import read_needs
 
 TITLE = "The night is red"

@@ -28,11 +28,7 @@ _SAYS_SECRET = re.compile(r"pass|pwd|secret|token|credential|auth", re.IGNORECAS
 # Errors quote addresses without their beginning as well, as in `url: /callback?token=…`.
 _QUERY = re.compile(r"(/[^\s?#/]*\?)[^\s)'\"]+")
 
-
-# What ssh takes for a host and a path; one letter before a colon is a drive of Windows.
-_SCP = re.compile(r"((?:[\w.-]+@)?[\w.-]{2,}):(.+)")
 _PORTS = {"http": 80, "https": 443}
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?:[A-Za-z0-9._~:/?#@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+")
 
 
 def without_credentials(text: str) -> str:
@@ -66,17 +62,6 @@ def shown(address: str) -> str:
     rest = rest.rpartition("@")[2]
     path, query, _ = rest.partition("?")
     return f"{scheme}://{path}{query and '?***'}"
-
-
-def of_repository(address: str) -> str:
-    """The address of a repository as a URL, also where it is written as ssh takes it; empty: it is none.
-
-    Args:
-        address: such as git@github.com:owner/name.git.
-    """
-    if "://" not in address and (found := _SCP.fullmatch(address)):
-        address = f"ssh://{found[1]}/{found[2].lstrip('/')}"
-    return address if _URL.fullmatch(address) else ""
 
 
 def says_password(address: str) -> bool:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import os
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from ci.core.process import Ended, finish_command, refuse_failed
 
@@ -19,8 +18,7 @@ _OF_A_HOOK = {
     "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_SHALLOW_FILE", "GIT_GRAFT_FILE",
     "GIT_IMPLICIT_WORK_TREE", "GIT_INTERNAL_SUPER_PREFIX",
 }  # fmt: skip
-_LINK, _PROGRAM, SUBMODULE = "120000", "100755", "160000"
-_AT_ONCE = 500
+SUBMODULE = "160000"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,13 +28,11 @@ class Entry:
     Attributes:
         name: its path; bytes that are no UTF-8 are kept as surrogates (`os.fsdecode`).
         mode: as Git writes it, such as 100644.
-        object: the hash of its content.
         hidden: whether Git was told not to look whether the file differs (skip-worktree, assume-unchanged).
     """
 
     name: str
     mode: str
-    object: str
     hidden: bool = False
 
 
@@ -148,8 +144,8 @@ def index_entries(listed: str) -> list[Entry]:
     found = []
     for line in filter(None, listed.split("\0")):
         told, _, name = line.partition("\t")
-        tag, mode, content, _stage = told.split(" ")
-        found.append(Entry(name=name, mode=mode, object=content, hidden=tag == "S" or tag.islower()))
+        tag, mode, _, _ = told.split(" ")
+        found.append(Entry(name=name, mode=mode, hidden=tag == "S" or tag.islower()))
     return found
 
 
@@ -170,36 +166,21 @@ def changes(status: str) -> tuple[list[str], list[str]]:
 
 
 def hidden_changes(part: Part) -> list[str]:
-    """Files, relative to the part's folder, that differ from its index although Git was told not to look.
+    """Files, relative to the part's folder, that differ from its commit although Git was told not to look.
 
     Raises:
         CommandError: git did not answer.
     """
-    hidden = [one for one in part.entries if one.hidden]
-    changed = [one.name for one in hidden if _differs(part.folder / one.name, one)]
-    known = set(changed)
-    plain = [one for one in hidden if one.name not in known and one.mode != _LINK]
-    for start in range(0, len(plain), _AT_ONCE):
-        some = plain[start : start + _AT_ONCE]
-        # By way of Git, which knows what is done to a file's lines on their way in.
-        said = git(part.folder, "hash-object", "--", *(one.name for one in some)).split()
-        changed += [one.name for one, seen in zip(some, said, strict=True) if seen != one.object]
-    return changed
-
-
-def _differs(path: Path, entry: Entry) -> bool:
-    """Whether a file can be told from the index's without reading it; whether a link's target is another."""
-    try:
-        mode = path.lstat().st_mode
-    except OSError:
-        return True
-    if entry.mode == _LINK:
-        return not stat.S_ISLNK(mode) or _hash(os.fsencode(path.readlink()), entry.object) != entry.object
-    # A submodule that is not looked at can hold anything.
-    return not stat.S_ISREG(mode) or bool(mode & 0o100) != (entry.mode == _PROGRAM)
-
-
-def _hash(content: bytes, like: str) -> str:
-    """A content's hash as Git makes it, by the kind another one is of."""
-    kind = hashlib.sha256 if len(like) == hashlib.sha256().digest_size * 2 else hashlib.sha1
-    return kind(b"blob %d\0" % len(content) + content).hexdigest()
+    hidden = {one.name for one in part.entries if one.hidden}
+    if not hidden:
+        return []
+    with TemporaryDirectory() as folder:
+        # An index that is made anew of the commit has no such marks.
+        anew = {"GIT_INDEX_FILE": f"{folder}/index"}
+        git(part.folder, "read-tree", "--no-sparse-checkout", "HEAD", variables=anew)
+        found = git(
+            part.folder, "-c", "core.fileMode=true", "-c", "core.symlinks=true",
+            "diff", "--name-only", "-z", "--relative", "--no-renames", "--ignore-submodules=none",
+            variables=anew,
+        )  # fmt: skip
+    return [name for name in found.split("\0") if name in hidden]

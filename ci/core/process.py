@@ -1,13 +1,18 @@
-"""The one place that starts commands: an argv list, no shell, a time-out, the whole group ended."""
+"""The one place that starts commands: an argv list, no shell, a time-out, the whole group ended.
+
+A command that runs for as long as it takes is tended as the first process of a container tends its own.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import selectors
 import shlex
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,11 +20,13 @@ from pathlib import Path
 from typing import IO
 
 from ci.core.errors import CommandError
+from ci.core.interrupts import noted
 
 LAST_LINES = 20
 # How often somebody who may say that it is enough is asked, and how long a command has to end then.
 SLICE_S = 0.5
 STOP_S = 5.0
+_POLL_S = 0.1
 
 
 def run_command(
@@ -43,13 +50,8 @@ def run_command(
         CommandError: it is not installed, ended with another code than 0, or took too long; with its
             quoted command line and the last lines it printed.
     """
-    words = [str(word) for word in argv]
-    process = start_command(words, cwd=cwd, env=env, remedy=remedy)
-    try:
-        ended = _finish(process, timeout_s)
-    except subprocess.TimeoutExpired as error:
-        raise CommandError(f"took longer than {timeout_s:g} s: {shlex.join(words)}", remedy=remedy) from error
-    refuse_failed(words, ended, remedy=remedy)
+    ended = finish_command(argv, timeout_s=timeout_s, cwd=cwd, env=env, remedy=remedy)
+    refuse_failed(list(map(str, argv)), ended, remedy=remedy)
     return _text(ended.stdout)
 
 
@@ -91,7 +93,8 @@ def finish_command(
     timeout_s: float,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
-    stop: Callable[[], bool] | None = None,
+    stop: Callable[[], bool] = lambda: False,
+    remedy: str | None = None,
 ) -> Ended:
     """Run a command to its end, whatever code it ends with: for those whose codes say what they found.
 
@@ -101,16 +104,21 @@ def finish_command(
         cwd: working folder.
         env: the whole environment; None hands on this process's.
         stop: says that it is enough; the command is then told to end, and soon killed.
+        remedy: what the user does when it cannot be started, or takes too long.
 
     Raises:
         CommandError: it is not installed, cannot be started, or took too long.
     """
     words = [str(word) for word in argv]
-    process = start_command(words, cwd=cwd, env=env)
-    try:
-        return _finish(process, timeout_s, stop)
-    except subprocess.TimeoutExpired as error:
-        raise CommandError(f"took longer than {timeout_s:g} s: {words[0]}") from error
+    with start_command(words, cwd=cwd, env=env, remedy=remedy) as process:  # its pipes are closed at the end
+        try:
+            stdout, stderr = _communicate(process, timeout_s, stop)
+        except subprocess.TimeoutExpired as error:
+            said = f"took longer than {timeout_s:g} s: {shlex.join(words)}"
+            raise CommandError(said, remedy=remedy) from error
+        finally:
+            kill_group(process.pid)  # whatever becomes of it, nothing of its group is left
+    return Ended(code=process.returncode, stdout=stdout, stderr=stderr)
 
 
 def stream_command(
@@ -120,7 +128,6 @@ def stream_command(
     line: Callable[[str], object],
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
-    clock: Callable[[], float] = time.monotonic,
 ) -> int:
     """Run a command, hand on each line it prints while it runs, and return its exit code.
 
@@ -132,13 +139,12 @@ def stream_command(
         line: takes each line, without its end.
         cwd: working folder.
         env: the whole environment; None hands on this process's.
-        clock: seconds, monotonic.
 
     Raises:
         CommandError: it is not installed, or took too long.
     """
     words = [str(word) for word in argv]
-    end = clock() + timeout_s
+    end = time.monotonic() + timeout_s
     process = start_command(words, cwd=cwd, env=env, joined=True)
     assert process.stdout is not None  # noqa: S101  # a pipe was asked for
     pending = b""
@@ -147,17 +153,17 @@ def stream_command(
         nonlocal pending
         *whole, pending = (pending + data).split(b"\n")
         for one in whole:
-            line(_line(one))
+            line(one.decode(errors="replace").rstrip("\r"))
 
     try:
-        with reading(process.stdout) as selector:
+        with _reading(process.stdout) as selector:
             while selector.get_map():
-                if (left := end - clock()) <= 0:
+                if (left := end - time.monotonic()) <= 0:
                     raise TimeoutError
-                hand_over(selector, split, min(left, 1.0))
+                _hand_over(selector, split, min(left, 1.0))
         if pending:
-            line(_line(pending))
-        return process.wait(max(end - clock(), 0))
+            split(b"\n")
+        return process.wait(max(end - time.monotonic(), 0))
     except (TimeoutError, subprocess.TimeoutExpired) as error:
         raise CommandError(f"took longer than {timeout_s:g} s: {shlex.join(words)}") from error
     finally:
@@ -165,20 +171,85 @@ def stream_command(
         process.wait()
 
 
+def tend_command(
+    argv: Sequence[str | Path],
+    *,
+    output: Callable[[bytes], object],
+    env: Mapping[str, str],
+    ending_s: float,
+    orphans: bool,
+) -> tuple[int, list[int]]:
+    """Run a command to its end; interrupts are handed on to it, so that it ends in its own way.
+
+    Args:
+        argv: program and arguments; never a shell line.
+        output: takes what it prints, both outputs as one.
+        env: the whole environment.
+        ending_s: how long it may take to end once it was told to, in seconds; then its group is killed.
+        orphans: whether processes that lost their parent come to this one, which buries them.
+
+    Returns:
+        Its exit code, below 0 a signal's number, and the interrupts that came.
+
+    Raises:
+        CommandError: it is not installed, or cannot be started.
+    """
+    with noted() as heard:
+        process = start_command(list(map(str, argv)), cwd=None, env=env, joined=True)
+        assert process.stdout is not None  # noqa: S101  # a pipe was asked for
+        told, end = 0, math.inf
+        try:
+            with _reading(process.stdout) as selector:
+                while process.poll() is None:
+                    _hand_over(selector, output, _POLL_S)
+                    if len(heard) > told:
+                        end = min(end, time.monotonic() + ending_s)
+                        process.send_signal(heard[told])
+                        told += 1
+                    if time.monotonic() > end:
+                        kill_group(process.pid)
+                    if orphans:
+                        _bury_orphans(process.pid)
+                while _hand_over(selector, output, 0):
+                    pass
+        finally:
+            kill_group(process.pid)
+            process.wait()
+        if orphans:
+            _bury_orphans(process.pid)
+    return process.returncode, heard
+
+
+def _bury_orphans(child: int) -> None:
+    """Take the exit codes of ended processes that were left to this one, all but that of `child`.
+
+    Only the first process of a container has any, and containers are Linux.
+    """
+    if sys.platform == "linux":
+        while True:
+            try:
+                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                return
+            if ended is None or ended.si_pid == child:
+                return
+            os.waitpid(ended.si_pid, 0)
+
+
 @contextlib.contextmanager
-def reading(stream: IO[bytes]) -> Iterator[selectors.BaseSelector]:
-    """Read a command's output without waiting for it, with `hand_over`; it is closed at the end."""
+def _reading(stream: IO[bytes]) -> Iterator[selectors.BaseSelector]:
+    """Read a command's output without waiting for it, with `_hand_over`; it is closed at the end."""
     os.set_blocking(stream.fileno(), False)
     with selectors.DefaultSelector() as selector, stream:
         selector.register(stream, selectors.EVENT_READ)
         yield selector
 
 
-def hand_over(selector: selectors.BaseSelector, output: Callable[[bytes], object], wait_s: float) -> bool:
+def _hand_over(selector: selectors.BaseSelector, output: Callable[[bytes], object], wait_s: float) -> bool:
     """Hand on what was printed, and say whether there was anything; waits for it a moment.
 
     Args:
-        selector: of `reading`; it has nothing left once the output was closed.
+        selector: of `_reading`; it has nothing left once the output was closed.
         output: takes what was printed.
         wait_s: for how long.
     """
@@ -239,22 +310,7 @@ def start_command(
         raise CommandError(f"{words[0]!r} {why}", remedy=remedy or f"install {words[0]}") from error
 
 
-def _finish(
-    process: subprocess.Popen[bytes], timeout_s: float, stop: Callable[[], bool] | None = None
-) -> Ended:
-    """Wait for a command's end; whatever becomes of it, nothing of its group is left."""
-    with process:  # closes its pipes, also those of one that was ended
-        try:
-            if stop is None:
-                stdout, stderr = process.communicate(timeout=timeout_s)
-            else:
-                stdout, stderr = _until(process, timeout_s, stop)
-        finally:
-            kill_group(process.pid)
-    return Ended(code=process.returncode, stdout=stdout, stderr=stderr)
-
-
-def _until(
+def _communicate(
     process: subprocess.Popen[bytes], timeout_s: float, stop: Callable[[], bool]
 ) -> tuple[bytes, bytes]:
     """What a command printed, by itself or told to end."""
@@ -276,10 +332,6 @@ def _until(
 def _text(data: bytes) -> str:
     """What a command printed, with every end of line as one character."""
     return data.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _line(data: bytes) -> str:
-    return data.decode(errors="replace").rstrip("\r")
 
 
 def signal_name(number: int) -> str:

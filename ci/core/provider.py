@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,11 +36,11 @@ class Provider:
 
     name: str
     run_id: int
-    run_attempt: int
-    job_name: str
+    run_attempt: int = 1
+    job_name: str = ""
     workflow: str
-    url: str
-    step_summary: Path | None
+    url: str = ""
+    step_summary: Path | None = None
     commit: str = ""
     image: str = ""
     lane: str = ""
@@ -56,23 +57,13 @@ def detect(environ: Mapping[str, str], *, epoch_s: float) -> Provider:
     told = environ.get("SPYRE_CI_CONTAINER") or environ.get("SPYRE_CI_IMAGE", "")
     # Of a tag nobody knows tomorrow which image it was.
     image = told if BY_DIGEST.fullmatch(told) else ""
-    return replace(_detected(environ, epoch_s), image=image, lane=environ.get("SPYRE_CI_LANE", ""))
-
-
-def _detected(environ: Mapping[str, str], epoch_s: float) -> Provider:
     if environ.get("GITHUB_ACTIONS") == "true":
-        return _github(environ, epoch_s)
-    if environ.get("JENKINS_URL"):
-        return _jenkins(environ, epoch_s)
-    return Provider(
-        name="none",
-        run_id=int(epoch_s),
-        run_attempt=1,
-        job_name="",
-        workflow="local",
-        url="",
-        step_summary=None,
-    )
+        found = _github(environ, epoch_s)
+    elif environ.get("JENKINS_URL"):
+        found = _jenkins(environ, epoch_s)
+    else:
+        found = Provider(name="none", run_id=int(epoch_s), workflow="local")
+    return replace(found, image=image, lane=environ.get("SPYRE_CI_LANE", ""))
 
 
 def in_log(environ: Mapping[str, str]) -> bool:
@@ -80,7 +71,7 @@ def in_log(environ: Mapping[str, str]) -> bool:
     return environ.get("CI", "").lower() in ("1", "true") or detect(environ, epoch_s=0).name != "none"
 
 
-def output_lines(outputs: Mapping[str, Any], *, delimiter: str = "") -> str:
+def output_lines(outputs: Mapping[str, Any], *, delimiter: str) -> str:
     """Outputs of a job's step as the file takes them that GitHub names in GITHUB_OUTPUT; pure.
 
     Args:
@@ -88,48 +79,34 @@ def output_lines(outputs: Mapping[str, Any], *, delimiter: str = "") -> str:
         delimiter: random, so that no value can hold it; around those that have more than one line.
 
     Raises:
-        ValueError: a name that the runner would take for something else, or a value of several lines that
-            holds the delimiter, or for which there is none.
+        ValueError: a name that the runner would take for something else.
     """
     lines = []
     for name, value in outputs.items():
         if not _OUTPUT_NAME.fullmatch(name):
             raise ValueError(f"{name!r} is no name of an output")
-        text = output_text(value)
-        if not _LINE_END.search(text):
-            lines.append(f"{name}={text}\n")
-            continue
-        if not _OUTPUT_NAME.fullmatch(f"_{delimiter}") or delimiter in text:
-            raise ValueError(f"{name}: no delimiter that its value can be told from")
-        lines.append(f"{name}<<{delimiter}\n{text}\n{delimiter}\n")
+        text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+        several = _LINE_END.search(text)
+        lines.append(f"{name}<<{delimiter}\n{text}\n{delimiter}\n" if several else f"{name}={text}\n")
     return "".join(lines)
 
 
-def output_text(value: Any) -> str:
-    """An output's value as text: `true`, a number, or JSON on one line; text stays as it is."""
-    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
-
-
-def write_outputs(environ: Mapping[str, str], outputs: Mapping[str, Any], *, delimiter: str = "") -> bool:
-    """Hand outputs to the later steps of a GitHub job; whether there was such a job.
+def write_outputs(environ: Mapping[str, str], outputs: Mapping[str, Any]) -> None:
+    """Hand outputs to the later steps of a GitHub job; elsewhere there is nobody to hand them to.
 
     Args:
         environ: the environment.
-        outputs: by name.
-        delimiter: see `output_lines`.
+        outputs: see `output_lines`.
 
     Raises:
         OSError: the file cannot be written.
         ValueError: see `output_lines`.
     """
-    path = environ.get("GITHUB_OUTPUT")
-    if not path:
-        return False
-    # All at once: a value that cannot be written leaves no half of an output behind.
-    data = output_lines(outputs, delimiter=delimiter).encode("utf-8", "backslashreplace")
-    with Path(path).open("ab") as stream:
-        stream.write(data)
-    return True
+    if path := environ.get("GITHUB_OUTPUT"):
+        # All at once: a value that cannot be written leaves no half of an output behind.
+        data = output_lines(outputs, delimiter=secrets.token_hex(16)).encode("utf-8", "backslashreplace")
+        with Path(path).open("ab") as stream:
+            stream.write(data)
 
 
 def _github(environ: Mapping[str, str], epoch_s: float) -> Provider:
@@ -153,11 +130,9 @@ def _jenkins(environ: Mapping[str, str], epoch_s: float) -> Provider:
     return Provider(
         name="jenkins",
         run_id=_whole(environ.get("BUILD_NUMBER", ""), int(epoch_s)),
-        run_attempt=1,
         job_name=job.rpartition("/")[2],
         workflow=job,
         url=environ.get("BUILD_URL", ""),
-        step_summary=None,
         commit=environ.get("GIT_COMMIT", ""),
     )
 

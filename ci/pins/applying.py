@@ -177,7 +177,7 @@ def hub_of(repository: str, environ: Mapping[str, str]) -> Hub | None:
     if not name:
         return None
     with wanted("a pull request wants", extra="github"):
-        from ci.core.github.access import TOKEN_VARIABLES, connect, find_token  # noqa: PLC0415  # an extra
+        from ci.core.github.client import TOKEN_VARIABLES, connect, find_token  # noqa: PLC0415  # an extra
     if not repository and not any(environ.get(one, "").strip() for one in TOKEN_VARIABLES):
         return None
     return Hub(name=name, client=connect(environ), token=find_token(environ))

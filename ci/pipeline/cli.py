@@ -149,7 +149,7 @@ def comment(  # typer makes options of them
     Example: spyre-ci pipeline comment runs/ci --pull-request 7 --dry-run
     """
     with wanted("this wants", extra="github"):
-        from ci.core.github.access import connect  # noqa: PLC0415  # costs what other verbs need not pay
+        from ci.core.github.client import connect  # noqa: PLC0415  # costs what other verbs need not pay
         from ci.pipeline.gather import keep  # noqa: PLC0415
 
     settings, environ = settings_from_context(ctx), os.environ
@@ -307,8 +307,8 @@ def status(  # typer makes options of them
     Example: spyre-ci pipeline status --repository o/r --sha "$GIT_COMMIT" --state pending --url "$BUILD_URL"
     """
     with wanted("this wants", extra="github"):
-        from ci.core.github.access import connect  # noqa: PLC0415  # costs what other verbs need not pay
-        from ci.core.github.client import in_repository  # noqa: PLC0415
+        # costs what other verbs need not pay
+        from ci.core.github.client import connect, in_repository  # noqa: PLC0415
 
     body = status_of(sha, state, context=context, description=description, url=url)
     path = in_repository(repository, "statuses", sha)

@@ -72,7 +72,7 @@ def _take(context: Context, folder: RunFolder, payload: Mapping[str, Any], repos
     Raises:
         SpyreCiError: what has to be asked cannot be.
     """
-    from ci.core.github.access import connect  # noqa: PLC0415  # costs what other verbs need not pay
+    from ci.core.github.client import connect  # noqa: PLC0415  # costs what other verbs need not pay
     from ci.pipeline.reuse import Search, candidates, doubt_of_group, group_of, wanted_of, workflow_file  # noqa: PLC0415  # noqa: PLC0415
 
     group = group_of(payload)

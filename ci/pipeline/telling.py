@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -56,7 +55,7 @@ def hand_on(outputs: Mapping[str, Any], environ: Mapping[str, str], *, out: Path
     Raises:
         OSError: a file cannot be written.
     """
-    write_outputs(environ, outputs, delimiter=secrets.token_hex(16))
+    write_outputs(environ, outputs)
     if out is not None:
         write_json(out, kind, outputs)
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from ci.core.errors import CommandError
-from ci.core.supervise import tend_command
+from ci.core.process import tend_command
 
 ROOT = Path(__file__).parent.parent.parent
 TEND = """
 import sys
-from ci.core.supervise import tend_command
+from ci.core.process import tend_command
 def output(data):
     sys.stdout.buffer.write(data)
     sys.stdout.flush()
@@ -65,18 +65,23 @@ def tend(program: str, *words: str, tending: str = TEND) -> subprocess.Popen[str
 def test_what_a_command_prints_is_handed_on_with_its_code() -> None:
     printed: list[bytes] = []
     program = "import sys; print('out'); sys.stdout.flush(); print('err', file=sys.stderr); sys.exit(3)"
-    found = tend_command([sys.executable, "-c", program], output=printed.append, env={}, ending_s=5)
+    found = tend_command(
+        [sys.executable, "-c", program], output=printed.append, env={}, ending_s=5, orphans=False
+    )
     assert (found, b"".join(printed)) == ((3, []), b"out\nerr\n")
 
 
 def test_a_command_that_is_not_there_is_told_of() -> None:
     with pytest.raises(CommandError, match="is not installed"):
-        tend_command(["/no/such/program"], output=print, env={}, ending_s=5)
+        tend_command(["/no/such/program"], output=print, env={}, ending_s=5, orphans=False)
 
 
 def test_a_command_that_closed_its_outputs_is_waited_for() -> None:
     program = "import os, sys, time; os.close(1); os.close(2); time.sleep(0.5); os._exit(4)"
-    assert tend_command([sys.executable, "-c", program], output=print, env={}, ending_s=5) == (4, [])
+    assert tend_command([sys.executable, "-c", program], output=print, env={}, ending_s=5, orphans=False) == (
+        4,
+        [],
+    )
 
 
 def test_a_signal_is_handed_on_and_the_command_ends_in_its_own_way() -> None:

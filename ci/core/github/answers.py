@@ -99,13 +99,18 @@ def said_by(reply: Reply) -> str:
     return safe_line(": ".join(str(one) for one in parts if one))
 
 
-def error_of(reply: Reply, *, what: str) -> GitHubError:
+def error_of(reply: Reply, *, what: str, now_s: float) -> GitHubError:
     """The error an answer is.
 
     Args:
         reply: one that is not ok.
         what: the method and path that were asked for.
+        now_s: seconds since the epoch.
     """
+    if is_limited(reply):
+        wait_s = limit_wait_s(reply, now_s=now_s)
+        said = f"GitHub's limit is reached, for {wait_s:.0f} s more: {what}"
+        return GitHubAwayError(said, remedy="do it again after that", retry_s=wait_s)
     said = said_by(reply)
     kind, remedy = next(
         ((kind, remedy) for statuses, kind, remedy in _ERRORS if reply.status in statuses),

@@ -1,34 +1,52 @@
-"""The client: every request to GitHub's API goes through here.
+"""GitHub's API, on github.com and GitHub Enterprise: every request to it goes through here.
 
-Waiting and trying again is ours: it is bounded, needs no clock to be tested, and never sends twice what may
-have been done already. One request by itself is in `ci.core.github.wire`.
+PyGithub signs, builds addresses and keeps the connection. Waiting and trying again is ours: it is bounded,
+needs no clock to be tested, and never sends twice what may have been done already. Downloads come from a
+store of somebody else's, which is shown no token.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
-from ci.core.addresses import is_loopback, shown
-from ci.core.errors import UsageError
-from ci.core.github.answers import Reply, content_of, is_limited, limit_wait_s
-from ci.core.github.errors import GitHubAwayError, GitHubDeniedError
-from ci.core.github.wire import PUBLIC_API, Method, NoAnswerError, Wire, failure_of, fetch
+import requests
+from github import Auth, Github
+from urllib3.exceptions import HTTPError
 
-__all__ = ["PER_PAGE", "PUBLIC_API", "Client", "Effects", "Method", "in_repository"]
+from ci.core.addresses import is_loopback, shown, without_secrets
+from ci.core.errors import SettingsError, UsageError
+from ci.core.github.answers import Reply, content_of, error_of
+from ci.core.github.errors import GitHubAwayError, GitHubDeniedError, GitHubRefusedError
+from ci.core.http import as_nobody, is_private, never_connected, pieces
+from ci.core.secrets import checked_token
+from test_selection.files import atomic_writer
 
+PUBLIC_API = "https://api.github.com"
+API_VARIABLE = "GITHUB_API_URL"
+# Who writes, for the token of an app, which may not ask; without it such a token counts as Actions' own.
+LOGIN_VARIABLE = "SPYRE_CI_GITHUB_LOGIN"
+# The first that is set counts: ours is for a token that may do more than a job's own.
+TOKEN_VARIABLES = ("SPYRE_CI_GITHUB_TOKEN", "GITHUB_TOKEN", "GH_TOKEN")
 # What a job's own token of GitHub Actions is known as; it may not ask who it is.
 ACTIONS_LOGIN = "github-actions[bot]"
 PER_PAGE = 100
 TRIES = 4
 FIRST_WAIT_S = 1.0
+# A server that drips is waited for no longer, however big a download is.
+FETCH_S = 600.0
 _REPOSITORY_PARTS = 2
 _UPWARDS = {".", ".."}
+Method = Literal["GET", "POST", "PATCH", "PUT", "DELETE"]
+Done = TypeVar("Done")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,10 +92,20 @@ class Client:
         login: str | None = None,
     ) -> None:
         self.api = api.rstrip("/")
-        self._wire = Wire(self.api, token, timeout_s=timeout_s)
+        # GitHub asks for a second between writes; nobody has such a limit on this machine.
+        pace = 0.0 if is_loopback(host_of(self.api)) else 1.0
+        self._github = Github(
+            auth=Auth.Token(token),
+            base_url=self.api,
+            timeout=timeout_s,
+            user_agent="spyre-ci",
+            retry=None,
+            seconds_between_requests=pace / 4,
+            seconds_between_writes=pace,
+            lazy=True,
+        )
+        self._token, self._timeout_s, self._patience_s = token, timeout_s, patience_s
         self._effects = effects or Effects()
-        self._timeout_s = timeout_s
-        self._patience_s = patience_s
         self._login = login
 
     def get(self, path: str, query: Mapping[str, str | int] | None = None) -> Any:
@@ -99,7 +127,7 @@ class Client:
         Raises:
             GitHubError: see `ci.core.github.errors`.
         """
-        return self._ask("GET", _with_query(path, query), etag=etag)
+        return self._ask("GET", _with_query(path, query), etag=etag, good={304} if etag else set())
 
     def pages(
         self,
@@ -172,27 +200,14 @@ class Client:
         Raises:
             GitHubError: it is not there, is bigger than `most_bytes`, or did not come whole.
         """
-        reply = self._ask("GET", path, follows=True)
-        where = reply.headers.get("location", "")
-        try:
-            safe = urlsplit(where).scheme == "https" or is_loopback(urlsplit(where).hostname or "")
-        except ValueError:
-            safe = False
-        if not safe:
+        where = self._ask("GET", path, good={302}).headers.get("location", "")
+        what = f"GET {path}"
+        if not is_private(where):
             raise GitHubAwayError(
-                f"GET {path} leads to no address that can be trusted: {shown(where)!r}", remedy="do it again"
+                f"{what} leads to no address that can be trusted: {shown(where)!r}", remedy="do it again"
             )
-        tries = 0
-        while True:
-            tries += 1
-            try:
-                return fetch(
-                    where, into, what=f"GET {path}", most_bytes=most_bytes, timeout_s=self._timeout_s
-                )
-            except GitHubAwayError:
-                if tries >= TRIES:
-                    raise
-            self._effects.sleep(self._pause_s(tries))
+        load = partial(fetch, where, into, what=what, most_bytes=most_bytes, timeout_s=self._timeout_s)
+        return self._tried(load, until=math.inf)
 
     def _ask(
         self,
@@ -201,46 +216,86 @@ class Client:
         body: Any = None,
         *,
         again: bool = True,
-        follows: bool = False,
+        good: Container[int] = (),
         etag: str = "",
     ) -> Reply:
-        """An answer that is ok, or leads elsewhere (`follows`), or says that nothing changed (`etag`).
+        """An answer that is ok, or has another status that is good; asked again while that makes sense."""
+        ask = partial(self._exchange, method, path, body, good=good, etag=etag)
+        return self._tried(ask, until=self._effects.monotonic() + self._patience_s, again=again)
 
-        Asked again while that makes sense.
-        """
-        what = f"{method} {urlsplit(path).path}"
-        end = self._effects.monotonic() + self._patience_s
-        tries = 0
-        while True:
-            tries += 1
-            reply, failure = None, None
+    def _tried(self, call: Callable[[], Done], *, until: float, again: bool = True) -> Done:
+        """What a call gives, by another try where GitHub is away and one may be made."""
+        for tries in itertools.count(1):
             try:
-                reply = self._wire.exchange(method, path, body, etag=etag)
-            except NoAnswerError as error:
-                failure = error
-            good = {302} if follows else {304} if etag else set[int]()
-            if reply is not None and (reply.ok or reply.status in good):
-                return reply
-            wait_s = self._wait_s(reply, failure, tries, again=again)
-            if wait_s is None or self._effects.monotonic() + wait_s > end:
-                raise failure_of(reply, failure, what, wait_s)
+                return call()
+            except GitHubAwayError as error:
+                wait_s = error.retry_s
+                if wait_s is None:
+                    if tries >= TRIES or (error.taken and not again):
+                        raise
+                    # Longer after each try, and not the same for everybody.
+                    wait_s = FIRST_WAIT_S * 2 ** (tries - 1) * (0.5 + self._effects.rng())
+                if self._effects.monotonic() + wait_s > until:
+                    raise
             self._effects.sleep(wait_s)
+        raise AssertionError  # it counts for ever
 
-    def _wait_s(
-        self, reply: Reply | None, failure: NoAnswerError | None, tries: int, *, again: bool
-    ) -> float | None:
-        """Seconds to wait before the next try; None where another makes no sense."""
-        if reply is not None and is_limited(reply):
-            return limit_wait_s(reply, now_s=self._effects.now())
-        bad = failure is not None or (reply is not None and reply.status >= 500)  # noqa: PLR2004  # HTTP's
-        untouched = failure is not None and not failure.taken
-        if not bad or tries >= TRIES or not (again or untouched):
-            return None
-        return self._pause_s(tries)
+    def _exchange(self, method: Method, path: str, body: Any, *, good: Container[int], etag: str) -> Reply:
+        what = f"{method} {urlsplit(path).path}"
+        try:
+            status, headers, text = self._github.requester.requestJson(
+                method, path, input=body, headers={"If-None-Match": etag} if etag else None
+            )
+        except (requests.RequestException, OSError, RuntimeError, ValueError) as error:
+            # PyGithub's own of a redirect it does not follow, and requests' of one that is no address, too.
+            said = f"{what}: {self._hidden(without_secrets(str(error)))}"[:500]
+            taken = not never_connected(error)
+            doubt = " (it may have been done all the same)" if taken else ""
+            raise GitHubAwayError(
+                f"GitHub gives no answer{doubt}: {said}",
+                remedy="check the network and do it again",
+                taken=taken,
+            ) from None
+        told = {name.lower(): str(value) for name, value in headers.items()}
+        reply = Reply(status=status, headers=told, text=self._hidden(text))
+        if reply.ok or status in good:
+            return reply
+        raise error_of(reply, what=what, now_s=self._effects.now())
 
-    def _pause_s(self, tries: int) -> float:
-        """Longer after each try, and not the same for everybody."""
-        return float(FIRST_WAIT_S * 2 ** (tries - 1) * (0.5 + self._effects.rng()))
+    def _hidden(self, text: str) -> str:
+        return text.replace(self._token, "***")
+
+
+def connect(environ: Mapping[str, str]) -> Client:
+    """The client of this job's GitHub.
+
+    Which API the token is shown to is said by the environment only: a file of a pull request could name
+    somebody else's.
+
+    Raises:
+        SettingsError: there is no token, it is none, or the address is none.
+    """
+    return Client(
+        api=environ.get(API_VARIABLE) or PUBLIC_API,
+        token=find_token(environ),
+        login=environ.get(LOGIN_VARIABLE) or None,
+    )
+
+
+def find_token(environ: Mapping[str, str]) -> str:
+    """The token of the environment.
+
+    Raises:
+        SettingsError: there is none, or it is none; the message never holds it.
+    """
+    for name in TOKEN_VARIABLES:
+        if environ.get(name, "").strip():
+            return checked_token(environ[name], name)
+    raise SettingsError(
+        "there is no token for GitHub",
+        where=TOKEN_VARIABLES[0],
+        remedy="set it; in a workflow: GITHUB_TOKEN: ${{ github.token }}",
+    )
 
 
 def in_repository(repository: str, *parts: str | int) -> str:
@@ -260,3 +315,69 @@ def in_repository(repository: str, *parts: str | int) -> str:
 def _with_query(path: str, query: Mapping[str, str | int] | None) -> str:
     """The path with a query behind it, where there is one."""
     return f"{path}?{urlencode(query)}" if query else path
+
+
+def host_of(api: str) -> str:
+    """The host of an API's address.
+
+    Raises:
+        SettingsError: it is no address, or whoever listens on the way could read the token.
+    """
+    try:
+        parts = urlsplit(api)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        host = ""
+    if not host or parts.username or parts.query or parts.scheme not in {"http", "https"}:
+        raise SettingsError(
+            f"{shown(api)!r} is no address of GitHub's API", remedy=f"give one such as {PUBLIC_API}"
+        )
+    if parts.scheme != "https" and not is_loopback(host):
+        raise SettingsError(
+            f"{shown(api)!r} is plain http, and whoever listens on the way could read the token",
+            remedy="give an https address",
+        )
+    return host
+
+
+def fetch(url: str, into: Path, *, what: str, most_bytes: int, timeout_s: float) -> int:
+    """Write what is at an address into a file, whole or not at all, and return its size.
+
+    Args:
+        url: where; nobody is shown a token, a password of ~/.netrc or a redirect.
+        into: the file.
+        what: named in errors, in place of the address, which may be a secret.
+        most_bytes: it may have.
+        timeout_s: between two bytes.
+
+    Raises:
+        GitHubAwayError: it did not come, or not whole.
+        GitHubRefusedError: it is bigger.
+    """
+    size = 0
+    # The real clock, as the socket waits in real time.
+    end = time.monotonic() + FETCH_S
+    try:
+        with (
+            requests.get(
+                url, stream=True, timeout=timeout_s, allow_redirects=False, auth=as_nobody
+            ) as response,
+            atomic_writer(into) as file,
+        ):
+            if response.status_code != 200:  # noqa: PLR2004  # HTTP's own number
+                raise GitHubAwayError(
+                    f"{what}: its store answers with {response.status_code}", remedy="do it again"
+                )
+            for chunk in pieces(response, until=end, most_bytes=most_bytes):
+                size += len(chunk)
+                if size > most_bytes:
+                    raise GitHubRefusedError(
+                        f"{what}: has more than {most_bytes:,} bytes", remedy="nothing of it is used"
+                    )
+                file.write(chunk)
+    except TimeoutError as error:
+        raise GitHubAwayError(f"{what}: takes longer than {FETCH_S:.0f} s", remedy="do it again") from error
+    except (requests.RequestException, HTTPError, ConnectionError) as error:
+        said = without_secrets(str(error))[:200]
+        raise GitHubAwayError(f"{what}: did not come whole: {said}", remedy="do it again") from error
+    return size

@@ -26,7 +26,13 @@ class GitHubAwayError(GitHubError):
 
     Attributes:
         retry_s: after how long a limit is over; None where it is no limit.
+        taken: whether what was asked for may have been done all the same.
     """
 
     exit_code = EXIT_INCOMPLETE
-    retry_s: float | None = None
+
+    def __init__(
+        self, what: str, *, remedy: str | None = None, retry_s: float | None = None, taken: bool = True
+    ) -> None:
+        super().__init__(what, remedy=remedy)
+        self.retry_s, self.taken = retry_s, taken

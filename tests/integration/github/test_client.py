@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from ci.core.errors import EXIT_INCOMPLETE, EXIT_USAGE, SettingsError, UsageError
-from ci.core.github.access import connect, find_token
-from ci.core.github.client import Client, Effects, in_repository
+from ci.core.github.client import Client, Effects, connect, find_token, in_repository
 from ci.core.github.errors import (
     GitHubAwayError,
     GitHubDeniedError,
@@ -265,12 +264,9 @@ def test_github_enterprise_has_its_api_under_a_path() -> None:
         assert client(api).login() == "jenkins"
 
 
-def test_the_environment_says_where_and_with_which_token(api: GitHubApi, tmp_path: Path) -> None:
+def test_the_environment_says_where_and_with_which_token(api: GitHubApi) -> None:
     there = {"GITHUB_API_URL": api.url, "GITHUB_TOKEN": TOKEN}
     assert connect(there).login() == "github-actions[bot]"
-    kept = tmp_path / "token"
-    kept.write_text(f"{TOKEN}\n")
-    assert connect({"GITHUB_API_URL": api.url}, token_file=kept).login() == "github-actions[bot]"
     assert connect(there | {"SPYRE_CI_GITHUB_LOGIN": "my-app[bot]"}).login() == "my-app[bot]"
     assert find_token({"GITHUB_TOKEN": "a", "SPYRE_CI_GITHUB_TOKEN": "b"}) == "b"
 

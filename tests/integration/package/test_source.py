@@ -60,6 +60,9 @@ def test_a_change_that_git_was_told_not_to_look_for_is_one(checkout: Checkout, b
     assert read_source(checkout.folder).dirty == ("demo/__init__.py",)
     module.unlink()
     assert read_source(checkout.folder).dirty == ("demo/__init__.py",)
+    checkout.git("config", "core.fileMode", "false")
+    (checkout.folder / "README.md").chmod(0o755)
+    assert set(read_source(checkout.folder).dirty) == {"README.md", "demo/__init__.py"}
 
 
 def test_a_changed_submodule_is_a_change_whatever_the_project_says(checkout: Checkout, library: Path) -> None:

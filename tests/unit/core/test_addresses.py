@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from ci.core.addresses import of_repository, says_password, shown, without_credentials, without_secrets
+from ci.core.addresses import says_password, shown, without_credentials, without_secrets
 
 
 @pytest.mark.parametrize(
@@ -95,25 +95,6 @@ def test_long_text_without_an_end_is_looked_through_in_time() -> None:
         "unix://:" * 20_000,
     ):
         assert len(without_secrets(text)) <= len(text) + 10
-
-
-@pytest.mark.parametrize(
-    ("address", "url"),
-    [
-        ("git@github.com:foo/bar.git", "ssh://git@github.com/foo/bar.git"),
-        ("host:/srv/bar.git", "ssh://host/srv/bar.git"),
-        ("https://github.com/foo/bar.git", "https://github.com/foo/bar.git"),
-        ("/srv/bar.git", ""),
-        ("../bar", ""),
-        ("C:\\bar", ""),
-        ("https://host/a b", ""),
-        ("https://host/%zz", ""),
-        ("git@host:a b", ""),
-        ("", ""),
-    ],
-)
-def test_a_repository_is_named_by_a_url(address: str, url: str) -> None:
-    assert of_repository(address) == url
 
 
 def test_a_long_text_is_looked_at_in_a_moment() -> None:

@@ -37,10 +37,10 @@ def test_files_git_was_told_not_to_look_at_are_marked() -> None:
         for tag, name in [("H", "a\tb"), ("S", "s"), ("h", "h"), ("s", "both")]
     )
     assert index_entries(listed) == [
-        Entry(name="a\tb", mode="100644", object=SHA),
-        Entry(name="s", mode="100644", object=SHA, hidden=True),
-        Entry(name="h", mode="100644", object=SHA, hidden=True),
-        Entry(name="both", mode="100644", object=SHA, hidden=True),
+        Entry(name="a\tb", mode="100644"),
+        Entry(name="s", mode="100644", hidden=True),
+        Entry(name="h", mode="100644", hidden=True),
+        Entry(name="both", mode="100644", hidden=True),
     ]
 
 

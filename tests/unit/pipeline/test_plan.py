@@ -68,7 +68,7 @@ def test_a_plan_for_github_says_what_kind_of_matrix_it_is(shards: int, beyond: s
     assert (found["kind"], found["legs"], found["tests"]) == (kind, shards, shards)
     assert (found["run"], found["identity"], found["timeouts"]["plan"]) == ("ci", "same", 9)
     # On one line each, so that no delimiter is needed.
-    assert len(output_lines(found).splitlines()) == len(NAMES)
+    assert len(output_lines(found, delimiter="x").splitlines()) == len(NAMES)
 
 
 def test_a_plan_for_jenkins_is_made_of_branches() -> None:

@@ -32,7 +32,7 @@ def reply(status: int, message: str = "", headers: Mapping[str, str] | None = No
 def test_every_refusal_has_its_error_code_and_remedy(
     status: int, kind: type[Exception], code: int, remedy: str
 ) -> None:
-    error = error_of(reply(status, "No, sorry"), what="GET /repos/o/r")
+    error = error_of(reply(status, "No, sorry"), what="GET /repos/o/r", now_s=0)
     assert type(error) is kind
     assert error.exit_code == code
     assert remedy in (error.remedy or "")
