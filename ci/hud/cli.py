@@ -26,7 +26,7 @@ from ci.hud.row_upload import JUNIT_FOLDER, job_of_run
 from ci.hud.send import Reporter, send_run
 from ci.steps.folder import find_run
 from ci.store.identity import MAX_WHOLE, job_number
-from ci.store.row_files import export_rows, junit_files, object_name, object_store, row_file
+from ci.store.row_files import export_rows, junit_files, object_name, place_of, row_file
 from ci.store.rows import Job
 from test_selection.files import document_text
 
@@ -68,13 +68,12 @@ def rows(
     else:
         number = job_number(check_run_id or f"{run_id}-{attempt}", repository=repository)
         job = Job(workflow_id=run_id, workflow_run_attempt=attempt, job_id=number)
-    store = object_store(to)
+    put = place_of(to)
     with tempfile.TemporaryDirectory(prefix="spyre-ci-rows-") as name:
         folder = Path(name)
         counts = export_rows(junit_files(paths), job, folder)
         written = {
-            store.put(object_name(kind, job), row_file(folder, kind)): number
-            for kind, number in counts.items()
+            put(object_name(kind, job), row_file(folder, kind)): number for kind, number in counts.items()
         }
     if as_json:
         typer.echo(document_text("hud-rows", {"job": job.keys(), "files": written}, on_one_line=True))

@@ -28,8 +28,7 @@ from ci.record.verdict import Verdict
 from ci.report.history import DAY_S, told
 from ci.report.junit import split_id
 from ci.report.results import RESULTS_FILE, read_results, read_summary
-from ci.store.identity import job_number, key_of_test, stored_number
-from ci.store.names import stored
+from ci.store.identity import job_number, key_of_test, stored, stored_number
 from ci.store.rows import MESSAGE_CHARACTERS, Job, invoking_file
 from test_selection.durations import MAX_S
 from test_selection.files import read_json

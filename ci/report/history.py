@@ -18,8 +18,7 @@ from typing import Any
 
 from ci.core.errors import BadFileError, MissingInputError, SpyreCiError
 from ci.store.database import Database, SqliteDatabase, StoreUnavailableError, unusable
-from ci.store.identity import key_of_test
-from ci.store.names import original, stored
+from ci.store.identity import key_of_test, original, stored
 from ci.store.store import Store
 from test_selection.durations import Durations
 from test_selection.estimates import SPREAD_AT, quantile

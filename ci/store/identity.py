@@ -1,8 +1,9 @@
-"""The numbers a report's parts are known by, one function each for the client and the server; pure."""
+"""What a report's parts are known by, one function each for the client and the server; pure."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 
 # HUD's rows name a job by a whole number that passes through JavaScript.
@@ -46,6 +47,16 @@ def key_of_test(test_id: str, place: int = 0) -> int:
         place: how many rows of the same id stand before it in one file.
     """
     return _hashed(f"{place}:{test_id}" if place else test_id, KEY_BITS)
+
+
+def stored(name: str) -> str:
+    """A name as a table keeps it: as JSON writes it, so that any text comes back as it was."""
+    return json.dumps(name)[1:-1]
+
+
+def original(kept: str) -> str:
+    """The name that `stored` was given."""
+    return str(json.loads(f'"{kept}"')) if "\\" in kept else kept
 
 
 def _hashed(text: str, bits: int) -> int:

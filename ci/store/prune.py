@@ -7,7 +7,6 @@ takes it away at once.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sqlite3
 from collections.abc import Collection, Mapping
@@ -50,16 +49,12 @@ WHERE at < :before AND state != 'GOING' AND workflow_id NOT IN (SELECT value FRO
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned:
-    """What pruning took away, or would: jobs (an attempt each), files of rows, the tests in them, states."""
+    """What pruning took away: jobs (an attempt each), files of rows, the tests in them, states."""
 
     jobs: int = 0
     uploads: int = 0
     tests: int = 0
     states: int = 0
-
-
-class _DryRunError(Exception):
-    """Takes a transaction back."""
 
 
 def prune(
@@ -68,7 +63,6 @@ def prune(
     *,
     before: float,
     at: float,
-    dry_run: bool = False,
     keep: Collection[int] = (),
     only: Collection[int] | None = None,
 ) -> Pruned:
@@ -82,7 +76,6 @@ def prune(
         rows: of their tests.
         before: seconds since the epoch.
         at: now, in seconds since the epoch.
-        dry_run: whether it only counts.
         keep: numbers of runs whose jobs stay, however old.
         only: numbers of jobs, of which no other goes; None: all.
     """
@@ -92,13 +85,9 @@ def prune(
         "keep": json.dumps([*keep]),
         "only": None if only is None else json.dumps([*only]),
     }
-    pruned = Pruned()
-    with contextlib.suppress(_DryRunError), store.transaction() as connection:
+    with store.transaction() as connection:
         pruned = _prune_ledger(connection, values, at)
-        if dry_run:
-            raise _DryRunError
-    if not dry_run:
-        Uploads(store, rows).clean(at=at)
+    Uploads(store, rows).clean(at=at)
     return pruned
 
 

@@ -8,34 +8,28 @@ from __future__ import annotations
 import contextlib
 import gzip
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
-from typing import IO, Protocol, cast
+from typing import IO, Any, cast
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
-from ci.core.errors import BadFileError, MissingInputError, SettingsError
-from ci.core.object_store import SCHEME, Bucket
-from ci.record.junit import NO_MESSAGE, UNREADABLE, Source
+from ci.core.errors import BadFileError, MissingInputError
+from ci.core.object_store import Bucket
+from ci.record.junit import UNREADABLE, Source
 from ci.store.rows import (
-    ID_PROPERTY,
+    COUNTS,
     KINDS,
-    MESSAGE_CHARACTERS,
-    TEXT_CHARACTERS,
     Job,
     Kind,
-    Outcome,
-    Outcomes,
-    Properties,
-    Property,
-    Said,
-    SummaryRows,
     TestRun,
-    TestRunSummary,
     is_failed,
     junit_rows,
+    mend,
+    no_summaries,
+    summarize,
     without_nulls,
 )
 from test_selection.files import atomic_writer
@@ -67,7 +61,7 @@ class RowWriter(AbstractContextManager["RowWriter"]):
         self._packed = gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0, compresslevel=6)
         self.rows = 0
 
-    def write(self, row: TestRun | TestRunSummary) -> None:
+    def write(self, row: TestRun | dict[str, Any]) -> None:
         """Write one."""
         self._packed.write(msgspec.json.encode(row) + b"\n")
         self.rows += 1
@@ -94,8 +88,10 @@ def read_rows(stream: Source, job: Job, *, name: str) -> Iterator[TestRun]:
             seen = 0
             for number, row in _numbered(piece, first=lines + 1):
                 if (row.workflow_id, row.workflow_run_attempt, row.job_id) != ids:
-                    raise _of_another_job(row, number, name)
-                _mend(row)
+                    other = ", ".join(f"{key} {getattr(row, key)}" for key in Job.NAMES)
+                    said = f"is of another job ({other}), line {number}"
+                    raise BadFileError(said, where=name, remedy="send it as that job's")
+                mend(row)
                 seen += 1
                 yield row
             found = piece.count(b"\n")
@@ -125,12 +121,6 @@ def unpacked(stream: IO[bytes]) -> IO[bytes]:
 
 class _LineError(Exception):
     """A line is no row; its text says which and why."""
-
-
-def _of_another_job(row: TestRun, number: int, name: str) -> BadFileError:
-    other = ", ".join(f"{key} {getattr(row, key)}" for key in Job.NAMES)
-    said = f"is of another job ({other}), line {number}"
-    return BadFileError(said, where=name, remedy="send it as that job's")
 
 
 def _pieces(source: Source) -> Iterator[bytes]:
@@ -174,47 +164,6 @@ def _of_line(line: bytes, number: int) -> TestRun:
         raise _LineError(f"line {number}: {error}") from error
 
 
-def _mend(row: TestRun) -> None:
-    """As `case_row` makes it: an outcome always has a message, texts end, and one property is kept."""
-    if row.failure is not UNSET:
-        row.failure = _outcomes(row.failure)
-    if row.error is not UNSET:
-        row.error = _outcomes(row.error)
-    if row.skipped is not UNSET:
-        row.skipped = _outcomes(row.skipped)
-    if row.rerun is not UNSET:
-        row.rerun = _outcomes(row.rerun)
-    if row.system_out is not UNSET:
-        row.system_out = _said(row.system_out)
-    if row.system_err is not UNSET:
-        row.system_err = _said(row.system_err)
-    if row.properties is not UNSET and not isinstance(row.properties.property, Property):
-        row.properties = _one_property(row.properties)
-
-
-def _outcomes(told: Outcome | list[Outcome]) -> Outcomes:
-    found = told if isinstance(told, list) else [told]
-    for one in found:
-        one.message = one.message[:MESSAGE_CHARACTERS] or NO_MESSAGE
-        if one.text is not UNSET:
-            one.text = one.text[-TEXT_CHARACTERS:]
-    if not found:
-        return UNSET
-    return found if len(found) > 1 else found[0]
-
-
-def _said(told: Said) -> Said | UnsetType:
-    told.text = told.text[-TEXT_CHARACTERS:]
-    return told if told.text else UNSET
-
-
-def _one_property(told: Properties) -> Properties | UnsetType:
-    found = told.property if isinstance(told.property, list) else []
-    if not found:
-        return UNSET
-    return Properties(property=next((one for one in found if one.name == ID_PROPERTY), found[0]))
-
-
 def junit_files(paths: Sequence[Path]) -> list[Path]:
     """The JUnit files at paths, in order; of a folder all `*.xml` and `*.xml.gz` below it.
 
@@ -253,7 +202,7 @@ def export_rows(files: Sequence[Path], job: Job, folder: Path) -> Mapping[Kind, 
         BadFileError: a file is no JUnit or is cut off, or they hold no test at all.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    summaries = SummaryRows(job)
+    summaries = no_summaries()
     with contextlib.ExitStack() as stack:
         writers = {
             kind: stack.enter_context(RowWriter(stack.enter_context(atomic_writer(row_file(folder, kind)))))
@@ -261,7 +210,7 @@ def export_rows(files: Sequence[Path], job: Job, folder: Path) -> Mapping[Kind, 
         }
         for row in rows_of_files(files, job):
             writers["test_run"].write(row)
-            summaries.add(row)
+            summarize(summaries, row)
             if is_failed(row):
                 writers["failed_test_runs"].write(row)
         if not writers["test_run"].rows:
@@ -270,8 +219,10 @@ def export_rows(files: Sequence[Path], job: Job, folder: Path) -> Mapping[Kind, 
                 where=", ".join(map(str, files[:3])),
                 remedy="check what the runner wrote",
             )
-        for summary in summaries.rows():
-            writers["test_run_summary"].write(summary)
+        for (invoking, name, classname), counts in summaries.items():
+            told = dict(zip(COUNTS, (*counts[:5], round(counts[5], 6)), strict=True))
+            of = {"invoking_file": invoking, "file": name, "classname": classname}
+            writers["test_run_summary"].write(job.keys() | of | told)
     return {kind: writer.rows for kind, writer in writers.items()}
 
 
@@ -280,68 +231,26 @@ def row_file(folder: Path, kind: Kind) -> Path:
     return folder / f"{kind}.jsonl.gz"
 
 
-class ObjectStore(Protocol):
-    """Takes files by name."""
+def place_of(address: str) -> Callable[[str, Path], str]:
+    """Where files are put: a function that takes a name and a file, and returns its address there.
 
-    def put(self, name: str, file: Path) -> str:
-        """Put a file, over one of its name; returns its address.
-
-        Args:
-            name: parts separated by `/`.
-            file: what is put.
-
-        Raises:
-            SpyreCiError: it cannot be put there.
-        """
-
-
-class FolderStore:
-    """A folder; parents are made, and a file is there whole or not at all.
+    A file is there whole or not at all, over one of its name.
 
     Args:
-        folder: the top.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def put(self, name: str, file: Path) -> str:
-        """See ObjectStore."""
-        path = self._folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with file.open("rb") as source, atomic_writer(path) as target:
-            shutil.copyfileobj(source, target)
-        return str(path)
-
-
-class BucketStore:
-    """A bucket; see `ci.core.object_store.Bucket`.
-
-    Args:
-        address: `s3://bucket` or `s3://bucket/prefix`.
+        address: a folder, whose parents are made, or `s3://bucket/prefix`.
 
     Raises:
         SettingsError: it names no bucket, or boto3 is not installed or not told where and who.
     """
-
-    def __init__(self, address: str) -> None:
-        self._bucket = Bucket(address, where="--to")
-
-    def put(self, name: str, file: Path) -> str:
-        """See ObjectStore."""
-        return self._bucket.put(name, file, kind="application/json", encoding="gzip")
-
-
-def object_store(address: str) -> ObjectStore:
-    """The store of an address: a folder, or `s3://bucket/prefix`.
-
-    Raises:
-        SettingsError: see BucketStore; or the address is a URL of another kind.
-    """
-    if address.startswith(SCHEME):
-        return BucketStore(address)
     if "://" in address:
-        raise SettingsError(
-            f"{address!r} is no place for files", where="--to", remedy="give a folder or s3://…"
-        )
-    return FolderStore(Path(address))
+        bucket = Bucket(address, where="--to")
+        return partial(bucket.put, kind="application/json", encoding="gzip")
+    return partial(_copy, Path(address))
+
+
+def _copy(folder: Path, name: str, file: Path) -> str:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("rb") as source, atomic_writer(path) as target:
+        shutil.copyfileobj(source, target)
+    return str(path)

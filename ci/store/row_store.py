@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from itertools import chain
 from typing import Any, Protocol
@@ -17,7 +17,7 @@ from ci.store.schema import CARDS, SUMMARIES, Table
 _OF_JOB = "workflow_id = :workflow_id AND workflow_run_attempt = :workflow_run_attempt AND job_id = :job_id"
 OF_UPLOAD = f"FROM test_run WHERE {_OF_JOB} AND upload_id = :upload_id"
 COUNT = f"SELECT count(*) AS number {OF_UPLOAD}"  # our own words, here and below
-# As ci.store.rows.counted_as has it: a failure first, then an error, then a skip. Rows of a file that is on
+# As ci.store.rows.summarize has it: a failure first, then an error, then a skip. Rows of a file that is on
 # its way are counted once it is whole.
 RECOUNT = (
     *(f"DELETE FROM {table.name} WHERE {_OF_JOB}" for table in (CARDS, SUMMARIES)),  # noqa: S608
@@ -94,7 +94,7 @@ class SqliteRowStore:
     chunk_rows = 20_000
     remote = False
 
-    def __init__(self, transaction: Transaction) -> None:
+    def __init__(self, transaction: Callable[[], AbstractContextManager[sqlite3.Connection]]) -> None:
         self._transaction = transaction
 
     def show(self, uploads: Iterable[int]) -> None:
@@ -149,10 +149,3 @@ def _adding(table: Table) -> str:
     )
     names, marks = ", ".join(table.columns), ", ".join("?" * len(table.columns))
     return f"INSERT INTO {table.name} ({names}) VALUES ({marks}) ON CONFLICT DO UPDATE SET {counts}"  # noqa: S608
-
-
-class Transaction(Protocol):
-    """Begins a transaction on a store's writer."""
-
-    def __call__(self) -> AbstractContextManager[sqlite3.Connection]:
-        """A block whose end commits; what is raised in it takes all of it back."""

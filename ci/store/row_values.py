@@ -17,14 +17,14 @@ from msgspec import UNSET
 
 from ci.store.identity import key_of_test
 from ci.store.rows import (
-    COUNTS,
     ID_PROPERTY,
     MESSAGE_CHARACTERS,
     Job,
     Outcomes,
     Property,
     TestRun,
-    counted_as,
+    no_summaries,
+    summarize,
 )
 
 # Few enough that they stay in the processor's cache until they are packed.
@@ -92,22 +92,7 @@ class Totals:
 
     rows: int = 0
     cards: dict[tuple[str, str], list[float]] = field(default_factory=lambda: defaultdict(lambda: [0, 0.0]))
-    summaries: dict[tuple[str, str, str], list[float]] = field(
-        default_factory=lambda: defaultdict(lambda: [0, 0, 0, 0, 0, 0.0])
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """Rows for one insert.
-
-    Attributes:
-        rows: how many.
-        pieces: they, as a store packs them.
-    """
-
-    rows: int
-    pieces: list[Any]
+    summaries: dict[tuple[str, str, str], list[float]] = field(default_factory=no_summaries)
 
 
 def stored_rows(rows: Iterable[TestRun], job: Job, *, upload: int) -> Iterator[StoredRow]:
@@ -183,10 +168,7 @@ def counted(rows: Iterable[StoredRow], totals: Totals) -> Iterator[StoredRow]:
         by_card = cards[row.card, row.verdict]
         by_card[0] += 1
         by_card[1] += row.time
-        summary = summaries[row.invoking_file, row.file, row.classname]
-        summary[0] += 1
-        summary[COUNTS.index(counted_as(row.failure, row.error, row.skipped))] += 1
-        summary[5] += row.time
+        summarize(summaries, row)
         yield row
 
 
@@ -196,8 +178,11 @@ def chunks(
     *,
     most_rows: int,
     most_characters: int,
-) -> Iterator[Chunk]:
-    """The rows in chunks for a store, so that neither many nor long ones fill the memory.
+) -> Iterator[tuple[int, list[Any]]]:
+    """The rows in chunks for one insert each, so that neither many nor long ones fill the memory.
+
+    Yields:
+        How many rows, and these, a few in a piece, as the store packs them.
 
     Args:
         rows: to store.
@@ -217,12 +202,12 @@ def chunks(
             number += len(batch)
             batch = []
             if full or number >= most_rows:
-                yield Chunk(number, pieces)
+                yield number, pieces
                 pieces, number, characters = [], 0, 0
     if batch:
         pieces.append(pack(batch))
     if pieces:
-        yield Chunk(number + len(batch), pieces)
+        yield number + len(batch), pieces
 
 
 def _json(element: object) -> str:

@@ -13,15 +13,16 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Protocol
 from xml.etree.ElementTree import Element  # the type; files are read by defusedxml
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from ci.record.junit import Source, junit_cases, left_out, message_of
+from ci.record.junit import NO_MESSAGE, Source, junit_cases, left_out, message_of
 from ci.store.identity import MAX_WHOLE
 
 ID_PROPERTY = "id"
@@ -35,8 +36,6 @@ KINDS: tuple[Kind, ...] = ("test_run", "test_run_summary", "failed_test_runs")
 
 NAME_CHARACTERS = 8192
 Whole = Annotated[int, msgspec.Meta(ge=0, le=MAX_WHOLE)]
-# So that sums over many jobs stay below what a database's whole numbers hold.
-Count = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
 Number = Annotated[int, msgspec.Meta(ge=1, le=MAX_WHOLE)]
 Text = Annotated[str, msgspec.Meta(max_length=NAME_CHARACTERS)]
 LongText = Annotated[str, msgspec.Meta(max_length=1024 * 1024)]
@@ -110,23 +109,16 @@ class TestRun(
     properties: Properties | UnsetType = UNSET
 
 
-class TestRunSummary(msgspec.Struct, kw_only=True, gc=False):
-    """Counts of one class of a file in one job; `time` in seconds."""
+class Counted(Protocol):
+    """A row, as it came or as it is stored."""
 
-    __test__ = False
-
-    file: Text
-    classname: Text
-    job_id: Number
-    workflow_id: Number
-    workflow_run_attempt: Number
-    invoking_file: Text
-    tests: Count
-    errors: Count
-    failures: Count
-    skipped: Count
-    successes: Count
-    time: Seconds
+    invoking_file: str
+    file: str
+    classname: str
+    time: float
+    failure: Any
+    error: Any
+    skipped: Any
 
 
 def without_nulls(value: Any) -> Any:
@@ -190,7 +182,7 @@ def case_row(case: Element, job: Job, *, suite_file: str = "") -> TestRun:
     said = case.attrib
     classname = kept_name(said.get("classname", ""))
     file = kept_name(said.get("file", "")) or kept_name(suite_file or file_of_class(classname))
-    return TestRun(
+    row = TestRun(
         workflow_id=job.workflow_id,
         workflow_run_attempt=job.workflow_run_attempt,
         job_id=job.job_id,
@@ -208,8 +200,10 @@ def case_row(case: Element, job: Job, *, suite_file: str = "") -> TestRun:
         rerun=_outcomes(case, "rerun"),
         system_out=_said(case, "system-out"),
         system_err=_said(case, "system-err"),
-        properties=_kept_property(case),
+        properties=_properties(case),
     )
+    mend(row)
+    return row
 
 
 def kept_name(text: str) -> str:
@@ -239,51 +233,22 @@ def invoking_file(file: str) -> str:
     return file.removesuffix(".py").strip("/").replace("/", ".")
 
 
-class SummaryRows:
-    """Counts the `test_run_summary` of a job's rows that pass by: one a file and class, as they first stand.
+def no_summaries() -> dict[tuple[str, str, str], list[float]]:
+    """No counts yet: COUNTS by invoking file, file and class, in the order in which these first stand."""
+    return defaultdict(lambda: [0, 0, 0, 0, 0, 0.0])
 
-    Args:
-        job: whose rows they are.
-    """
 
-    def __init__(self, job: Job) -> None:
-        self._job = job
-        self._found: dict[tuple[str, str, str], dict[str, float]] = {}
-
-    def add(self, row: TestRun) -> None:
-        """Count a row of `test_run`."""
-        key = (row.invoking_file, row.file, row.classname)
-        counts = self._found.setdefault(key, dict.fromkeys(COUNTS, 0))
-        counts["tests"] += 1
-        counts[counted_as(row.failure, row.error, row.skipped)] += 1
-        counts["time"] += row.time
-
-    def rows(self) -> list[TestRunSummary]:
-        """What was counted."""
-        return [
-            msgspec.convert(
-                self._job.keys()
-                | {"invoking_file": invoking, "file": file, "classname": classname}
-                | counts
-                | {"time": round(counts["time"], 6)},
-                TestRunSummary,
-            )
-            for (invoking, file, classname), counts in self._found.items()
-        ]
+def summarize(summaries: dict[tuple[str, str, str], list[float]], row: Counted) -> None:
+    """Count a row; its outcomes are false where there are none."""
+    counts = summaries[row.invoking_file, row.file, row.classname]
+    counts[0] += 1
+    counts[2 if row.failure else 1 if row.error else 3 if row.skipped else 4] += 1
+    counts[5] += row.time
 
 
 def is_failed(row: TestRun) -> bool:
     """Whether it has a failure, an error or a rerun: what `failed_test_runs` holds."""
     return not (row.failure is UNSET and row.error is UNSET and row.rerun is UNSET)
-
-
-def counted_as(failure: object, error: object, skipped: object) -> str:
-    """The count of a summary that a row with these outcomes, each false where there is none, belongs to."""
-    if failure:
-        return "failures"
-    if error:
-        return "errors"
-    return "skipped" if skipped else "successes"
 
 
 def seconds(text: str) -> float:
@@ -305,10 +270,7 @@ def _whole(text: str) -> int | UnsetType:
 
 
 def _outcomes(case: Element, tag: str) -> Outcomes:
-    found = [_outcome(one) for one in case.findall(tag)]
-    if not found:
-        return UNSET
-    return found if len(found) > 1 else found[0]
+    return [_outcome(one) for one in case.findall(tag)] or UNSET
 
 
 def _skipped(case: Element) -> Outcomes:
@@ -322,25 +284,51 @@ def _skipped(case: Element) -> Outcomes:
 
 def _outcome(element: Element) -> Outcome:
     """Never without a message: the first line of the text, else its type, else that there is none."""
-    text = (element.text or "").strip()
     kind = element.get("type") or ""
     return Outcome(
-        message=message_of(element)[:MESSAGE_CHARACTERS],
-        type=kind[:MESSAGE_CHARACTERS] if kind else UNSET,
-        text=text[-TEXT_CHARACTERS:] if text else UNSET,
+        message=message_of(element),
+        type=kind[:MESSAGE_CHARACTERS] or UNSET,
+        text=(element.text or "").strip() or UNSET,
     )
 
 
 def _said(case: Element, tag: str) -> Said | UnsetType:
     said = "\n".join(one.text or "" for one in case.findall(tag)).strip()
-    return Said(text=said[-TEXT_CHARACTERS:]) if said else UNSET
+    return Said(text=said) if said else UNSET
 
 
-def _kept_property(case: Element) -> Properties | UnsetType:
-    """The one property that is kept: our id, else the first."""
-    found = [one for one in case.iterfind("properties/property") if one.get("name")]
-    if not found:
-        return UNSET
-    kept = next((one for one in found if one.get("name") == ID_PROPERTY), found[0])
-    value = kept.get("value") or (kept.text or "").strip()
-    return Properties(property=Property(name=kept_name(kept.get("name") or ""), value=kept_name(value)))
+def _properties(case: Element) -> Properties | UnsetType:
+    found = [
+        Property(name=kept_name(name), value=kept_name(one.get("value") or (one.text or "").strip()))
+        for one in case.iterfind("properties/property")
+        if (name := one.get("name"))
+    ]
+    return Properties(property=found) if found else UNSET
+
+
+def mend(row: TestRun) -> None:
+    """Have an outcome always have a message, texts end, and one property be kept: our id, else the first."""
+    for key in ("failure", "error", "skipped", "rerun"):
+        if (told := getattr(row, key)) is not UNSET:
+            setattr(row, key, _mended(told if isinstance(told, list) else [told]))
+    if row.system_out is not UNSET:
+        row.system_out = _ending(row.system_out)
+    if row.system_err is not UNSET:
+        row.system_err = _ending(row.system_err)
+    if row.properties is not UNSET and not isinstance(row.properties.property, Property):
+        found = row.properties.property or []
+        kept = next((one for one in found if one.name == ID_PROPERTY), found[0] if found else None)
+        row.properties = Properties(property=kept) if kept is not None else UNSET
+
+
+def _mended(found: list[Outcome]) -> Outcomes:
+    for one in found:
+        one.message = one.message[:MESSAGE_CHARACTERS] or NO_MESSAGE
+        if one.text is not UNSET:
+            one.text = one.text[-TEXT_CHARACTERS:]
+    return found if len(found) > 1 else found[0] if found else UNSET
+
+
+def _ending(told: Said) -> Said | UnsetType:
+    told.text = told.text[-TEXT_CHARACTERS:]
+    return told if told.text else UNSET

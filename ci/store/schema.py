@@ -282,7 +282,7 @@ LEDGER = (
     # Jobs whose copy in ClickHouse is older than they are, or which are gone; `version` grows with each
     # change, so that one made while it is copied is copied again.
     Table(name="job_to_copy", columns={"dynamoKey": TEXT, "version": NUMBER}, key=("dynamoKey",)),
-    # What files took to set up, and what was measured elsewhere; names are as `ci.store.names` keeps them.
+    # What files took to set up, and what was measured elsewhere; names are as `ci.store.identity` keeps them.
     SETUPS,
     Table(
         name="imported_test",

@@ -202,16 +202,16 @@ class Uploads:
         # The next rows are read while the last ones are stored.
         with ThreadPoolExecutor(1, thread_name_prefix="upload") as pool:
             storing: Future[None] | None = None
-            for chunk in chunks(
+            for number, pieces in chunks(
                 stored, into.pack, most_rows=into.chunk_rows, most_characters=MOST_CHARACTERS
             ):
                 if storing is not None:
                     storing.result()
                 self._check_current(begun.number)
-                totals.rows += chunk.rows
+                totals.rows += number
                 if totals.rows > MOST_ROWS:
                     raise UploadRefusedError(413, f"more than {MOST_ROWS} tests in a file: send it in parts")
-                storing = pool.submit(into.insert, chunk.pieces)
+                storing = pool.submit(into.insert, pieces)
             if storing is not None:
                 storing.result()
 

@@ -138,7 +138,7 @@ def test_a_bucket_that_is_not_there_is_told_of(
         (["empty.xml", "--run-id", "1", "--to", "out"], BadFileError, "holds no test case"),
         (["cut.xml", "--run-id", "1", "--to", "out"], BadFileError, "is no whole XML"),
         (["j.xml", "--run-id", "1", "--to", "s3://"], SettingsError, "names no bucket"),
-        (["j.xml", "--run-id", "1", "--to", "gs://b"], SettingsError, "is no place for files"),
+        (["j.xml", "--run-id", "1", "--to", "gs://b"], SettingsError, "names no bucket"),
     ],
 )
 def test_what_cannot_be_made_into_rows_is_told_of_and_writes_nothing(

@@ -16,14 +16,16 @@ from ci.core.errors import BadFileError
 from ci.store.row_files import RowWriter, object_name, read_rows, unpacked
 from ci.store.row_values import StoredRow, stored_rows
 from ci.store.rows import (
+    COUNTS,
     Job,
-    SummaryRows,
     TestRun,
     file_of_class,
     invoking_file,
     is_failed,
     junit_rows,
+    no_summaries,
     seconds,
+    summarize,
 )
 
 JOB = Job(workflow_id=4242, workflow_run_attempt=2, job_id=77)
@@ -220,14 +222,14 @@ outcomes = st.sampled_from(["", "<failure/>", "<error/>", "<skipped/>", "<rerun/
 def test_a_summary_adds_up_to_its_rows(cases: list[tuple[str, str, float]]) -> None:
     inside = "".join(f'<testcase classname="{c}" name="n" time="{t!r}">{o}</testcase>' for c, o, t in cases)
     rows = cases_of(f"<testsuite>{inside}</testsuite>")
-    counting = SummaryRows(JOB)
+    summaries = no_summaries()
     for row in rows:
-        counting.add(row)
-    summaries = counting.rows()
-    assert sum(one.tests for one in summaries) == len(cases)
-    for one in summaries:
-        assert one.tests == one.errors + one.failures + one.skipped + one.successes
-    assert sum(one.time for one in summaries) == pytest.approx(sum(row.time for row in rows), abs=1e-3)
+        summarize(summaries, row)
+    counts = [dict(zip(COUNTS, one, strict=True)) for one in summaries.values()]
+    assert sum(one["tests"] for one in counts) == len(cases)
+    for one in counts:
+        assert one["tests"] == one["errors"] + one["failures"] + one["skipped"] + one["successes"]
+    assert sum(one["time"] for one in counts) == pytest.approx(sum(row.time for row in rows), abs=1e-3)
     failed = sum("<failure" in o or "<error" in o or "<rerun" in o for _, o, _ in cases)
     assert sum(map(is_failed, rows)) == failed
 
