@@ -187,17 +187,12 @@ class Bucket:
             raise self._refused(error, name, away=False) from error
 
     def _refused(self, error: Exception, name: str, *, away: bool) -> CommandError:
-        if away:
-            return BucketAwayError(
-                f"the bucket cannot be reached: {error}",
-                where=self.address(name),
-                remedy="see whether its endpoint is up, then do it again",
-            )
-        return CommandError(
-            f"the bucket refuses: {error}",
-            where=self.address(name),
-            remedy="check the bucket and its keys",
+        kind, said, remedy = (
+            (BucketAwayError, "cannot be reached", "see whether its endpoint is up, then do it again")
+            if away
+            else (CommandError, "refuses", "check the bucket and its keys")
         )
+        return kind(f"the bucket {said}: {error}", where=self.address(name), remedy=remedy)
 
 
 def _in_parts() -> Any:

@@ -18,7 +18,7 @@ from packaging.utils import (
 )
 from packaging.version import Version
 
-from ci.core.archives import walk
+from ci.core.archives import text_in
 from ci.core.errors import BadFileError, MissingInputError
 
 _METADATA = {"wheel": re.compile(r"[^/]+\.dist-info/METADATA"), "sdist": re.compile(r"[^/]+/PKG-INFO")}
@@ -139,7 +139,6 @@ def metadata_of(one: Artifact) -> bytes:
     Raises:
         BadFileError: it is damaged or has none.
     """
-    for entry in walk(one.path, one.kind):
-        if _METADATA[one.kind].fullmatch(entry.member.name):
-            return entry.whole()
-    raise BadFileError("is damaged: it has no metadata", where=one.path, remedy="build it again")
+    if (text := text_in(one.path, _METADATA[one.kind])) is None:
+        raise BadFileError("is damaged: it has no metadata", where=one.path, remedy="build it again")
+    return text

@@ -14,7 +14,7 @@ import msgspec
 from ci.core.archives import Wanted, bounded_lines
 from ci.core.errors import BadFileError, MissingInputError
 from ci.record.identity import source_in
-from ci.record.reproduce_line import Origin, ref_of, reproduce_line
+from ci.record.reproduce_line import ref_of, reproduce_line
 from ci.record.verdict import Verdict
 from ci.report.compare.existing import Known
 from ci.report.results import RESULTS_FILE, RESULTS_KIND, SUMMARY_FILE, SUMMARY_KIND
@@ -213,14 +213,15 @@ def command_for(name: str, who: Who, attempt: int = 1) -> str:
     source = source_in(who.reproduce) if "--pytorch-src" in who.reproduce else None
     if "--pytorch-src" in who.reproduce and not _UPSTREAM.fullmatch(source or ""):
         source = "../pytorch"  # where the tree was on another machine says nothing here
-    origin = Origin(
+    return reproduce_line(
+        name,
         device=who.device if _SAFE.fullmatch(who.device) else "spyre",
         source=source,
         sha=who.pytorch_sha,
         seed=who.seed,
         ref=ref_of(run=who.run, provider=who.provider, run_id=who.run_id, run_attempt=who.run_attempt),
+        attempt=max(attempt, 1),
     )
-    return reproduce_line(name, origin, max(attempt, 1))
 
 
 def _summary(path: Path) -> _Summary:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 from ci.core.text import one_line
 from ci.record.identity import RunIdentity
@@ -42,11 +42,6 @@ def ran_in_of(back_end: object, torch: object, image: object) -> RanIn:
     """Of an event or a row of a summary; what is no text counts as not said."""
     found = [one_line(one, _MOST) if isinstance(one, str) else "" for one in (back_end, torch, image)]
     return RanIn(back_end=found[0], torch=found[1], image=found[2])
-
-
-def rows_of(found: Iterable[RanIn]) -> list[dict[str, str]]:
-    """As `summary.json` holds them."""
-    return [asdict(one) for one in found]
 
 
 def as_it_ran(identity: RunIdentity, found: Collection[RanIn]) -> RunIdentity:

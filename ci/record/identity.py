@@ -11,7 +11,7 @@ from typing import Any
 from ci.core.addresses import without_credentials
 from ci.core.errors import BadFileError
 from ci.core.text import iso_utc
-from ci.record.reproduce_line import Origin, ref_of, reproduce_line
+from ci.record.reproduce_line import ref_of, reproduce_line
 from ci.record.result import Result
 from test_selection.files import convert, read_json, write_json
 
@@ -160,11 +160,12 @@ def command_of(result: Result, identity: RunIdentity) -> str:
 
     It is of the try that the test's verdict speaks of, as far as it is known which.
     """
-    origin = Origin(
+    return reproduce_line(
+        result.id,
         device=identity.device,
         source=identity.source,
         sha=identity.pytorch_sha,
         seed=identity.seed,
         ref=identity.ref,
+        attempt=result.tried or 1,
     )
-    return reproduce_line(result.id, origin, result.tried or 1)

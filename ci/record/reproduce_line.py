@@ -7,7 +7,6 @@ of the test it was. The run stands at its end, for where its folder is: the fail
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from ci.core.text import shell_line
 
@@ -17,41 +16,35 @@ RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
 _PROVIDER = re.compile(r"[a-z][a-z0-9]{0,30}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
-    """What of a run is in the line.
-
-    Attributes:
-        device: it ran on.
-        source: where the tests are; None: the embedded op suite.
-        sha: their exact commit; empty or a content hash where there is none.
-        seed: of the run; None where it had none, as in earlier versions.
-        ref: names the run; empty: nothing does.
-    """
-
-    device: str
-    source: str | None = None
-    sha: str = ""
-    seed: int | None = None
-    ref: str = ""
-
-
-def reproduce_line(name: str, origin: Origin, attempt: int = 1) -> str:
+def reproduce_line(
+    name: str,
+    *,
+    device: str,
+    source: str | None = None,
+    sha: str = "",
+    seed: int | None = None,
+    ref: str = "",
+    attempt: int = 1,
+) -> str:
     """The command line, quoted for a shell, that runs one test again as a run did.
 
     Args:
         name: the test's canonical id; behind `--`, for it may begin like an option.
-        origin: of its run.
+        device: the run was on.
+        source: where the tests are; None: the embedded op suite.
+        sha: their exact commit; empty or a content hash where there is none.
+        seed: of the run; None where it had none, as in earlier versions.
+        ref: names the run; empty: nothing does.
         attempt: which try of the test is meant, from 1; each has a seed of its own.
     """
     words = ["spyre-ci", "reproduce", "--run"]
-    if origin.source is not None:
-        words += ["--pytorch-src", at_commit(origin.source, origin.sha)]
-    words += ["--device", origin.device]
-    if origin.seed is not None:
-        words += ["--seed", str(origin.seed)]
+    if source is not None:
+        words += ["--pytorch-src", at_commit(source, sha)]
+    words += ["--device", device]
+    if seed is not None:
+        words += ["--seed", str(seed)]
         words += ["--attempt", str(attempt)] if attempt > 1 else []
-    return shell_line([*words, "--", name, *([origin.ref] if origin.ref else [])])
+    return shell_line([*words, "--", name, *([ref] if ref else [])])
 
 
 def at_commit(source: str, sha: str) -> str:

@@ -38,16 +38,6 @@ NO_REASON = "no reason given"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileError:
-    """A file that could not be imported where its tests were to run."""
-
-    file: str
-    message: str
-    detail: str
-    shard: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CardFault:
     """A card did not do what a card does.
 
@@ -175,7 +165,7 @@ class RunState:
     not_run: dict[str, str] = field(default_factory=dict)
     no_retry: dict[str, str] = field(default_factory=dict)
     elsewhere: dict[str, str] = field(default_factory=dict)
-    file_errors: dict[str, FileError] = field(default_factory=dict)
+    file_errors: dict[str, events.FileError] = field(default_factory=dict)
     groups: list[GroupTiming] = field(default_factory=list)
     unsure: dict[str, str] = field(default_factory=dict)
     malformed: int = 0
@@ -375,9 +365,7 @@ class RunState:
 
     def _file_error(self, event: events.FileError) -> None:
         self.setting_up = False
-        self.file_errors[event.file] = FileError(
-            file=event.file, message=event.message, detail=event.detail, shard=self.shard
-        )
+        self.file_errors[event.file] = event
 
     def _close(
         self,

@@ -12,9 +12,10 @@ from itertools import chain
 
 from ci.core.text import counted, one_line
 from ci.record.environment import RanIn
+from ci.record.events import FileError
 from ci.record.journal import Journal
 from ci.record.result import Failures, Result, Try, settle
-from ci.record.run_state import INTERRUPTED, FileError, RunState, replay
+from ci.record.run_state import INTERRUPTED, RunState, replay
 from ci.record.timeline import ShardTimeline
 from ci.record.verdict import BROKEN, NO_OUTCOME, Verdict
 from ci.report.quarantine_note import QuarantineNote

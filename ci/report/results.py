@@ -9,7 +9,7 @@ from typing import Any
 
 from ci.core.errors import BadFileError
 from ci.core.text import counted, iso_utc
-from ci.record.environment import ran_in_of, rows_of
+from ci.record.environment import ran_in_of
 from ci.record.identity import epoch_in, identity_from_json
 from ci.record.marks import mark_to_json
 from ci.record.result import Result
@@ -63,7 +63,7 @@ def write_summary(path: Path, summary: Summary) -> None:
         "verdicts": {verdict.value: summary.verdicts.get(verdict, 0) for verdict in Verdict},
         "shares": {name: _rounded(share) for name, share in summary.shares.items()},
         "control": summary.control or None,
-        "ran_in": rows_of(summary.ran_in),
+        "ran_in": [asdict(one) for one in summary.ran_in],
     }
     write_json(path, SUMMARY_KIND, content)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ci.record.failure_signature import Failure
-from ci.record.reproduce_line import Origin, reproduce_line
+from ci.record.reproduce_line import reproduce_line
 from ci.reproduce.history import Tried
 from test_selection.plan import Group
 from test_selection.seeds import seed_of_test
@@ -79,11 +79,12 @@ class Evidence:
     @property
     def command(self) -> str:
         """The line that brings it back."""
-        origin = Origin(
+        return reproduce_line(
+            self.id,
             device=self.device or "spyre",
             source=self.source,
             sha=self.sha,
             seed=self.run_seed,
             ref=self.ref,
+            attempt=self.attempt,
         )
-        return reproduce_line(self.id, origin, self.attempt)

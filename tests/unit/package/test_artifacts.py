@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from ci.core import archives
-from ci.core.archives import walk
 from ci.core.errors import BadFileError, MissingInputError
 from ci.core.findings import Finding, VerificationError, refuse_failed
 from ci.package.artifacts import artifact, artifacts_in, metadata_of
@@ -25,16 +24,9 @@ MODULE = {"demo/__init__.py": "x"}
 
 
 def bytes_in(path: Path) -> dict[str, bytes]:
-    """Every file of an artifact, as it is walked."""
-    entries = walk(path, artifact(path).kind)
-    return {one.member.name: b"".join(one.chunks()) for one in entries if not one.member.link}
-
-
-def added(path: Path, how: int) -> Path:
-    """A wheel with one more member."""
-    with zipfile.ZipFile(path, "a") as packed:
-        packed.writestr("data", b"other", compress_type=how)
-    return path
+    """Every file of an sdist."""
+    with tarfile.open(path) as packed:
+        return {one.name: stream.read() for one in packed if (stream := packed.extractfile(one)) is not None}
 
 
 def test_an_artifact_says_what_it_is_and_what_is_in_it(tmp_path: Path) -> None:
@@ -47,7 +39,6 @@ def test_an_artifact_says_what_it_is_and_what_is_in_it(tmp_path: Path) -> None:
     for one in (sdist, wheel):
         assert b"Name: demo\n" in metadata_of(one)
         assert one.sha256 == hashlib.sha256(one.path.read_bytes()).hexdigest()
-    assert bytes_in(wheel.path)["demo/__init__.py"] == b"x"
 
 
 @pytest.mark.parametrize("name", ["demo.whl", "demo-1.0.whl", "demo.tar.gz"])
@@ -85,7 +76,7 @@ def broken_stream(folder: Path) -> Path:
 
 def cut_short(folder: Path) -> Path:
     path = make_sdist(folder)
-    path.write_bytes(path.read_bytes()[:-40])
+    path.write_bytes(path.read_bytes()[:40])
     return path
 
 
@@ -108,8 +99,27 @@ def endless_header(folder: Path) -> Path:
     return path
 
 
-def bomb(make: Callable[..., Path], name: str) -> Callable[[Path], Path]:
-    return lambda folder: make(folder, files={**MODULE, name: bytes(1 << 21)})
+def bomb(folder: Path) -> Path:
+    """An sdist in which much stands before the metadata."""
+    path = folder / "demo-1.0.tar.gz"
+    with tarfile.open(path, "w:gz") as packed:
+        for name in ("demo-1.0/bomb", "demo-1.0/PKG-INFO"):
+            member = tarfile.TarInfo(name)
+            member.size = 1 << 21
+            packed.addfile(member, io.BytesIO(bytes(1 << 21)))
+    return path
+
+
+def squeezed(how: int) -> Callable[[Path], Path]:
+    """A wheel whose metadata is compressed in some way."""
+
+    def make(folder: Path) -> Path:
+        path = folder / "demo-1.0-py3-none-any.whl"
+        with zipfile.ZipFile(path, "w", how) as packed:
+            packed.writestr("demo-1.0.dist-info/METADATA", "Name: demo")
+        return path
+
+    return make
 
 
 # What is wrong, which bound is made small for it, and what is said.
@@ -118,12 +128,9 @@ HARM: list[tuple[Callable[[Path], Path], tuple[str, int] | None, str]] = [
     (broken_stream, None, "is damaged"),
     (cut_short, None, "is damaged"),
     (encrypted, None, r"is damaged: .*encrypted"),
-    (lambda folder: added(make_wheel(folder), zipfile.ZIP_LZMA), None, "'data' is compressed in a way"),
-    (lambda folder: added(make_wheel(folder), zipfile.ZIP_BZIP2), None, "'data' is compressed in a way"),
-    (bomb(make_wheel, "demo/bomb"), ("MOST_BYTES", 1 << 20), "unpacks to more than"),
-    (bomb(make_sdist, "demo-1.0/bomb"), ("MOST_BYTES", 1 << 20), "unpacks to more than"),
-    (make_wheel, ("MOST_FILES", 3), "has more than 3 files"),
-    (make_sdist, ("MOST_FILES", 3), "has more than 3 files"),
+    (squeezed(zipfile.ZIP_LZMA), None, "METADATA' is compressed in a way that installers need not know"),
+    (squeezed(zipfile.ZIP_BZIP2), None, "METADATA' is compressed in a way that installers need not know"),
+    (bomb, ("MOST_BYTES", 1 << 20), "unpacks to more than"),
     (lambda folder: make_wheel(folder, fields={"Description": "x" * 2000}), ("MOST_OF_A_TEXT", 1000),
      "METADATA' is too large for what it is to be"),
     (endless_header, ("MOST_OF_A_TEXT", 1 << 16), "a header says it has 1,048,576 bytes"),
@@ -141,9 +148,8 @@ def test_a_damaged_or_boundless_artifact_is_told(
     if bound:
         monkeypatch.setattr(archives, *bound)
     path = harm(tmp_path)
-    with pytest.raises(BadFileError, match=said):  # noqa: PT012  # whichever meets it first
+    with pytest.raises(BadFileError, match=said):
         metadata_of(artifact(path))
-        bytes_in(path)
 
 
 @pytest.mark.parametrize("error", [RecursionError("too deep"), RuntimeError(), KeyError("x")])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
-from ci.record.environment import RanIn, all_in, as_it_ran, differences, ran_in_of, rows_of
+from ci.record.environment import RanIn, all_in, as_it_ran, differences, ran_in_of
 from ci.record.identity import RunIdentity
 from ci.record.journal import Journal
 from ci.report.reconcile import reconcile
@@ -32,7 +32,7 @@ def journal(attempt: int, **said: object) -> Journal:
 
 
 def test_an_account_holds_what_each_journal_says() -> None:
-    (row,) = rows_of([CARD])
+    row = asdict(CARD)
     assert reconcile(PLAN, [journal(1, **row)]).ran_in == (CARD,)
     assert reconcile(PLAN, [journal(1, **row), journal(2, **row | {"image": OTHER})]).ran_in == (
         CARD,
@@ -41,7 +41,7 @@ def test_an_account_holds_what_each_journal_says() -> None:
 
 
 def test_a_journal_that_does_not_say_is_something_of_its_own() -> None:
-    (row,) = rows_of([CARD])
+    row = asdict(CARD)
     assert reconcile(PLAN, [journal(1, **row), journal(2)]).ran_in == (RanIn(), CARD)
     assert ran_in_of(5, None, ["x"]) == RanIn()
     headless = Journal(path=Path("x"), shard=0, attempt=1, events=journal(1).events[1:])

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.core.errors import MissingInputError, UsageError
-from ci.record.reproduce_line import Origin, at_commit, ref_of, reproduce_line
+from ci.record.reproduce_line import at_commit, ref_of, reproduce_line
 from ci.reproduce.ref import COMPARED, CiRun, HudPage, ci_run, find_test, hud_page, near_names
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
@@ -79,9 +80,9 @@ def test_a_source_is_taken_at_its_commit() -> None:
 
 
 def test_the_first_try_needs_no_word() -> None:
-    origin = Origin(device="spyre", seed=7, ref="r")
-    assert reproduce_line("-x", origin) == "spyre-ci reproduce --run --device spyre --seed 7 -- -x r"
-    assert "--attempt 2 -- -x r" in reproduce_line("-x", origin, 2)
+    line = partial(reproduce_line, "-x", device="spyre", seed=7, ref="r")
+    assert line() == "spyre-ci reproduce --run --device spyre --seed 7 -- -x r"
+    assert "--attempt 2 -- -x r" in line(attempt=2)
 
 
 @pytest.mark.parametrize(

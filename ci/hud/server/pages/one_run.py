@@ -19,7 +19,7 @@ from ci.hud.server.queries.failing import PullRequestTest, pull_request
 from ci.hud.server.queries.failures import SEEN, cards_of_run, problems_of_run
 from ci.hud.server.queries.jobs import attempts, job_before
 from ci.hud.server.queries.tests_of_run import files_of_run, run_tests
-from ci.record.reproduce_line import Origin, attempt_of, ref_of, reproduce_line
+from ci.record.reproduce_line import attempt_of, ref_of, reproduce_line
 from ci.store.database import Database
 from test_selection.seeds import MOST
 
@@ -118,7 +118,8 @@ def command_of(job: Mapping[str, Any], details: RunDetails, test_id: str, *, att
         upstream = job["upstream_repo"] if _NAME.fullmatch(job["upstream_repo"]) else UPSTREAM_REPOSITORY
         source = f"git+https://github.com/{upstream}@{sha}"
     number = str(job["run_id"])
-    origin = Origin(
+    command = reproduce_line(
+        test_id,
         device=details.device,
         source=source,
         seed=details.seed if details.seed is None or details.seed <= MOST else None,
@@ -128,5 +129,6 @@ def command_of(job: Mapping[str, Any], details: RunDetails, test_id: str, *, att
             run_id=int(number) if number.isdecimal() else 0,
             run_attempt=job["run_attempt"],
         ),
+        attempt=attempt,
     )
-    return clip(reproduce_line(test_id, origin, attempt), LONGEST)
+    return clip(command, LONGEST)
