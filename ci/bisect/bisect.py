@@ -24,7 +24,7 @@ from ci.core.errors import (
     MissingInputError,
     UsageError,
 )
-from ci.core.run_lock import run_lock
+from ci.core.locks import run_lock
 from ci.core.text import counted, one_line
 from ci.core.withheld import without_job_secrets
 from ci.report.history import past_outcomes

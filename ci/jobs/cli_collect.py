@@ -11,9 +11,9 @@ from typing import Annotated
 import typer
 
 from ci.core.errors import EXIT_OK, MissingInputError, SettingsError, SpyreCiError
+from ci.core.locks import run_lock
 from ci.core.object_store import SCHEME
 from ci.core.provider import BY_DIGEST
-from ci.core.run_lock import run_lock
 from ci.core.text import counted, plain
 from ci.core.workflow_commands import defused
 from ci.jobs.cluster import Cluster, open_cluster

@@ -16,10 +16,10 @@ import typer
 
 from ci.core.errors import EXIT_INCOMPLETE, EXIT_TEST_FAILED, CommandError, RunInUseError
 from ci.core.interrupts import noted
+from ci.core.locks import run_lock
 from ci.core.object_store import SCHEME, Bucket
 from ci.core.operating_system import boot_id, host_name
 from ci.core.process import tend_command
-from ci.core.run_lock import run_lock
 from ci.core.text import counted
 from ci.jobs.job import IMAGE_VARIABLE, INPUT_VARIABLE, STORE_VARIABLE
 from ci.jobs.kinds import SCRATCH

@@ -19,7 +19,7 @@ from ci.config.lanes_model import Lane
 from ci.config.load import DEFAULT_FILE, Settings
 from ci.core.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, RunInUseError, SpyreCiError, UsageError
 from ci.core.interrupts import noted
-from ci.core.run_lock import run_lock
+from ci.core.locks import run_lock
 from ci.core.text import escaped, iso_utc
 from ci.lanes.command import command, source_of
 from ci.lanes.executors import Launch, LocalExecutor, Places

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ci.core.errors import PlanMismatchError
+from ci.core.locks import run_lock
 from ci.core.operating_system import boot_id
-from ci.core.run_lock import run_lock
 from ci.core.text import counted, listed
 from ci.main_job.report import end_run, report_shards, report_step
 from ci.record.identity import read_identity

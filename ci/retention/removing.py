@@ -8,9 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ci.core.errors import RunInUseError
-from ci.core.locks import take
-from ci.core.run_lock import FILE as RUN_LOCK
-from ci.core.run_lock import run_lock
+from ci.core.locks import RUN_LOCK, run_lock, take
 from ci.core.shared_folders import lock_of as lock_of_build
 from ci.retention.caches import build_of, last_used, lock_of, mark_of, tree_last_used
 from ci.retention.folders import Look, look_again

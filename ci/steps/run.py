@@ -9,8 +9,8 @@ from pathlib import Path
 
 from ci.core.addresses import says_password, shown
 from ci.core.errors import MissingInputError, PlanMismatchError, SettingsError
+from ci.core.locks import run_lock
 from ci.core.operating_system import AUTO, start_method
-from ci.core.run_lock import run_lock
 from ci.core.secrets import read_secret
 from ci.record.identity import FILE, read_identity
 from ci.record.journal import attempts_before

@@ -22,10 +22,11 @@ from ci.store.database import Row, StoreUnavailableError, Value
 from ci.store.row_store import COUNT, OF_UPLOAD, RECOUNT
 from ci.store.row_values import StoredRow, Totals
 from ci.store.rows import Job
-from ci.store.schema import CARDS, CLICKHOUSE, SUMMARIES
+from ci.store.schema import CLICKHOUSE
 
 if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
+    from clickhouse_connect.driver.query import QueryResult
 
 TIMEOUT_S = 60
 CONNECT_TIMEOUT_S = 10
@@ -143,19 +144,19 @@ class Clickhouse:
         except self._trouble as error:
             raise StoreUnavailableError(_said(error)) from error
 
-    def rows(self, query: str, values: Mapping[str, Value] | None = None) -> list[Row]:
-        """See ci.store.database.Database."""
+    def _answer(self, query: str, values: Mapping[str, Value] | None) -> QueryResult:
         text, bound = bind(query, values or {})
         with self._asking() as client:
-            result = client.query(text, parameters=bound, settings=SETTINGS)
-        return [dict(zip(result.column_names, row, strict=True)) for row in result.result_rows]
+            return client.query(text, parameters=bound, settings=SETTINGS)
+
+    def rows(self, query: str, values: Mapping[str, Value] | None = None) -> list[Row]:
+        """See ci.store.database.Database."""
+        found = self._answer(query, values)
+        return [dict(zip(found.column_names, row, strict=True)) for row in found.result_rows]
 
     def tuples(self, query: str, values: Mapping[str, Value] | None = None) -> Sequence[tuple[Any, ...]]:
         """See ci.store.database.Database."""
-        text, bound = bind(query, values or {})
-        with self._asking() as client:
-            result = client.query(text, parameters=bound, settings=SETTINGS)
-        return cast("Sequence[tuple[Any, ...]]", result.result_rows)
+        return cast("Sequence[tuple[Any, ...]]", self._answer(query, values).result_rows)
 
     def do(self, statement: str, values: Mapping[str, Value] | None = None) -> None:
         """Carry out a statement that gives no rows."""
@@ -227,16 +228,7 @@ class ClickhouseRowStore:
         """See RowStore."""
         return int(self._clickhouse.rows(COUNT, job.keys() | {"upload_id": upload})[0]["number"])
 
-    def add_totals(self, job: Job, totals: Totals) -> None:
-        """See RowStore."""
-        ids = job.numbers()
-        for table, counts in ((CARDS, totals.cards), (SUMMARIES, totals.summaries)):
-            rows = [
-                dict(zip(table.columns, (*ids, *key, *told), strict=True)) for key, told in counts.items()
-            ]
-            self._clickhouse.insert(table.name, rows)
-
-    def recount(self, job: Job) -> None:
+    def recount(self, job: Job, _: Totals | None = None, /) -> None:
         """See RowStore."""
         for statement in RECOUNT:
             self._clickhouse.do(statement, job.keys())

@@ -76,11 +76,13 @@ class RowStore(Protocol):
     def count(self, job: Job, upload: int) -> int:
         """How many rows of an upload there are."""
 
-    def add_totals(self, job: Job, totals: Totals) -> None:
-        """Add to a job's counts."""
+    def recount(self, job: Job, added: Totals | None = None, /) -> None:
+        """Make a job's counts anew of the rows that are seen.
 
-    def recount(self, job: Job) -> None:
-        """Make a job's counts anew of the rows that are seen."""
+        Args:
+            job: whose they are.
+            added: what is counted of the only rows that are new, for a store that need not count the others.
+        """
 
 
 class SqliteRowStore:
@@ -128,18 +130,16 @@ class SqliteRowStore:
         with self._transaction() as connection:
             return int(connection.execute(COUNT, job.keys() | {"upload_id": upload}).fetchone()[0])
 
-    def add_totals(self, job: Job, totals: Totals) -> None:
-        """See RowStore."""
-        ids = job.numbers()
-        with self._transaction() as connection:
-            for table, counts in ((CARDS, totals.cards), (SUMMARIES, totals.summaries)):
-                connection.executemany(_adding(table), ((*ids, *key, *told) for key, told in counts.items()))
-
-    def recount(self, job: Job) -> None:
+    def recount(self, job: Job, added: Totals | None = None, /) -> None:
         """See RowStore."""
         with self._transaction() as connection:
-            for statement in RECOUNT:
-                connection.execute(statement, job.keys())
+            if added is None:
+                for statement in RECOUNT:
+                    connection.execute(statement, job.keys())
+                return
+            for table, counts in ((CARDS, added.cards), (SUMMARIES, added.summaries)):
+                rows = ((*job.numbers(), *key, *told) for key, told in counts.items())
+                connection.executemany(_adding(table), rows)
 
 
 def _adding(table: Table) -> str:

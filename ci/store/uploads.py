@@ -243,10 +243,8 @@ class Uploads:
                 replaced = [one["id"] for one in _same_name(connection, incoming, begun.job)]
                 connection.executemany(_GOING, [(number,) for number in replaced])
                 connection.execute(_DONE, (totals.rows, stored, begun.number))
-                if replaced and not self._rows.remote:
-                    self._rows.recount(begun.job)
-                elif not self._rows.remote:
-                    self._rows.add_totals(begun.job, totals)
+                if not self._rows.remote:
+                    self._rows.recount(begun.job, None if replaced else totals)
         return Receipt(sent=totals.rows, stored=stored), replaced
 
     def _check_current(self, number: int) -> None:

@@ -35,7 +35,7 @@ sys.exit(run(sys.argv[1:]))
 # Holds the lock of a run as whoever runs it does.
 WORKING = """
 import pathlib, sys, time
-from ci.core.run_lock import run_lock
+from ci.core.locks import run_lock
 with run_lock(pathlib.Path(sys.argv[1]), alone=False):
     print("at work", flush=True)
     time.sleep(600)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ci.core.errors import RunInUseError
+from ci.core.locks import run_lock
 from ci.core.operating_system import host_name
-from ci.core.run_lock import run_lock
 
 
 def test_many_may_run_in_a_folder_and_one_may_resume_it(tmp_path: Path) -> None:

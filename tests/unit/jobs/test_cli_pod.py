@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ci.core.errors import EXIT_INCOMPLETE
-from ci.core.run_lock import run_lock
+from ci.core.locks import run_lock
 from ci.jobs.cli_pod import LOCK_S, wait_for_lock
 from ci.jobs.pod import StoreError
 

@@ -13,7 +13,7 @@ from filelock import FileLock
 
 from ci.cli.app import run
 from ci.core.errors import CommandError
-from ci.core.run_lock import run_lock
+from ci.core.locks import run_lock
 from ci.record.identity import RunIdentity
 from ci.record.reproduction import FILE, KIND, content_of
 from ci.record.result import Result

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ci.core.errors import RunInUseError
-from ci.core.run_lock import run_lock
+from ci.core.locks import run_lock
 from ci.report.released import Released
 from ci.retention import removing
 from ci.retention.caches import find_caches, find_worktrees
