@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import requests
@@ -13,6 +14,25 @@ from ci.core.addresses import is_loopback
 
 _CHUNK = 1 << 16
 _MOST_SAID = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """An HTTP answer; header names are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    text: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether it was done; a redirect that nobody followed was not."""
+        return 200 <= self.status < 300  # noqa: PLR2004  # HTTP's own numbers
+
+    @property
+    def has_next(self) -> bool:
+        """Whether a list goes on, on another page (RFC 8288)."""
+        return 'rel="next"' in self.headers.get("link", "")
 
 
 def leads_here(url: str) -> bool:

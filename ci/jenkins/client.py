@@ -12,7 +12,6 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import quote, urlsplit
 
@@ -21,7 +20,7 @@ from urllib3.exceptions import HTTPError
 
 from ci.config.recipient import check_recipient
 from ci.core.addresses import shown, without_secrets
-from ci.core.http import pieces, session
+from ci.core.http import Answer, pieces, session
 from ci.core.secrets import secret
 from ci.core.text import escaped
 from ci.jenkins.errors import (
@@ -204,20 +203,6 @@ def words_of(value: Any) -> str:
 def _said(answer: Answer) -> str:
     """Jenkins' own words, without the page around them."""
     return words_of(re.sub(r"<[^>]{0,500}>", " ", answer.text[:5000]))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """An HTTP answer; header names are in lower case."""
-
-    status: int
-    headers: Mapping[str, str]
-    text: str
-
-    @property
-    def ok(self) -> bool:
-        """Whether it was done."""
-        return 200 <= self.status < 300  # noqa: PLR2004  # HTTP's own numbers
 
 
 class Caller:

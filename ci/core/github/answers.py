@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from collections.abc import Container
 from typing import Any
 
 from ci.core.addresses import safe_line
@@ -20,6 +19,7 @@ from ci.core.github.errors import (
     GitHubMissingError,
     GitHubRefusedError,
 )
+from ci.core.http import Answer
 
 # GitHub asks whoever hit a secondary limit, and was told no time, to wait at least a minute.
 SECONDARY_WAIT_S = 60.0
@@ -39,26 +39,7 @@ _ERRORS: tuple[tuple[Container[int], type[GitHubError], str], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
-    """An answer; header names are in lower case."""
-
-    status: int
-    headers: Mapping[str, str]
-    text: str
-
-    @property
-    def ok(self) -> bool:
-        """Whether it was done; a redirect that nobody followed was not."""
-        return 200 <= self.status < 300  # noqa: PLR2004  # HTTP's own numbers
-
-    @property
-    def has_next(self) -> bool:
-        """Whether a list goes on, on another page."""
-        return 'rel="next"' in self.headers.get("link", "")
-
-
-def is_limited(reply: Reply) -> bool:
+def is_limited(reply: Answer) -> bool:
     """Whether a limit was hit, so that nothing was done and waiting helps."""
     if reply.status == 429:  # noqa: PLR2004  # HTTP's own number
         return True
@@ -66,7 +47,7 @@ def is_limited(reply: Reply) -> bool:
     return reply.status == 403 and (told or _LIMIT.search(said_by(reply)) is not None)  # noqa: PLR2004  # the same
 
 
-def limit_wait_s(reply: Reply, *, now_s: float) -> float:
+def limit_wait_s(reply: Answer, *, now_s: float) -> float:
     """Seconds until a limit is over, as GitHub tells it.
 
     Args:
@@ -83,7 +64,7 @@ def limit_wait_s(reply: Reply, *, now_s: float) -> float:
     return SECONDARY_WAIT_S
 
 
-def said_by(reply: Reply) -> str:
+def said_by(reply: Answer) -> str:
     """GitHub's own words for an error, with each thing it found, on one line."""
     try:
         content = json.loads(reply.text)
@@ -99,7 +80,7 @@ def said_by(reply: Reply) -> str:
     return safe_line(": ".join(str(one) for one in parts if one))
 
 
-def error_of(reply: Reply, *, what: str, now_s: float) -> GitHubError:
+def error_of(reply: Answer, *, what: str, now_s: float) -> GitHubError:
     """The error an answer is.
 
     Args:
@@ -119,7 +100,7 @@ def error_of(reply: Reply, *, what: str, now_s: float) -> GitHubError:
     return kind(f"GitHub answers {what} with {reply.status}" + (f": {said}" if said else ""), remedy=remedy)
 
 
-def content_of(reply: Reply, *, what: str) -> Any:
+def content_of(reply: Answer, *, what: str) -> Any:
     """What an answer holds; None where it is empty.
 
     Raises:

@@ -24,9 +24,9 @@ from urllib3.exceptions import HTTPError
 
 from ci.core.addresses import is_loopback, shown, without_secrets
 from ci.core.errors import SettingsError, UsageError
-from ci.core.github.answers import Reply, content_of, error_of
+from ci.core.github.answers import content_of, error_of
 from ci.core.github.errors import GitHubAwayError, GitHubDeniedError, GitHubRefusedError
-from ci.core.http import as_nobody, is_private, never_connected, pieces
+from ci.core.http import Answer, as_nobody, is_private, never_connected, pieces
 from ci.core.secrets import checked_token
 from test_selection.files import atomic_writer
 
@@ -116,7 +116,7 @@ class Client:
         """
         return content_of(self._ask("GET", _with_query(path, query)), what=f"GET {path}")
 
-    def changed(self, path: str, query: Mapping[str, str | int] | None, *, etag: str) -> Reply:
+    def changed(self, path: str, query: Mapping[str, str | int] | None, *, etag: str) -> Answer:
         """What is there, or the answer 304 where that is still what had this ETag; that costs no limit.
 
         Args:
@@ -218,7 +218,7 @@ class Client:
         again: bool = True,
         good: Container[int] = (),
         etag: str = "",
-    ) -> Reply:
+    ) -> Answer:
         """An answer that is ok, or has another status that is good; asked again while that makes sense."""
         ask = partial(self._exchange, method, path, body, good=good, etag=etag)
         return self._tried(ask, until=self._effects.monotonic() + self._patience_s, again=again)
@@ -240,7 +240,7 @@ class Client:
             self._effects.sleep(wait_s)
         raise AssertionError  # it counts for ever
 
-    def _exchange(self, method: Method, path: str, body: Any, *, good: Container[int], etag: str) -> Reply:
+    def _exchange(self, method: Method, path: str, body: Any, *, good: Container[int], etag: str) -> Answer:
         what = f"{method} {urlsplit(path).path}"
         try:
             status, headers, text = self._github.requester.requestJson(
@@ -257,7 +257,7 @@ class Client:
                 taken=taken,
             ) from None
         told = {name.lower(): str(value) for name, value in headers.items()}
-        reply = Reply(status=status, headers=told, text=self._hidden(text))
+        reply = Answer(status=status, headers=told, text=self._hidden(text))
         if reply.ok or status in good:
             return reply
         raise error_of(reply, what=what, now_s=self._effects.now())

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from ci.jenkins.client import Answer, job_path, refusal
+from ci.core.http import Answer
+from ci.jenkins.client import job_path, refusal
 from ci.jenkins.errors import JenkinsAwayError, JenkinsDeniedError, JenkinsMissingError, JenkinsRefusedError
 
 

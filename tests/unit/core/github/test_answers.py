@@ -6,14 +6,15 @@ from collections.abc import Mapping
 import pytest
 
 from ci.core.errors import EXIT_INCOMPLETE, EXIT_USAGE
-from ci.core.github.answers import Reply, content_of, error_of, is_limited, limit_wait_s, said_by
+from ci.core.github.answers import content_of, error_of, is_limited, limit_wait_s, said_by
 from ci.core.github.errors import GitHubAwayError, GitHubDeniedError, GitHubMissingError, GitHubRefusedError
+from ci.core.http import Answer
 
 SECONDARY = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
 
 
-def reply(status: int, message: str = "", headers: Mapping[str, str] | None = None) -> Reply:
-    return Reply(status=status, headers=headers or {}, text=json.dumps({"message": message}))
+def reply(status: int, message: str = "", headers: Mapping[str, str] | None = None) -> Answer:
+    return Answer(status=status, headers=headers or {}, text=json.dumps({"message": message}))
 
 
 @pytest.mark.parametrize(
@@ -46,12 +47,14 @@ def test_a_refusal_names_each_thing_that_was_wrong() -> None:
             "errors": [{"field": "body", "code": "missing_field"}, {"message": "Hook already exists"}, "odd"],
         }
     )
-    told = said_by(Reply(status=422, headers={}, text=text))
+    told = said_by(Answer(status=422, headers={}, text=text))
     assert told == "Validation Failed: body missing_field: Hook already exists: odd"
 
 
 def test_what_a_server_says_neither_steers_a_terminal_nor_shows_a_secret() -> None:
-    told = said_by(Reply(status=500, headers={}, text="\x1b[31m<html>https://u:pw@h/?t=1\u202e" + "x" * 9000))
+    told = said_by(
+        Answer(status=500, headers={}, text="\x1b[31m<html>https://u:pw@h/?t=1\u202e" + "x" * 9000)
+    )
     assert "\x1b" not in told
     assert "pw" not in told
     assert "\u202e" not in told
@@ -93,7 +96,7 @@ def test_the_wait_is_the_one_that_github_tells(headers: Mapping[str, str], wait_
 
 
 def test_an_empty_answer_holds_nothing_and_one_that_is_no_json_says_so() -> None:
-    assert content_of(Reply(status=204, headers={}, text=""), what="DELETE /x") is None
+    assert content_of(Answer(status=204, headers={}, text=""), what="DELETE /x") is None
     with pytest.raises(GitHubAwayError, match="no JSON: '<html>'") as caught:
-        content_of(Reply(status=200, headers={}, text="<html>"), what="GET /x")
+        content_of(Answer(status=200, headers={}, text="<html>"), what="GET /x")
     assert "/api/v3" in (caught.value.remedy or "")
