@@ -30,10 +30,12 @@ def failed(message: str, cause: str = "") -> Failure:
         ("ValueError: seed=7 fails", "ValueError: seed=8 fails"),
         ("TimeoutError: after 12.1 s", "TimeoutError: after 3 s"),
         ("AssertionError: \x1b[31mred\x1b[0m", "AssertionError: red"),
+        (failed("no end within 600 s", "hang"), failed("nothing for 12 s, killed", "hang")),
     ],
 )
-def test_what_differs_each_time_makes_no_other_failure(before: str, now: str) -> None:
-    assert compare(failed(before), failed(now)) == ""
+def test_what_differs_each_time_makes_no_other_failure(before: str | Failure, now: str | Failure) -> None:
+    first, second = (failed(one) if isinstance(one, str) else one for one in (before, now))
+    assert compare(first, second) == ""
 
 
 @pytest.mark.parametrize(
@@ -54,10 +56,6 @@ def test_what_differs_each_time_makes_no_other_failure(before: str, now: str) ->
 )
 def test_what_is_another_failure_is_said(before: Failure, now: Failure, said: str) -> None:
     assert said in compare(before, now)
-
-
-def test_a_hang_is_one_however_long_somebody_waited() -> None:
-    assert compare(failed("no end within 600 s", "hang"), failed("nothing for 12 s, killed", "hang")) == ""
 
 
 @given(st.text())
@@ -95,10 +93,14 @@ def row(message: str = "", cause: str | None = None) -> Row:
         ("", "anything"),
         ("anything", ""),
         ("a\x1b[31m b", "a  b"),
+        # The last try that failed counts, and not one that came to nothing.
+        ("attempt 1: failed: a; attempt 2: hardware", "attempt 1: hardware; attempt 2: hardware"),
+        pytest.param("attempt 1: failed: " * 100_000, "attempt 1: failed: " * 100_000 + "x", id="endless"),
+        (row("SIGSEGV", "signal"), ""),
     ],
 )
-def test_a_failure_with_the_same_reason_is_the_same(now: str, base: str) -> None:
-    assert not differs(row(now), row(base))
+def test_a_failure_with_the_same_reason_is_the_same(now: str | Row, base: str) -> None:
+    assert not differs(row(now) if isinstance(now, str) else now, row(base))
 
 
 @pytest.mark.parametrize(
@@ -114,16 +116,5 @@ def test_a_failure_with_another_reason_or_cause_is_another(now: Row, base: Row) 
     assert differs(now, base)
 
 
-def test_of_a_failure_that_says_nothing_nobody_says_that_it_is_another() -> None:
-    assert not differs(row("SIGSEGV", "signal"), row())
-
-
-def test_the_last_try_that_failed_counts_and_not_one_that_came_to_nothing() -> None:
-    assert not differs(
-        row("attempt 1: failed: a; attempt 2: hardware"), row("attempt 1: hardware; attempt 2: hardware")
-    )
-
-
 def test_an_endless_message_is_read_in_part() -> None:
     assert len(normal("x1 " * 100_000, numbers=False)) <= LONGEST
-    assert not differs(row("attempt 1: failed: " * 100_000), row("attempt 1: failed: " * 100_000 + "x"))

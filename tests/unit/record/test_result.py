@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import random
-from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -58,45 +57,48 @@ def test_a_lost_try_never_hides_an_outcome(outcomes: list[Verdict]) -> None:
         assert fold(outcomes) is fold(own)
 
 
-def test_a_try_lost_to_infrastructure_stays_visible_in_the_message() -> None:
-    tries = [
-        Try(outcome=INFRASTRUCTURE, message="pod evicted", card="spyre:0"),
-        Try(outcome=PASSED, seconds=2.5, card="spyre:1", shard=4),
-    ]
+MANY = "".join(f"attempt {n}: failed: {n}; " for n in range(1, 6)) + "…; attempt 20: failed: 20"
+
+
+@pytest.mark.parametrize(
+    ("tries", "told"),
+    [
+        # What was lost to infrastructure stays visible in the message.
+        ([Try(outcome=INFRASTRUCTURE, message="pod evicted", card="0"),
+          Try(outcome=PASSED, seconds=2.5, card="1")],
+         {"verdict": PASSED, "attempts": 2, "seconds": 2.5, "card": "1",
+          "message": "attempt 1: infrastructure: pod evicted; attempt 2: passed"}),
+        # A flaky test shows the card, the cause and the traceback of its failure.
+        ([Try(outcome=FAILED, message="boom", cause="signal", detail="trace", card="0", seconds=9),
+          Try(outcome=PASSED, card="1", seconds=1)],
+         {"verdict": FLAKY, "card": "0", "cause": "signal", "detail": "trace", "seconds": 1}),
+        # A try that is lost, while a later one says that it was ordered for its sake, failed.
+        ([Try(outcome=PASSED, number=2, again=True)],
+         {"verdict": FLAKY, "attempts": 2, "seconds": 0.0,
+          "message": f"attempt 1: failed: {LOST}; attempt 2: passed"}),
+        ([Try(outcome=INFRASTRUCTURE, message="gone"), Try(outcome=PASSED, number=3, again=True)],
+         {"verdict": FLAKY, "attempts": 3,
+          "message": f"attempt 1: infrastructure: gone; attempt 2: failed: {LOST}; attempt 3: passed"}),
+        ([Try(outcome=SKIPPED, number=2, again=True)], {"verdict": FAILED}),
+        # What a lost host had begun is no retry.
+        ([Try(outcome=PASSED, number=2)], {"verdict": PASSED}),
+        ([Try(outcome=INFRASTRUCTURE, number=2), Try(outcome=PASSED, number=3, again=True)],
+         {"verdict": PASSED, "attempts": 2}),
+        # A job that is run again counts its tries anew, and only it can say that one of its own is lost.
+        ([Try(outcome=FAILED), Try(outcome=FAILED, number=2, again=True), Try(outcome=PASSED, job=2)],
+         {"verdict": FLAKY}),
+        ([Try(outcome=PASSED), Try(outcome=FAILED, job=2)], {"verdict": FAILED}),
+        ([Try(outcome=PASSED), Try(outcome=PASSED, number=2, again=True, job=2)],
+         {"verdict": FLAKY, "attempts": 3}),
+        # One try keeps its message; of many the first and the last are told.
+        ([Try(outcome=SKIPPED, message="no fp8")], {"message": "no fp8"}),
+        ([Try(outcome=FAILED, message=str(number)) for number in range(1, 21)],
+         {"message": MANY}),
+    ],
+)  # fmt: skip
+def test_tries_settle_into_one_result(tries: list[Try], told: dict[str, object]) -> None:
     result = settle("a", tries, file="a.py")
-    assert (result.verdict, result.attempts, result.seconds, result.card) == (PASSED, 2, 2.5, "spyre:1")
-    assert result.message == "attempt 1: infrastructure: pod evicted; attempt 2: passed"
-
-
-def test_a_flaky_test_shows_the_card_cause_and_traceback_of_its_failure() -> None:
-    failing = Try(outcome=FAILED, message="boom", cause="signal", detail="trace", card="spyre:0", seconds=9)
-    result = settle("a", [failing, Try(outcome=PASSED, card="spyre:1", seconds=1)], file="a.py")
-    assert (result.verdict, result.card, result.cause, result.detail) == (FLAKY, "spyre:0", "signal", "trace")
-    assert result.seconds == 1
-
-
-def test_a_retry_whose_first_try_is_lost_is_flaky_and_says_so() -> None:
-    result = settle("a", [Try(outcome=PASSED, number=2, again=True, card="spyre:1")], file="a.py")
-    assert (result.verdict, result.attempts, result.seconds) == (FLAKY, 2, 0.0)
-    assert result.message == f"attempt 1: failed: {LOST}; attempt 2: passed"
-
-
-def test_every_lost_try_between_known_ones_counts_as_started() -> None:
-    tries = [Try(outcome=INFRASTRUCTURE, message="gone"), Try(outcome=PASSED, number=3, again=True)]
-    result = settle("a", tries, file="a.py")
-    assert (result.verdict, result.attempts) == (FLAKY, 3)
-    assert result.message == f"attempt 1: infrastructure: gone; attempt 2: failed: {LOST}; attempt 3: passed"
-
-
-def test_a_skip_after_a_lost_failure_is_no_good_end() -> None:
-    assert settle("a", [Try(outcome=SKIPPED, number=2, again=True)], file="a.py").verdict is FAILED
-
-
-def test_what_a_lost_host_had_begun_is_no_retry() -> None:
-    taken_over = Try(outcome=PASSED, number=2)
-    assert settle("a", [taken_over], file="a.py").verdict is PASSED
-    tries = [replace(taken_over, outcome=INFRASTRUCTURE), Try(outcome=PASSED, number=3, again=True)]
-    assert (settle("a", tries, file="a.py").verdict, settle("a", tries, file="a.py").attempts) == (PASSED, 2)
+    assert {name: getattr(result, name) for name in told} == told
 
 
 @given(st.lists(st.tuples(st.integers(1, 5), st.booleans(), st.sampled_from(OUTCOMES)), min_size=1))
@@ -107,16 +109,6 @@ def test_no_pass_is_silent_where_a_try_was_ordered_again(rows: list[tuple[int, b
     assert result.attempts >= max([len(rows), *(number for number, again, _ in rows[:1] if again)])
     if any(again for _, again, _ in rows):
         assert result.verdict is not PASSED or result.attempts > 1
-
-
-def test_a_job_that_is_run_again_counts_its_tries_anew() -> None:
-    failed = [Try(outcome=FAILED), Try(outcome=FAILED, number=2, again=True)]
-    assert settle("a", [*failed, Try(outcome=PASSED, job=2)], file="a.py").verdict is FLAKY
-    assert settle("a", [Try(outcome=PASSED), Try(outcome=FAILED, job=2)], file="a.py").verdict is FAILED
-    # Only a try of the same job can say that one before it is lost.
-    later = Try(outcome=PASSED, number=2, again=True, job=2)
-    result = settle("a", [Try(outcome=PASSED), later], file="a.py")
-    assert (result.verdict, result.attempts) == (FLAKY, 3)
 
 
 ROWS = st.lists(
@@ -142,73 +134,39 @@ def test_a_run_that_is_watched_comes_to_the_verdict_of_its_report(
     assert seen is told
 
 
-def test_a_test_with_one_try_keeps_its_message_as_it_is() -> None:
-    assert settle("a", [Try(outcome=SKIPPED, message="no fp8")], file="a.py").message == "no fp8"
-
-
-def test_a_test_with_many_tries_tells_of_the_first_and_the_last() -> None:
-    tries = [Try(outcome=FAILED, message=str(number)) for number in range(20)]
-    message = settle("a", tries, file="a.py").message
-    assert message.startswith("attempt 1: failed: 0; ")
-    assert message.endswith("; …; attempt 20: failed: 19")
-
-
-def code(counts: dict[Verdict, int], **rest: object) -> int:
-    return judge(counts, **{"percent": 5, **rest}).code  # type: ignore[arg-type]  # one helper for all keys
-
-
-@pytest.mark.parametrize("verdict", [PASSED, FLAKY, SKIPPED, XFAILED, XPASSED])
-def test_these_verdicts_end_with_0(verdict: Verdict) -> None:
-    assert code({verdict: 3}) == 0
+MAX_FAIL = {"stopped after 1 failure (--max-fail)": 3}
+UNCOLLECTED = "1 in-scope file could not be collected"
 
 
 @pytest.mark.parametrize(
-    ("verdict", "said"),
+    ("counts", "known", "code", "reasons"),
     [
-        (HARDWARE, "2 tests met a fault of the card"),
-        (INFRASTRUCTURE, "2 tests lost to infrastructure"),
-        (NOT_RUN, "2 tests not run"),
+        ({PASSED: 3, FLAKY: 3, SKIPPED: 3, XFAILED: 3, XPASSED: 3}, {}, 0, []),
+        ({PASSED: 5, FAILED: 1}, {}, 1, ["1 test failed"]),
+        ({HARDWARE: 2, FAILED: 1}, {}, 3, ["2 tests met a fault of the card", "1 test failed"]),
+        ({INFRASTRUCTURE: 2, FAILED: 1}, {}, 3, ["2 tests lost to infrastructure", "1 test failed"]),
+        ({NOT_RUN: 2, FAILED: 1}, {}, 3, ["2 tests not run", "1 test failed"]),
+        ({PASSED: 5}, {"collect_errors": 1}, 3, [UNCOLLECTED]),
+        ({PASSED: 5}, {"collect_errors": 1, "allow_collect_errors": True}, 0, []),
+        ({FAILED: 5}, {"collect_errors": 1, "allow_collect_errors": True}, 1, ["5 tests failed"]),
+        ({PASSED: 5}, {"holes": ["1 shard without a journal"]}, 3, ["1 shard without a journal"]),
+        ({}, {}, 3, ["there was nothing to run, though 5 % was asked for"]),
+        ({}, {"percent": 0}, 0, []),
+        ({FAILED: 1, NOT_RUN: 3}, {"stopped": MAX_FAIL}, 1,
+         ["1 test failed", "stopped after 1 failure (--max-fail), 3 tests not run"]),
+        ({NOT_RUN: 4}, {"stopped": {"enough": 3}}, 3, ["1 test not run", "enough, 3 tests not run"]),
+        ({PASSED: 1}, {"interrupted": True}, 130, ["the run was interrupted"]),
+        ({FAILED: 1, NOT_RUN: 1}, {"interrupted": True}, 130,
+         ["the run was interrupted", "1 test not run", "1 test failed"]),
+        ({NOT_RUN: 1}, {"failures": Failures(expired=("q:1",))}, 3,
+         ["1 test not run", "1 quarantine entry expired (q:1)"]),
     ],
-)
-def test_an_incomplete_account_ends_with_3_and_beats_a_failed_test(verdict: Verdict, said: str) -> None:
-    status = judge({PASSED: 9, verdict: 2, FAILED: 1}, percent=5)
-    assert status.code == 3
-    assert status.reasons == (said, "1 test failed")
-
-
-def test_a_failed_test_ends_with_1() -> None:
-    assert code({PASSED: 5, FAILED: 1}) == 1
-
-
-def test_a_file_that_could_not_be_collected_ends_with_3_unless_allowed() -> None:
-    status = judge({PASSED: 5}, percent=5, collect_errors=1)
-    assert (status.code, status.reasons) == (3, ("1 in-scope file could not be collected",))
-    assert code({PASSED: 5}, collect_errors=1, allow_collect_errors=True) == 0
-    assert code({FAILED: 5}, collect_errors=1, allow_collect_errors=True) == 1
-
-
-def test_a_hole_ends_with_3() -> None:
-    assert code({PASSED: 5}, holes=["1 shard without a journal"]) == 3
-
-
-def test_nothing_to_run_is_a_success_only_at_0_percent() -> None:
-    status = judge({}, percent=5)
-    assert (status.code, status.reasons) == (3, ("there was nothing to run, though 5 % was asked for",))
-    assert code({}, percent=0) == 0
-
-
-def test_what_was_not_asked_for_after_so_many_failures_makes_no_hole() -> None:
-    counts = {FAILED: 1, NOT_RUN: 3}
-    status = judge(counts, percent=5, stopped={"stopped after 1 failure (--max-fail)": 3})
-    said = "stopped after 1 failure (--max-fail), 3 tests not run"
-    assert (status.code, status.reasons) == (1, ("1 test failed", said))
-    assert code({FAILED: 1, NOT_RUN: 4}, stopped={"enough": 3}) == 3
-
-
-def test_an_interrupted_run_ends_with_130_whatever_else_there_is() -> None:
-    for rest in itertools.product((0, 1), repeat=2):
-        counts = dict(zip((FAILED, NOT_RUN), rest, strict=True))
-        assert code(counts, interrupted=True) == 130
+)  # fmt: skip
+def test_a_run_ends_with_the_weightiest_reason(
+    counts: dict[Verdict, int], known: dict[str, Any], code: int, reasons: list[str]
+) -> None:
+    status = judge(counts, **{"percent": 5, **known})
+    assert (status.code, list(status.reasons)) == (code, reasons)
 
 
 @pytest.mark.parametrize(
@@ -238,7 +196,3 @@ def test_failures_redden_unless_they_are_forgiven(
 ) -> None:
     status = judge({FAILED: 3, PASSED: 1}, percent=5, failures=failures)
     assert (status.code, status.reasons) == (code, reasons)
-
-
-def test_a_hole_beats_an_expired_entry() -> None:
-    assert judge({NOT_RUN: 1}, percent=5, failures=Failures(expired=("q:1",))).code == 3

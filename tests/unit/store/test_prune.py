@@ -60,44 +60,43 @@ def counts(store: Store) -> dict[str, int]:
     }
 
 
-def test_a_job_goes_with_everything_that_is_its_own(store: Store, rows: SqliteRowStore) -> None:
-    add_job(store, 1, at=NOW - 100 * DAY_S)
+OLD = NOW - 100 * DAY_S
+CLAIMED = "UPDATE crcr_workflow_job SET started_at = '2200-01-01T00:00:00Z' WHERE run_id = 2"
+LATE = f"UPDATE upload SET at = {NOW} WHERE workflow_id = 1"  # noqa: S608  # ours
+
+
+@pytest.mark.parametrize(
+    ("first", "given", "meanwhile"),
+    [
+        (NOW, {}, ""),
+        (NOW, {}, CLAIMED),  # neither keeps a job nor takes it away
+        (OLD, {}, LATE),  # a job whose tests came late is as young as they
+        (OLD, {"keep": {1}}, ""),
+        (OLD, {"only": {2}}, ""),
+    ],
+)
+def test_what_is_old_goes_with_everything_that_is_its_own(
+    store: Store, rows: SqliteRowStore, *, first: float, given: dict[str, set[int]], meanwhile: str
+) -> None:
+    add_job(store, 1, at=first)
     alone = counts(store)
-    add_job(store, 2, at=NOW)
-    gone = prune(store, rows, before=NOW - 90 * DAY_S, at=NOW)
-    assert gone == Pruned(jobs=1, uploads=1, tests=3)
-    assert counts(store) == alone
-    assert runs(store) == ["2"]
+    add_job(store, 2, at=OLD)
+    with store.transaction() as connection:
+        connection.execute("UPDATE crcr_workflow_job SET id = CAST(run_id AS INTEGER)")
+        connection.execute("INSERT INTO file_setup SELECT run_id, 1, job_id, 'f', 1 FROM crcr_workflow_job")
+        connection.execute(meanwhile)
+    before = NOW - DAY_S
+    assert prune(store, rows, before=before, at=NOW, **given) == Pruned(jobs=1, uploads=1, tests=3)
+    assert (runs(store), counts(store)) == (["1"], alone)
+    assert store.database.tuples("SELECT workflow_id FROM file_setup") == [(1,)]
+    assert prune(store, rows, before=before, at=NOW, **given) == Pruned()
 
 
-def test_what_went_is_counted_and_goes_once(store: Store, rows: SqliteRowStore) -> None:
-    add_job(store, 1, at=NOW - 100 * DAY_S)
+def test_states_that_no_callback_needs_any_more_go(store: Store, rows: SqliteRowStore) -> None:
     with store.transaction() as connection:
         state = ("d", "DISPATCHED", NOW - 100 * DAY_S)
         connection.execute("INSERT INTO callback_state VALUES (?, ?, ?)", state)
-    assert prune(store, rows, before=NOW, at=NOW) == Pruned(jobs=1, uploads=1, tests=3, states=1)
-    assert set(counts(store).values()) == {0}
-    assert prune(store, rows, before=NOW, at=NOW) == Pruned()
-
-
-def test_jobs_of_runs_that_are_to_be_kept_stay_with_their_tests(store: Store, rows: SqliteRowStore) -> None:
-    add_job(store, 1, at=NOW - 100 * DAY_S)
-    alone = counts(store)
-    add_job(store, 2, at=NOW - 100 * DAY_S)
-    assert prune(store, rows, before=NOW, at=NOW, keep={1}) == Pruned(jobs=1, uploads=1, tests=3)
-    assert counts(store) == alone
-    assert runs(store) == ["1"]
-
-
-def test_a_claimed_start_neither_keeps_a_job_nor_takes_it_away(store: Store, rows: SqliteRowStore) -> None:
-    add_job(store, 1, at=NOW)
-    add_job(store, 2, at=NOW - 9 * DAY_S)
-    with store.transaction() as connection:
-        connection.execute(
-            "UPDATE crcr_workflow_job SET started_at = '2200-01-01T00:00:00Z' WHERE run_id = 2"
-        )
-    prune(store, rows, before=NOW - DAY_S, at=NOW)
-    assert runs(store) == ["1"]
+    assert prune(store, rows, before=NOW, at=NOW) == Pruned(states=1)
 
 
 def test_tests_two_jobs_share_stay_with_the_younger(store: Store, rows: SqliteRowStore) -> None:
@@ -147,15 +146,6 @@ def test_what_is_sent_of_a_job_while_it_goes_stays(store: Store, *, after: bool)
     assert (found["test_run"], card["n"], summary["n"]) == (5, 5, 5)
 
 
-def test_a_job_whose_tests_came_late_is_as_young_as_they(store: Store, rows: SqliteRowStore) -> None:
-    add_job(store, 1, at=NOW - 100 * DAY_S)
-    add_job(store, 2, at=NOW - 100 * DAY_S)
-    with store.transaction() as connection:
-        connection.execute("UPDATE upload SET at = ? WHERE workflow_id = 1", (NOW - DAY_S,))
-    assert prune(store, rows, before=NOW - 90 * DAY_S, at=NOW) == Pruned(jobs=1, uploads=1, tests=3)
-    assert runs(store) == ["1"]
-
-
 def test_a_prune_that_is_cut_off_is_finished_by_the_next(store: Store, rows: SqliteRowStore) -> None:
     def cut() -> None:
         raise KeyboardInterrupt
@@ -189,14 +179,3 @@ def test_a_clock_that_was_ahead_does_not_keep_everything(store: Store, rows: Sql
     prune_daily(store, rows, keep_days=30, at=NOW + 3000 * DAY_S)
     add_job(store, 1, at=NOW)
     assert prune_daily(store, rows, keep_days=30, at=NOW + 31 * DAY_S).jobs == 1
-
-
-def test_of_jobs_that_are_named_no_other_goes(store: Store, rows: SqliteRowStore) -> None:
-    for number in (1, 2, 3):
-        add_job(store, number, at=NOW - 100 * DAY_S)
-    with store.transaction() as connection:
-        connection.execute("INSERT INTO file_setup SELECT run_id, 1, job_id, 'f', 1 FROM crcr_workflow_job")
-    ((second,),) = store.database.tuples("SELECT id FROM crcr_workflow_job WHERE run_id = '2'")
-    assert prune(store, rows, before=NOW, at=NOW, only=[second]) == Pruned(jobs=1, uploads=1, tests=3)
-    assert runs(store) == ["1", "3"]
-    assert store.database.tuples("SELECT workflow_id FROM file_setup") == [(1,), (3,)]

@@ -98,13 +98,6 @@ def test_an_outcome_with_nothing_but_a_type_is_told_by_it() -> None:
     assert row_of('<error type="ValueError"/>')["error"]["message"] == "ValueError"
 
 
-def test_of_several_properties_one_is_kept_ours_first() -> None:
-    inside = '<properties><property name="a" value="1"/><property name="id" value="x::y"/></properties>'
-    assert row_of(inside)["properties"] == {"property": {"name": "id", "value": "x::y"}}
-    other = '<properties><property name="a" value="1"/><property name="b" value="2"/></properties>'
-    assert row_of(other)["properties"] == {"property": {"name": "a", "value": "1"}}
-
-
 @pytest.mark.parametrize("name", ["1", "1e5", "nan", "0x10", "true"])
 def test_a_name_that_looks_like_a_number_stays_text(name: str) -> None:
     assert row_of("", f'classname="7" name="{name}"')["name"] == name
@@ -168,51 +161,44 @@ def test_nested_suites_give_each_case_once() -> None:
     assert [(row["name"], row["file"]) for row in rows_of(xml)] == [("a", "x.py"), ("b", ""), ("c", "")]
 
 
-@pytest.mark.parametrize(
-    ("inside", "verdict"),
-    [
-        ("", "passed"),
-        ("<failure/>", "failed"),
-        ("<error/>", "failed"),
-        ("<skipped/>", "skipped"),
-        ('<skipped type="pytest.xfail"/>', "xfailed"),
-        ("<rerun/>", "flaky"),
-        ("<rerun/><failure/>", "failed"),
-        ('<error type="hardware"/>', "failed"),
-    ],
-)
-def test_the_verdict_of_a_foreign_row(inside: str, verdict: str) -> None:
-    said = told(row_of(inside))
-    assert (said.verdict, said.cause, said.card) == (verdict, "", "")
-    assert said.test_id == "sub/test_a.py::TestA::test_b"
-
-
-def ours(inside: str) -> dict[str, Any]:
-    return row_of(f'<properties><property name="id" value="t.py::A::b[op=add]"/></properties>{inside}')
+OURS = '<properties><property name="id" value="t.py::A::b[op=add]"/></properties>'
+FOREIGN = '<properties><property name="id" value="42"/></properties>'  # of our name, and no identity
 
 
 @pytest.mark.parametrize(
     ("inside", "wanted"),
     [
         ("", ("passed", "", "", 1)),
-        ("<system-out>card: card3\nattempts: 2</system-out><rerun/>", ("flaky", "", "card3", 2)),
-        ('<error type="signal"/><system-out>card: card1</system-out>', ("failed", "signal", "card1", 1)),
-        ('<error type="hardware"/>', ("hardware", "", "", 1)),
-        ('<error type="infrastructure"/>', ("infrastructure", "", "", 1)),
-        ('<error type="not_run"/>', ("not_run", "", "", 1)),
-        ("<system-out>verdict: xpassed</system-out>", ("xpassed", "", "", 1)),
-        ("<system-out>attempts: 99999999999999</system-out>", ("passed", "", "", 1)),
-        ('<skipped type="pytest.xfail"/><system-out>verdict: failed</system-out>', ("xfailed", "", "", 1)),
+        ("<failure/>", ("failed", "", "", 1)),
+        ("<error/>", ("failed", "", "", 1)),
+        ("<skipped/>", ("skipped", "", "", 1)),
+        ('<skipped type="pytest.xfail"/>', ("xfailed", "", "", 1)),
+        ("<rerun/>", ("flaky", "", "", 1)),
+        ("<rerun/><failure/>", ("failed", "", "", 1)),
+        ('<error type="hardware"/>', ("failed", "", "", 1)),
+        ("<system-out>card: card0\nverdict: xpassed</system-out>", ("passed", "", "", 1)),
+        (f"{FOREIGN}<system-out>card: c</system-out>", ("passed", "", "", 1)),
+        (OURS, ("passed", "", "", 1)),
+        (f"{OURS}<system-out>card: card3\nattempts: 2</system-out><rerun/>", ("flaky", "", "card3", 2)),
+        (
+            f'{OURS}<error type="signal"/><system-out>card: card1</system-out>',
+            ("failed", "signal", "card1", 1),
+        ),
+        (f'{OURS}<error type="hardware"/>', ("hardware", "", "", 1)),
+        (f'{OURS}<error type="infrastructure"/>', ("infrastructure", "", "", 1)),
+        (f'{OURS}<error type="not_run"/>', ("not_run", "", "", 1)),
+        (f"{OURS}<system-out>verdict: xpassed</system-out>", ("xpassed", "", "", 1)),
+        (f"{OURS}<system-out>attempts: 99999999999999</system-out>", ("passed", "", "", 1)),
+        (
+            f'{OURS}<skipped type="pytest.xfail"/><system-out>verdict: failed</system-out>',
+            ("xfailed", "", "", 1),
+        ),
     ],
 )
-def test_the_verdict_of_a_row_of_ours(inside: str, wanted: tuple[str, str, str, int]) -> None:
-    said = told(ours(inside))
+def test_the_verdict_of_a_row_and_what_only_ours_say(inside: str, wanted: tuple[str, str, str, int]) -> None:
+    said = told(row_of(inside))
     assert (said.verdict, said.cause, said.card, said.attempts) == wanted
-    assert said.test_id == "t.py::A::b[op=add]"
-
-
-def test_what_a_foreign_test_prints_is_not_taken_for_a_card() -> None:
-    assert told(row_of("<system-out>card: card0\nverdict: xpassed</system-out>")).card == ""
+    assert said.test_id == ("t.py::A::b[op=add]" if OURS in inside else "sub/test_a.py::TestA::test_b")
 
 
 outcomes = st.sampled_from(["", "<failure/>", "<error/>", "<skipped/>", "<rerun/>", "<failure/><error/>"])
@@ -369,12 +355,6 @@ def test_a_case_that_never_ran_is_skipped_also_where_only_an_attribute_says_so(t
     assert told(row_of("", 'classname="A" name="b" status="run" result="completed"')).verdict == "passed"
 
 
-def test_a_foreign_property_of_our_name_is_no_identity() -> None:
-    inside = '<properties><property name="id" value="42"/></properties><system-out>card: c</system-out>'
-    said = told(row_of(inside))
-    assert (said.test_id, said.card) == ("sub/test_a.py::TestA::test_b", "")
-
-
 def test_a_junit_file_in_a_name_space_is_one() -> None:
     case = '<testcase name="a"><failure/></testcase>'
     xml = f'<testsuites xmlns="urn:x"><testsuite>{case}</testsuite></testsuites>'
@@ -404,13 +384,17 @@ def test_a_null_is_taken_for_nothing_also_within_an_outcome() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told_properties", "kept"),
+    ("properties", "kept"),
     [
-        ([], None),
-        ([{"name": "a", "value": "1"}, {"name": "id", "value": "x"}], {"name": "id", "value": "x"}),
-        ([{"name": "a"}, {"name": "b", "value": "1"}], {"name": "a", "value": ""}),
+        ({}, None),
+        ({"a": "1", "id": "x::y"}, {"name": "id", "value": "x::y"}),
+        ({"a": "1", "b": "2"}, {"name": "a", "value": "1"}),
+        ({"a": "", "b": "1"}, {"name": "a", "value": ""}),
     ],
 )
-def test_one_property_of_several_is_kept(told_properties: Any, kept: Any) -> None:
-    (row,) = read(lines({"properties": {"property": told_properties}}))
-    assert row.get("properties") == (None if kept is None else {"property": kept})
+def test_of_several_properties_one_is_kept_ours_first(properties: dict[str, str], kept: Any) -> None:
+    xml = "".join(f'<property name="{name}" value="{value}"/>' for name, value in properties.items())
+    listed = [{"name": name, "value": value} for name, value in properties.items()]
+    (read_back,) = read(lines({"properties": {"property": listed}}))
+    for row in (row_of(f"<properties>{xml}</properties>"), read_back):
+        assert row.get("properties") == (None if kept is None else {"property": kept})

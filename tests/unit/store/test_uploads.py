@@ -127,16 +127,45 @@ def test_what_a_killed_server_left_is_never_seen_and_can_come_again(store: Store
     assert (stored(store), counts(store)) == (["new"], [1, 1])
 
 
-def test_a_row_that_is_not_stored_is_told_of(
-    store: Store, uploads: Uploads, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("status", "said", "kind", "meanwhile"),
+    [
+        (409, "came as junit; send them in one layout only", "test_run", ""),
+        (409, "came as junit; send them in one layout only", "test_run", "junit"),
+        (409, r"2 jobs have this run.*: .* / j, .* / k; give each", "junit", "job"),
+        (500, "2 rows were sent and 1 are stored; send it again", "junit", "lost"),
+        (400, "7 rows were said to be sent, and the file has 2", "junit", "said"),
+        (413, "more than 1 tests in a file: send it in parts", "junit", "many"),
+    ],
+)
+def test_what_is_not_taken_is_told_and_leaves_what_was_there(
+    store: Store,
+    uploads: Uploads,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    status: int,
+    said: str,
+    kind: UploadKind,
+    meanwhile: str,
 ) -> None:
-    monkeypatch.setattr(SqliteRowStore, "count", lambda *_: 1)
-    with pytest.raises(
-        UploadRefusedError, match="2 rows were sent and 1 are stored; send it again"
-    ) as caught:
-        uploads.take(incoming(), [row("a"), row("b")], at=0)
-    assert caught.value.status == 500
-    assert (stored(store), verdicts(store)) == ([], {})
+    def before() -> None:
+        uploads.take(incoming("junit"), [row("there")], at=0)
+
+    sent, rows = incoming(kind, "g"), then([row("a"), row("b")], before if meanwhile == "junit" else int)
+    if meanwhile != "junit":
+        before()
+    if meanwhile == "job":
+        report(store, name="k")
+    elif meanwhile == "lost":
+        monkeypatch.setattr(SqliteRowStore, "count", lambda *_: 1)
+    elif meanwhile == "said":
+        sent = replace(sent, rows=7)
+    elif meanwhile == "many":
+        monkeypatch.setattr("ci.store.uploads.MOST_ROWS", 1)
+    with pytest.raises(UploadRefusedError, match=said) as caught:
+        uploads.take(sent, rows, at=0)
+    assert caught.value.status == status
+    assert (stored(store), verdicts(store)) == (["there"], {"passed": 1})
 
 
 def test_a_file_whose_job_is_pruned_while_it_comes_is_refused(
@@ -167,14 +196,6 @@ def test_a_large_file_goes_in_pieces_and_whole(
     assert stored(store) == [*["b"] * 8, "kept"]
 
 
-def test_a_jobs_tests_come_in_one_layout_only(store: Store, uploads: Uploads) -> None:
-    uploads.take(incoming("junit"), [row("a")], at=0)
-    with pytest.raises(UploadRefusedError, match="came as junit; send them in one layout only") as caught:
-        uploads.take(incoming("test_run"), [row("a")], at=0)
-    assert caught.value.status == 409
-    assert stored(store) == ["a"]
-
-
 def test_what_another_repository_says_of_the_same_numbers_is_its_own(store: Store, uploads: Uploads) -> None:
     uploads.take(incoming(), [row("mine")], at=0)
     other = replace(incoming(), repository="somebody/else")
@@ -189,15 +210,6 @@ def test_what_another_repository_says_of_the_same_numbers_is_its_own(store: Stor
         "USING (job_id) GROUP BY downstream_repo ORDER BY downstream_repo"
     )
     assert counts == [{"repo": REPOSITORY, "tests": 2}, {"repo": "somebody/else", "tests": 2}]
-
-
-def test_tests_of_two_jobs_of_one_number_are_not_mixed(store: Store, uploads: Uploads) -> None:
-    report(store, name="k")
-    with pytest.raises(
-        UploadRefusedError, match=r"2 jobs have this run.*: .* / j, .* / k; give each"
-    ) as caught:
-        uploads.take(incoming(), [row()], at=0)
-    assert caught.value.status == 409
 
 
 def counts(store: Store) -> list[int]:
@@ -259,33 +271,9 @@ def test_a_full_disk_takes_back_what_was_stored_and_the_next_try_is_whole(store:
     assert counts(store) == [2000, 2000]
 
 
-def test_of_two_layouts_sent_at_once_the_one_that_is_whole_later_is_refused(
-    store: Store, uploads: Uploads
-) -> None:
-    def meanwhile() -> None:
-        uploads.take(incoming("junit"), [row("a")], at=0)
-
-    with pytest.raises(UploadRefusedError, match="came as junit") as caught:
-        uploads.take(incoming("test_run"), then([row("b")], meanwhile), at=0)
-    assert caught.value.status == 409
-    assert (stored(store), verdicts(store)) == (["a"], {"passed": 1})
-
-
 def test_a_file_without_a_test_says_nothing_of_the_layout(uploads: Uploads) -> None:
     uploads.take(incoming("test_run", name="empty"), [], at=0)
     assert uploads.take(incoming("junit"), [row("a")], at=0) == Receipt(sent=1, stored=1)
-
-
-def test_a_file_of_too_many_tests_is_refused(
-    store: Store, uploads: Uploads, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ci.store.uploads.MOST_ROWS", 5000)
-    with pytest.raises(
-        UploadRefusedError, match="more than 5000 tests in a file: send it in parts"
-    ) as caught:
-        uploads.take(incoming(), (row(str(number)) for number in range(10_001)), at=0)
-    assert caught.value.status == 413
-    assert stored(store) == []
 
 
 def test_rows_of_a_file_on_its_way_are_not_seen(store: Store, uploads: Uploads) -> None:
