@@ -53,15 +53,12 @@ def alone(path: Path, busy: SpyreCiError, *, timeout_s: float = 0) -> Iterator[N
         timeout_s: how long it is waited for.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(path, timeout=timeout_s)
     try:
-        lock.acquire()
+        held = FileLock(path, timeout=timeout_s).acquire()
     except Timeout as error:
         raise busy from error
-    try:
+    with held:
         yield
-    finally:
-        lock.release()
 
 
 @contextmanager

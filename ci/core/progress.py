@@ -6,11 +6,16 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-from rich.progress import TimeRemainingColumn as RemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from ci.core.text import span
 
@@ -21,57 +26,46 @@ TICK_S = 1.0
 QUIET_S = 10.0
 
 
-@dataclass(slots=True, kw_only=True)
 class Bar:
     """One piece of long work.
 
-    Attributes:
+    Args:
+        progress: counts its steps; where it is disabled, there are lines instead of it.
         name: what is being done.
         total: how many steps it has.
     """
 
-    name: str
-    total: int
-    _console: Console
-    _clock: Callable[[], float]
-    _done: int = 0
-    _progress: Progress | None = None
-    _task: TaskID = field(default=TaskID(0))
-    _first: float | None = None
-    _said: float = 0.0
+    def __init__(self, progress: Progress, name: str, total: int) -> None:
+        self.total = total
+        self._progress, self._name = progress, name
+        self._task = progress.add_task(name, total=total, note="")
+        self._said = progress.get_time()
 
     def advance(self, note: str, steps: int = 1) -> None:
         """Some steps are done; `note` is the newest thing worth reading."""
-        self._done += steps
-        if self._first is None:
-            # What came before the first step (importing torch) says nothing of the speed of the others.
-            self._first = self._clock()
-        if self._progress is not None:
-            self._progress.update(self._task, completed=self._done, note=note)
-        elif self._done < self.total and (now := self._clock()) - self._said >= LINE_EVERY_S:
-            self._said = now
-            rate = self._done / max(now - self._first, 1.0)
-            left = (self.total - self._done) / rate if rate else 0
-            self._say(f"{self.name} {self._done}/{self.total} {note} ({rate:.1f}/s, about {left:.0f} s left)")
+        self._progress.update(self._task, advance=steps, note=note)
+        task = self._progress.tasks[0]
+        if task.completed < self.total:
+            left = f"({task.speed or 0:.1f}/s, about {task.time_remaining or 0:.0f} s left)"
+            self._line(LINE_EVERY_S, f" {note} {left}")
 
     def expect(self, total: int) -> None:
         """The work turned out to have so many steps."""
         self.total = total
-        if self._progress is not None:
-            self._progress.update(self._task, total=total)
+        self._progress.update(self._task, total=total)
 
     def tick(self) -> None:
         """Time has passed; where it was too long without a line, write one, or a CI may end the job."""
-        if self._progress is None and (now := self._clock()) - self._said >= SILENCE_S:
-            self._said = now
-            self._say(f"{self.name} {self._done}/{self.total}, still at it")
+        self._line(SILENCE_S, ", still at it")
 
     def warn(self, text: str) -> None:
         """A line that stays, above the bar."""
-        self._say(text)
+        self._progress.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
-    def _say(self, text: str) -> None:
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+    def _line(self, after_s: float, text: str) -> None:
+        if self._progress.disable and self._progress.get_time() - self._said >= after_s:
+            self._said = self._progress.get_time()
+            self.warn(f"{self._name} {self._progress.tasks[0].completed:.0f}/{self.total}{text}")
 
 
 @contextlib.contextmanager
@@ -147,20 +141,16 @@ def bar(console: Console, clock: Callable[[], float], name: str, total: int) -> 
         name: what is being done.
         total: how many steps it has.
     """
-    now = clock()
-    if not console.is_terminal:
-        lines = Bar(name=name, total=total, _console=console, _clock=clock, _said=now)
-        with ticking(lines.tick, TICK_S):
-            yield lines
-        return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        RemainingColumn(),
+        TimeRemainingColumn(),
         TextColumn("{task.fields[note]}", markup=False),
     )
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(name, total=total, note="")
-        yield Bar(name=name, total=total, _console=console, _clock=clock, _progress=progress, _task=task)
+    lines = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=lines, get_time=clock) as progress:
+        shown = Bar(progress, name, total)
+        with ticking(shown.tick, TICK_S) if lines else contextlib.nullcontext():
+            yield shown

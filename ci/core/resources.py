@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
+import psutil
+
 ROOT = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
 # Version 1 says this, rounded to pages, where there is no limit.
@@ -71,16 +73,9 @@ def compile_jobs(memory_per_job: float, *, root: Path = ROOT, membership: Path =
         membership: the file that says which this process is in.
     """
     groups = groups_of(_text(membership), root)
-    memory = min(memory_limit(groups), _machine_memory())
+    memory = min(memory_limit(groups), psutil.virtual_memory().total)
     fitting = min(available_cores(), core_quota(groups), memory / memory_per_job)
     return max(1, int(fitting))
-
-
-def _machine_memory() -> float:
-    try:
-        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    except (OSError, ValueError):
-        return math.inf
 
 
 def _words(path: Path) -> list[str]:

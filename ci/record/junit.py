@@ -153,59 +153,49 @@ def junit_cases(stream: Source, *, name: str) -> Iterator[tuple[Element, str]]:
         ) from error
 
 
-class _Fed:
-    """Feeds the parser in large pieces, and ends where an element takes too many of them.
+class _Bounded:
+    """Feeds the parser in large pieces, and ends where an element takes too much or too many stand.
 
-    The parser looks at a token that is not whole again with every piece, so small ones take it hours.
-
-    Attributes:
-        parser: what it feeds.
-        since: bytes since somebody last set it to 0.
+    The parser looks at a token that is not whole again with every piece, so small ones take it hours. Of
+    elements a few bytes each make many times as much in memory.
     """
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._given = 0
+        self._given = self._since = self._inside = self._outside = 0
         self.parser = DefusedXMLParser(target=TreeBuilder(), forbid_dtd=True)
-        self.since = 0
 
     def read(self, _: int = -1) -> bytes:
         if self._given - self.parser.parser.CurrentByteIndex > MOST_TAG:
             raise ValueError(f"a tag has more than {MOST_TAG} bytes")
         piece = self._source.read(PIECE)
         self._given += len(piece)
-        self.since += len(piece)
-        if self.since > MOST_ELEMENT:
+        self._since += len(piece)
+        if self._since > MOST_ELEMENT:
             raise ValueError(f"a test case or another element has more than {MOST_ELEMENT} bytes")
         return piece
 
-
-class _Limits:
-    """Counts elements, of which a few bytes each make many times as much in memory.
-
-    Attributes:
-        inside: the test case there is; 0 at its end.
-    """
-
-    def __init__(self) -> None:
-        self.inside = self._outside = 0
-
-    def check(self, depth: int, *, inside: bool) -> None:
-        self.inside += inside
+    def begin(self, depth: int, *, inside: bool) -> None:
+        """Count an element, which stands so deep, and whether it does in a test case."""
+        self._inside += inside
         self._outside += not inside
         if depth > DEEPEST:
             raise ValueError(f"elements stand more than {DEEPEST} deep")
-        if self.inside > MOST_INSIDE:
+        if self._inside > MOST_INSIDE:
             raise ValueError(f"a test case has more than {MOST_INSIDE} elements")
         if self._outside > MOST_OUTSIDE:
             raise ValueError(f"more than {MOST_OUTSIDE} elements are no test cases")
+
+    def forget(self) -> None:
+        """A test case, or an element outside of any, is let go."""
+        self._since = self._inside = 0
 
 
 def _cases(stream: Source, name: str) -> Iterator[tuple[Element, str]]:
     open_elements: list[Element] = []
     case: Element | None = None
-    fed, limits = _Fed(stream), _Limits()
-    for event, element in iterparse(fed, events=("start", "end"), parser=fed.parser):
+    bounded = _Bounded(stream)
+    for event, element in iterparse(bounded, events=("start", "end"), parser=bounded.parser):
         if event == "start":
             element.tag = element.tag.rpartition("}")[2]  # whatever name space its writer puts it in
             if not open_elements:
@@ -213,7 +203,7 @@ def _cases(stream: Source, name: str) -> Iterator[tuple[Element, str]]:
             open_elements.append(element)
             if case is None and element.tag == "testcase":
                 case = element
-            limits.check(len(open_elements), inside=case is not None)
+            bounded.begin(len(open_elements), inside=case is not None)
             continue
         open_elements.pop()
         if element.tag == "testcase" and open_elements:
@@ -221,7 +211,8 @@ def _cases(stream: Source, name: str) -> Iterator[tuple[Element, str]]:
         if open_elements and (case is None or element.tag == "testcase"):
             open_elements[-1].remove(element)
         if case is None or element is case:
-            case, fed.since, limits.inside = None, 0, 0
+            case = None
+            bounded.forget()
 
 
 def _check_root(element: Element, name: str) -> None:

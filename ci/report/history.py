@@ -12,12 +12,12 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from ci.core.errors import BadFileError, MissingInputError, SpyreCiError
-from ci.store.database import Database, SqliteDatabase, StoreUnavailableError, unusable
+from ci.store.database import Database, SqliteDatabase, StoreUnavailableError, moment, unusable
 from ci.store.identity import key_of_test, original, stored
 from ci.store.store import Store
 from test_selection.durations import Durations
@@ -180,13 +180,9 @@ def asked(
     return {
         "device": device,
         "lane": lane,
-        "since": _text(since),
-        "until": "9999" if until is None else _text(until),
+        "since": moment(since),
+        "until": "9999" if until is None else moment(until),
     }
-
-
-def _text(epoch_s: float) -> str:
-    return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def epoch_of(text: str) -> float:

@@ -111,16 +111,13 @@ class Clickhouse:
         if not self._connecting.acquire(blocking=False):
             raise StoreUnavailableError("ClickHouse is being connected to")
         try:
-            return self._connect_alone()
+            if self._client is None:
+                if self._clock() < self._retry_at:
+                    raise StoreUnavailableError(self._failed)
+                self._client = self._made()
+            return self._client
         finally:
             self._connecting.release()
-
-    def _connect_alone(self) -> Client:
-        if self._client is None:
-            if self._clock() < self._retry_at:
-                raise StoreUnavailableError(self._failed)
-            self._client = self._made()
-        return self._client
 
     def _made(self) -> Client:
         try:

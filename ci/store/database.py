@@ -13,6 +13,7 @@ import os
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
@@ -23,6 +24,11 @@ from ci.store.schema import VERSION
 BUSY_TIMEOUT_S = 15.0
 Value = str | int | float | None
 Row = dict[str, Any]
+
+
+def moment(epoch_s: float) -> str:
+    """Seconds since the epoch as the text rows have, so that texts compare as times."""
+    return datetime.fromtimestamp(max(epoch_s, 0.0), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 class StoreUnavailableError(Exception):

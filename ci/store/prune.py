@@ -11,8 +11,8 @@ import json
 import sqlite3
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
+from ci.store.database import moment
 from ci.store.row_store import RowStore
 from ci.store.store import Store
 from ci.store.uploads import Uploads
@@ -81,7 +81,7 @@ def prune(
     """
     values: dict[str, str | float | None] = {
         "before": before,
-        "text": text_of(before),
+        "text": moment(before),
         "keep": json.dumps([*keep]),
         "only": None if only is None else json.dumps([*only]),
     }
@@ -140,8 +140,3 @@ def give_back(store: Store) -> None:
         # As a script: `execute` takes one step of it, which frees one page.
         connection.executescript("PRAGMA incremental_vacuum")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-
-
-def text_of(at: float) -> str:
-    """A time in the form the store's rows have."""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

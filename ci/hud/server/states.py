@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 from starlette.exceptions import HTTPException
 
-from ci.store.prune import STATE_KEPT_S, text_of
+from ci.store.database import moment
+from ci.store.prune import STATE_KEPT_S
 from ci.store.store import Store
 
 # Which state a status needs before it and leaves behind, and the time that is measured between them.
@@ -118,11 +119,11 @@ def sweep(store: Store, *, at: float) -> int:
         at: seconds since the epoch.
     """
     with store.transaction() as connection:
-        silent = connection.execute(_SILENT, (text_of(at - SILENT_S),)).fetchall()
+        silent = connection.execute(_SILENT, (moment(at - SILENT_S),)).fetchall()
         for number, *names in silent:
             state, since = _state_of(connection, _key(*names)) or ("", at)
             took = _seconds(since, at) if state == "IN_PROGRESS" else None
-            connection.execute(_END, (text_of(at), took, text_of(at), number))
+            connection.execute(_END, (moment(at), took, moment(at), number))
     return len(silent)
 
 

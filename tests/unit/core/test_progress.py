@@ -16,7 +16,7 @@ def test_without_a_terminal_there_is_a_line_now_and_then() -> None:
             shown.advance(f"{step + 1} passed [red]")
     lines = out.getvalue().splitlines()
     assert len(lines) == 5
-    assert lines[1] == "running 16/100 16 passed [red] (1.1/s, about 79 s left)"
+    assert lines[1] == "running 16/100 16 passed [red] (1.0/s, about 84 s left)"
 
 
 def test_a_terminal_gets_a_bar_and_warnings_stay() -> None:

@@ -32,8 +32,8 @@ from ci.hud.server.queries.timing import (
     slower_lane,
     slower_tests,
 )
-from ci.hud.server.queries.window import DAY_S, Window, form, moment
-from ci.store.database import Database
+from ci.hud.server.queries.window import DAY_S, Window, form
+from ci.store.database import Database, moment
 from ci.store.identity import key_of_test
 
 SLOWEST, LANES, CARDS = 20, 12, 200

@@ -18,9 +18,10 @@ from ci.hud.server.queries.card_health import DayVerdict
 from ci.hud.server.queries.jobs import Job
 from ci.hud.server.queries.rows import grouped
 from ci.hud.server.queries.timing import Spread, spread
-from ci.hud.server.queries.window import DAY_S, moment
+from ci.hud.server.queries.window import DAY_S
 from ci.record.verdict import GOOD_AT_LAST, PROBLEMS, RAN
 from ci.report.flakes import LIMIT_PERCENT
+from ci.store.database import moment
 
 LIMIT_S = 3 * DAY_S
 LATE = 1.5

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
-from ci.store.database import Database, Value
+from ci.store.database import Database, Value, moment
 
 DAY_S = 24 * 3600.0
 MOST = 200
 DAYS = (7, 14, 30, 90, 180, 365)
-
-
-def moment(epoch_s: float) -> str:
-    """Seconds since the epoch as the text rows have, so that texts compare as times."""
-    return datetime.fromtimestamp(max(epoch_s, 0.0), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
