@@ -86,7 +86,7 @@ def read_rows(stream: Source, job: Job, *, name: str) -> Iterator[TestRun]:
     try:
         for piece in _pieces(stream):
             seen = 0
-            for number, row in _numbered(piece, first=lines + 1):
+            for number, row in _numbered(piece, first=lines + 1, name=name):
                 if (row.workflow_id, row.workflow_run_attempt, row.job_id) != ids:
                     other = ", ".join(f"{key} {getattr(row, key)}" for key in Job.NAMES)
                     said = f"is of another job ({other}), line {number}"
@@ -99,9 +99,6 @@ def read_rows(stream: Source, job: Job, *, name: str) -> Iterator[TestRun]:
             empty += found - seen
             if empty > MOST_EMPTY_LINES:
                 raise ValueError(f"more than {MOST_EMPTY_LINES} lines are empty")
-    except _LineError as error:
-        remedy = "write it with `spyre-ci hud rows`, or as HUD lays it out"
-        raise BadFileError(str(error), where=name, remedy=remedy) from error
     except (*UNREADABLE, RecursionError) as error:
         what = f"cannot be read after line {lines}: {error}"
         raise BadFileError(what, where=name, remedy="send it again; it may have been cut") from error
@@ -119,10 +116,6 @@ def unpacked(stream: IO[bytes]) -> IO[bytes]:
     return cast("IO[bytes]", gzip.GzipFile(fileobj=stream, mode="rb")) if packed else stream
 
 
-class _LineError(Exception):
-    """A line is no row; its text says which and why."""
-
-
 def _pieces(source: Source) -> Iterator[bytes]:
     """Whole lines, many at a time, but few enough that they stay in the processor's cache."""
     rest = b""
@@ -138,7 +131,7 @@ def _pieces(source: Source) -> Iterator[bytes]:
         yield rest + b"\n"
 
 
-def _numbered(piece: bytes, *, first: int) -> Iterable[tuple[int, TestRun]]:
+def _numbered(piece: bytes, *, first: int, name: str) -> Iterable[tuple[int, TestRun]]:
     """The rows of lines with their numbers.
 
     All lines at once are twice as fast as one after the other; one by one they are read where that fails, for
@@ -151,17 +144,18 @@ def _numbered(piece: bytes, *, first: int) -> Iterable[tuple[int, TestRun]]:
     if len(rows) == piece.count(b"\n"):
         return enumerate(rows, first)
     lines = enumerate(piece.split(b"\n"), first)
-    return ((number, _of_line(line, number)) for number, line in lines if line.strip())
+    return ((number, _of_line(line, number, name)) for number, line in lines if line.strip())
 
 
-def _of_line(line: bytes, number: int) -> TestRun:
+def _of_line(line: bytes, number: int, name: str) -> TestRun:
     """A line's row; a null in it is taken for nothing, as some writers mean it."""
     try:
         return _DECODER.decode(line)
     except msgspec.DecodeError as error:
         with contextlib.suppress(msgspec.DecodeError):
             return msgspec.convert(without_nulls(msgspec.json.decode(line)), TestRun)
-        raise _LineError(f"line {number}: {error}") from error
+        remedy = "write it with `spyre-ci hud rows`, or as HUD lays it out"
+        raise BadFileError(f"line {number}: {error}", where=name, remedy=remedy) from error
 
 
 def junit_files(paths: Sequence[Path]) -> list[Path]:

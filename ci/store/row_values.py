@@ -114,7 +114,9 @@ def _stored(row: TestRun, job: Job, upload: int, places: dict[int, int]) -> Stor
     # Others write a property of that name too, which need not tell one test from another.
     ours = isinstance(named, Property) and named.name == ID_PROPERTY and "::" in named.value
     test_id = named.value if ours and isinstance(named, Property) else foreign_id(row)
-    notes = _notes_of(row.system_out.text) if ours and row.system_out is not UNSET else {}
+    said = row.system_out.text if ours and row.system_out is not UNSET else ""
+    # Most tests of a card say the same; what is long is not kept.
+    notes = _notes(said) if len(said) <= _KEPT_CHARACTERS else _notes.__wrapped__(said)
     kind, message = _first(row)
     verdict = _verdict(row, kind, ours=ours)
     if verdict == "passed" and notes.get("verdict") == "xpassed":
@@ -236,16 +238,7 @@ def _first(row: TestRun) -> tuple[str, str]:
     return ("", "") if one is UNSET else (one.type or "", one.message[:MESSAGE_CHARACTERS])
 
 
-def _notes_of(text: str) -> Mapping[str, str]:
-    # Most tests of a card say the same; what is long is not kept.
-    return _kept_notes(text) if len(text) <= _KEPT_CHARACTERS else _notes(text)
-
-
 @functools.lru_cache(maxsize=4096)
-def _kept_notes(text: str) -> Mapping[str, str]:
-    return _notes(text)
-
-
 def _notes(text: str) -> Mapping[str, str]:
     found: dict[str, str] = {}
     for line in text.splitlines():

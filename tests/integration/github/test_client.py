@@ -74,6 +74,22 @@ def test_a_list_is_read_to_its_last_page_and_no_further_than_wanted(api: GitHubA
     assert len(api.asked("GET", "/pulls")) == 5
 
 
+def test_what_did_not_change_is_not_sent_again_and_an_etag_makes_no_error_of_the_answer(
+    api: GitHubApi,
+) -> None:
+    asked, path, query = client(api), in_repository("o/r", "pulls"), {"state": "open"}
+    first = asked.changed(path, query, etag="")
+    assert (first.status, first.text) == (200, "[]")
+    assert "if-none-match" not in api.seen[0].headers
+    etag = first.headers["etag"]
+    assert asked.changed(path, query, etag=etag).status == 304
+    api.repositories["o/r"].pulls[1] = pull(1)
+    again = asked.changed(path, query, etag=etag)
+    assert (again.status, again.headers["etag"] != etag) == (200, True)
+    with pytest.raises(GitHubMissingError):
+        asked.changed(in_repository("o/none", "pulls"), None, etag='"x"')
+
+
 @pytest.mark.parametrize(
     ("token", "path", "kind", "code"),
     [
@@ -123,7 +139,7 @@ def test_a_long_limit_ends_as_incomplete_and_says_how_long(api: GitHubApi) -> No
     api.fail("primary", reset=4_600)
     with pytest.raises(GitHubAwayError, match="limit is reached, for 3601 s more") as caught:
         client(api, waited).get(COMMENTS)
-    assert caught.value.exit_code == EXIT_INCOMPLETE
+    assert (caught.value.exit_code, caught.value.retry_s) == (EXIT_INCOMPLETE, 3601)
     assert waited.waits == []
 
 
@@ -144,7 +160,7 @@ def test_a_fault_of_the_server_is_tried_again_a_few_times(api: GitHubApi, kind: 
     api.fail(kind, times=1_000)  # type: ignore[arg-type]  # a kind
     with pytest.raises(GitHubAwayError) as caught:
         client(api, waited).get(COMMENTS)
-    assert caught.value.exit_code == EXIT_INCOMPLETE
+    assert (caught.value.exit_code, caught.value.retry_s) == (EXIT_INCOMPLETE, None)
     assert len(api.seen) == 3 + 4
 
 
@@ -281,17 +297,17 @@ def test_a_token_that_is_missing_or_none_is_said_without_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "address", ["", "api.github.com", "ftp://h", "https://", "https://u:pw@h", "https://h:x"]
+    ("address", "said"),
+    [
+        *((one, "no address") for one in ("", "api.github.com", "ftp://h", "https://", "https://u:pw@h")),
+        ("https://h:x", "no address"),
+        ("http://github.example.com/api/v3", "plain http"),
+    ],
 )
-def test_an_address_that_is_none_is_refused(address: str) -> None:
-    with pytest.raises(SettingsError, match="no address") as caught:
+def test_a_token_goes_to_no_address_that_is_none_or_that_others_could_read(address: str, said: str) -> None:
+    with pytest.raises(SettingsError, match=said) as caught:
         Client(api=address, token=TOKEN)
     assert "pw" not in str(caught.value)
-
-
-def test_a_token_never_goes_over_plain_http() -> None:
-    with pytest.raises(SettingsError, match="plain http"):
-        Client(api="http://github.example.com/api/v3", token=TOKEN)
 
 
 @pytest.mark.parametrize("name", ["", "o", "o/r/x", "o/", "/r", "../r", "o/.."])

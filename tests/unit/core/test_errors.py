@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ci.core.errors import EXIT_INCOMPLETE, EXIT_USAGE, SpyreCiError, file_system_error
+from ci.core.errors import EXIT_INCOMPLETE, EXIT_USAGE, CommandError, SpyreCiError, file_system_error
+from ci.core.extras import wanted
 
 
 def test_what_the_file_system_refuses_is_told_with_place_and_remedy(tmp_path: Path) -> None:
@@ -17,20 +18,19 @@ def test_what_the_file_system_refuses_is_told_with_place_and_remedy(tmp_path: Pa
     assert told.exit_code == EXIT_USAGE
 
 
-def test_a_missing_right_names_the_settings_that_lead_elsewhere() -> None:
-    told = file_system_error(PermissionError(errno.EACCES, "Permission denied", "runs/x"))
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (PermissionError(errno.EACCES, "Permission denied", "runs/x"), EXIT_USAGE, "`runs`"),
+        (OSError(errno.ENOSPC, "No space left on device"), EXIT_INCOMPLETE, "No space left on device"),
+    ],
+)
+def test_each_refusal_has_its_code_and_words(error: OSError, code: int, said: str) -> None:
+    told = file_system_error(error)
     assert told is not None
-    assert "`runs`" in (told.remedy or "")
-
-
-def test_a_full_disk_leaves_the_run_incomplete() -> None:
-    told = file_system_error(OSError(errno.ENOSPC, "No space left on device"))
-    assert told is not None
-    assert (told.exit_code, told.what) == (EXIT_INCOMPLETE, "No space left on device")
-
-
-def test_what_is_no_matter_of_files_is_a_bug_of_ours() -> None:
-    assert file_system_error(OSError("x")) is None
+    assert told.exit_code == code
+    assert said in str(told)
+    assert file_system_error(OSError("x")) is None  # no matter of files: a bug of ours
 
 
 def test_an_error_is_told_with_its_place_where_it_has_one() -> None:
@@ -39,3 +39,12 @@ def test_an_error_is_told_with_its_place_where_it_has_one() -> None:
     )
     assert SpyreCiError("is no plan", remedy="plan again").placed == "is no plan"
     assert str(SpyreCiError("is no plan", remedy="plan again")) == "is no plan\n  remedy: plan again"
+
+
+def test_a_library_that_is_not_installed_is_told_with_the_extra_that_has_it() -> None:
+    with (
+        pytest.raises(CommandError, match="not installed: github") as caught,
+        wanted("x wants", extra="github"),
+    ):
+        raise ModuleNotFoundError("No module named 'github'", name="github")
+    assert "spyre-ci[github]" in (caught.value.remedy or "")
