@@ -176,6 +176,19 @@ def test_the_projects_own_rules_win(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert not any("unpinned-uses" in str(one["message"]) for one in by_linter["zizmor"])
 
 
+def test_a_file_that_is_called_as_an_option_is_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Linters that took it for one would print their help, and all other files would pass."""
+    folder = project(tmp_path / "p", {"a.py": "import os\n", "--help": "#!/usr/bin/env python3\n"})
+    (folder / "--help").chmod(0o755)
+    committed(folder)
+    assert set(found(capsys, folder)) == {"ruff"}
+    (folder / "a.py").write_text("import  os\n")
+    (folder / "-h").write_text("new\n")
+    assert set(found(capsys, folder, "--changed", "HEAD")) == {"ruff", "ruff-format"}
+
+
 def test_what_is_not_the_projects_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     outside = project(tmp_path / "outside", {"a.md": "teh\n", "deep/b.md": "teh\n"})
     folder = project(tmp_path / "p", {"ok.md": "fine\n", ".gitignore": "ignored.md\n", "ignored.md": "teh\n"})
@@ -317,6 +330,38 @@ def test_rules_that_are_none_or_cannot_be_fetched_are_not_green(
     assert (code, out) == (3, "")
     assert ".pre-commit-config.yaml: the hooks cannot be installed" in said
     assert "its repositories and an index can be reached" in said
+
+
+TWINS = """\
+repos:
+- repo: file://{hooks}
+  rev: v1.0
+  hooks: [{{id: of-messages}}]
+- repo: local
+  hooks:
+  - {{id: twin, name: no file, language: pygrep, entry: teh, files: "[.]none$"}}
+  - {{id: twin, name: a file, language: pygrep, entry: teh, files: "[.]md$"}}
+"""
+
+
+def test_a_hook_is_passed_over_only_where_none_of_its_name_looks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRE_COMMIT_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("SKIP", "twin")
+    hook = "- {id: of-messages, name: m, language: pygrep, entry: x, stages: [commit-msg]}\n"
+    hooks = committed(project(tmp_path / "hooks", {".pre-commit-hooks.yaml": hook}))
+    git(hooks, "tag", "v1.0")
+    files = {".pre-commit-config.yaml": TWINS.format(hooks=hooks), "a.md": "teh\n"}
+    folder = committed(project(tmp_path / "p", files))
+    code, out, said = lint(capsys, folder, "--json")
+    assert code == 1, said
+    told = json.loads(out)
+    assert [(one["linter"], one["path"]) for one in told["findings"]] == [("twin", "a.md")]
+    assert told["linters"] == {"twin": {"version": ""}}
+    (folder / "a.md").write_text("the\n")
+    code, out, _ = lint(capsys, folder, "--json")
+    assert (code, json.loads(out)["linters"]) == (0, {"twin": {"version": ""}})
 
 
 def test_only_what_a_change_touches_is_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
