@@ -176,6 +176,10 @@ def read_source(folder: Path, tag_prefix: str = "v", settings: Path | None = Non
     if not held[0].entries and not (folder / ".git").exists():
         # The repository around it has nothing of it: its commit says nothing of these files.
         return Source()
+    if "# branch.oid (initial)" in git(
+        folder, "status", "--porcelain=v2", "--branch", "--untracked-files=no"
+    ):
+        return Source()  # nothing was committed yet
     tag, distance = _last_release(folder, tag_prefix)
     dirty, untracked = _changes(folder, held)
     return Source(

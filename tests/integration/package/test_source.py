@@ -143,6 +143,18 @@ def test_a_folder_that_the_repository_around_it_does_not_hold_has_no_commit(
         assert files(export(read_project(inner), tmp_path / "tree")) == {"pyproject.toml"}
 
 
+def test_before_the_first_commit_a_checkout_is_a_folder_of_files(tmp_path: Path) -> None:
+    folder = tmp_path / "new"
+    folder.mkdir()
+    git(folder, "init", "--quiet")
+    (folder / "pyproject.toml").write_text('[project]\nname = "new"\nversion = "1"\n')
+    for _ in range(2):
+        project = read_project(folder)
+        assert project.source == Source(commit="")
+        assert files(export(project, tmp_path / "tree")) == {"pyproject.toml"}
+        git(folder, "add", ".")
+
+
 def test_a_project_in_a_folder_of_a_repository_names_its_files_from_there(
     checkout: Checkout, tmp_path: Path
 ) -> None:
