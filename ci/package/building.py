@@ -30,7 +30,7 @@ from packaging.version import Version
 
 from ci.core.archives import damage
 from ci.core.container_shell import find_client
-from ci.core.errors import EXIT_TEST_FAILED, BadFileError, CommandError
+from ci.core.errors import EXIT_TEST_FAILED, BadFileError, CommandError, SpyreCiError
 from ci.core.operating_system import is_linux
 from ci.core.process import finish_command, stream_command
 from ci.core.progress import ticking
@@ -44,7 +44,7 @@ from ci.package.environment import Environment
 from ci.package.environment import make as make_environment
 from ci.package.export import export
 from ci.package.records import BUILD, VERIFY, forget_record
-from ci.package.text import harmless, without_index_secrets
+from ci.package.text import harmless, harmless_line, without_index_secrets
 from ci.package.versions import put_version, version_to_build
 from test_selection.files import atomic_writer
 
@@ -169,7 +169,7 @@ class _Build:
             if self.how.isolated and not self.how.image:
                 self.own = self._with_requirements(tree, variables)
             self._run([*words, "--sdist-extract-dir", str(unpacked), str(tree)], variables)
-            sdist, wheel = next(made.glob("*.tar.gz")), next(made.glob("*.whl"))
+            sdist, wheel = self._made(made, "*.tar.gz"), self._made(made, "*.whl")
             pack_again(sdist, self.seconds)
             wheel = self._repaired(wheel)
         _forget(self.context.dist, project.canonical)
@@ -200,15 +200,21 @@ class _Build:
             if asked:
                 made.install(sorted(asked))
         except (BuildException, BuildBackendException) as error:
+            if isinstance(told := getattr(error, "exception", None), SpyreCiError):
+                raise told from error
             raise self._failed(f"{self.context.project.name} could not be built: {error}") from error
         return made
 
     def _run(self, words: Sequence[str], variables: Mapping[str, str], cwd: Path | None = None) -> None:
         with self._command(words, variables) as (argv, env):
-            code = stream_command(
-                argv, timeout_s=self.context.package.build_timeout_s, line=self._line, env=env,
-                cwd=cwd or self.work,
-            )  # fmt: skip
+            try:
+                code = stream_command(
+                    argv, timeout_s=self.context.package.build_timeout_s, line=self._line, env=env,
+                    cwd=cwd or self.work,
+                )  # fmt: skip
+            except CommandError as error:
+                remedy = "see where it hangs, or raise package.build_timeout_s; the whole log is there"
+                raise self._failed(error.what, error.remedy or remedy) from error
         if code:
             engine = "check that the engine has the image, or can pull it, and that python3 is in it"
             remedy = engine if self.how.image and code in _ENGINE_FAILED else ""
@@ -250,6 +256,12 @@ class _Build:
             env |= compiling.cache_environment(env, self.work)
         yield [str(python), *words], env
 
+    def _made(self, folder: Path, pattern: str) -> Path:
+        found = next(folder.glob(pattern), None)
+        if found is None:
+            raise self._failed(f"the back end made no {pattern}, and said that it did")
+        return found
+
     def _repaired(self, wheel: Path) -> Path:
         """The wheel with the manylinux tag that its extension can have; a pure one as it is."""
         package = self.context.package
@@ -285,7 +297,7 @@ class _Build:
 
     def _failed(self, what: str, remedy: str = "") -> BuildError:
         remedy = remedy or remedy_for(self.last, self.how)
-        lines = "".join(f"\n  | {line}" for line in self.last)
+        lines = "".join(f"\n  | {harmless_line(line)}" for line in self.last)
         return BuildError(f"{what}{lines}", where=self.log, remedy=remedy)
 
 

@@ -183,7 +183,7 @@ def _pytest(
             env={**env.environment.variables, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"},
         )
     except CommandError as error:
-        return Outcome(pytest_code=None, why_not=error.what)
+        return Outcome(pytest_code=None, why_not=f"{error.what} (package.tests.timeout_s)")
     try:
         return Outcome(pytest_code=code, counts=read_counts(junit))
     except BadFileError as error:

@@ -261,10 +261,14 @@ class _Looking:
             environ |= {"HOME": str(self.tree.parent), "PRE_COMMIT_HOME": str(self.tree.parent / "hooks")}
         given = {"PATH": self.path, "PYTHONDONTWRITEBYTECODE": "1", "LANG": "C.UTF-8", "NO_COLOR": "1"}
         env = git_environment(given, environ)
-        ended = finish_command(
-            [sys.executable, "-P", "-m", "pre_commit", *words, "--color", "never"],
-            timeout_s=self.rules.timeout_s, cwd=self.tree, env=env,
-        )  # fmt: skip
+        try:
+            ended = finish_command(
+                [sys.executable, "-P", "-m", "pre_commit", *words, "--color", "never"],
+                timeout_s=self.rules.timeout_s, cwd=self.tree, env=env,
+            )  # fmt: skip
+        except CommandError as error:
+            remedy = "raise package.lint.timeout_s, or leave this linter out with package.lint.skip"
+            raise LinterError(error.what, remedy=remedy) from error
         return ended.code, (ended.stdout + ended.stderr).decode(errors="surrogateescape")
 
 

@@ -92,15 +92,52 @@ def test_a_project_that_cannot_be_built_shows_its_last_lines(checkout: Checkout)
     assert not (checkout.folder / "dist").exists()
 
 
+IN_TREE = (
+    '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    + PYPROJECT.partition("\n\n")[2]
+)
+ASKS = "def get_requires_for_build_sdist(*_):\n    "
+LIES = """\
+import tarfile
+def build_sdist(folder, *_):
+    with tarfile.open(folder + "/demo-1.tar.gz", "w:gz") as packed:
+        for name in ("pyproject.toml", "backend.py", "PKG-INFO"):
+            packed.add("README.md" if name == "PKG-INFO" else name, "demo-1/" + name)
+    return "demo-1.tar.gz"
+def build_wheel(*_):
+    return "demo-1-py3-none-any.whl"
+"""
+
+
+@pytest.mark.parametrize(
+    ("backend", "code", "words"),
+    [
+        (ASKS + "import sendnn", 1, ["demo could not be built\n", "brings sendnn in [build-system]"]),
+        (ASKS + "import time; time.sleep(60)", 1, ["took longer than", "raise package.build_timeout_s"]),
+        (LIES, 1, ["the back end made no *.whl", "the whole log is there"]),
+        ("print('x' * 100_000, flush=True)\n1 / 0", 1, ["xxx", "ZeroDivisionError"]),
+    ],
+)
+def test_a_back_end_that_fails_is_told_in_its_words_once(
+    checkout: Checkout, backend: str, code: int, words: list[str]
+) -> None:
+    checkout.commit(
+        {"pyproject.toml": IN_TREE, "backend.py": backend, "spyre-ci.yaml": "package: {build_timeout_s: 5}\n"}
+    )
+    said = checkout.package("build")
+    assert said.code == code, said.err
+    assert all(one in said.err for one in words), said.err
+    assert "Error(" not in said.err
+    assert len(said.err) < 20_000
+
+
 def test_what_a_back_end_says_shows_no_password_of_an_index_and_no_token(
     checkout: Checkout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("UV_INDEX_URL", "https://me:hunter2@index.example/simple")
     monkeypatch.setenv("CI_JOB_TOKEN", "hunter3")
-    system = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
-    project = system + PYPROJECT.partition("\n\n")[2]
     backend = "import os\n\ndef build_sdist(*_):\n    raise SystemExit(print(dict(os.environ)) or 1)\n"
-    checkout.commit({"pyproject.toml": project, "backend.py": backend})
+    checkout.commit({"pyproject.toml": IN_TREE, "backend.py": backend})
     said = checkout.package("build")
     assert said.code == 1
     assert "UV_INDEX_URL" in said.err

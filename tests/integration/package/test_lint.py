@@ -332,6 +332,19 @@ def test_rules_that_are_none_or_cannot_be_fetched_are_not_green(
     assert "its repositories and an index can be reached" in said
 
 
+def test_a_linter_that_hangs_is_ended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hook = "{id: slow, name: s, language: system, entry: sleep 60, always_run: true, pass_filenames: false}"
+    files = {
+        ".pre-commit-config.yaml": f"repos: [{{repo: local, hooks: [{hook}]}}]\n",
+        "spyre-ci.yaml": "package: {lint: {timeout_s: 3}}\n",
+    }
+    code, out, said = lint(capsys, project(tmp_path / "p", files))
+    assert (code, out) == (3, "")
+    assert "took longer than 3 s" in said
+    assert "pre_commit run slow" in said
+    assert "raise package.lint.timeout_s" in said
+
+
 TWINS = """\
 repos:
 - repo: file://{hooks}
