@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -99,6 +100,8 @@ def copy_files(folder: Path, names: Sequence[str], into: Path) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target, follow_symlinks=False)
         except OSError as error:
+            if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EROFS}:
+                raise  # which is no fault of the file's
             remedy = f"check its rights, or put it back: git checkout -- {escaped(name)}"
             raise BadFileError(f"cannot be copied: {error}", where=source, remedy=remedy) from error
         mode = target.lstat().st_mode

@@ -121,6 +121,8 @@ def _copy(project: Path, test: str, into: Path) -> None:
 
 
 def in_a_line(error: CommandError) -> str:
-    """The last of what a command printed, without our words around it."""
+    """The last of what a command printed, without our words around it; of a traceback its last place."""
     first, *lines = [plain(line).removeprefix("  | ").strip() for line in str(error).splitlines()]
+    places = [number for number, line in enumerate(lines) if line.startswith('File "')]
+    lines = [line for line in lines[places[-1] if places else 0 :] if line.strip("^~ ")]
     return " ".join(" ".join(line.split()) for line in lines if line)[-_SHOWN:] or first

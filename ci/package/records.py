@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ci.core.errors import MissingInputError
+from ci.core.errors import BadFileError, MissingInputError
 from test_selection.files import convert, read_json, write_json
 
 LINT, UNIT, DEVICE, BUILD, VERIFY = "lint", "unit", "device", "build", "verify"
@@ -93,8 +93,12 @@ def read_record(folder: Path, step: str) -> Record:
         raise MissingInputError(
             f"there is no record of `{step}`", where=path, remedy=f"run it first: {again}"
         )
-    content = read_json(path, f"package-{step}")
-    known = convert(content, _Content, where=path, remedy=f"run the step again: {again}")
+    remedy = f"run the step again: {again}"
+    try:
+        content = read_json(path, f"package-{step}")
+    except BadFileError as error:
+        raise BadFileError(error.what, where=path, remedy=remedy) from error
+    known = convert(content, _Content, where=path, remedy=remedy)
     return Record(
         step=step, project=known.project, commit=known.commit, dirty=known.dirty, passed=known.passed,
         details=content,

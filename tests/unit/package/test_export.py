@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -77,14 +78,19 @@ def test_what_an_earlier_build_left_is_not_in_the_copy(project: Project, tmp_pat
 def test_what_is_no_file_or_cannot_be_read_is_said(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    refused = OSError(errno.EACCES, "Permission denied")
+
     def refuse(*_: object, **__: object) -> None:
-        raise PermissionError(13, "Permission denied")
+        raise refused
 
     os.mkfifo(project.folder / "way")
     with pytest.raises(BadFileError, match=r"cannot be copied: .*named pipe"):
         copy_files(project.folder, ["way"], tmp_path / "tree")
     monkeypatch.setattr("ci.package.export.shutil.copy2", refuse)
     with pytest.raises(BadFileError, match=r"cannot be copied: .*Permission denied"):
+        copy_files(project.folder, ["pyproject.toml"], tmp_path / "tree")
+    refused = OSError(errno.ENOSPC, "No space left on device")
+    with pytest.raises(OSError, match="No space left"):  # which says nothing of the file
         copy_files(project.folder, ["pyproject.toml"], tmp_path / "tree")
 
 

@@ -51,13 +51,14 @@ def test_what_a_job_handed_on_holds_its_own_record_alone(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "change",
     [
+        None, {"schema": "spyre-ci/other/1"},
         {"project": 1}, {"commit": None}, {"dirty": "README.md"}, {"dirty": [1]}, {"passed": "yes"},
         {"files": {}}, {"files": [{"name": "x"}]}, {"files": [{"name": "x", "sha256": 1}]},
     ],
 )  # fmt: skip
-def test_a_record_of_other_kinds_is_said(tmp_path: Path, change: dict[str, Any]) -> None:
+def test_a_record_that_is_none_is_said(tmp_path: Path, change: dict[str, Any] | None) -> None:
     path = write_record(tmp_path, VERIFIED)
-    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
-    with pytest.raises(BadFileError, match="a key is missing or of the wrong kind") as caught:
+    path.write_text("{" if change is None else json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(BadFileError, match=r"cannot be read as JSON|schema|of the wrong kind") as caught:
         read_record(tmp_path, VERIFY)
     assert "run the step again: spyre-ci package verify" in str(caught.value)

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from ci.core.errors import CommandError
 from ci.package.artifacts import artifact
+from ci.package.installation import in_a_line
 from ci.package.project import Project, ProjectTable, Pyproject, Source
 from ci.package.records import BUILD, Record
 from ci.package.verify import check_build, check_libraries, tools_for
@@ -21,6 +23,33 @@ LINUX = "cp311-cp311-manylinux_2_28_x86_64"
 def project(folder: Path, **tool: Any) -> Project:
     told = Pyproject(project=ProjectTable(name="demo"), tool=tool)
     return Project(folder=folder, pyproject=told, source=Source(commit=COMMIT))
+
+
+TRACE = """
+  |   ^^^^
+  |   File "a.py", line 1, in f
+  |     g()
+  |     ~^^
+  |   File "b.py", line 2, in g
+  |     1 / 0
+  |     ~~^~~
+  | ZeroDivisionError: by zero
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("ended with code 1: twine", "ended with code 1: twine"),
+        ("ended with code 1: twine\n  | ERROR  no\n  |  README", "ERROR no README"),
+        (
+            "ended" + TRACE,
+            'File "b.py", line 2, in g 1 / 0 ZeroDivisionError: by zero',
+        ),
+    ],
+)
+def test_what_a_tool_printed_last_is_told_in_a_line(said: str, told: str) -> None:
+    assert in_a_line(CommandError(said)) == told
 
 
 @pytest.mark.parametrize(
