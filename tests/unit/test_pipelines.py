@@ -377,6 +377,13 @@ def test_only_a_release_that_was_merged_is_proved_and_only_what_is_proved_is_pub
     assert minting == {"preview", "publish", "pytorch"}
 
 
+def test_lint_leaves_the_record_that_a_release_hands_on_whatever_the_project_has() -> None:
+    found = jobs(ROOT / ".github" / "workflows" / "release.yml")["lint"]["steps"]
+    (run,) = (step["run"] for step in found if "run" in step)
+    (path,) = (step["with"]["path"] for step in found if "upload-artifact@" in step.get("uses", ""))
+    assert f"project/{run.partition(' --records ')[2]}/lint.json" == path
+
+
 @pytest.mark.parametrize("name", ["pull-request.yml", "toolkit.yml"])
 def test_what_a_branch_requires_is_there_for_pull_requests_and_merge_queues(name: str) -> None:
     # A required check that never comes keeps a queue waiting for ever.
