@@ -252,7 +252,7 @@ def verify(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def release(session: nox.Session) -> None:
-    """Write what was verified down as a release: release.json, SBOM, sums and statement."""
+    """Write what was verified down as a release: release.json, SHA256SUMS, the gate."""
     install(session, "-e", ".[package]")
     spyre_ci(session, "package", "release", *with_project(session))
 

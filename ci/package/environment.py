@@ -10,11 +10,12 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib.metadata import requires
+from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from ci.core.errors import CommandError
@@ -137,8 +138,11 @@ def passing(
 
 
 def torch_pin() -> list[str]:
-    """The torch that this release of spyre-ci is made for, as a constraint."""
-    found = map(Requirement, requires("spyre-ci") or [])
+    """The torch that this release of spyre-ci is made for, as a constraint; none if it is not installed."""
+    try:
+        found = map(Requirement, requires("spyre-ci") or [])
+    except PackageNotFoundError:  # it is called from its checkout, in a runtime image
+        return []
     return [f"{one.name}{one.specifier}" for one in found if one.name == "torch"][:1]
 
 
@@ -158,7 +162,7 @@ def fitting(pins: Sequence[str], requirements: Sequence[str]) -> tuple[str, ...]
 
 def _allows(wanted: Requirement, pin: Requirement) -> bool:
     version = next(iter(pin.specifier)).version
-    return wanted.name != pin.name or wanted.specifier.contains(version, prereleases=True)
+    return canonicalize_name(wanted.name) != pin.name or wanted.specifier.contains(version, prereleases=True)
 
 
 def interpreters(
