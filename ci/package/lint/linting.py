@@ -101,7 +101,7 @@ def lint(
 
     Raises:
         MissingInputError: there is no file.
-        UsageError: there is no hook of a name, or no commit.
+        UsageError: there is no hook of a name, or no commit; or a file's name is no text.
         CommandError: a linter is not installed.
         LinterError: one broke.
     """
@@ -115,6 +115,10 @@ def lint(
         raise MissingInputError(
             "there is no file to look at", where=folder, remedy="name the folder of a project"
         )
+    for name in files:
+        if name != os.fsencode(name).decode(errors="replace"):
+            remedy = "rename it, or have Git ignore it"
+            raise UsageError("pre-commit reads no name that is not UTF-8", where=top / name, remedy=remedy)
     if changed:
         touched = changed_files(top, changed)
         mine = [name for name in mine if name in touched]

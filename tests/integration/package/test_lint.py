@@ -189,6 +189,13 @@ def test_a_file_that_is_called_as_an_option_is_a_file(
     assert set(found(capsys, folder, "--changed", "HEAD")) == {"ruff", "ruff-format"}
 
 
+def test_a_name_that_is_no_text_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = project(tmp_path / "p", {"a.py": "x = 1\n", os.fsdecode(b"\xff.py"): "x = 1\n"})
+    code, _, said = lint(capsys, folder)
+    assert code == 2
+    assert "pre-commit reads no name that is not UTF-8" in said
+
+
 def test_what_is_not_the_projects_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     outside = project(tmp_path / "outside", {"a.md": "teh\n", "deep/b.md": "teh\n"})
     folder = project(tmp_path / "p", {"ok.md": "fine\n", ".gitignore": "ignored.md\n", "ignored.md": "teh\n"})
