@@ -187,7 +187,7 @@ def _pytest(
     try:
         return Outcome(pytest_code=code, counts=read_counts(junit))
     except BadFileError as error:
-        return Outcome(pytest_code=code, why_not=error.what)
+        return Outcome(pytest_code=code, why_not=f"{junit.name} {error.what}; {error.remedy}")
 
 
 def unit_arguments(tests: PackageTests, has: Callable[[str], bool]) -> list[str]:
@@ -219,6 +219,8 @@ def read_counts(path: Path) -> Counts:
         BadFileError: it is not there, is no JUnit, or declares entities.
     """
     try:
+        if not path.is_file():  # nor a pipe that a test put there, which would never end
+            raise FileNotFoundError("there is no such file")
         with path.open("rb") as stream:
             cases = [case_of(element) for element, _ in junit_cases(stream, name=path.name)]
     except (OSError, BadFileError) as error:

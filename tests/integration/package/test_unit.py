@@ -98,6 +98,26 @@ def test_failures_crashes_and_nothing_are_told_apart(
     assert (record["passed"], record["pytest_exit_code"], record["counts"]) == (False, -6, None)
 
 
+@pytest.mark.parametrize(
+    ("does", "told"),
+    [
+        ("os._exit(0)", "unit.xml is no JUnit that can be read: there is no such file; look at what"),
+        ("time.sleep(60)", "(package.tests.timeout_s)"),
+    ],
+)
+def test_tests_that_leave_no_results_say_what_to_look_at(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], does: str, told: str
+) -> None:
+    files = {
+        **FILES,
+        "tests/unit/test_it.py": f"import os, time\n\ndef test_it():\n    {does}\n",
+        "spyre-ci.yaml": "package: {tests: {timeout_s: 5}}\n",
+    }
+    code, out, _ = unit(capsys, project(tmp_path / "p", files), records=tmp_path / "records")
+    assert code == 3
+    assert told in out
+
+
 @pytest.mark.nightly
 def test_tests_with_the_marker_of_cards_are_left_out_also_where_it_is_not_registered(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

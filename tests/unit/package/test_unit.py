@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,9 @@ def test_what_is_no_whole_junit_is_refused(tmp_path: Path, text: str) -> None:
         read_counts(written(tmp_path, text))
 
 
-def test_results_that_were_not_written_are_missed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("pipe", [False, True])
+def test_results_that_were_not_written_are_missed(tmp_path: Path, pipe: bool) -> None:
+    if pipe:  # which whoever reads it would wait for
+        os.mkfifo(tmp_path / "unit.xml")
     with pytest.raises(BadFileError, match="their process ended before it wrote"):
         read_counts(tmp_path / "unit.xml")
