@@ -19,6 +19,7 @@ from docker.errors import DockerException
 
 from ci.core.addresses import is_loopback
 from ci.core.errors import EXIT_INCOMPLETE, CommandError, MissingInputError
+from ci.core.http import as_nobody, session
 
 # As OCI's distribution specification has them.
 TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
@@ -201,8 +202,24 @@ def _ask(method: str, url: str, image: str, headers: Mapping[str, str]) -> reque
     return answer
 
 
-def _send(method: str, url: str, headers: Mapping[str, str]) -> requests.Response:
-    return requests.request(method, url, headers=headers, timeout=TIMEOUT_S, allow_redirects=False)
+def _send(
+    method: str,
+    url: str,
+    headers: Mapping[str, str],
+    *,
+    params: Mapping[str, str] | None = None,
+    auth: tuple[str, str] | None = None,
+) -> requests.Response:
+    with session(url) as made:
+        return made.request(
+            method,
+            url,
+            headers=headers,
+            params=params,
+            auth=auth or as_nobody,  # ~/.netrc would take the place of a token
+            timeout=TIMEOUT_S,
+            allow_redirects=False,
+        )
 
 
 def _credentials(registry: str) -> tuple[str, str] | None:
@@ -224,7 +241,7 @@ def _authorization(said: str, known: tuple[str, str] | None, repository: str) ->
     if realm.scheme != "https" and not is_loopback(realm.hostname or ""):
         return ""
     query = {"service": fields.get("service", ""), "scope": f"repository:{repository}:pull"}
-    answer = requests.get(fields["realm"], params=query, auth=known, timeout=TIMEOUT_S, allow_redirects=False)
+    answer = _send("GET", fields["realm"], {}, params=query, auth=known)
     if answer.status_code != requests.codes.ok:
         return ""
     token = answer.json()

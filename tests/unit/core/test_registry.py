@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -88,16 +89,14 @@ def answering(monkeypatch: pytest.MonkeyPatch, *answers: Answer, token: int = 20
         answer.headers.update(headers)
         return answer
 
-    def request(method: str, url: str, *, headers: dict[str, str], **_: object) -> requests.Response:
-        asked.append((method, url, headers.get("Authorization", "")))
+    def send(_: requests.Session, sent: requests.PreparedRequest, **__: object) -> requests.Response:
+        method, url, shown = str(sent.method), str(sent.url), str(sent.headers.get("Authorization", ""))
+        asked.append((method, url, shown))
+        if url.startswith(TOKENS):
+            return answer_of(url, token, {"token": "t0"}, {})
         return answer_of(url, *(left.pop(0) if len(left) > 1 else left[0]))
 
-    def get(url: str, *, params: dict[str, str], auth: object, **_: object) -> requests.Response:
-        asked.append(("TOKEN", f"{url} {params['scope']}", str(auth)))
-        return answer_of(url, token, {"token": "t0"}, {})
-
-    monkeypatch.setattr(requests, "request", request)
-    monkeypatch.setattr(requests, "get", get)
+    monkeypatch.setattr(requests.Session, "send", send)
     return asked
 
 
@@ -126,8 +125,34 @@ def test_credentials_are_given_where_they_are_asked_for(monkeypatch: pytest.Monk
     assert [how for _, _, how in asked] == ["", "Basic cm9ib3Q6d29yZA=="]
     asked = answering(monkeypatch, wanting(f'Bearer realm="{TOKENS}",service="s"'), FOUND)
     assert find_digest(IMAGE) == DIGEST
-    scope = f"{TOKENS} repository:spyre/runtime:pull"
-    assert asked[1:] == [("TOKEN", scope, "('robot', 'word')"), ("HEAD", asked[0][1], "Bearer t0")]
+    scope = f"{TOKENS}?service=s&scope=repository%3Aspyre%2Fruntime%3Apull"
+    assert asked[1:] == [("GET", scope, "Basic cm9ib3Q6d29yZA=="), ("HEAD", asked[0][1], "Bearer t0")]
+
+
+def test_netrc_is_shown_to_no_registry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "netrc").write_text("default login somebody password else\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    monkeypatch.setattr(auth, "load_config", lambda: SimpleNamespace(resolve_authconfig=lambda _: None))
+    asked = answering(monkeypatch, wanting(f'Bearer realm="{TOKENS}"'), FOUND)
+    assert find_digest(IMAGE) == DIGEST
+    assert [shown for _, _, shown in asked] == ["", "", "Bearer t0"]
+
+
+def test_a_registry_of_this_machine_is_asked_past_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "HTTP_PROXY"):
+        monkeypatch.setenv(name, "http://proxy.example.com:3128")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    used = []
+
+    def send(_: requests.Session, sent: requests.PreparedRequest, **given: Any) -> requests.Response:
+        used.append(dict(given["proxies"]))
+        raise requests.ConnectionError(sent.url)
+
+    monkeypatch.setattr(requests.Session, "send", send)
+    with pytest.raises(RegistryAwayError):
+        find_digest("127.0.0.1:5000/spyre/runtime:1")
+    assert used == [{}]
 
 
 @pytest.mark.parametrize(
@@ -195,7 +220,7 @@ def test_a_registry_that_is_away_is_said(
     def away(*_: object, **__: object) -> None:
         raise requests.ConnectionError("https://robot:word@secret")
 
-    monkeypatch.setattr(requests, "request", away)
+    monkeypatch.setattr(requests.Session, "send", away)
     with pytest.raises(RegistryAwayError) as caught:
         ask(IMAGE)
     assert caught.value.what == f"the registry {HOST} cannot be asked for {IMAGE}: ConnectionError"
