@@ -1,15 +1,17 @@
 """What a registry has: the digest of an image and the tags of a repository, asked over HTTP.
 
-By OCI's distribution specification, with what `docker login` left, or with a token from where the registry's
-`WWW-Authenticate` says.
+By OCI's distribution specification, with what `docker login` or `podman login` left, or with a token from where
+the registry's `WWW-Authenticate` says.
 """
 
 from __future__ import annotations
 
 import base64
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
 import requests
@@ -223,10 +225,23 @@ def _send(
 
 
 def _credentials(registry: str) -> tuple[str, str] | None:
-    """User and password, as `docker login` left them."""
-    found = auth.load_config().resolve_authconfig(registry) or {}
-    user, password = found.get("username"), found.get("password")
-    return (user, password) if user and password else None
+    """User and password, as `podman login`, `buildah login` or `docker login` left them."""
+    for path in (*filter(Path.is_file, _podman_files()), None):
+        found = auth.load_config(path).resolve_authconfig(registry) or {}
+        user, password = found.get("username"), found.get("password")
+        if user and password:
+            return user, password
+    return None
+
+
+def _podman_files() -> list[Path]:
+    """Where podman and buildah keep logins; see containers-auth.json(5)."""
+    if named := os.environ.get("REGISTRY_AUTH_FILE"):
+        return [Path(named)]
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    return [
+        Path(runtime, "containers/auth.json") if runtime else Path(f"/run/containers/{os.getuid()}/auth.json")
+    ]
 
 
 def _authorization(said: str, known: tuple[str, str] | None, repository: str) -> str:

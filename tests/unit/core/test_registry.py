@@ -70,11 +70,14 @@ def test_a_name_is_registry_repository_and_tag(image: str, registry: str, path: 
     assert (name.registry, name.path, name.tag) == (registry, path, tag)
 
 
+LOAD = auth.load_config
+
+
 @pytest.fixture(autouse=True)
 def known(monkeypatch: pytest.MonkeyPatch) -> None:
     """A login of this machine."""
     login = SimpleNamespace(resolve_authconfig=lambda _: {"username": "robot", "password": "word"})
-    monkeypatch.setattr(auth, "load_config", lambda: login)
+    monkeypatch.setattr(auth, "load_config", lambda _: login)
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, *answers: Answer, token: int = 200) -> Asked:
@@ -129,10 +132,29 @@ def test_credentials_are_given_where_they_are_asked_for(monkeypatch: pytest.Monk
     assert asked[1:] == [("GET", scope, "Basic cm9ib3Q6d29yZA=="), ("HEAD", asked[0][1], "Bearer t0")]
 
 
+@pytest.mark.parametrize("variable", ["REGISTRY_AUTH_FILE", "XDG_RUNTIME_DIR", "DOCKER_CONFIG"])
+def test_a_login_of_podman_or_docker_is_found(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variable: str
+) -> None:
+    paths = {"XDG_RUNTIME_DIR": "containers/auth.json", "DOCKER_CONFIG": "config.json"}
+    for name in ("REGISTRY_AUTH_FILE", *paths):
+        monkeypatch.setenv(name, str(tmp_path / "nothing"))
+    if variable != "REGISTRY_AUTH_FILE":
+        monkeypatch.delenv("REGISTRY_AUTH_FILE")
+    monkeypatch.setenv(variable, str(tmp_path / ("" if variable in paths else "auth.json")))
+    file = tmp_path / paths.get(variable, "auth.json")
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps({"auths": {HOST: {"auth": "cG9kOm1hbg=="}}}))
+    monkeypatch.setattr(auth, "load_config", LOAD)
+    asked = answering(monkeypatch, wanting('Basic realm="x"'), FOUND)
+    assert find_digest(IMAGE) == DIGEST
+    assert asked[-1][2] == "Basic cG9kOm1hbg=="
+
+
 def test_netrc_is_shown_to_no_registry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "netrc").write_text("default login somebody password else\n")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-    monkeypatch.setattr(auth, "load_config", lambda: SimpleNamespace(resolve_authconfig=lambda _: None))
+    monkeypatch.setattr(auth, "load_config", lambda _: SimpleNamespace(resolve_authconfig=lambda _: None))
     asked = answering(monkeypatch, wanting(f'Bearer realm="{TOKENS}"'), FOUND)
     assert find_digest(IMAGE) == DIGEST
     assert [shown for _, _, shown in asked] == ["", "", "Bearer t0"]
