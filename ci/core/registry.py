@@ -1,7 +1,7 @@
 """What a registry has: the digest of an image and the tags of a repository, asked over HTTP.
 
-By OCI's distribution specification, with what `docker login` or `podman login` left, or with a token from where
-the registry's `WWW-Authenticate` says.
+By OCI's distribution specification, with what `docker login` or `podman login` left, or with a token from
+where the registry's `WWW-Authenticate` says.
 """
 
 from __future__ import annotations
