@@ -146,8 +146,6 @@ def test_the_image_has_what_legs_in_it_need_and_no_toolkit_of_its_own() -> None:
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
     wanted = {*project["dependencies"], *(one for one in extras["torch"] if not one.startswith("torch="))}
-    # Of what checks packages, what device tests import.
-    wanted |= {one for one in extras["package"] if one.startswith("packaging")}
     needed = re.search(r'nox\.needs_version = "(.+)"', (root / "noxfile.py").read_text(encoding="utf-8"))
     assert needed is not None
     assert set(part.requirements) == wanted | {f"nox{needed[1]}"}
