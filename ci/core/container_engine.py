@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 
 import docker
 import requests
 from docker.credentials.errors import StoreError
-from docker.errors import APIError, DockerException, ImageNotFound, NotFound
+from docker.errors import APIError, DockerException, ImageNotFound, NotFound, NullResource
 from urllib3.exceptions import HTTPError
 
 from ci.core import engine_address, operating_system
@@ -110,6 +111,7 @@ def fetch(client: docker.DockerClient, name: str) -> None:
     """Have the engine have an image.
 
     Raises:
+        UsageError: it is no name of an image.
         MissingInputError: neither it nor its registry has one of that name.
         CommandError: the registry cannot be reached, or refuses the credentials.
     """
@@ -126,6 +128,11 @@ def fetch(client: docker.DockerClient, name: str) -> None:
             ) from None
         except APIError as error:
             raise engine_error(error, where=name) from error
+    except (NullResource, APIError) as error:
+        if isinstance(error, APIError) and error.status_code != HTTPStatus.BAD_REQUEST:
+            raise
+        what, remedy = f"{name[:200]!r} is no name of an image", "write registry/repository:tag, or an id"
+        raise UsageError(what, where="IMAGE", remedy=remedy) from None
 
 
 def is_no_space(said: str) -> bool:
