@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -21,6 +22,7 @@ from ci.core.registry import by_digest, find_digest
 from ci.core.repositories import COMMIT
 from ci.core.text import last_line, listed
 from ci.image import roles
+from ci.image.builder import harmless
 from ci.image.containerfile import COMMIT_LABEL, PYTORCH_LABEL
 
 # What an image of ours has, whatever it is made of.
@@ -171,7 +173,7 @@ def _answer(made: Container, port: int, timeout_s: float) -> tuple[str, bool]:
         made.reload()
         state = made.attrs["State"]
         if not state["Running"]:
-            return f"ended with code {state['ExitCode']} before port {port} answered{_last(made)}", False
+            return f"ended with code {state['ExitCode']} before port {port} answered{_logged(made)}", False
         try:
             code, output = made.exec_run(["python", "-c", _ASK, str(port)])
         except APIError:  # it has just ended
@@ -181,7 +183,7 @@ def _answer(made: Container, port: int, timeout_s: float) -> tuple[str, bool]:
         if status.isdecimal() and int(status) < 500:  # noqa: PLR2004  # HTTP
             return f"port {port} answers {status}", True
         time.sleep(_POLL_S)
-    return f"port {port} answers {status} after {timeout_s:g} s{_last(made)}", False
+    return f"port {port} answers {status} after {timeout_s:g} s{_logged(made)}", False
 
 
 def check_labels(labels: Mapping[str, str], expected: Mapping[str, str]) -> Finding:
@@ -232,18 +234,18 @@ def check_torch(ended: Ended, labels: Mapping[str, str]) -> Finding:
 
 def how(ended: Ended) -> str:
     """How a container ended, in one line."""
-    last = last_line("\n".join(ended.last))
     code = "took too long and was ended" if ended.timed_out else f"ended with code {ended.exit_code}"
-    return f"{code}, last said: {last[:200]}" if last else code
+    return code + _last("\n".join(ended.last))
 
 
 def torch_of(ended: Ended) -> tuple[str, str]:
     """Version and commit that an image's torch told; empty where it did not."""
-    try:
-        found = json.loads(ended.last[-1])
-        return (str(found["version"]), str(found["commit"])) if ended.exit_code == 0 else ("", "")
-    except (IndexError, ValueError, KeyError, TypeError):
-        return "", ""
+    # What torch loads may say something when it ends, too.
+    for line in reversed(ended.last if ended.exit_code == 0 else ()):
+        with suppress(ValueError, KeyError, TypeError):
+            found = json.loads(line)
+            return str(found["version"]), str(found["commit"])
+    return "", ""
 
 
 def commit_told(ended: Ended, image: str) -> str:
@@ -266,6 +268,10 @@ def commit_told(ended: Ended, image: str) -> str:
     )
 
 
-def _last(made: Container) -> str:
-    last = last_line(made.logs(tail=5).decode("utf-8", "replace"))
+def _last(said: str) -> str:
+    last = harmless(last_line(said))
     return f", last said: {last[:200]}" if last else ""
+
+
+def _logged(made: Container) -> str:
+    return _last(made.logs(tail=5).decode("utf-8", "replace"))

@@ -19,8 +19,8 @@ import junitparser
 from ci.core.containers import Conditions, Ended, container, follow, take_out
 from ci.core.errors import EXIT_TEST_FAILED, BadFileError, CommandError, UsageError
 from ci.core.process import signal_name
-from ci.core.text import clean, counted, one_line, plain, span
-from ci.image.builder import ImageBuilder, Order
+from ci.core.text import clean, counted, one_line, span
+from ci.image.builder import ImageBuilder, Order, harmless
 from ci.image.component_tests import EMULATED, JUNIT_DIR, NO_DEVICE, ComponentTests
 from ci.image.containerfile import SHELL
 from ci.record.junit import Counts
@@ -185,7 +185,7 @@ def put_results(folder: Path, taken: Path, outcome: Outcome) -> None:
     case = junitparser.TestCase(title, clean(outcome.tests.component), round(outcome.seconds, 3))
     if outcome.problems:
         error = junitparser.Error(one_line("; ".join(outcome.problems), 2000), "spyre-ci")
-        error.text = plain("\n".join(outcome.ended.last if outcome.ended else ()))
+        error.text = "\n".join(map(harmless, outcome.ended.last if outcome.ended else ()))
         case.result = [error]
     suite = junitparser.TestSuite(title)
     suite.add_testcases([case])
@@ -250,7 +250,7 @@ def _run_one(
     )
 
     def say(line: str) -> None:
-        echo(f"{tests.component} | {plain(line)}")
+        echo(f"{tests.component} | {harmless(line)}")
 
     echo(f"{tests.title}: tests run")
     with tempfile.TemporaryDirectory(prefix="spyre-ci-junit-") as scratch:

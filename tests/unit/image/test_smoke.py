@@ -82,9 +82,12 @@ def test_an_image_whose_torch_tells_no_commit_is_refused(said: str) -> None:
 
 def test_how_a_container_ended_is_a_line() -> None:
     assert how(Ended(exit_code=3, last=("a", "b", " "))) == "ended with code 3, last said: b"
+    hostile = ("##[error]https://u:pw@h/x",)
+    assert how(Ended(exit_code=3, last=hostile)) == "ended with code 3, last said: # #[error]https://h/x"
     assert how(Ended(exit_code=137, timed_out=True)) == "took too long and was ended"
     said = '{"version": "2.13.0", "commit": "c"}'
-    assert torch_of(Ended(exit_code=0, last=("noise", said))) == ("2.13.0", "c")
+    for last in (("noise", said), (said, "card 0 released", "1")):
+        assert torch_of(Ended(exit_code=0, last=last)) == ("2.13.0", "c")
     for last in ((), ("[1]",), ("x",), ('{"version": 1}',)):
         assert torch_of(Ended(exit_code=0, last=last)) == ("", "")
     assert torch_of(Ended(exit_code=1, last=(said,))) == ("", "")

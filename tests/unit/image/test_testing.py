@@ -204,9 +204,11 @@ def test_what_stands_there_and_is_no_result_is_left(tmp_path: Path) -> None:
 def test_what_no_file_says_stands_in_one_of_ours(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     put_results(
-        folder, tmp_path / "nowhere", outcome_of(Found(), ["was killed\0"], last=("on\x1b[1m", "way"))
+        folder,
+        tmp_path / "nowhere",
+        outcome_of(Found(), ["was killed\0"], last=("on\x1b[1m", "https://u:pw@h/x")),
     )
-    assert errors(folder / "spyre-ci.xml") == [("was killed\\x00", "on\nway")]
+    assert errors(folder / "spyre-ci.xml") == [("was killed\\x00", "on\nhttps://h/x")]
     assert read_results(folder).counts.failed == 1
     # So does that tests without JUnit passed.
     put_results(tmp_path / "passed", tmp_path / "nowhere", outcome_of(Found()))
