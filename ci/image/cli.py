@@ -16,7 +16,7 @@ from ci.config.flags import Json
 from ci.config.load import Settings
 from ci.core.container_engine import engine, fetch
 from ci.core.container_shell import Caller, become, find_client, shell_command
-from ci.core.errors import SettingsError
+from ci.core.errors import SettingsError, UsageError
 from ci.image.component_tests import chosen_tests
 from ci.image.override import FORM_HERE, overrides_in, parse_override
 from ci.image.pipeline import Pipeline, Prepared, prepare
@@ -121,6 +121,9 @@ def run_tests(
     Example: spyre-ci image test --component flex
     """
     settings = settings_from_context(ctx)
+    if image is not None and any((variant, with_, test_with, component, on_device, results)):
+        what, remedy = "an image that is there is checked as it is", "leave out IMAGE, or the options"
+        raise UsageError(what, where="IMAGE", remedy=remedy)
     with engine(os.environ) as client:
         if image is not None:
             fetch(client, image)

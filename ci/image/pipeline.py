@@ -171,8 +171,10 @@ class Pipeline:
                 f"{name} is {'in the registry' if release.pushes else 'on the engine'}: nothing is built"
             )
             if self.sbom is not None:
-                fetch(self.client, name)
-                self._write_sbom(name, name)
+                # The engine may have another build by this name, that was not pushed.
+                there = by_digest(name, digest) if digest else name
+                fetch(self.client, there)
+                self._write_sbom(there, name)
         else:
             self._build(name, release)
             digest = self.builder.push(name) if release.pushes else None
@@ -232,7 +234,11 @@ class Pipeline:
             name = f"{self.repository}:{tag}"
             self.builder.name_image(made.name, name)
             if self.builder.push(name) != made.digest:
-                raise CommandError(f"{name} is not what was pushed", where=self.repository)
+                raise CommandError(
+                    f"{name} is not what was pushed",
+                    where=self.repository,
+                    remedy="somebody else moved it at the same time: do it again when nobody does",
+                )
 
     def _check_free(self, name: str, own: str | None) -> None:
         there = find_digest(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from collections.abc import Iterator
@@ -91,6 +92,20 @@ def test_what_cannot_be_built_is_said_at_once(
     result = world.image("build", *given, code=code, **environ)
     assert said in result.output
     assert "#1 " not in result.output
+
+
+def test_an_image_that_is_there_is_checked_without_options_for_tests(world: World) -> None:
+    said = world.image("test", "x:1", "--component", "flex", code=2).output
+    assert "IMAGE: an image that is there is checked as it is" in said
+
+
+@pytest.mark.nightly
+def test_the_sbom_is_of_the_image_in_the_registry(world: World, tmp_path: Path) -> None:
+    made = world.made("build", "--push")
+    # The engine has another one by this name.
+    world.client.images.get(os.environ["TEST_BASE_IMAGE"]).tag(made["image"])
+    world.image("build", "--push", "--sbom", str(tmp_path / "sbom.json"), code=0)
+    assert '"torch"' in (tmp_path / "sbom.json").read_text()
 
 
 @pytest.fixture
