@@ -86,8 +86,8 @@ def test_how_a_container_ended_is_a_line() -> None:
     assert how(Ended(exit_code=3, last=hostile)) == "ended with code 3, last said: # #[error]https://h/x"
     assert how(Ended(exit_code=137, timed_out=True)) == "took too long and was ended"
     said = '{"version": "2.13.0", "commit": "c"}'
-    for last in (("noise", said), (said, "card 0 released", "1")):
-        assert torch_of(Ended(exit_code=0, last=last)) == ("2.13.0", "c")
+    for printed in (["noise", said], [said, "card 0 released", "1"]):
+        assert torch_of(Ended(exit_code=0, last=tuple(printed))) == ("2.13.0", "c")
     for last in ((), ("[1]",), ("x",), ('{"version": 1}',)):
         assert torch_of(Ended(exit_code=0, last=last)) == ("", "")
     assert torch_of(Ended(exit_code=1, last=(said,))) == ("", "")
