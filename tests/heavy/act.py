@@ -125,6 +125,7 @@ class Scratch:
         workflow: str,
         *words: str,
         environ: Mapping[str, str] | None = None,
+        secrets: Mapping[str, str] | None = None,
         stand_for: Mapping[str, str] | None = None,
         programs: Mapping[str, str] | None = None,
         caller: str = "",
@@ -137,6 +138,7 @@ class Scratch:
             workflow: file name.
             words: more of act's words.
             environ: variables of every step.
+            secrets: that the workflow is given, by name; a test beside this one may look at command lines.
             stand_for: jobs by how they ended, `success` or `failure`; one that ends so takes its place.
                 `file:job` is one of a workflow that is called; `reached` succeeds whatever its condition.
             programs: shell scripts by name that steps find before the environment's own.
@@ -174,6 +176,7 @@ class Scratch:
             "--local-repository", f"{TOOLKIT}@v1={self.folder / 'repositories' / 'toolkit'}",
             *(word for line in local_repositories() for word in ("--local-repository", line)),
             *(word for name, text in variables.items() for word in ("--env", f"{name}={text}")),
+            *(word for name in secrets or {} for word in ("--secret", name)),
             *words,
         ]  # fmt: skip
         done = subprocess.run(
@@ -183,6 +186,7 @@ class Scratch:
                 "PATH": f"{self.folder / 'bin'}{os.pathsep}{path()}",
                 "HOME": str(self.folder / "home"),
                 "LANG": "C.UTF-8",
+                **(secrets or {}),
             },
             capture_output=True,
             text=True,

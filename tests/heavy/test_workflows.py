@@ -150,7 +150,7 @@ def test_a_merge_queue_takes_the_results_of_the_pull_requests_run_and_says_so(tm
         }
         second = scratch.run(
             "merge_group", queued(scratch, head), WORKFLOW, *image,
-            "--secret", f"GITHUB_TOKEN={GITHUB_TOKEN}", environ=environ, stand_for=others,
+            secrets={"GITHUB_TOKEN": GITHUB_TOKEN}, environ=environ, stand_for=others,
         )  # fmt: skip
     assert second.outputs["PyTorch tests/reuse"]["reused"] == "true", second.told
     assert second.jobs["gate"] == "success"

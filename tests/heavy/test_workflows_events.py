@@ -44,7 +44,7 @@ class TestTiny(TestCase):
 instantiate_device_type_tests(TestTiny, globals(), only_for=("spyre", "privateuse1"))
 """
 
-SECRET = ("--secret", f"INDEX_TOKEN={INDEX_TOKEN}")
+SECRETS = {"INDEX_TOKEN": INDEX_TOKEN}
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_the_comment_of_a_pull_request_tells_its_newest_run(
     payload = example("workflow_run", "completed")
     payload["workflow_run"] = run
     ended = scratch.run(
-        "workflow_run", payload, "pr-comment.yml", "--secret", f"GITHUB_TOKEN={GITHUB_TOKEN}", **with_api(api)
+        "workflow_run", payload, "pr-comment.yml", secrets={"GITHUB_TOKEN": GITHUB_TOKEN}, **with_api(api)
     )
     assert ended.jobs == {"comment": "success"}, ended.told
     (comment,) = repository.comments.values()
@@ -111,8 +111,8 @@ def merged(scratch: Scratch, environ: dict[str, str], **how: Any) -> Ended:
     """What becomes of a push to main."""
     payload = example("push")
     payload.update(ref="refs/heads/main", after=scratch.git("rev-parse", "HEAD"))
-    words = ("--var", "SPYRE_CI_PREVIEW_INDEX=stage", *SECRET)
-    return scratch.run("push", payload, "release.yml", *words, environ=environ, **how)
+    words = ("--var", "SPYRE_CI_PREVIEW_INDEX=stage")
+    return scratch.run("push", payload, "release.yml", *words, environ=environ, secrets=SECRETS, **how)
 
 
 def test_what_is_merged_is_published_as_a_preview(scratch: Scratch, tmp_path: Path) -> None:
@@ -161,9 +161,9 @@ def test_a_release_is_published_once_its_gate_is_open(scratch: Scratch, tmp_path
     scratch.git("tag", "v1.0")
     payload = example("release", "published")
     payload["release"].update(tag_name="v1.0", prerelease=False, draft=False)
-    words = ("--var", "SPYRE_CI_RELEASE_INDEX=stage", *SECRET)
+    words = ("--var", "SPYRE_CI_RELEASE_INDEX=stage")
     with index(tmp_path) as environ:
-        ended = scratch.run("release", payload, "release.yml", *words, environ=environ)
+        ended = scratch.run("release", payload, "release.yml", *words, environ=environ, secrets=SECRETS)
         jobs = {"changes", "lint", "unit", "build", "verify", "prove", "publish release"}
         assert jobs <= ended.jobs.keys(), ended.told
         assert set(ended.jobs.values()) == {"success"}, ended.told
@@ -171,7 +171,9 @@ def test_a_release_is_published_once_its_gate_is_open(scratch: Scratch, tmp_path
         # The full gate wants the device tests on cards, and these ran on none.
         before = dict.fromkeys(("lint", "unit", "build", "verify", "device", "pytorch"), "success")
         full = {**environ, "SPYRE_CI__PACKAGE__INDEXES__STAGE__GATE": "full"}
-        again = scratch.run("release", payload, "release.yml", *words, environ=full, stand_for=before)
+        again = scratch.run(
+            "release", payload, "release.yml", *words, environ=full, secrets=SECRETS, stand_for=before
+        )
     assert again.jobs["prove"] == "failure"
     assert "device: ran on the emulated device" in again.log["prove"]
     assert "publish release" not in again.jobs
