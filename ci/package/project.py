@@ -176,14 +176,17 @@ def read_source(folder: Path, tag_prefix: str = "v", settings: Path | None = Non
     if not held[0].entries and not (folder / ".git").exists():
         # The repository around it has nothing of it: its commit says nothing of these files.
         return Source()
-    if "# branch.oid (initial)" in git(
-        folder, "status", "--porcelain=v2", "--branch", "--untracked-files=no"
-    ):
+    status = git(
+        folder, "status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--no-renames",
+        "--ignore-submodules=none", "--", ".",
+    )  # fmt: skip
+    commit = status.partition("\0")[0].removeprefix("# branch.oid ")
+    if commit == "(initial)":
         return Source()  # nothing was committed yet
     tag, distance = _last_release(folder, tag_prefix)
-    dirty, untracked = _changes(folder, held)
+    dirty, untracked = _changes(folder, held, status)
     return Source(
-        commit=git(folder, "rev-parse", "--verify", "HEAD^{commit}").strip(),
+        commit=commit,
         dirty=_printable([*dirty, *_changed_settings(folder, settings)]),
         untracked=_printable(untracked),
         tag=tag,
@@ -207,12 +210,9 @@ def top_of(folder: Path) -> Path:
     return Path(git(folder, "rev-parse", "--show-toplevel").removesuffix("\n")).resolve()
 
 
-def _changes(folder: Path, held: Sequence[Part]) -> tuple[list[str], list[str]]:
-    """The changed and the untracked files, relative to the folder."""
-    changed, untracked = changes(git(
-        folder, "status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames",
-        "--ignore-submodules=none", "--", ".",
-    ))  # fmt: skip
+def _changes(folder: Path, held: Sequence[Part], status: str) -> tuple[list[str], list[str]]:
+    """The changed and the untracked files of what Git says, relative to the folder."""
+    changed, untracked = changes(status)
     # Git names them from the top of the repository.
     prefix = git(folder, "rev-parse", "--show-prefix").removesuffix("\n")
     hidden = [f"{part.below}{name}" for part in held for name in hidden_changes(part)]
