@@ -50,6 +50,15 @@ def test_a_clean_checkout_is_clean(checkout: Checkout) -> None:
     )
 
 
+def test_a_file_called_as_git_calls_a_branch_without_a_commit_is_a_file(checkout: Checkout) -> None:
+    named = checkout.folder / "# branch.oid (initial)"
+    named.write_text("")
+    checkout.commit()
+    named.write_text("changed")
+    source = read_source(checkout.folder)
+    assert (source.commit, source.dirty) == (checkout.git("rev-parse", "HEAD").strip(), (named.name,))
+
+
 @pytest.mark.parametrize("bit", ["--skip-worktree", "--assume-unchanged"])
 def test_a_change_that_git_was_told_not_to_look_for_is_one(checkout: Checkout, bit: str) -> None:
     module = checkout.folder / "demo/__init__.py"
