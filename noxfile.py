@@ -282,7 +282,7 @@ def pipeline(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def webhooks(session: nox.Session) -> None:
-    """The webhooks of a list of repositories: `-- show`, `-- apply --dry-run`, `-- check`, `-- poll`."""
+    """The webhooks of a list of repositories: `-- apply`, `-- apply --check`."""
     install(session, "-e", ".[github]")
     spyre_ci(session, "webhooks", *session.posargs)
 

@@ -323,11 +323,6 @@ def _delete_hook(ask: Ask) -> Answer:
     return NOT_FOUND if gone is None else Answer(status=204)
 
 
-@route("POST", _REPO + "/hooks/{id}/pings")
-def _ping_hook(ask: Ask) -> Answer:
-    return Answer(status=204) if ask.number("id") in ask.repository.hooks else NOT_FOUND
-
-
 def _wrong_hook(ask: Ask, body: Mapping[str, Any], own: int | None) -> Answer | None:
     config = body.get("config")
     hook = {"resource": "Hook", "code": "custom"}

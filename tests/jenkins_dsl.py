@@ -21,9 +21,6 @@ CREDENTIALS = {
     "company-github": "github-secret-6",
     "spyre-ci-hud": "hud-secret-2",
     "spyre-ci-index": "index-secret-3",
-    "spyre-ci-github-enterprise": "enterprise-secret-6",
-    "spyre-ci-jenkins-user": "poller",
-    "spyre-ci-jenkins-token": "jenkins-secret-5",
 }
 URL = "https://jenkins.example/job/spyre/job/pr/5/"
 
@@ -70,6 +67,7 @@ class Scenario:
         environ: of the processes.
         env: of the build, besides what Jenkins always says.
         resources: of the library, in place of its own.
+        causes: why it began.
     """
 
     name: str
@@ -80,6 +78,7 @@ class Scenario:
     faults: Sequence[Mapping[str, Any]] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     resources: Mapping[str, str] = field(default_factory=dict)
+    causes: Sequence[Mapping[str, str]] = ()
 
     def write(self, folder: Path) -> Path:
         home = folder / self.name
@@ -97,6 +96,7 @@ class Scenario:
             "process_env": self.environ,
             "credentials": CREDENTIALS,
             "resources": dict(self.resources),
+            "causes": list(self.causes),
             "faults": [dict(one) for one in self.faults],
             "scm": {"url": str(self.scm), "refspecs": ["HEAD"]},
         }  # fmt: skip

@@ -53,7 +53,8 @@ case "$session $1" in
     [[ "$*" != *--run* || -f runs/ci/summary.md ]] ;;
   "publish ../project") test -f ../project/dist/demo-1.whl ;;
   "pipeline status") [[ -z $STAND_IN_HANGS || "$*" != *" pending "* ]] || sleep 30 ;;
-  "webhooks poll") echo "hosts: $SPYRE_CI_TRUSTED_HOSTS" ;;
+  "pipeline head") [[ -z $STAND_IN_STRANGER || "$*" == *--of-anybody ]]
+    echo "$STAND_IN_HEAD" ;;
 esac
 """
 PLAN = (
@@ -110,25 +111,33 @@ class World:
             "HOME": str(self.folder),
             "STAND_IN_LOG": str(self.folder / "nox.log"),
             "STAND_IN_PLAN": PLAN,
+            "STAND_IN_HEAD": self.head,
         }
 
     def pull_request(
         self, name: str, *faults: dict[str, Any], job: str = "pr-demo", component: str = "demo",
-        api: str = "https://api.example", **changes: str,
+        api: str = "https://api.example", environ: dict[str, str] | None = None, causes: tuple[str, ...] = (),
+        **changes: str,
     ) -> Scenario:  # fmt: skip
-        """A build of the pull request, with the parameters that its job has."""
-        params = {
-            "PULL_REQUEST": "7", "HEAD_SHA": self.head, "BRANCH": "main", "IDEMPOTENCY_KEY": "",
-            "REPOSITORY": "example/demo",
-            "BUILDER": "builder", "DEVICE": "device", "NOTIFY": "people@example.com",
-        }  # fmt: skip
+        """A build of the pull request, found by the multibranch job of its component."""
         known = {
             "component": component, "repository": "example/demo", "clone": str(self.project), "api": api,
             "branch": "main", "context": "spyre-ci/jenkins", "status_credentials": "company-github",
+            "builder": "builder", "device": "device", "notify": "people@example.com", **changes,
         }  # fmt: skip
-        made = self.scenario(name, "Jenkinsfile.pr", params | changes, faults)
-        made.env = {"JOB_BASE_NAME": job}
-        made.resources = {"components.json": json.dumps([known | {"component": "other"}, known])}
+        # The job's own source is the fork's branch, which is nobody's toolkit.
+        made = self.scenario(name, "Jenkinsfile.pr", {}, faults, scm=self.project)
+        made.environ = {**made.environ, **(environ or {})}
+        made.env = {
+            "JOB_NAME": f"spyre/{job}/PR-7", "JOB_BASE_NAME": "PR-7",
+            "CHANGE_ID": "7", "CHANGE_TARGET": "main",
+        }  # fmt: skip
+        made.causes = [{"_class": one} for one in causes]
+        toolkit = {"url": str(self.toolkit), "commit": "origin/main", "credentials": ""}
+        made.resources = {
+            "components.json": json.dumps([known | {"component": "other"}, known]),
+            "site.json": json.dumps({"toolkit": toolkit}),
+        }
         return made
 
     def nightly(self, name: str, *faults: dict[str, Any], hud: str = "", **changes: str) -> Scenario:
@@ -152,26 +161,15 @@ class World:
         made.resources = {"site.json": json.dumps({"hud": "", "release": site})}
         return made
 
-    def poller(self, name: str, *faults: dict[str, Any]) -> Scenario:
-        secrets = {
-            "SPYRE_CI_GITHUB_TOKEN": "spyre-ci-github",
-            "SPYRE_CI_GITHUB_TOKEN_ENTERPRISE": "spyre-ci-github-enterprise",
-            "SPYRE_CI_JENKINS_TOKEN": "spyre-ci-jenkins-token",
-        }
-        params = {"BUILDER": "p", "STATE": "/s/polls.json", "NOTIFY": "a@b"}
-        made = self.scenario(name, "Jenkinsfile.poller", params, faults)
-        site = {"trusted_hosts": "github.example jenkins.example", "secrets": secrets}
-        made.resources = {"site.json": json.dumps({"poller": site})}
-        return made
-
     def scenario(
-        self, name: str, jenkinsfile: str, params: dict[str, str], faults: tuple[dict[str, Any], ...] = ()
-    ) -> Scenario:
+        self, name: str, jenkinsfile: str, params: dict[str, str], faults: tuple[dict[str, Any], ...] = (),
+        *, scm: Path | None = None,
+    ) -> Scenario:  # fmt: skip
         return Scenario(
             name=name,
             jenkinsfile=jenkinsfile,
             params=params,
-            scm=self.toolkit,
+            scm=scm or self.toolkit,
             environ=self.environ,
             faults=[{"times": 1, **one} for one in faults],
         )

@@ -82,9 +82,7 @@ VERBS: Mapping[str, Verb] = {
             "reuse": "ci.pipeline.cli_reuse:reuse",
         },
     ),
-    "webhooks": Verb(
-        "ci.webhooks.cli:app", "Webhooks of a list of repositories, and polling where none can reach Jenkins."
-    ),
+    "webhooks": Verb("ci.webhooks.cli:app", "Webhooks of a list of repositories, as code."),
     "job": Verb(
         "ci.jobs.cli:app",
         "Jobs on Kubernetes and OpenShift.",

@@ -16,8 +16,9 @@ import typer
 from ci.config.context import settings_from_context
 from ci.config.load import DEFAULT_FILE, Settings
 from ci.core.addresses import says_password, shown
-from ci.core.errors import UsageError
+from ci.core.errors import EXIT_TEST_FAILED, SpyreCiError, UsageError
 from ci.core.extras import wanted
+from ci.core.github.errors import GitHubAwayError
 from ci.core.provider import detect
 from ci.core.text import one_line, plain
 from ci.core.workflow_commands import defused
@@ -46,6 +47,8 @@ _NEWER = "the comment tells of a later run, so it stays"
 # As GitHub takes them.
 MAX_DESCRIPTION = 140
 MAX_CONTEXT = 255
+# Who has a hand in a repository; see `author_association` of GitHub's REST API.
+CONTRIBUTORS = frozenset({"OWNER", "MEMBER", "COLLABORATOR", "CONTRIBUTOR"})
 # Of one context; what is older than so many is older than a build that runs.
 MOST_STATUSES = 100
 _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
@@ -321,6 +324,41 @@ def status(  # typer makes options of them
     # The newest of a context counts, so that one sent twice changes nothing.
     client.send("POST", path, body, again=True)
     say(f"{repository}@{sha[:12]}: {body['context']} is {body['state']}")
+
+
+class StrangerError(SpyreCiError):
+    """A pull request of somebody who has not contributed before."""
+
+    exit_code = EXIT_TEST_FAILED
+
+
+@app.command()
+def head(
+    repository: Annotated[str, typer.Option("--repository", help="owner/name.")],
+    pull_request: Annotated[int, typer.Option("--pull-request", min=1, help="Its number.")],
+    of_anybody: Annotated[
+        bool, typer.Option("--of-anybody", help="Whoever opened it: somebody has looked at it.")
+    ] = False,
+) -> None:
+    """Print the head commit of a pull request; ends with 1 where its author has not contributed before.
+
+    Example: spyre-ci pipeline head --repository o/r --pull-request 7
+    """
+    with wanted("this wants", extra="github"):
+        from ci.core.github.client import connect, in_repository  # noqa: PLC0415  # as above
+
+    found = connect(os.environ).get(in_repository(repository, "pulls", pull_request))
+    sha, author = text_at(found, "head", "sha"), text_at(found, "author_association")
+    if not _SHA.fullmatch(sha):
+        raise GitHubAwayError(
+            f"GitHub names no head of {repository}#{pull_request}", remedy="check the API's address"
+        )
+    if not of_anybody and author not in CONTRIBUTORS:
+        raise StrangerError(
+            f"the author of {repository}#{pull_request} is no contributor: {author or 'unknown'!r:.40}",
+            remedy="look at the change, then start its build by hand",
+        )
+    typer.echo(sha)
 
 
 def overtaken(url: str, context: str, statuses: Iterable[Mapping[str, Any]]) -> str:

@@ -1,75 +1,80 @@
-// A job for each component of components.json: its pull requests to one branch. GitHub's webhook starts it by the
-// Generic Webhook Trigger, the poller by the same parameters. What is fixed is no parameter: whoever may start a build
-// could send the token of the status elsewhere, or have a green one for no tests. Jenkinsfile.pr looks it up by the
-// job's name.
+// A multibranch job for each component of components.json: it scans for pull requests by itself, each five minutes and
+// whenever GitHub's webhook (/github-webhook/) reaches this Jenkins. What may run is not said by a pull request: the
+// Jenkinsfile is the toolkit's, and Jenkinsfile.pr asks first whether the author has contributed before, which is no
+// trust that the branch source knows.
 import groovy.json.JsonSlurper
 
 new JsonSlurper().parseText(readFileFromWorkspace('jenkins/resources/components.json')).each { one ->
-    pipelineJob("spyre/pr-${one.component}") {
+    multibranchPipelineJob("spyre/pr-${one.component}") {
         description("Pull requests of ${one.repository} to ${one.branch}; the result is the status ${one.context}.")
-        parameters {
-            stringParam('PULL_REQUEST', '', 'its number')
-            stringParam('HEAD_SHA', '', 'its head, which gets the status')
-            stringParam('BRANCH', one.branch, 'the branch it wants to go to; to another one nothing runs')
-            stringParam('IDEMPOTENCY_KEY', '', 'by it the poller knows a build that it started')
-            stringParam('REPOSITORY', one.repository, 'owner/name; of another one nothing runs')
-            stringParam('BUILDER', 'linux && spyre_pf_x0', 'label of agents with a container engine')
-            stringParam('DEVICE', 'linux && spyre_pf_x1', 'label of agents with a card and a container engine')
-            stringParam('NOTIFY', '', 'address of who is told how it ended; empty: nobody')
-        }
-        properties {
-            pipelineTriggers {
-                triggers {
-                    genericTrigger {
-                        genericVariables {
-                            [
-                                ACTION: '$.action', PULL_REQUEST: '$.pull_request.number',
-                                HEAD_SHA: '$.pull_request.head.sha', BRANCH: '$.pull_request.base.ref',
-                                REPOSITORY: '$.repository.full_name',
-                                AUTHOR: '$.pull_request.author_association',
-                            ].each { name, path ->
-                                genericVariable {
-                                    key(name)
-                                    value(path)
-                                    expressionType('JSONPath')
-                                    // Whatever else stands there is no name, number or SHA.
-                                    regexpFilter('[^A-Za-z0-9._/-]')
+        branchSources {
+            branchSource {
+                source {
+                    github {
+                        id("pr-${one.component}")
+                        apiUri(one.api)
+                        credentialsId(one.credentials ?: '')
+                        repoOwner(one.repository.tokenize('/')[0])
+                        repository(one.repository.tokenize('/')[1])
+                        repositoryUrl(one.clone)
+                        configuredByUrl(false)
+                        traits {
+                            // The heads themselves (2): merged ones would be built anew with each push to the branch.
+                            gitHubPullRequestDiscovery {
+                                strategyId(2)
+                            }
+                            gitHubForkDiscovery {
+                                strategyId(2)
+                                trust {
+                                    gitHubTrustNobody()
                                 }
                             }
-                        }
-                        genericHeaderVariables {
-                            genericHeaderVariable {
-                                key('X-GitHub-Event')
-                                regexpFilter('[^a-z_]')
+                            headWildcardFilterWithPR {
+                                includes(one.branch)
+                                excludes('')
+                                tagIncludes('')
+                                tagExcludes('*')
                             }
                         }
-                        tokenCredentialId('spyre-ci-webhook')
-                        causeString('pull request $PULL_REQUEST of $REPOSITORY')
-                        printContributedVariables(false)
-                        printPostContent(false)
-                        regexpFilterText('$x_github_event $ACTION $REPOSITORY $BRANCH $AUTHOR')
-                        // Cards and the company's network are for people who have contributed before.
-                        regexpFilterExpression('^pull_request (opened|reopened|synchronize) ' +
-                            one.repository.replace('.', '\\.') + ' ' + one.branch.replace('.', '\\.') +
-                            ' (OWNER|MEMBER|COLLABORATOR|CONTRIBUTOR)$')
                     }
                 }
             }
         }
-        definition {
-            cpsScm {
-                // Of the toolkit, never of the pull request.
-                scm {
-                    git {
-                        remote {
-                            url(TOOLKIT_URL)
-                            credentials(TOOLKIT_CREDENTIALS)
+        factory {
+            remoteJenkinsFileWorkflowBranchProjectFactory {
+                remoteJenkinsFile('jenkins/Jenkinsfile.pr')
+                localMarker('')
+                matchBranches(false)
+                remoteJenkinsFileSCM {
+                    gitSCM {
+                        userRemoteConfigs {
+                            userRemoteConfig {
+                                name('origin')
+                                url(TOOLKIT_URL)
+                                refspec('')
+                                credentialsId(TOOLKIT_CREDENTIALS)
+                            }
                         }
-                        branch(TOOLKIT_BRANCH)
+                        branches {
+                            branchSpec {
+                                name(TOOLKIT_BRANCH)
+                            }
+                        }
+                        // Both are wanted, and nothing has to be said in them.
+                        browser { }
+                        gitTool('')
                     }
                 }
-                scriptPath('jenkins/Jenkinsfile.pr')
-                lightweight(true)
+            }
+        }
+        triggers {
+            periodicFolderTrigger {
+                interval('5m')
+            }
+        }
+        orphanedItemStrategy {
+            discardOldItems {
+                daysToKeep(30)
             }
         }
     }

@@ -24,7 +24,7 @@ job('spyre/seed') {
             // In this order: jobs want their folder.
             external(
                 'jenkins/jobs/folder.groovy', 'jenkins/jobs/pull_requests.groovy', 'jenkins/jobs/nightly.groovy',
-                'jenkins/jobs/release.groovy', 'jenkins/jobs/poller.groovy', 'jenkins/jobs/seed.groovy')
+                'jenkins/jobs/release.groovy', 'jenkins/jobs/seed.groovy')
             // What was taken out keeps its history.
             removeAction('DISABLE')
         }

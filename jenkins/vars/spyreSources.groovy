@@ -1,28 +1,13 @@
 /** Checks out the toolkit and a project, once for the whole build; see spyreSources.txt. */
 void call(Map given) {
     Map told = spyreArguments('spyreSources', [
-        label: null, minutes: 30, url: '', refspec: '', commit: '', base: '', credentials: '',
-        toolkit: '', toolkitCommit: '',
+        label: null, minutes: 30, toolkit: [:], url: '', refspec: '', commit: '', base: '', credentials: '',
     ], given)
     spyreNode(label: told.label, minutes: told.minutes, sources: []) {
-        dir('toolkit') {
-            if (told.toolkit) {
-                // All that a commit or a tag may be of: the job's own source is the project's.
-                checkout(scmGit(
-                    branches: [[name: told.toolkitCommit]],
-                    userRemoteConfigs: [[
-                        url: told.toolkit,
-                        refspec: '+refs/heads/*:refs/remotes/origin/* +refs/tags/*:refs/tags/*',
-                    ]]))
-            } else {
-                checkout(scm)
-            }
-        }
+        spyreToolkit(told.toolkit)
         stash(name: 'toolkit', includes: 'toolkit/**', useDefaultExcludes: false)
         dir('project') {
-            if (told.toolkit) {
-                checkout(scm)
-            } else if (told.url) {
+            if (told.url) {
                 Map remote = [url: told.url, refspec: told.refspec]
                 checkout(scmGit(
                     branches: [[name: told.commit]],
@@ -32,6 +17,8 @@ void call(Map given) {
                         [$class: 'UserIdentity', name: 'spyre-ci', email: 'spyre-ci@localhost'],
                         [$class: 'PreBuildMerge', options: [mergeRemote: 'origin', mergeTarget: told.base]],
                     ] : []))
+            } else if (told.toolkit) {
+                checkout(scm)
             }
         }
         boolean none = !told.url && !told.toolkit

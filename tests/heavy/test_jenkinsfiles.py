@@ -8,26 +8,24 @@ from typing import Any
 
 import pytest
 
-from tests.jenkins_dsl import CREDENTIALS, URL, Recorded, run_scenarios
+from tests.jenkins_dsl import CREDENTIALS, URL, Recorded, Scenario, run_scenarios
 from tests.jenkins_world import NO_TESTS, World, hasty, make_world
 
 pytestmark = pytest.mark.gate
 
 LEG = {"session": "shards", "branch": "leg-000"}
-TOOLKIT_AWAY = {"step": "checkout", "session": "scm", "kind": "fail"}
+TOOLKIT_AWAY = {"step": "checkout", "session": "toolkit-repository", "kind": "fail"}
+BY_HAND = "hudson.model.Cause$UserIdCause"
 SHELL = "a b*;$(touch owned)`touch owned`'\""
-# Parameters that somebody made up, and what is said to them.
+NOT_THIS_JOBS = "This job is for pull requests of example/demo to main"
+# What a build's job says of it, and what is said to that.
 REFUSED = {
-    "no number": ({"PULL_REQUEST": "7/head:refs/heads/main"}, "PULL_REQUEST is no number"),
-    "no commit": ({"HEAD_SHA": "main"}, "HEAD_SHA is no commit by its whole name"),
-    "two lines": ({"HEAD_SHA": "a" * 40 + "\n"}, "HEAD_SHA is no commit by its whole name"),
-    "another branch": (
-        {"BRANCH": "release"},
-        "This job is for pull requests of example/demo to main",
-    ),
-    "another repository": (
-        {"REPOSITORY": "example/other"},
-        "This job is for pull requests of example/demo to main",
+    "no pull request": ({"CHANGE_ID": ""}, NOT_THIS_JOBS),
+    "no number": ({"CHANGE_ID": "7/head:refs/heads/main"}, NOT_THIS_JOBS),
+    "another branch": ({"CHANGE_TARGET": "release"}, NOT_THIS_JOBS),
+    "of no component": (
+        {"JOB_NAME": "spyre/pr-nobody/PR-7"},
+        "The job spyre/pr-nobody/PR-7 is of no component in components.json",
     ),
 }
 Builds = dict[str, Recorded]
@@ -72,15 +70,25 @@ def builds(world: World, tmp_path_factory: pytest.TempPathFactory) -> Builds:
             {"session": "image", "branch": "device", "kind": "hang"},
         ),
         world.pull_request("archive away", {"step": "archiveArtifacts", "branch": "device", "kind": "fail"}),
-        world.pull_request("project away", {"step": "checkout", "session": "git", "kind": "fail"}),
+        world.pull_request(
+            "project away", {"step": "checkout", "session": "project-repository", "kind": "fail"}
+        ),
         world.pull_request("toolkit away", TOOLKIT_AWAY | {"times": 99}),
-        # When it is said that it runs, and for its sources; at the end it is there again.
-        world.pull_request("toolkit back", TOOLKIT_AWAY | {"times": 2}),
+        # There for the head, away when it is said that it runs and for its sources, there again at the end.
+        world.pull_request(
+            "toolkit back", TOOLKIT_AWAY | {"kind": "wait", "minutes": 0}, TOOLKIT_AWAY | {"times": 2}
+        ),
         world.pull_request("no plan", {"session": "pipeline", "branch": "pytorch", "kind": "fail"}),
-        *(world.pull_request(name, **changes) for name, (changes, _) in REFUSED.items()),
-        world.pull_request("of no component", job="pr-nobody"),
+        *(refused(world, name) for name in REFUSED),
+        world.pull_request("stranger", environ={"STAND_IN_STRANGER": "1"}),
+        world.pull_request("stranger by hand", environ={"STAND_IN_STRANGER": "1"}, causes=(BY_HAND,)),
+        world.pull_request(
+            "stranger by scan",
+            environ={"STAND_IN_STRANGER": "1"},
+            causes=("jenkins.branch.BranchIndexingCause",),
+        ),
         world.pull_request("red report", {"session": "report", "kind": "fail_after"}),
-        world.pull_request("shell", job=f"pr-{SHELL}", component=SHELL, NOTIFY=""),
+        world.pull_request("shell", job=f"pr-{SHELL}", component=SHELL, notify=""),
         no_tests,
         links,
         hangs,
@@ -95,10 +103,15 @@ def builds(world: World, tmp_path_factory: pytest.TempPathFactory) -> Builds:
         world.release("release with a shut gate", {"session": "release", "kind": "fail"}),
         world.release("release of no tag", VERSION="9.9.9"),
         world.release("release of no version", VERSION="1.2"),
-        world.poller("poll"),
-        world.poller("poll without an agent", {"step": "node", "kind": "hang"}),
     ]
     return run_scenarios(scenarios, tmp_path_factory.mktemp("builds"))
+
+
+def refused(world: World, name: str) -> Scenario:
+    """A build whose job says something else of it."""
+    made = world.pull_request(name)
+    made.env = {**made.env, **REFUSED[name][0]}
+    return made
 
 
 def agents_home(world: World) -> Path:
@@ -129,18 +142,19 @@ def test_a_green_build_runs_every_session_and_says_so(builds: Builds) -> None:
     green = builds["green"]
     assert green.result == "SUCCESS"
     assert green.sessions() == [
-        "pipeline status", "image build", "image test", "image tree", "plan --for",
+        "pipeline head", "pipeline status", "image build", "image test", "image tree", "plan --for",
         "pipeline legs", "shards --run-dir", "shards --run-dir", "report --run-dir", "pipeline status",
     ]  # fmt: skip
 
 
-def words_of(build: Recorded, session: str, number: int = 0) -> list[str]:
-    words: list[str] = build.of("sh", session=session)[number]["words"]
+def words_of(build: Recorded, session: str, number: int = 0, verb: str = "") -> list[str]:
+    found = [one["words"] for one in build.of("sh", session=session) if not verb or one["words"][0] == verb]
+    words: list[str] = found[number]
     return words
 
 
 def status_of(build: Recorded) -> str:
-    words = words_of(build, "pipeline", -1)
+    words = words_of(build, "pipeline", -1, "status")
     return words[words.index("--state") + 1]
 
 
@@ -148,9 +162,10 @@ def test_the_change_is_merged_into_its_branch_and_its_head_gets_the_status(
     builds: Builds, world: World
 ) -> None:
     green = builds["green"]
-    (checkout,) = green.of("checkout", scm="git")
+    (checkout,) = green.of("checkout", url=str(world.project))
     assert checkout["merged"] == "refs/remotes/origin/main"
-    words = words_of(green, "pipeline")
+    assert words_of(green, "pipeline") == ["head", "--repository", "example/demo", "--pull-request", "7"]
+    words = words_of(green, "pipeline", verb="status")
     assert words == [
         "status", "--repository", "example/demo", "--sha", world.head, "--context", "spyre-ci/jenkins",
         "--state", "pending", "--description", "running", "--url", URL,
@@ -210,7 +225,7 @@ def test_however_a_build_ends_there_is_one_status_and_then_one_notification(
     assert (build.result, status_of(build)) == (result, state)
     assert build.position("sh", session="pipeline") < build.position("mail")
     (mail,) = build.of("mail")
-    assert mail["subject"] == f"spyre/pr #5: {result}"
+    assert mail["subject"] == f"spyre/pr-demo/PR-7 #5: {result}"
 
 
 @pytest.mark.parametrize("name", [name for name in ENDS if name not in NO_REPORT])
@@ -286,7 +301,7 @@ def test_a_leg_that_failed_keeps_its_journal_and_the_other_leg_runs(builds: Buil
 def test_a_first_status_that_cannot_be_set_is_told_and_ends_nothing(builds: Builds) -> None:
     build = builds["GitHub hangs"]
     assert [one["message"] for one in build.of("caught")] == ["not told that it runs"]
-    assert [one["code"] for one in build.of("sh", session="pipeline")] == [124, 0, 0]
+    assert [one["code"] for one in build.of("sh", session="pipeline")] == [0, 124, 0, 0]
 
 
 def test_without_the_toolkit_only_the_notification_is_left(builds: Builds) -> None:
@@ -313,15 +328,32 @@ def test_what_somebody_made_up_is_refused_before_anything_runs(builds: Builds, n
     assert build.of("node", "sh") == []
 
 
-def test_a_job_of_no_component_runs_nothing(builds: Builds) -> None:
-    build = builds["of no component"]
-    assert build.events[-1]["message"] == "The job pr-nobody is of no component in components.json"
-    assert build.of("node", "sh") == []
+@pytest.mark.parametrize("name", ["stranger", "stranger by scan"])
+def test_of_a_strangers_pull_request_nothing_is_fetched_and_nothing_said(
+    builds: Builds, world: World, name: str
+) -> None:
+    build = builds[name]
+    assert (build.result, build.sessions()) == ("FAILURE", ["pipeline head"])
+    assert {one["url"] for one in build.of("checkout")} == {str(world.toolkit)}
+
+
+def test_who_starts_a_build_by_hand_has_looked_at_it(builds: Builds) -> None:
+    build = builds["stranger by hand"]
+    assert (build.result, status_of(build)) == ("SUCCESS", "success")
+    assert words_of(build, "pipeline")[-1] == "--of-anybody"
+
+
+def test_what_runs_beside_the_project_is_never_the_pull_requests(builds: Builds, world: World) -> None:
+    # `scm` of a multibranch job is the pull request.
+    for build in builds.values():
+        if build.of("env", name="SPYRE_HEAD"):
+            assert build.of("checkout", scm="scm") == []
+            assert build.of("checkout", url=str(world.toolkit))
 
 
 def test_a_status_has_its_components_credentials(builds: Builds) -> None:
     found = [one["ids"] for one in builds["green"].of("withCredentials")]
-    assert found == [["company-github"], ["company-github"]]
+    assert found == [["company-github"]] * 3
 
 
 def test_legs_are_dealt_where_nothing_of_the_image_ran(builds: Builds) -> None:
@@ -344,7 +376,7 @@ def test_a_night_is_of_its_variant_and_reports_with_a_token(builds: Builds) -> N
     assert words_of(night, "image")[:3] == ["build", "--variant", "main"]
     assert "nightly-main" in words_of(night, "image")
     assert night.of("withCredentials")[0]["ids"] == ["spyre-ci-hud"]
-    assert night.of("checkout", scm="git") == []
+    assert {one["scm"] for one in night.of("checkout")} == {"scm"}
 
 
 @pytest.mark.parametrize("name", ["night too long", "release too long"])
@@ -404,29 +436,11 @@ def test_a_version_that_is_none_is_refused_before_anything_runs(builds: Builds) 
     assert build.of("trouble")[0]["message"] == "VERSION 1.2 is no semantic version such as 1.2.3"
 
 
-def test_the_poller_keeps_its_state_outside_of_the_workspace(builds: Builds) -> None:
-    assert words_of(builds["poll"], "webhooks") == ["poll", "--state", "/s/polls.json"]
-    assert builds["poll"].of("mail") == []
-
-
-def test_a_poller_that_waits_for_its_agent_says_so(builds: Builds) -> None:
-    build = builds["poll without an agent"]
-    assert (build.result, len(build.of("mail"))) == ("ABORTED", 1)
-
-
-def test_the_poller_has_a_credential_of_each_host_and_no_parameter_says_who_gets_it(builds: Builds) -> None:
-    (bound,) = builds["poll"].of("withCredentials")
-    assert bound["ids"] == ["spyre-ci-github", "spyre-ci-github-enterprise", "spyre-ci-jenkins-token"]
-    (polled,) = builds["poll"].of("sh", session="webhooks")
-    assert polled["out"].splitlines() == ["hosts: github.example jenkins.example"]
-
-
 def test_no_secret_is_in_a_record_a_line_or_an_archive(builds: Builds) -> None:
-    secrets = [secret for name, secret in CREDENTIALS.items() if name != "spyre-ci-jenkins-user"]
     for build in builds.values():
         texts = [(build.folder / "record.jsonl").read_text(encoding="utf-8")]
         texts += [path.read_text(encoding="utf-8") for path in Path(build.folder).rglob("*.sh")]
-        assert not any(secret in text for secret in secrets for text in texts)
+        assert not any(secret in text for secret in CREDENTIALS.values() for text in texts)
 
 
 def test_a_build_runs_no_line_but_nox_and_the_one_that_removes_links(builds: Builds) -> None:

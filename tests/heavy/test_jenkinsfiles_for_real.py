@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.github_api import GitHubApi, Repository
+from tests.github_api import GitHubApi, Repository, pull
 from tests.jenkins_dsl import CREDENTIALS, ROOT, URL, Recorded, Scenario, run_scenarios
-from tests.jenkins_world import World, make_world
+from tests.jenkins_world import World, git, make_world
 
 TREE = ROOT / "tests" / "integration" / "tree"
 # Everything but images is nox's own: those want an engine and minutes.
@@ -26,9 +26,10 @@ exec {python} -m nox "$@"
 
 
 @pytest.fixture(scope="module")
-def github() -> Iterator[GitHubApi]:
+def github(world: World) -> Iterator[GitHubApi]:
     with GitHubApi() as api:
-        api.repositories["example/demo"] = Repository()
+        asked = pull(7, sha=world.head, head="somebody/demo")
+        api.repositories["example/demo"] = Repository(pulls={7: asked})
         api.tokens[CREDENTIALS["company-github"]] = None
         yield api
 
@@ -63,7 +64,13 @@ def builds(world: World, github: GitHubApi, tmp_path_factory: pytest.TempPathFac
 def real(world: World, scenario: Scenario, *files: str) -> Scenario:
     """The same with this very toolkit, which plans all tests of some files on two legs."""
     scripts = str(Path(sys.executable).parent)
-    scenario.scm = ROOT
+    here = world.folder / "here"
+    if not here.exists():
+        here.mkdir()
+        git(here, "init", "--quiet")
+        git(here, "fetch", "--quiet", str(ROOT), "HEAD:refs/heads/main")
+    toolkit = {"url": str(here), "commit": "origin/main", "credentials": ""}
+    scenario.resources = {**scenario.resources, "site.json": json.dumps({"toolkit": toolkit})}
     scenario.environ = {
         **world.environ,
         "PATH": os.pathsep.join([str(world.folder / "bin"), scripts, os.environ["PATH"]]),

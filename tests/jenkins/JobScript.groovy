@@ -1,4 +1,4 @@
-/** What a script of jobs sees: folder, pipelineJob, job, the seed job's parameters and files of its workspace. */
+/** What a script of jobs sees: folder, jobs of all kinds, the seed job's parameters and files of its workspace. */
 abstract class JobScript extends Script {
 
     Object methodMissing(String name, Object arguments) {

@@ -2,16 +2,7 @@
 class KnownJobs {
 
     static final Map GIT = [remote: [url: [:], credentials: [:]], branch: [:]]
-    static final Map TRIGGERS = [
-        cron: [spec: [:]],
-        genericTrigger: [
-            genericVariables: [genericVariable: [key: [:], value: [:], expressionType: [:], regexpFilter: [:],
-                                                 defaultValue: [:]]],
-            genericHeaderVariables: [genericHeaderVariable: [key: [:], regexpFilter: [:]]],
-            token: [:], tokenCredentialId: [:], causeString: [:], printContributedVariables: [:],
-            printPostContent: [:], silentResponse: [:], regexpFilterText: [:], regexpFilterExpression: [:],
-        ],
-    ]
+    static final Map TRIGGERS = [cron: [spec: [:]]]
     static final Map PARAMETERS = [stringParam: [:], booleanParam: [:], choiceParam: [:], textParam: [:]]
     static final Map KNOWN = [
         folder: [
@@ -25,6 +16,34 @@ class KnownJobs {
             description: [:], displayName: [:], disabled: [:], parameters: PARAMETERS,
             properties: [disableConcurrentBuilds: [abortPrevious: [:]], pipelineTriggers: [triggers: TRIGGERS]],
             definition: [cpsScm: [scm: [git: GIT], scriptPath: [:], lightweight: [:]]],
+        ],
+        // As the branch source of GitHub, Remote Jenkinsfile Provider and SCM Filter Branch PR document their symbols.
+        multibranchPipelineJob: [
+            description: [:], displayName: [:],
+            branchSources: [branchSource: [source: [github: [
+                id: [:], apiUri: [:], credentialsId: [:], repoOwner: [:], repository: [:], repositoryUrl: [:],
+                configuredByUrl: [:],
+                traits: [
+                    gitHubBranchDiscovery: [strategyId: [:]], gitHubPullRequestDiscovery: [strategyId: [:]],
+                    gitHubForkDiscovery: [strategyId: [:], trust: [
+                        gitHubTrustNobody: [:], gitHubTrustContributors: [:], gitHubTrustPermissions: [:],
+                        gitHubTrustEveryone: [:],
+                    ]],
+                    headWildcardFilterWithPR: [includes: [:], excludes: [:], tagIncludes: [:], tagExcludes: [:]],
+                ],
+            ]]]],
+            factory: [
+                workflowBranchProjectFactory: [scriptPath: [:]],
+                remoteJenkinsFileWorkflowBranchProjectFactory: [
+                    remoteJenkinsFile: [:], localMarker: [:], matchBranches: [:], fallbackBranch: [:],
+                    remoteJenkinsFileSCM: [gitSCM: [
+                        userRemoteConfigs: [userRemoteConfig: [name: [:], url: [:], refspec: [:], credentialsId: [:]]],
+                        branches: [branchSpec: [name: [:]]], browser: [githubWeb: [repoUrl: [:]]], gitTool: [:],
+                    ]],
+                ],
+            ],
+            triggers: [periodicFolderTrigger: [interval: [:]]],
+            orphanedItemStrategy: [discardOldItems: [daysToKeep: [:], numToKeep: [:]]],
         ],
         job: [
             description: [:], parameters: PARAMETERS, scm: [git: GIT], triggers: [scm: [:], cron: [:]],

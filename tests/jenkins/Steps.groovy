@@ -389,7 +389,9 @@ class Steps {
 
     Object checkoutStep(Map told) {
         controller.agentOf('checkout')
-        meet('checkout', [session: told.scm.kind])
+        // Git's repositories are told apart by the last part of their addresses.
+        String which = told.scm.kind == 'scm' ? 'scm' : told.scm.userRemoteConfigs.first().url.tokenize('/').last()
+        meet('checkout', [session: which])
         new Checkout(controller).of(told.scm as Map)
     }
 

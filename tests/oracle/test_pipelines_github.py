@@ -325,20 +325,18 @@ def test_webhooks_become_as_the_file_has_them_and_a_second_apply_changes_nothing
     def writes() -> list[str]:
         return [one.method for one in api.seen if one.method != "GET"]
 
-    webhooks(desk, api, "check", code=1)
-    assert HOOK in webhooks(desk, api, "apply", "--dry-run").out
+    assert HOOK in webhooks(desk, api, "apply", "--check", code=1).out
     assert (writes(), hooks) == ([], {})
     webhooks(desk, api, "apply")
     (made,) = hooks.values()
     assert made["config"] == {"url": HOOK, "content_type": "json", "insecure_ssl": "0", "secret": SECRET}
     assert (made["events"], made["active"]) == (["pull_request", "push"], True)
     webhooks(desk, api, "apply")
-    webhooks(desk, api, "check")
-    assert HOOK in webhooks(desk, api, "show").out
+    assert HOOK in webhooks(desk, api, "apply", "--check").out
     assert writes() == ["POST"]
     made["events"] = ["push"]
     hooks[99] = {**made, "id": 99, "config": {**made["config"], "url": "https://chat.example.com/x"}}
-    webhooks(desk, api, "check", code=1)
+    webhooks(desk, api, "apply", "--check", code=1)
     webhooks(desk, api, "apply", "--prune")
     # Another's is left alone, and what was changed by hand is as the file has it.
     assert (made["events"], set(hooks), writes()) == (

@@ -44,7 +44,6 @@ from ci.runner.health import HealthFiles
 from ci.steps.folder import RunFolder, read_source, write_source
 from ci.steps.run_settings import read_note
 from ci.webhooks.model import read_webhooks
-from ci.webhooks.poll_state import StateFile
 from test_selection.catalog import Catalog, CatalogTest, FileRecord, read_catalog, write_catalog
 from test_selection.durations import Durations, read_durations, write_durations
 from test_selection.files import read_json, schema_name, write_json
@@ -236,7 +235,6 @@ FORMATS: dict[str, tuple[Callable[[Path], object], Callable[[Path], object]]] = 
         of_json("package-build", project="p", commit="c", dirty=["x"], passed=True, files=HASHES),
         lambda path: (found := read_step(path.parent, "build"), found.hashes),
     ),
-    "poll.json": (of_json("polls", repositories={}), StateFile),
     "quarantine.yaml": (of_yaml(QUARANTINE), lambda path: load_quarantine(path, today=date(2026, 11, 25))),
     "rules.yaml": (of_yaml(RULES), load_rules),
     "suite.yaml": (of_yaml(SUITE), load_suite),

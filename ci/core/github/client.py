@@ -116,19 +116,6 @@ class Client:
         """
         return content_of(self._ask("GET", _with_query(path, query)), what=f"GET {path}")
 
-    def changed(self, path: str, query: Mapping[str, str | int] | None, *, etag: str) -> Answer:
-        """What is there, or the answer 304 where that is still what had this ETag; that costs no limit.
-
-        Args:
-            path: of what is asked for.
-            query: what narrows it.
-            etag: of the last answer; empty where there is none.
-
-        Raises:
-            GitHubError: see `ci.core.github.errors`.
-        """
-        return self._ask("GET", _with_query(path, query), etag=etag, good={304} if etag else set())
-
     def pages(
         self,
         path: str,
@@ -217,10 +204,9 @@ class Client:
         *,
         again: bool = True,
         good: Container[int] = (),
-        etag: str = "",
     ) -> Answer:
         """An answer that is ok, or has another status that is good; asked again while that makes sense."""
-        ask = partial(self._exchange, method, path, body, good=good, etag=etag)
+        ask = partial(self._exchange, method, path, body, good=good)
         return self._tried(ask, until=self._effects.monotonic() + self._patience_s, again=again)
 
     def _tried(self, call: Callable[[], Done], *, until: float, again: bool = True) -> Done:
@@ -240,12 +226,10 @@ class Client:
             self._effects.sleep(wait_s)
         raise AssertionError  # it counts for ever
 
-    def _exchange(self, method: Method, path: str, body: Any, *, good: Container[int], etag: str) -> Answer:
+    def _exchange(self, method: Method, path: str, body: Any, *, good: Container[int]) -> Answer:
         what = f"{method} {urlsplit(path).path}"
         try:
-            status, headers, text = self._github.requester.requestJson(
-                method, path, input=body, headers={"If-None-Match": etag} if etag else None
-            )
+            status, headers, text = self._github.requester.requestJson(method, path, input=body)
         except (requests.RequestException, OSError, RuntimeError, ValueError) as error:
             # PyGithub's own of a redirect it does not follow, and requests' of one that is no address, too.
             said = f"{what}: {self._hidden(without_secrets(str(error)))}"[:500]

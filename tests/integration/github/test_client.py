@@ -74,22 +74,6 @@ def test_a_list_is_read_to_its_last_page_and_no_further_than_wanted(api: GitHubA
     assert len(api.asked("GET", "/pulls")) == 5
 
 
-def test_what_did_not_change_is_not_sent_again_and_an_etag_makes_no_error_of_the_answer(
-    api: GitHubApi,
-) -> None:
-    asked, path, query = client(api), in_repository("o/r", "pulls"), {"state": "open"}
-    first = asked.changed(path, query, etag="")
-    assert (first.status, first.text) == (200, "[]")
-    assert "if-none-match" not in api.seen[0].headers
-    etag = first.headers["etag"]
-    assert asked.changed(path, query, etag=etag).status == 304
-    api.repositories["o/r"].pulls[1] = pull(1)
-    again = asked.changed(path, query, etag=etag)
-    assert (again.status, again.headers["etag"] != etag) == (200, True)
-    with pytest.raises(GitHubMissingError):
-        asked.changed(in_repository("o/none", "pulls"), None, etag='"x"')
-
-
 @pytest.mark.parametrize(
     ("token", "path", "kind", "code"),
     [

@@ -14,7 +14,8 @@ import yaml
 from tests.jenkins_dsl import ROOT, record_jobs
 
 # As the seed job has them.
-SCRIPTS = ("folder", "pull_requests", "nightly", "release", "poller", "seed")
+SCRIPTS = ("folder", "pull_requests", "nightly", "release", "seed")
+REMOTE = ("factory", "remoteJenkinsFileWorkflowBranchProjectFactory")
 Job = dict[str, Any]
 
 
@@ -23,12 +24,17 @@ def jobs(told: dict[str, Any]) -> dict[str, Job]:
     return {one["name"]: one for one in told["made"]}
 
 
+def blocks(job: Job, *path: str) -> list[Job]:
+    """The methods that are called at a path of blocks."""
+    found: list[Job] = [job]
+    for name in path:
+        found = [one for block in found for one in block["inside"] if one["name"] == name]
+    return found
+
+
 def inside(job: Job, *path: str) -> list[Any]:
     """What is given to the methods at a path of blocks, all of them one after the other."""
-    blocks: list[Job] = [job]
-    for name in path:
-        blocks = [one for block in blocks for one in block["inside"] if one["name"] == name]
-    return [value for block in blocks for value in block["given"]]
+    return [value for block in blocks(job, *path) for value in block["given"]]
 
 
 def hours(spec: str) -> set[str]:
@@ -83,24 +89,29 @@ def later(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Job]:
 def test_there_is_a_job_for_each_pipeline_and_component(made: dict[str, Job]) -> None:
     assert list(made) == [
         "spyre", "spyre/pr-torch-spyre", "spyre/nightly-pinned", "spyre/nightly-main", "spyre/release",
-        "spyre/poller", "spyre/seed",
+        "spyre/seed",
     ]  # fmt: skip
 
 
 def test_every_pipeline_is_the_toolkits_and_has_the_parameters_it_reads(made: dict[str, Job]) -> None:
     read = {}
     for name, job in made.items():
-        if job["kind"] != "pipelineJob":
+        if job["kind"] == "multibranchPipelineJob":
+            (path,) = inside(job, *REMOTE, "remoteJenkinsFile")
+            source = inside(
+                job, *REMOTE, "remoteJenkinsFileSCM", "gitSCM", "userRemoteConfigs", "userRemoteConfig", "url"
+            )
+        elif job["kind"] == "pipelineJob":
+            (path,) = inside(job, "definition", "cpsScm", "scriptPath")
+            source = inside(job, "definition", "cpsScm", "scm", "git", "remote", "url")
+        else:
             continue
-        (path,) = inside(job, "definition", "cpsScm", "scriptPath")
         text = (ROOT / path).read_text(encoding="utf-8")
         asked = set(re.findall(r"params\.(\w+)", text))
         assert asked <= parameters(job).keys(), name
         # Else a build would overwrite what the job has.
         assert not re.search(r"^\s+(parameters|triggers) \{", text, re.MULTILINE)
-        assert inside(job, "definition", "cpsScm", "scm", "git", "remote", "url") == [
-            "https://github.com/torch-spyre/spyre-ci.git"
-        ]
+        assert source == ["https://github.com/torch-spyre/spyre-ci.git"]
         read[Path(path).name] = asked
     assert read.keys() == {path.name for path in (ROOT / "jenkins").glob("Jenkinsfile.*")}
 
@@ -144,24 +155,44 @@ def test_nights_of_both_variants_begin_at_different_hours(later: dict[str, Job])
     assert hours(specs[0]) & hours(specs[1]) == set()
 
 
-def trigger(job: Job, *path: str) -> list[Any]:
-    return inside(job, "properties", "pipelineTriggers", "triggers", "genericTrigger", *path)
+def test_pull_requests_are_found_by_jenkins_and_no_fork_is_trusted(later: dict[str, Job]) -> None:
+    job = later["spyre/pr-runtime"]
+    source = ("branchSources", "branchSource", "source", "github")
+    asked = ("repoOwner", "repository", "apiUri", "credentialsId")
+    assert [inside(job, *source, name)[0] for name in asked] == [
+        "aiu", "runtime.x", "https://github.example.com/api/v3", "company-git",
+    ]  # fmt: skip
+    assert inside(job, *source, "traits", "gitHubForkDiscovery", "trust") == []
+    assert [
+        one["name"] for one in blocks(job, *source, "traits", "gitHubForkDiscovery", "trust")[0]["inside"]
+    ] == ["gitHubTrustNobody"]
+    # Merged heads would be built anew with each push to the branch; branches are not built at all.
+    found = {one["name"]: one for one in blocks(job, *source, "traits")[0]["inside"]}
+    assert found.keys() == {"gitHubPullRequestDiscovery", "gitHubForkDiscovery", "headWildcardFilterWithPR"}
+    assert inside(job, *source, "traits", "gitHubPullRequestDiscovery", "strategyId") == [2]
+    assert inside(job, *source, "traits", "gitHubForkDiscovery", "strategyId") == [2]
+    assert inside(job, *source, "traits", "headWildcardFilterWithPR", "includes") == ["torch-aiu-main"]
+    # Also where no webhook reaches this Jenkins.
+    assert inside(job, "triggers", "periodicFolderTrigger", "interval") == ["5m"]
 
 
-def test_a_companys_component_is_tested_where_it_is(later: dict[str, Job]) -> None:
-    told = parameters(later["spyre/pr-runtime"])
-    assert (told["REPOSITORY"], told["BRANCH"]) == ("aiu/runtime.x", "torch-aiu-main")
+def test_the_jenkinsfile_of_a_pull_request_is_the_toolkits_whatever_its_branch_holds(
+    made: dict[str, Job],
+) -> None:
+    job = made["spyre/pr-torch-spyre"]
+    assert inside(job, *REMOTE, "remoteJenkinsFile") == ["jenkins/Jenkinsfile.pr"]
+    assert inside(job, *REMOTE, "matchBranches") == [False]
+    assert inside(job, *REMOTE, "remoteJenkinsFileSCM", "gitSCM", "branches", "branchSpec", "name") == [
+        "main"
+    ]
+    assert blocks(job, "factory", "workflowBranchProjectFactory") == []
 
 
 def test_nobody_who_starts_a_build_can_say_where_tokens_go_or_what_is_enough(made: dict[str, Job]) -> None:
     allowed = {
-        "spyre/pr-torch-spyre": {
-            "PULL_REQUEST", "HEAD_SHA", "BRANCH", "REPOSITORY", "IDEMPOTENCY_KEY", "BUILDER", "DEVICE",
-            "NOTIFY",
-        },
+        "spyre/pr-torch-spyre": set(),
         "spyre/nightly-main": {"VARIANT", "STAGE", "BUILDER", "DEVICE", "NOTIFY"},
         "spyre/release": {"VERSION", "STACK", "STAGE", "BUILDER", "DEVICE", "NOTIFY"},
-        "spyre/poller": {"BUILDER", "STATE", "NOTIFY"},
     }  # fmt: skip
     assert {name: parameters(made[name]).keys() for name in allowed} == allowed
 
@@ -170,37 +201,13 @@ def test_every_component_has_what_its_builds_look_up() -> None:
     folder = ROOT / "jenkins" / "resources"
     needed = {"component", "repository", "clone", "api", "branch", "context"}
     for one in json.loads((folder / "components.json").read_text(encoding="utf-8")):
-        assert needed <= one.keys() <= needed | {"credentials", "status_credentials"}
+        assert needed <= one.keys() <= needed | {
+            "credentials", "status_credentials", "builder", "device", "notify",
+        }  # fmt: skip
     site = json.loads((folder / "site.json").read_text(encoding="utf-8"))
-    assert site.keys() == {"hud", "release", "poller"}
+    assert site.keys() == {"toolkit", "hud", "release"}
     assert site["release"].keys() == {"clone", "credentials", "upstream", "index"}
-    assert site["poller"].keys() == {"trusted_hosts", "secrets"}
-
-
-@pytest.mark.parametrize(
-    ("text", "starts"),
-    [
-        ("pull_request opened aiu/runtime.x torch-aiu-main MEMBER", True),
-        ("pull_request synchronize aiu/runtime.x torch-aiu-main CONTRIBUTOR", True),
-        ("pull_request closed aiu/runtime.x torch-aiu-main MEMBER", False),
-        ("pull_request opened aiu/runtime.x main MEMBER", False),
-        ("pull_request opened aiu/runtimeax torch-aiu-main MEMBER", False),
-        ("pull_request opened aiu/runtime.x torch-aiu-main FIRST_TIME_CONTRIBUTOR", False),
-        ("pull_request opened aiu/runtime.x torch-aiu-main NONE", False),
-        ("push opened aiu/runtime.x torch-aiu-main OWNER", False),
-    ],
-)
-def test_a_webhook_starts_what_people_have_contributed_before(
-    later: dict[str, Job], text: str, starts: bool
-) -> None:
-    job = later["spyre/pr-runtime"]
-    (expression,) = trigger(job, "regexpFilterExpression")
-    assert (re.search(expression, text) is not None) == starts
-    (filtered,) = trigger(job, "regexpFilterText")
-    given = set(re.findall(r"\$(\w+)", filtered)) - {"x_github_event"}
-    assert given <= set(trigger(job, "genericVariables", "genericVariable", "key"))
-    assert trigger(job, "tokenCredentialId") == ["spyre-ci-webhook"]
-    assert trigger(job, "printPostContent") == [False]
+    assert site["toolkit"].keys() == {"url", "commit", "credentials"}
 
 
 def test_a_script_with_a_word_that_the_dsl_does_not_know_is_refused(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from tests.github_api import TOKEN, GitHubApi, Repository
 
 Spyre = Callable[..., int]
 SHA = "a" * 40
+STRANGERS = ("FIRST_TIMER", "FIRST_TIME_CONTRIBUTOR", "MANNEQUIN", "NONE", "")
 GIVEN = ("--repository", "o/r", "--sha", SHA)
 
 
@@ -79,3 +80,31 @@ def test_a_token_is_never_told(api: GitHubApi, spyre: Spyre, capsys: pytest.Capt
     told = capsys.readouterr()
     assert "401" in told.err
     assert TOKEN not in told.out + told.err
+
+
+@pytest.mark.parametrize(
+    ("author", "words"),
+    [
+        *((one, ()) for one in ("OWNER", "MEMBER", "COLLABORATOR", "CONTRIBUTOR")),
+        *((one, ()) for one in STRANGERS),
+        ("NONE", ("--of-anybody",)),
+    ],
+)
+def test_the_head_of_a_pull_request_is_given_for_who_has_contributed_before(
+    api: GitHubApi, spyre: Spyre, capsys: pytest.CaptureFixture[str], author: str, words: tuple[str, ...]
+) -> None:
+    api.repositories["o/r"].pulls[7]["author_association"] = author
+    code = 1 if author in STRANGERS and not words else 0
+    assert spyre("head", "--repository", "o/r", "--pull-request", "7", *words) == code
+    told = capsys.readouterr()
+    assert told.out == (f"{SHA}\n" if code == 0 else "")
+    assert ("is no contributor" in told.err) == (code == 1)
+
+
+def test_a_pull_request_that_is_none_has_no_head(
+    api: GitHubApi, spyre: Spyre, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert spyre("head", "--repository", "o/r", "--pull-request", "8") == 2
+    api.repositories["o/r"].pulls[7]["head"]["sha"] = "main"
+    assert spyre("head", "--repository", "o/r", "--pull-request", "7") == 3
+    assert "GitHub names no head of o/r#7" in capsys.readouterr().err

@@ -13,7 +13,6 @@ from tests.github_api import GitHubApi, Repository, pull
 from tests.integration.conftest import need
 from tests.integration.hud.conftest import Faulty, serving
 from tests.integration.package.publish.servers import pypiserver
-from tests.jenkins_api import JenkinsApi
 from tests.kubernetes_api import KubernetesApi
 from tests.s3_server import s3_server
 
@@ -52,12 +51,6 @@ def github() -> Iterator[GitHubApi]:
         server.repositories["o/r"] = Repository(
             pulls={7: pull(7, head="fork/r")}, branches={"main": "a" * 40}
         )
-        yield server
-
-
-@pytest.fixture
-def jenkins() -> Iterator[JenkinsApi]:
-    with JenkinsApi() as server:
         yield server
 
 

@@ -1,4 +1,4 @@
-"""What verbs find that talk to GitHub, to Jenkins, to a bucket or to a relay: stand-ins of these."""
+"""What verbs find that talk to GitHub, to a bucket or to a relay: stand-ins of these."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ import yaml
 
 from tests import github_workflows  # noqa: F401  # its routes
 from tests.github_api import TOKEN, GitHubApi
-from tests.integration.webhooks import desk  # noqa: F401  # as well
-from tests.jenkins_api import TOKEN as JENKINS_TOKEN
-from tests.jenkins_api import USER, Job
 
 from .world import World
 
@@ -84,15 +81,3 @@ def webhooks(world: World, **changes: Any) -> None:
     world.patch.setenv("SPYRE_CI_GITHUB_TOKEN", api.token)
     world.patch.setenv("SPYRE_CI_TRUSTED_HOSTS", api.host)
     world.patch.setenv("SPYRE_CI_WEBHOOK_SECRET", "correct-horse-battery-staple")
-
-
-def polls(world: World) -> None:
-    """The same, polled for a Jenkins."""
-    jenkins = world.request.getfixturevalue("jenkins")
-    jenkins.jobs["spyre/pr"] = Job()
-    row = {"repository": "o/r", "host": "here", "poll": {"pull_requests": {"job": "spyre/pr"}}}
-    webhooks(world, hooks={}, jenkins={"url": jenkins.url}, repositories=[row])
-    api: GitHubApi = world.request.getfixturevalue("github")
-    world.patch.setenv("SPYRE_CI_TRUSTED_HOSTS", f"{api.host} {jenkins.host}")
-    world.patch.setenv("SPYRE_CI_JENKINS_USER", USER)
-    world.patch.setenv("SPYRE_CI_JENKINS_TOKEN", JENKINS_TOKEN)

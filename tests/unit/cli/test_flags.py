@@ -41,7 +41,6 @@ MEANINGS = {
     "--sha": "a commit",
     "--shards": "how many",
     "--stage": "a row of the roll-out",
-    "--state": "of a commit's status, as GitHub calls it; of a poller its file",
     "--to": "where it goes",
     "--version": "of what is released",
     "--catalog": "a catalog: what else is read from it differs",
@@ -57,7 +56,7 @@ MEANINGS = {
 # Types of a flag's meanings that differ.
 KINDS = {
     "--base", "--check", "--config", "--durations", "--from", "--index", "--keep", "--lane",
-    "--plan", "--run", "--state", "--to",
+    "--plan", "--run", "--to",
 }  # fmt: skip
 # One name for one thing: what is on the left is never a flag's name.
 SYNONYMS = {

@@ -128,7 +128,7 @@ def test_what_is_no_commit_is_said_to_be_none() -> None:
 
 @pytest.mark.parametrize(("ref", "wanted"), [(SHA, SHA), ("v1.0", "refs/tags/v1.0"), ("main", "main")])
 def test_jenkins_checks_the_toolkit_out_by_what_it_finds(ref: str, wanted: str) -> None:
-    assert f"toolkitCommit: '{wanted}')" in render(checkout(ref=ref))[JENKINSFILE]
+    assert f" commit: '{wanted}'," in render(checkout(ref=ref))[JENKINSFILE]
 
 
 def test_a_jenkinsfile_takes_its_steps_from_the_library() -> None:

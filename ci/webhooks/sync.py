@@ -1,0 +1,191 @@
+"""Compare webhooks of many repositories with the file, and make them so; one that fails stops no other."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ci.config.recipient import check_recipient
+from ci.core.addresses import shown
+from ci.core.errors import EXIT_TEST_FAILED, SettingsError, SpyreCiError
+from ci.core.github.client import Client, in_repository
+from ci.core.github.errors import GitHubAwayError, GitHubDeniedError, GitHubMissingError
+from ci.core.secrets import secret
+from ci.core.text import clip, escaped
+from ci.webhooks.difference import Action, Change, body_of, difference, seen_of
+from ci.webhooks.model import Repository, Webhooks, identity
+
+# GitHub signs with whatever it is given; of this length nobody finds it out by trying.
+LEAST_SECRET = 16
+_MOST_SHOWN = 300
+_SIGNS = {Action.CREATE: "+", Action.UPDATE: "~", Action.KEEP: "=", Action.DELETE: "-", Action.EXTRA: "!"}
+
+
+class NotAppliedError(SpyreCiError):
+    """GitHub says that it was done, and it was not."""
+
+    exit_code = EXIT_TEST_FAILED
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """What becomes of a repository's hooks, what was done of it, and why not all."""
+
+    repository: Repository
+    changes: list[Change] = field(default_factory=list)
+    done: list[Change] = field(default_factory=list)
+    error: SpyreCiError | None = None
+
+
+class Sync:
+    """Reads and changes the webhooks of a file's repositories.
+
+    Args:
+        found: the file.
+        environ: holds tokens and secrets.
+        prune: see `difference`.
+        rotate: the same.
+    """
+
+    def __init__(
+        self, found: Webhooks, environ: Mapping[str, str], *, prune: bool = False, rotate: bool = False
+    ) -> None:
+        self._found, self._environ, self._prune, self._rotate = found, environ, prune, rotate
+        self._ours = frozenset(identity(hook.url) for hook in found.hooks.values())
+        self._clients: dict[str, Client] = {}
+        self._limited: dict[str, GitHubAwayError] = {}
+
+    def compare(self, repository: Repository) -> Outcome:
+        """What becomes of each hook of a repository."""
+        outcome = Outcome(repository=repository)
+        with self._noting(outcome):
+            outcome.changes = self._changes(repository, rotate=self._rotate)
+        return outcome
+
+    def apply(self, outcome: Outcome) -> None:
+        """Do what has to be done, then ask GitHub whether it is."""
+        acting = [change for change in outcome.changes if change.acts]
+        with self._noting(outcome):
+            # All secrets before the first change: what is half done is worse than what was not begun.
+            secrets = [hook_secret(self._environ, one.hook.secret) if one.hook else "" for one in acting]
+            for change, value in zip(acting, secrets, strict=True):
+                self._do(outcome.repository, change, value)
+                outcome.done.append(change)
+            left = (
+                [one for one in self._changes(outcome.repository, rotate=False) if one.acts] if acting else []
+            )
+            if left:
+                outcome.done = [one for one in outcome.done if one.url not in {other.url for other in left}]
+                names = ", ".join(name for one in left for name in one.fields) or left[0].action.value
+                raise NotAppliedError(
+                    f"GitHub took every change, and the webhooks still differ: {names}",
+                    remedy="do it again; somebody may change them at the same time",
+                )
+
+    def _changes(self, repository: Repository, *, rotate: bool) -> list[Change]:
+        path = in_repository(repository.repository, "hooks")
+        try:
+            rows = self._client(repository).pages(path)
+        except GitHubMissingError as error:
+            raise GitHubMissingError(
+                f"its webhooks are not shown: {error.what}",
+                remedy="GitHub says this to a token without admin rights as well: give one of an admin, with "
+                "`admin:repo_hook`, or of a fine-grained one `Webhooks: read and write`; else check the name",
+            ) from error
+        seen = [seen_of(row) for row in rows if row.get("name", "web") == "web"]
+        wanted = self._found.hooks_of(repository)
+        return difference(wanted, seen, ours=self._ours, prune=self._prune, rotate=rotate)
+
+    def _do(self, repository: Repository, change: Change, value: str) -> None:
+        client, path = self._client(repository), in_repository(repository.repository, "hooks")
+        if change.hook is None:
+            with contextlib.suppress(GitHubMissingError):  # somebody was faster
+                client.send("DELETE", f"{path}/{change.hook_id}")
+        elif change.hook_id is None:
+            client.send("POST", path, {"name": "web", **body_of(change.hook, value)})
+        else:
+            client.send("PATCH", f"{path}/{change.hook_id}", body_of(change.hook, value))
+
+    def _client(self, repository: Repository) -> Client:
+        if repository.host in self._limited:
+            raise self._limited[repository.host]
+        if repository.host not in self._clients:
+            host = self._found.host_of(repository)
+            check_recipient(self._environ, host.api, "token")
+            token = secret(self._environ, host.token, f"token for {repository.host}")
+            self._clients[repository.host] = Client(api=host.api, token=token)
+        return self._clients[repository.host]
+
+    @contextlib.contextmanager
+    def _noting(self, outcome: Outcome) -> Iterator[None]:
+        """Note an error with its repository; a host whose limit is reached is asked no more."""
+        repository = outcome.repository
+        try:
+            yield
+        except GitHubDeniedError as error:
+            token = self._found.host_of(repository).token
+            remedy = f"give an administrator's token of {repository.host} in {token} that is valid"
+            outcome.error = GitHubDeniedError(error.what, remedy=remedy)
+        except SpyreCiError as error:
+            if isinstance(error, GitHubAwayError) and error.retry_s is not None:
+                self._limited[repository.host] = error
+            outcome.error = error
+
+
+def hook_secret(environ: Mapping[str, str], name: str) -> str:
+    """The secret of a webhook.
+
+    Raises:
+        SettingsError: there is none, or one so short that trying finds it out.
+        MissingInputError: the file that was named is not there.
+    """
+    value = secret(environ, name, "secret of the webhook")
+    if len(value) < LEAST_SECRET:
+        raise SettingsError(
+            f"the webhook's secret has fewer than {LEAST_SECRET} characters",
+            where=name,
+            remedy="make a longer one, such as by `openssl rand -hex 32`, and give it to Jenkins as well",
+        )
+    return value
+
+
+def lines(outcome: Outcome) -> Iterator[str]:
+    """What becomes of a repository's hooks, a line each; nothing of GitHub's commands a terminal or a CI."""
+    name = outcome.repository.name
+    if not outcome.changes and outcome.error is None:
+        yield f"{name}: no webhook, and none is wanted"
+    for change in outcome.changes:
+        number = "" if change.hook_id is None else f" {change.hook_id}"
+        said = [f"{key}: {_safe(old)} -> {_safe(new)}" for key, (old, new) in change.fields.items()]
+        why = "; ".join(filter(None, [*said, change.why]))
+        line = f"{name}: {_SIGNS[change.action]} {change.action}{number} {_safe(shown(change.url))}"
+        yield f"{line}: {why}" if why else line
+    if outcome.error is not None:
+        yield f"{name}: FAILED: {_safe(outcome.error.placed)}"
+        yield f"    remedy: {_safe(outcome.error.remedy or '')}"
+
+
+def as_json(outcome: Outcome) -> dict[str, Any]:
+    """The same for machines."""
+    return {
+        "repository": outcome.repository.name,
+        "changes": [
+            {
+                "action": change.action.value,
+                "id": change.hook_id,
+                "url": shown(change.url),
+                "differs": list(change.fields),
+                "why": change.why,
+                "done": change in outcome.done,
+            }
+            for change in outcome.changes
+        ],
+        "error": None if outcome.error is None else str(outcome.error),
+        "exit_code": 0 if outcome.error is None else outcome.error.exit_code,
+    }
+
+
+def _safe(text: str) -> str:
+    return clip(escaped(text), _MOST_SHOWN)
