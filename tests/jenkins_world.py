@@ -33,6 +33,8 @@ case "$session $1" in
     [[ -z $STAND_IN_LINKS ]] || ln -s ../../../noxfile.py runs/ci/control/x
     [[ -z $STAND_IN_LINKS ]] || ln -s "$STAND_IN_LINKS" ../pytorch/home ;;
   "pipeline legs") test ! -s noxfile.py
+    # Else it would look for the settings of the branch that the change goes into.
+    [[ -z $CHANGE_ID ]]
     test -f runs/ci/plan.json
     echo "$STAND_IN_PLAN" > runs/legs.json ;;
   "shards --run-dir") mkdir -p runs/ci/journal && echo '{}' > "runs/ci/journal/$4-1.jsonl"

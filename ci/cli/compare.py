@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from ci.cli.compared_runs import compare_runs
 from ci.core.errors import UsageError
 from ci.core.workflow_commands import defused
-from ci.pipeline.compare import compare_runs
 from ci.report.compare.as_json import KIND, as_json
 from ci.report.compare.comparison import check as check_of
 from ci.report.compare.lines import render_markdown, show

@@ -77,7 +77,7 @@ VERBS: Mapping[str, Verb] = {
         "ci.pipeline.cli:app",
         "What pipelines ask: what runs, how it is split, whether it was enough.",
         {
-            "legs": "ci.pipeline.cli_legs:legs",
+            "legs": "ci.pipeline.cli_plan:legs",
             "plan": "ci.pipeline.cli_plan:plan",
             "reuse": "ci.pipeline.cli_reuse:reuse",
         },

@@ -1,4 +1,4 @@
-"""`spyre-ci pipeline plan`: a plan, dealt to the jobs of a CI; it runs the steps, so it stands above them."""
+"""`spyre-ci pipeline plan` and `legs`: a plan, dealt to the jobs of a CI."""
 
 from __future__ import annotations
 
@@ -11,25 +11,39 @@ from typing import Annotated, Any
 import typer
 
 from ci.config.model import SettingsModel
+from ci.core.errors import EXIT_TEST_FAILED, SpyreCiError
 from ci.main_job.cli_matrix import Target, legs_of, worded
+from ci.pipeline.base_settings import judging_settings
 from ci.pipeline.event import read_event
-from ci.pipeline.in_force import settings_in_force
-from ci.pipeline.plan import Planned, plan_for_jobs, unknown
-from ci.pipeline.telling import hand_on
+from ci.pipeline.outputs import hand_on, say
+from ci.pipeline.plan import plan_for_jobs, unknown
 from ci.steps import options
 from ci.steps.collect import resolve_source
 from ci.steps.context import Context
+from ci.steps.folder import RunFolder
 from ci.steps.marks import check_quarantine
-from ci.steps.share import ShareRequest, share_of
+from ci.steps.share import Share, ShareRequest, share_of
+from test_selection.ci_jobs import CiJob, busy_shards
+from test_selection.plan import Plan, read_plan
 
 MAX_SHARDS = 4096
-KIND = "pipeline-plan"
+# What a leg of `pipeline.shard_s` takes is a fraction of it.
+MOST_MINUTES = 24 * 60
+RunDir = Annotated[Path | None, typer.Option("--run-dir", help="Run folder; default: runs/ci.")]
+For = Annotated[Target, typer.Option("--for", help="Whose jobs the legs are.")]
+Out = Annotated[Path | None, typer.Option("--out", help="File that takes the outputs as JSON.")]
+
+
+class TooMuchError(SpyreCiError):
+    """A plan wants more than the settings give the stage."""
+
+    exit_code = EXIT_TEST_FAILED
 
 
 def plan(
     ctx: typer.Context,
-    run_dir: Annotated[Path | None, typer.Option("--run-dir", help="Run folder; default: runs/ci.")] = None,
-    target: Annotated[Target, typer.Option("--for", help="Whose jobs the legs are.")] = Target.GITHUB,
+    run_dir: RunDir = None,
+    target: For = Target.GITHUB,
     source: options.Source = None,
     stage: options.Stage = None,
     percent: options.Percent = None,
@@ -41,70 +55,103 @@ def plan(
         int | None,
         typer.Option(min=1, max=MAX_SHARDS, help="Shards; default: as pipeline.shard_s and the stage say."),
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="File that takes the outputs as JSON.")] = None,
+    out: Out = None,
 ) -> None:
     """Collect, select and plan without a card, and deal the shards to a CI's jobs.
 
     Example: spyre-ci pipeline plan --for github --pytorch-src ~/pytorch --percent 5
     """
-    context = context_in_force(ctx, {"device.name": device})
-    model = context.settings.model
     globs = options.split_files(files)
     request = ShareRequest(stage=stage, percent=percent, files=globs, keyword=keyword, bucket=bucket)
-    share = share_of(context, request)
+    context, share = _asked(ctx, request, {"device.name": device})
     if share.percent == 0:
-        context.say(f"{share.label} is 0 %: no PyTorch tests run")
-        hand_on(outputs_of(model), os.environ, out=out, kind=KIND)
+        _hand_nothing_on(context, share, target, out, "pipeline-plan")
         return
     check_quarantine(context)
     found = resolve_source(context, source)
     folder = run_dir if run_dir is not None else context.runs / "ci"
     planned = plan_for_jobs(context, found, share, folder, shards=shards)
+    model = context.settings.model
     dealt = legs_of(planned.plan, model.matrix, target)
-    content, why = worded(dealt, model.matrix, target)
-    context.say(f"{len(dealt):,} legs" + (f"; {why}" if why else ""))
     if not planned.identity:
         context.say(f"results will not be used again: not known {unknown(planned.parts)}")
-    hand_on(outputs_of(model, planned, content, legs=len(dealt)), os.environ, out=out, kind=KIND)
+    outputs = outputs_of_plan(
+        model, planned.plan, dealt, target, run=planned.folder.run, identity=planned.identity
+    )
+    hand_on(outputs, out=out, kind="pipeline-plan")
 
 
-def context_in_force(ctx: typer.Context, flags: Mapping[str, Any]) -> Context:
-    """The context of a verb, with the settings that the event's change is held to.
+def legs(
+    ctx: typer.Context,
+    run_dir: RunDir = None,
+    target: For = Target.JENKINS,
+    stage: options.Stage = None,
+    percent: options.Percent = None,
+    out: Out = None,
+) -> None:
+    """Deal a plan that was made where a pull request's code runs: what it may take is what the settings say.
 
-    What is due, where, and for how long is for the branch to say that a pull request goes into.
+    Labels, cards and time-outs are made anew; a plan that wants more than the stage has is refused, and so is
+    an empty one where the stage has tests. A merge queue's settings are those of what it goes into.
 
-    Args:
-        ctx: the verb's context.
-        flags: dotted setting to value; None for a flag that was not given.
+    Example: spyre-ci pipeline legs --for github --run-dir runs/ci --out runs/legs.json
     """
+    context, share = _asked(ctx, ShareRequest(stage=stage, percent=percent), {})
+    if share.percent == 0:
+        _hand_nothing_on(context, share, target, out, "pipeline-legs")
+        return
+    folder = RunFolder(path=run_dir if run_dir is not None else context.runs / "ci")
+    found, model = read_plan(folder.plan), context.settings.model
+    # A share by itself has the cards of the stage in force.
+    row = model.stages.get(model.stage if share.stage is None else share.stage)
+    dealt = legs_within(found, model, target, cards=row.cards if row is not None else 1, where=folder.plan)
+    # The identity is not told: who takes results by it reads it where it was written, and doubts it.
+    hand_on(outputs_of_plan(model, found, dealt, target, run=folder.run), out=out, kind="pipeline-legs")
+
+
+def _asked(ctx: typer.Context, request: ShareRequest, flags: Mapping[str, Any]) -> tuple[Context, Share]:
+    """The context of a verb, with the settings that the event's change is held to, and the share."""
     context = options.make_context(ctx, flags)
-    model = settings_in_force(context.settings, read_event(os.environ), os.environ, Path.cwd()).model
-    return replace(context, settings=replace(context.settings, model=model))
+    settings, said = judging_settings(context.settings, read_event(os.environ), os.environ, Path.cwd())
+    if said:
+        say(said)
+    context = replace(context, settings=settings)
+    return context, share_of(context, request)
 
 
-def outputs_of(
-    model: SettingsModel,
-    planned: Planned | None = None,
-    matrix: Mapping[str, Any] | None = None,
-    *,
-    legs: int = 0,
+def _hand_nothing_on(context: Context, share: Share, target: Target, out: Path | None, kind: str) -> None:
+    say(f"{share.label} is 0 %: no PyTorch tests run")
+    hand_on(outputs_of(context.settings.model, target), out=out, kind=kind)
+
+
+def outputs_of_plan(
+    model: SettingsModel, plan: Plan, dealt: list[CiJob], target: Target, *, run: str, identity: str = ""
 ) -> dict[str, Any]:
-    """The outputs of a plan, by name; without one, those of nothing to run.
+    """The outputs of a plan, by name; how many legs it has is said."""
+    content, why = worded(dealt, model.matrix, target)
+    say(f"{len(dealt):,} legs of {len(plan.ids):,} tests" + (f"; {why}" if why else ""))
+    return outputs_of(model, target) | {
+        "matrix": content,
+        "kind": kind_of(content),
+        "legs": len(dealt),
+        "run": run,
+        "tests": len(plan.ids),
+        "fingerprint": plan.fingerprint,
+        "identity": identity,
+    }
 
-    Args:
-        model: the settings.
-        planned: what was planned.
-        matrix: its legs in the words of a CI.
-        legs: how many there are.
-    """
+
+def outputs_of(model: SettingsModel, target: Target) -> dict[str, Any]:
+    """The outputs of nothing to run, by name."""
     return {
-        "matrix": {"include": []} if matrix is None else matrix,
-        "kind": "none" if matrix is None else kind_of(matrix),
-        "legs": legs,
-        "run": planned.folder.run if planned else "",
-        "tests": len(planned.plan.ids) if planned else 0,
-        "fingerprint": planned.plan.fingerprint if planned else "",
-        "identity": planned.identity if planned else "",
+        # Jenkins takes every key for a branch.
+        "matrix": {} if target is Target.JENKINS else {"include": []},
+        "kind": "none",
+        "legs": 0,
+        "run": "",
+        "tests": 0,
+        "fingerprint": "",
+        "identity": "",
         "timeouts": model.pipeline.timeouts.model_dump(),
         "environment": model.pipeline.environment,
     }
@@ -116,3 +163,39 @@ def kind_of(matrix: Mapping[str, Any]) -> str:
     if any("hand_over" in row for row in rows):
         return "hand-over"
     return "matrices" if any("call" in row for row in rows) else "legs"
+
+
+def legs_within(plan: Plan, model: SettingsModel, target: Target, *, cards: int, where: Path) -> list[CiJob]:
+    """A plan's legs, where they stay within the settings; pure.
+
+    Args:
+        plan: by whomever.
+        model: the settings.
+        target: whose jobs they are.
+        cards: how many the stage has.
+        where: the plan's file, for messages.
+
+    Raises:
+        NothingToRunError: the plan holds no test.
+        TooMuchError: it wants more cards or time than there is for it.
+        UsageError: no runner has the cards.
+    """
+    loads = busy_shards(plan)
+    # A shard without cards takes a runner as well.
+    wanted = max(sum(one.cards for one in loads), len(loads))
+    if wanted > cards:
+        raise TooMuchError(
+            f"the plan's {len(loads):,} shards want {wanted:,} cards, and the stage has {cards:,}",
+            where=where,
+            remedy="plan with the settings that hold here, or give the stage more cards there",
+        )
+    dealt = legs_of(plan, model.matrix, target)
+    branches, _ = worded(dealt, model.matrix, Target.JENKINS)
+    longest = max(branch["timeout_minutes"] for branch in branches.values())
+    if longest > MOST_MINUTES:
+        raise TooMuchError(
+            f"a leg of the plan wants {longest:,} minutes, and {MOST_MINUTES:,} are the most",
+            where=where,
+            remedy="give the stage more cards, so that a leg has less to do",
+        )
+    return dealt

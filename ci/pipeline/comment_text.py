@@ -6,27 +6,31 @@ Whatever comes from a run stands in code, as in a run's summary: it makes no lin
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from ci.core.text import counted
-from ci.pipeline.side import side_of
-from ci.pipeline.told import Row, Told, command_for
+from ci.record.identity import source_in
+from ci.record.reproduce_line import ref_of, reproduce_line
 from ci.record.verdict import Verdict, counts_in_words
 from ci.report.compare.comparison import compare_sides
 from ci.report.compare.lines import sections
+from ci.report.compare.sides import side_of
+from ci.report.reader import ReadRun, Row, RunInfo
 from ci.report.summary import code, fence
 
+# GitHub takes 65,536 characters; counted in bytes, whoever counts otherwise finds fewer.
+MAX_BYTES = 65_000
+MAX_JOBS = 20
 MAX_ROWS = 20
 MAX_COMMANDS = 10
 MAX_NAMES = 10
 # Longer ones nobody pastes.
 LONGEST = 2000
-_OTHERS = {
-    Verdict.HARDWARE: "Fault of the card",
-    Verdict.INFRASTRUCTURE: "Lost to infrastructure",
-    Verdict.NOT_RUN: "Not run",
-}
+_MARKER = re.compile(r"<!-- spyre-ci:comment:([a-z0-9-]{1,80}):(\d{1,20}):(\d{1,9}) -->")
+_LINKABLE = re.compile(r"https://[A-Za-z0-9.:-]+(/[A-Za-z0-9._/-]*)?")
+_UPSTREAM = re.compile(r"git\+https://github\.com/pytorch/pytorch(\.git)?@[A-Za-z0-9._/-]{1,100}")
+_DEVICE = re.compile(r"[a-z][a-z0-9_]{0,30}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,105 +39,17 @@ class Part:
 
     Attributes:
         title: what it is of, such as the artifact's name.
-        told: what it tells; None where nothing usable was handed on.
+        run: what it tells; None where nothing usable was handed on.
         trouble: why there is nothing.
         base: what main's run tells; None where there is none to compare with.
         base_said: which run that is, or why there is none.
     """
 
     title: str
-    told: Told | None = None
+    run: ReadRun | None = None
     trouble: str = ""
-    base: Told | None = None
+    base: ReadRun | None = None
     base_said: str = ""
-
-
-def headline(part: Part) -> str:
-    """How a part came out, in a few lines."""
-    if part.told is None:
-        why = f" ({code(part.trouble, 300)})" if part.trouble else ""
-        return f"**{code(part.title, 80)}**: no results{why}"
-    told = part.told
-    counts = told.counts
-    said = counts_in_words(counts) or "no tests"
-    stage = "" if told.who.stage is None else f"stage {told.who.stage}, "
-    pytorch = f"PyTorch {code(told.who.pytorch_version, 60)} {code(told.who.pytorch_sha[:12])}"
-    lines = [
-        f"**{code(part.title, 80)}**: {said}",
-        f"{stage}{told.who.percent:g} % · device {code(told.who.device, 60)} · {pytorch}",
-    ]
-    if told.reasons:
-        lines.append(f"exit {told.exit_code}: {'; '.join(code(one, 200) for one in told.reasons[:5])}")
-    lines += [code(note, 300) for note in told.notes[:5]]
-    return "  \n".join(lines)
-
-
-def details_of(part: Part) -> list[str]:
-    """What follows of a part, the most wanted first."""
-    told = part.told
-    if told is None:
-        return []
-    failed = [row for row in told.rows if row.red]
-    changed, *times = _changes(part)
-    texts = [changed, *_table("Failed", failed), *_commands(failed, told)]
-    texts += [*_uncollected(told), *times]
-    texts += _table("Flaky", [row for row in told.rows if row.verdict is Verdict.FLAKY])
-    for verdict, title in _OTHERS.items():
-        texts += _table(title, [row for row in told.rows if row.verdict is verdict])
-    texts += _table(
-        "Failed in quarantine", [row for row in told.rows if row.verdict is Verdict.FAILED and not row.red]
-    )
-    return texts
-
-
-def _changes(part: Part) -> list[str]:
-    """What changed against main, as `spyre-ci compare` says it, or why nobody knows; at least one text."""
-    if part.told is None or part.base is None:
-        return [f"Not compared with main: {code(part.base_said, 200)}" if part.base_said else ""]
-    return sections(compare_sides(side_of(part.told), side_of(part.base)), part.base_said, limit=MAX_NAMES)
-
-
-def _table(title: str, rows: Sequence[Row]) -> list[str]:
-    if not rows:
-        return []
-    lines = [f"#### {title} ({len(rows):,})", "", "| test | cause | card | message |", "|---|---|---|---|"]
-    for row in rows[:MAX_ROWS]:
-        # Whose it is, where the control device told.
-        cause = "; ".join(filter(None, (row.cause, "upstream's" if row.upstream else "")))
-        cells = (code(row.id), code(cause, 80), code(row.card or "", 80), code(row.message, 200))
-        lines.append(f"| {' | '.join(cells)} |")
-    if len(rows) > MAX_ROWS:
-        lines += ["", f"{len(rows) - MAX_ROWS:,} more in the run's report"]
-    return ["\n".join(lines)]
-
-
-def _commands(failed: Sequence[Row], told: Told) -> list[str]:
-    """How to run what failed again on a machine of one's own, folded away."""
-    lines = [
-        line
-        for row in failed[:MAX_COMMANDS]
-        if len(line := command_for(row.id, told.who, row.tried)) <= LONGEST
-    ]
-    if not lines:
-        return []
-    title = "Reproduce" + (f" (the first {MAX_COMMANDS})" if len(failed) > MAX_COMMANDS else "")
-    return [f"<details><summary>{title}</summary>\n\n{fence(chr(10).join(lines), 'sh')}\n\n</details>"]
-
-
-def _uncollected(told: Told) -> list[str]:
-    errors = told.collect_errors
-    if not errors:
-        return []
-    rows = [f"- {code(one.file, 200)}: {code(one.error, 200)}" for one in errors[:MAX_ROWS]]
-    more = [f"- and {len(errors) - MAX_ROWS:,} more"] if len(errors) > MAX_ROWS else []
-    return ["\n".join([f"#### Could not be collected ({len(errors):,})", "", *rows, *more])]
-
-
-# GitHub takes 65,536 characters; counted in bytes, whoever counts otherwise finds fewer.
-MAX_BYTES = 65_000
-MAX_JOBS = 20
-_MARKER = re.compile(r"<!-- spyre-ci:comment:([a-z0-9-]{1,80}):(\d{1,20}):(\d{1,9}) -->")
-_LINKABLE = re.compile(r"https://[A-Za-z0-9.:-]+(/[A-Za-z0-9._/-]*)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,13 +83,13 @@ class Comment:
     url: str = ""
     conclusion: str = ""
     jobs: Sequence[Job] = ()
-    parts: Sequence[Part] = field(default_factory=tuple)
+    parts: Sequence[Part] = ()
 
     @property
     def green(self) -> bool:
-        """Whether nothing speaks against it."""
+        """True if nothing speaks against it."""
         ran = self.conclusion in {"", "success"} and not self.jobs
-        return ran and all(part.told is not None and part.told.green for part in self.parts)
+        return ran and all(part.run is not None and part.run.green for part in self.parts)
 
 
 def marker(name: str, run_id: int, attempt: int) -> str:
@@ -184,9 +100,7 @@ def marker(name: str, run_id: int, attempt: int) -> str:
 def marked(body: str, name: str) -> tuple[int, int] | None:
     """Run and attempt a comment tells of; None where it is not the one of that name."""
     found = _MARKER.match(body)
-    if found is None or found[1] != slug(name):
-        return None
-    return int(found[2]), int(found[3])
+    return (int(found[2]), int(found[3])) if found is not None and found[1] == slug(name) else None
 
 
 def slug(name: str) -> str:
@@ -200,69 +114,151 @@ def render(comment: Comment) -> str:
     What everybody needs stands in every comment; of the rest what fits, each piece whole, how each part came
     out before any details.
     """
-    first = [marker(comment.name, comment.run_id, comment.attempt), _head(comment), _facts(comment)]
-    pieces = [(0, text) for text in _jobs(comment.jobs)]
+    first = [marker(comment.name, comment.run_id, comment.attempt), *_head(comment)]
+    pieces = [(0, text) for text in _list("Jobs that did not succeed:", map(_job, comment.jobs), MAX_JOBS)]
     for part in comment.parts:
-        pieces.append((0, headline(part)))
-        pieces += [(1, text) for text in details_of(part) if text]
-    cut, last = _left_out(comment), _last(comment)
-    shown = _fitting(pieces, MAX_BYTES - sum(map(_size, (*first, cut, last))))
+        pieces.append((0, _headline(part)))
+        pieces += [(1, text) for text in _details(part) if text]
+    cut = f"More is left out here for its size; see{_linked(' the run', comment.url)}."
+    last = "This comment is kept up to date with the newest run."
+    if not comment.green:
+        last = f"To run again what failed, start its jobs again from the run's page. {last}"
+    room, picked = MAX_BYTES - sum(map(_size, (*first, cut, last))), set()
+    for place, (_, text) in sorted(enumerate(pieces), key=lambda one: one[1][0]):
+        if _size(text) <= room:
+            room -= _size(text)
+            picked.add(place)
+    shown = [text for place, (_, text) in enumerate(pieces) if place in picked]
     return "\n\n".join([*first, *shown, *([cut] if len(shown) < len(pieces) else []), last]) + "\n"
 
 
-def _head(comment: Comment) -> str:
-    failed = sum(row.red for part in comment.parts if part.told for row in part.told.rows)
-    planned = sum(len(part.told.rows) for part in comment.parts if part.told)
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "backslashreplace")) + 2
+
+
+def _linked(text: str, url: str) -> str:
+    """A text that leads to an address, where that can be nothing more than one."""
+    blank = " " if text.startswith(" ") else ""
+    return f"{blank}[{text.strip()}]({url})" if _LINKABLE.fullmatch(url) else text
+
+
+def _head(comment: Comment) -> list[str]:
+    """The heading, and which run of which commit it is of."""
+    runs = [part.run for part in comment.parts if part.run]
+    failed, planned = sum(row.red for run in runs for row in run.rows), sum(len(run.rows) for run in runs)
     if comment.green:
         said = f"all of {counted(planned, 'test')} accounted for, nothing failed" if planned else "green"
     elif failed:
         said = f"{failed:,} of {counted(planned, 'test')} failed"
     else:
         said = "not green, though no test failed" if planned else "not green"
-    return f"### {code(comment.name, 80)}: {said}"
-
-
-def _facts(comment: Comment) -> str:
     run = f"run {comment.run_id}" + (f", attempt {comment.attempt}" if comment.attempt > 1 else "")
-    linked = f"[{run}]({comment.url})" if _LINKABLE.fullmatch(comment.url) else run
     ended = f" · ended as {code(comment.conclusion, 40)}" if comment.conclusion else ""
     commit = f"commit {code(comment.sha[:12])} · " if comment.sha else ""
-    return f"{commit}{linked}{ended}"
+    return [f"### {code(comment.name, 80)}: {said}", f"{commit}{_linked(run, comment.url)}{ended}"]
 
 
-def _jobs(jobs: Sequence[Job]) -> list[str]:
-    if not jobs:
-        return []
-    rows = [
-        f"- {code(job.name, 120)}: {code(job.conclusion, 40)}"
-        + (f" ([log]({job.url}))" if _LINKABLE.fullmatch(job.url) else "")
-        for job in jobs[:MAX_JOBS]
+def _job(job: Job) -> str:
+    log = f" ({_linked('log', job.url)})" if _LINKABLE.fullmatch(job.url) else ""
+    return f"{code(job.name, 120)}: {code(job.conclusion, 40)}{log}"
+
+
+def _list(title: str, texts: Iterable[str], most: int) -> list[str]:
+    """A list under its title, the first so many; nothing where it is empty."""
+    rows = [f"- {text}" for text in texts]
+    more = [f"- and {len(rows) - most:,} more"] if len(rows) > most else []
+    return ["\n".join([title, "", *rows[:most], *more])] if rows else []
+
+
+def _headline(part: Part) -> str:
+    """How a part came out, in a few lines."""
+    title = f"**{code(part.title, 80)}**"
+    if part.run is None:
+        return f"{title}: no results" + (f" ({code(part.trouble, 300)})" if part.trouble else "")
+    summary, info = part.run.summary, part.run.summary.identity
+    stage = "" if info.stage is None else f"stage {info.stage}, "
+    pytorch = f"PyTorch {code(info.pytorch_version, 60)} {code(info.pytorch_sha[:12])}"
+    lines = [
+        f"{title}: {counts_in_words(part.run.counts) or 'no tests'}",
+        f"{stage}{info.percent:g} % · device {code(info.device, 60)} · {pytorch}",
     ]
-    more = [f"- and {len(jobs) - MAX_JOBS:,} more"] if len(jobs) > MAX_JOBS else []
-    return ["\n".join(["Jobs that did not succeed:", "", *rows, *more])]
+    if summary.reasons:
+        reasons = "; ".join(code(one, 200) for one in summary.reasons[:5])
+        lines.append(f"exit {summary.exit_code}: {reasons}")
+    return "  \n".join([*lines, *(code(note, 300) for note in summary.notes[:5])])
 
 
-def _last(comment: Comment) -> str:
-    kept = "This comment is kept up to date with the newest run."
-    if comment.green:
-        return kept
-    return f"To run again what failed, start its jobs again from the run's page. {kept}"
+def _details(part: Part) -> list[str]:
+    """What follows of a part, the most wanted first."""
+    run = part.run
+    if run is None:
+        return []
+    # What changed against main, as `spyre-ci compare` says it, or why nobody knows.
+    if part.base is None:
+        changes = [f"Not compared with main: {code(part.base_said, 200)}" if part.base_said else ""]
+    else:
+        changes = sections(compare_sides(side_of(run), side_of(part.base)), part.base_said, limit=MAX_NAMES)
+    by = {verdict: [row for row in run.rows if row.verdict is verdict] for verdict in Verdict}
+    failed = [row for row in by[Verdict.FAILED] if row.red]
+    errors = run.summary.collect_errors
+    return [
+        changes[0],
+        *_table("Failed", failed),
+        *_commands(failed, run.summary.identity),
+        *_list(
+            f"#### Could not be collected ({len(errors):,})",
+            (f"{code(one.file, 200)}: {code(one.error, 200)}" for one in errors),
+            MAX_ROWS,
+        ),
+        *changes[1:],
+        *_table("Flaky", by[Verdict.FLAKY]),
+        *_table("Fault of the card", by[Verdict.HARDWARE]),
+        *_table("Lost to infrastructure", by[Verdict.INFRASTRUCTURE]),
+        *_table("Not run", by[Verdict.NOT_RUN]),
+        *_table("Failed in quarantine", [row for row in by[Verdict.FAILED] if not row.red]),
+    ]
 
 
-def _left_out(comment: Comment) -> str:
-    where = f" [the run]({comment.url})" if _LINKABLE.fullmatch(comment.url) else " the run"
-    return f"More is left out here for its size; see{where}."
+def _table(title: str, rows: Sequence[Row]) -> list[str]:
+    if not rows:
+        return []
+    lines = [f"#### {title} ({len(rows):,})", "", "| test | cause | card | message |", "|---|---|---|---|"]
+    for row in rows[:MAX_ROWS]:
+        # Whose it is, where the control device told.
+        cause = "; ".join(filter(None, (row.cause, "upstream's" if row.upstream else "")))
+        cells = (code(row.id), code(cause, 80), code(row.card or "", 80), code(row.message, 200))
+        lines.append(f"| {' | '.join(cells)} |")
+    if len(rows) > MAX_ROWS:
+        lines += ["", f"{len(rows) - MAX_ROWS:,} more in the run's report"]
+    return ["\n".join(lines)]
 
 
-def _fitting(pieces: Sequence[tuple[int, str]], room: int) -> list[str]:
-    """Those that fit, picked by their rank and shown in their order."""
-    picked = set()
-    for place, (_, text) in sorted(enumerate(pieces), key=lambda one: one[1][0]):
-        if _size(text) <= room:
-            room -= _size(text)
-            picked.add(place)
-    return [text for place, (_, text) in enumerate(pieces) if place in picked]
+def _commands(failed: Sequence[Row], info: RunInfo) -> list[str]:
+    """How to run what failed again on a machine of one's own, folded away."""
+    lines = [command_for(row.id, info, row.tried) for row in failed[:MAX_COMMANDS]]
+    short = [line for line in lines if len(line) <= LONGEST]
+    if not short:
+        return []
+    title = "Reproduce" + (f" (the first {MAX_COMMANDS})" if len(failed) > MAX_COMMANDS else "")
+    text = fence("\n".join(short), "sh")
+    return [f"<details><summary>{title}</summary>\n\n{text}\n\n</details>"]
 
 
-def _size(text: str) -> int:
-    return len(text.encode("utf-8", "backslashreplace")) + 2
+def command_for(name: str, info: RunInfo, attempt: int = 1) -> str:
+    """The command line that runs one test again, made of what can be trusted and the test's quoted name.
+
+    It is the line of the report, but for what only that run's machine has. People paste it: a word that a
+    stranger's file brings is in it only where it can do no harm.
+    """
+    source = source_in(info.reproduce) if "--pytorch-src" in info.reproduce else None
+    if "--pytorch-src" in info.reproduce and not _UPSTREAM.fullmatch(source or ""):
+        source = "../pytorch"  # where the tree was on another machine says nothing here
+    return reproduce_line(
+        name,
+        device=info.device if _DEVICE.fullmatch(info.device) else "spyre",
+        source=source,
+        sha=info.pytorch_sha,
+        seed=info.seed,
+        ref=ref_of(run=info.run, provider=info.provider, run_id=info.run_id, run_attempt=info.run_attempt),
+        attempt=max(attempt, 1),
+    )

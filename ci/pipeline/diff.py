@@ -43,60 +43,38 @@ def touched(folder: Path, event: Event, base: str | None = None) -> Touched:
     except (CommandError, ValueError) as error:
         return Touched(files=None, why=f"git does not say: {str(error).splitlines()[0]}")
     files = tuple(filter(None, names.split("\0")))
-    if not files:
-        # A diff of nothing is more likely one of the wrong commits than a change of nothing.
-        return Touched(files=None, why=f"{said}: no file differs")
-    return Touched(files=files, why=said)
+    # A diff of nothing is more likely one of the wrong commits than a change of nothing.
+    return Touched(files=files or None, why=said if files else f"{said}: no file differs")
+
+
+def base_tip(folder: Path, event: Event) -> str:
+    """The commit that a change is to go on top of; empty where nobody says it, or this clone lacks it."""
+    return _commit(folder, event.base or f"refs/remotes/origin/{event.branch}")
 
 
 def _old(folder: Path, event: Event, head: str, parents: list[str], base: str | None) -> tuple[str, str]:
     """The commit to compare with, and how it was found; an empty one, and why there is none."""
+    if base is None and event.name == "pull_request":
+        # GitHub merges the change into its base, Jenkins the base into the change: a known head tells.
+        if len(parents) == 2 and parents[1] == event.head:  # noqa: PLR2004  # a merge has two
+            return parents[0], "compared with the base that it is merged into"
+        base = event.base or (event.branch and f"refs/remotes/origin/{event.branch}")
+        if not base:
+            return "", "the event names no base"
     if base is not None:
         return _fork_point(folder, base, head)
-    if event.name == "pull_request":
-        return _base_of_request(folder, event, head, parents)
     if event.name not in {"merge_group", "push"}:
         return "", f"nothing to compare with ({event.name or 'no event'})"
-    if not event.base:
-        return "", "the event names no commit before it"
-    if not _is_there(folder, event.base):
+    if event.base and not _commit(folder, event.base):
         return "", f"{event.base:.12} is not in this clone"
-    return event.base, f"compared with {event.base:.12}"
-
-
-def base_tip(folder: Path, event: Event) -> str:
-    """The commit that a change is to go on top of; empty where nobody says it, or this clone lacks it.
-
-    Raises:
-        CommandError: git does not say.
-    """
-    _, *parents = git(folder, "rev-list", "--parents", "-n", "1", "HEAD", "--").split()
-    if event.name == "pull_request" and _is_githubs_merge(event, parents):
-        return parents[0]
-    base = _named_base(event)
-    if not base or not _is_there(folder, base):
-        return ""
-    return git(folder, "rev-parse", "--verify", "--end-of-options", f"{base}^{{commit}}").strip()
-
-
-def _base_of_request(folder: Path, event: Event, head: str, parents: list[str]) -> tuple[str, str]:
-    if _is_githubs_merge(event, parents):
-        return parents[0], "compared with the base that it is merged into"
-    base = _named_base(event)
-    return _fork_point(folder, base, head) if base else ("", "the event names no base")
-
-
-def _is_githubs_merge(event: Event, parents: list[str]) -> bool:
-    # GitHub merges the change into its base, Jenkins the base into the change: a head that is known tells.
-    return len(parents) == 2 and parents[1] == event.head  # noqa: PLR2004  # a merge has two
-
-
-def _named_base(event: Event) -> str:
-    return event.base or (f"refs/remotes/origin/{event.branch}" if event.branch else "")
+    return (
+        event.base,
+        f"compared with {event.base:.12}" if event.base else "the event names no commit before it",
+    )
 
 
 def _fork_point(folder: Path, base: str, head: str) -> tuple[str, str]:
-    if not _is_there(folder, base):
+    if not _commit(folder, base):
         return "", f"{base:.60} is not in this clone"
     try:
         found = git(folder, "merge-base", "--end-of-options", base, head).split()[0]
@@ -105,9 +83,11 @@ def _fork_point(folder: Path, base: str, head: str) -> tuple[str, str]:
     return found, f"compared with {found:.12}, where it left its base"
 
 
-def _is_there(folder: Path, name: str) -> bool:
+def _commit(folder: Path, name: str) -> str:
+    """The commit of a name; empty where this clone lacks it."""
     try:
-        git(folder, "rev-parse", "--quiet", "--verify", "--end-of-options", f"{name}^{{commit}}")
+        return git(
+            folder, "rev-parse", "--quiet", "--verify", "--end-of-options", f"{name}^{{commit}}"
+        ).strip()
     except CommandError:
-        return False
-    return True
+        return ""

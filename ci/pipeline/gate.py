@@ -6,18 +6,17 @@ cannot be read: nothing is green that is not known to be.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ci.core.errors import EXIT_TEST_FAILED, BadFileError, SpyreCiError, UsageError
+from ci.core.errors import EXIT_TEST_FAILED, SpyreCiError, UsageError
+from ci.pipeline.event import at, json_object, text_at
 
 CHANGES = "changes"
 State = Literal["ok", "left out", "told", "red"]
 # docs.github.com, "Contexts", needs.<job_id>.result; a job that ran out of time has failed.
 _ENDED_BADLY = {"failure": "failed, or ran out of time", "cancelled": "was cancelled"}
-_REMEDY = "give it toJSON(needs) of a job that needs all of them"
 
 
 class GateClosedError(SpyreCiError):
@@ -28,13 +27,7 @@ class GateClosedError(SpyreCiError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A job as the gate sees it.
-
-    Attributes:
-        name: of it.
-        state: ok; left out, because of what changed; told: not well, but it does not block; red.
-        why: in a few words.
-    """
+    """A job as the gate sees it; `told` is not well, but does not block."""
 
     name: str
     state: State
@@ -49,18 +42,13 @@ def read_needs(text: str) -> dict[str, Any]:
         BadFileError: it is no JSON object, or says a thing twice.
     """
     if not text.strip():
-        raise UsageError("NEEDS is not set", where="NEEDS (environment)", remedy=_REMEDY)
-    try:
-        content = json.loads(text, object_pairs_hook=_once)
-    except (ValueError, RecursionError) as error:
-        raise BadFileError(f"is no JSON: {error}", where="NEEDS (environment)", remedy=_REMEDY) from error
-    if not isinstance(content, dict):
-        raise BadFileError("is no JSON object", where="NEEDS (environment)", remedy=_REMEDY)
-    return content
+        remedy = "give it toJSON(needs) of a job that needs all of them"
+        raise UsageError("NEEDS is not set", where="NEEDS (environment)", remedy=remedy)
+    return json_object(text, "NEEDS", "NEEDS (environment)")
 
 
 def judge(needs: Mapping[str, Any], expected: Sequence[str]) -> list[Job]:
-    """Every job that is expected or is there, judged.
+    """Judge every job that is expected or is there.
 
     Args:
         needs: what `read_needs` gives.
@@ -71,7 +59,9 @@ def judge(needs: Mapping[str, Any], expected: Sequence[str]) -> list[Job]:
     """
     if not expected:
         raise UsageError("no job is expected", where="--expect", remedy="name them: --expect lint,unit")
-    told = _outputs(needs)
+    # Where `changes` did not succeed, nothing of what it said is forgiven.
+    outputs = at(needs, CHANGES, "outputs") if text_at(needs, CHANGES, "result") == "success" else None
+    told = outputs if isinstance(outputs, dict) else {}
     names = dict.fromkeys([CHANGES, *expected, *needs])
     return [_judged(name, needs, told, is_expected=name in expected) for name in names]
 
@@ -83,50 +73,25 @@ def refuse_red(jobs: Sequence[Job]) -> None:
         GateClosedError: something is.
     """
     red = [one for one in jobs if one.state == "red"]
-    if red or not jobs:
-        names = ", ".join(f"{one.name} {one.why}" for one in red)
+    if red:
         raise GateClosedError(
-            f"{len(red)} of {len(jobs)} jobs keep the gate closed: {names}",
+            f"{len(red)} of {len(jobs)} jobs keep the gate closed: "
+            + ", ".join(f"{one.name} {one.why}" for one in red),
             remedy="see those jobs; the gate opens when they are run again and succeed",
         )
 
 
-def _judged(name: str, needs: Mapping[str, Any], told: Mapping[str, str], *, is_expected: bool) -> Job:
-    row = needs.get(name)
-    result = row.get("result") if isinstance(row, dict) else None
+def _judged(name: str, needs: Mapping[str, Any], told: Mapping[str, Any], *, is_expected: bool) -> Job:
+    result = text_at(needs, name, "result")
     if name not in needs:
         return Job(name=name, state="red", why="is not there")
     if result == "success":
         return Job(name=name, state="ok", why="succeeded")
-    if result == "skipped":
-        if told.get(name) == "false":
-            return Job(name=name, state="left out", why="was left out by what changed")
-        if told and not is_expected:
-            return Job(name=name, state="left out", why="was skipped, and is not expected")
-        why = "was skipped, though it was to run"
-    elif isinstance(result, str) and result in _ENDED_BADLY:
-        why = _ENDED_BADLY[result]
-    else:
+    if result == "skipped" and told.get(name) == "false":
+        return Job(name=name, state="left out", why="was left out by what changed")
+    if result == "skipped" and told and not is_expected:
+        return Job(name=name, state="left out", why="was skipped, and is not expected")
+    why = _ENDED_BADLY.get(result) or ("was skipped, though it was to run" if result == "skipped" else "")
+    if not why:
         return Job(name=name, state="red", why="has no result that is known")
-    blocks = told.get(f"{name}_blocking") != "false"
-    return Job(name=name, state="red" if blocks else "told", why=why)
-
-
-def _outputs(needs: Mapping[str, Any]) -> dict[str, str]:
-    """What `changes` said; nothing where it did not succeed, so that nothing of it is forgiven then."""
-    row = needs.get(CHANGES)
-    if not isinstance(row, dict) or row.get("result") != "success":
-        return {}
-    outputs = row.get("outputs")
-    return (
-        {key: value for key, value in outputs.items() if isinstance(value, str)}
-        if isinstance(outputs, dict)
-        else {}
-    )
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    content = dict(pairs)
-    if len(content) != len(pairs):
-        raise ValueError("a key is there twice")
-    return content
+    return Job(name=name, state="told" if told.get(f"{name}_blocking") == "false" else "red", why=why)

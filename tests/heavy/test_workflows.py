@@ -19,7 +19,7 @@ from tests.pipeline_runs import zipped
 
 WORKFLOW = "pull-request.yml"
 # Executed in the first test; in the others a job that ends well stands for each, which saves minutes.
-ELSEWHERE = {"build": "success", "package": "success", "device": "success"}
+ELSEWHERE = {"package": "success", "device": "success"}
 CHANGED = {"demo/__init__.py": demo_project.MODULE + "MORE = 1\n"}
 CALLER = """\
 name: checks
@@ -54,7 +54,7 @@ def test_a_change_that_is_fine_opens_the_gate(scratch: Scratch) -> None:
     assert ended.jobs["gate"] == "success"
     # What was built once is what was tested.
     (wheel,) = scratch.artifacts.glob("dist/dist/*.whl")
-    assert wheel.name in ended.log["test the wheel"]
+    assert wheel.name in ended.log["package/verify"]
 
 
 @pytest.mark.gate
@@ -85,7 +85,7 @@ def test_failing_lint_shuts_the_gate(scratch: Scratch) -> None:
 
 def test_a_change_of_documents_only_leaves_jobs_out_and_opens_the_gate(scratch: Scratch) -> None:
     ended = opened(scratch, {"README.md": "# Other words\n"})
-    assert ended.jobs == {"changes": "success", "lint": "success", "gate": "success"}
+    assert ended.jobs == {"changes/changes": "success", "lint": "success", "gate": "success"}
     assert "was left out by what changed" in ended.log["gate"]
 
 
@@ -152,7 +152,7 @@ def test_a_merge_queue_takes_the_results_of_the_pull_requests_run_and_says_so(tm
             "merge_group", queued(scratch, head), WORKFLOW, *image,
             secrets={"GITHUB_TOKEN": GITHUB_TOKEN}, environ=environ, stand_for=others,
         )  # fmt: skip
-    assert second.outputs["PyTorch tests/reuse"]["reused"] == "true", second.told
+    assert second.outputs["PyTorch tests/plan/reuse"]["reused"] == "true", second.told
     assert second.jobs["gate"] == "success"
     assert not [one for one in second.jobs if "leg" in one or "report" in one]
     assert (scratch.artifacts / "results" / "reused.json").is_file()
@@ -176,7 +176,7 @@ def test_a_merge_queue_that_cannot_look_for_results_runs_everything(tmp_path: Pa
     ended = scratch.run(
         "merge_group", queued(scratch, head), WORKFLOW, stand_for=others, programs={"spyre-ci": NO_REUSE}
     )
-    assert ended.jobs.pop("PyTorch tests/reuse", "") != "success", ended.told
+    assert ended.jobs.pop("PyTorch tests/plan/reuse", "") != "success", ended.told
     assert ended.jobs["PyTorch tests/report"] == "success", ended.told
     assert (scratch.artifacts / "results" / "summary.json").is_file()
 
@@ -214,7 +214,7 @@ def test_device_tests_that_fail_shut_the_gate_from_stage_1_on(scratch: Scratch) 
 
 def test_device_tests_are_of_the_wheel_that_the_same_run_built(scratch: Scratch) -> None:
     payload = scratch.pull_request(CHANGED, pull_request("opened"))
-    others = dict.fromkeys(("lint", "unit", "package"), "success")
+    others = dict.fromkeys(("lint", "unit", "package.yml:verify"), "success")
     ended = scratch.run("pull_request", payload, WORKFLOW, stand_for=others)
     assert ended.jobs["device tests/device"] == "success", ended.told
     # Put before the one that is installed, which is 1.0 as well, and gone afterwards.

@@ -48,22 +48,22 @@ def journals(scratch: Scratch) -> set[str]:
 
 def test_a_stage_is_planned_run_on_legs_and_reported_once(scratch: Scratch) -> None:
     ended = scratch.run("workflow_dispatch", dispatched(), WORKFLOW)
-    assert ended.jobs == dict.fromkeys(("plan", "deal", "leg 0-1", "leg 1-2", "report"), "success"), (
-        ended.told
-    )
+    assert ended.jobs == dict.fromkeys(
+        ("plan/plan", "plan/deal", "leg 0-1", "leg 1-2", "report"), "success"
+    ), ended.told
     summary = summary_of(scratch)
     assert (summary["exit_code"], summary["verdicts"]["passed"]) == (0, summary["planned"])
-    plan = ended.outputs["deal"]["fingerprint"]
+    plan = ended.outputs["plan/deal"]["fingerprint"]
     assert journals(scratch) == {f"journal.{plan}.0.1", f"journal.{plan}.1.1"}
 
 
 def test_a_change_that_forges_what_was_planned_has_its_legs_run_all_the_same(scratch: Scratch) -> None:
     ended = scratch.run("workflow_dispatch", dispatched(), WORKFLOW, programs={"spyre-ci": FORGED})
-    assert ended.outputs["plan"]["tests"] == "0"
-    assert ended.jobs == dict.fromkeys(("plan", "deal", "leg 0-1", "leg 1-2", "report"), "success"), (
-        ended.told
-    )
-    assert int(ended.outputs["deal"]["tests"]) == summary_of(scratch)["planned"]
+    assert ended.outputs["plan/plan"]["tests"] == "0"
+    assert ended.jobs == dict.fromkeys(
+        ("plan/plan", "plan/deal", "leg 0-1", "leg 1-2", "report"), "success"
+    ), ended.told
+    assert int(ended.outputs["plan/deal"]["tests"]) == summary_of(scratch)["planned"]
 
 
 def test_journals_of_another_plan_and_of_another_call_are_left_alone(scratch: Scratch) -> None:
@@ -85,20 +85,20 @@ def test_journals_of_another_plan_and_of_another_call_are_left_alone(scratch: Sc
 @pytest.mark.gate
 def test_a_leg_that_is_lost_is_reported_and_makes_the_run_red(scratch: Scratch) -> None:
     ended = scratch.run("workflow_dispatch", dispatched(), WORKFLOW, programs={"spyre-ci": LOST})
-    assert ended.jobs.keys() == {"plan", "deal", "leg 0-1", "leg 1-2", "report"}, ended.told
+    assert ended.jobs.keys() == {"plan/plan", "plan/deal", "leg 0-1", "leg 1-2", "report"}, ended.told
     assert (ended.jobs["leg 1-2"], ended.jobs["report"]) == ("failure", "failure")
     # The others' results are there, and what the lost one had is told by name.
     summary = summary_of(scratch)
     assert summary["exit_code"] == 3
     assert summary["verdicts"]["not_run"] > 0 < summary["verdicts"]["passed"]
-    assert journals(scratch) == {f"journal.{ended.outputs['plan']['fingerprint']}.0.1"}
+    assert journals(scratch) == {f"journal.{ended.outputs['plan/plan']['fingerprint']}.0.1"}
 
 
 def test_a_leg_in_an_image_without_the_back_end_runs_nothing_on_an_emulated_device(tmp_path: Path) -> None:
     pipeline = {**demo_project.SETTINGS["pipeline"], "environment": "image"}
     scratch = make_scratch(tmp_path, demo_project.files(pipeline=pipeline))
     ended = scratch.run("workflow_dispatch", dispatched(), WORKFLOW)
-    assert ended.outputs["deal"]["environment"] == "image"
+    assert ended.outputs["plan/deal"]["environment"] == "image"
     assert {ended.jobs[one] for one in ("leg 0-1", "leg 1-2", "report")} == {"failure"}, ended.told
     assert "SPYRE_CI_EMULATE=0 rules the emulated device out" in ended.log["leg 0-1"]
     summary = summary_of(scratch)
@@ -107,14 +107,14 @@ def test_a_leg_in_an_image_without_the_back_end_runs_nothing_on_an_emulated_devi
 
 def test_a_stage_without_tests_runs_no_leg_and_is_green(scratch: Scratch) -> None:
     ended = scratch.run("workflow_dispatch", dispatched(stage="0"), WORKFLOW)
-    assert ended.jobs == {"plan": "success", "deal": "success"}, ended.told
-    assert ended.outputs["deal"]["tests"] == "0"
+    assert ended.jobs == {"plan/plan": "success", "plan/deal": "success"}, ended.told
+    assert ended.outputs["plan/deal"]["tests"] == "0"
 
 
 def test_more_legs_than_a_matrix_holds_are_several_matrices(scratch: Scratch) -> None:
     (scratch.folder / "installed" / "sitecustomize.py").write_text(FEW_LEGS, encoding="utf-8")
     ended = scratch.run("workflow_dispatch", dispatched(), WORKFLOW)
-    assert ended.outputs["deal"]["kind"] == "matrices"
+    assert ended.outputs["plan/deal"]["kind"] == "matrices"
     assert set(ended.jobs.values()) == {"success"}, ended.told
     assert len(ended.jobs) == 5
     assert summary_of(scratch)["exit_code"] == 0
@@ -126,7 +126,7 @@ def test_a_label_asks_for_the_tests_of_a_stage(scratch: Scratch) -> None:
     )
     payload["label"] = {"name": "ciflow/spyre-stage-2"}
     ended = scratch.run("pull_request", payload, "ciflow.yml")
-    assert ended.outputs["changes"]["stage"] == "2"
+    assert ended.outputs["changes/changes"]["stage"] == "2"
     assert set(ended.jobs.values()) == {"success"}, ended.told
     summary = summary_of(scratch)
     assert (summary["exit_code"], summary["identity"]["stage"]) == (0, 2)

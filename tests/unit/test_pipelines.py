@@ -20,7 +20,7 @@ WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 SETUP = ROOT / ".github" / "actions" / "setup" / "action.yml"
 PINS = yaml.safe_load((ROOT / ".github" / "actions" / "pins.yaml").read_text(encoding="utf-8"))
 # Jobs that read the settings, so that those after them have their time-outs from there.
-READERS = {"changes", "deal"}
+READERS = {"changes", "deal", "plan", "checks"}
 workflows = pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
 
 
@@ -59,38 +59,56 @@ def used() -> Iterator[tuple[str, str]]:
 
 def runs_nothing(job: dict[str, Any]) -> bool:
     """Whether a job is there for its condition or its group alone, and may do nothing."""
-    used = [step.get("uses", "").partition("@")[0] for step in job["steps"]]
-    return used == ["actions/checkout"] and job["permissions"] == {"contents": "read"}
+    return [step.get("run") for step in job["steps"]] == ["true"] and job["permissions"] == {}
 
 
 @workflows
 def test_a_job_calls_one_nox_session_and_nothing_else(path: Path) -> None:
-    line = re.compile(r'nox -f \.\./toolkit/noxfile\.py -s [a-z]+( -- [\w ./,"$-]+)?')
+    line = re.compile(r'nox -f \.\./toolkit/noxfile\.py -s [a-z]+( -- [\w ./,"$:+{}-]+)?')
     for name, job in jobs(path).items():
         if "uses" in job or runs_nothing(job):
             continue
         runs = [step for step in job["steps"] if "run" in step]
         # What was reported is sent once it is uploaded, whose address it tells; what an action publishes is
         # compared with the index before, and installed from there after.
-        twice = name == "report" or (path.stem == "release" and name in {"preview", "publish"})
+        twice = (path.stem, name) in {("pytorch-tests", "report"), ("release", "publish")}
         assert len(runs) == (2 if twice else 1), name
         for step in runs:
             assert line.fullmatch(step["run"]), name
-            assert step["working-directory"] == "project"
+            assert "working-directory" not in step
+        assert content_of(path)["defaults"] == {"run": {"working-directory": "project"}}
 
 
 @workflows
-def test_a_called_session_is_there_and_so_is_the_verb(path: Path) -> None:
-    noxfile = (ROOT / "noxfile.py").read_text(encoding="utf-8")
-    for step in steps(path):
-        if "run" in step:
-            session = step["run"].split(" -s ")[1].split()[0]
-            assert f"\ndef {session}(session: nox.Session)" in noxfile
+def test_a_workflow_is_short_enough_to_be_read(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 150
 
 
-def test_setting_up_installs_nox_and_nothing_else() -> None:
-    runs = [step["run"] for step in content_of(SETUP)["runs"]["steps"] if "run" in step]
-    assert runs == ["python -m pip install nox"]
+@workflows
+def test_the_toolkit_that_sets_a_job_up_is_of_the_workflows_own_commit(path: Path) -> None:
+    for name, job in jobs(path).items():
+        used = [step for step in job.get("steps", []) if "uses" in step]
+        if not used:
+            continue
+        assert used[0]["uses"].startswith("actions/checkout@"), name
+        assert used[0]["with"] == {
+            "path": "toolkit",
+            "repository": "${{ job.workflow_repository }}",
+            "ref": "${{ job.workflow_sha }}",
+            "persist-credentials": False,
+        }
+        assert "./toolkit/.github/actions/setup" in [step["uses"] for step in used], name
+
+
+def test_setting_up_installs_nox_and_nothing_else_and_hands_no_token_on() -> None:
+    found = content_of(SETUP)["runs"]["steps"]
+    index = "PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu"
+    assert [step["run"] for step in found if "run" in step] == [
+        "python -m pip install nox",
+        f"echo '{index}' >> \"$GITHUB_ENV\"",
+    ]
+    (project,) = (step["with"] for step in found if step.get("uses", "").startswith("actions/checkout@"))
+    assert (project["path"], project["persist-credentials"]) == ("project", False)
 
 
 @workflows
@@ -108,7 +126,7 @@ def test_a_workflow_grants_and_trusts_little(path: Path) -> None:
 @workflows
 def test_every_grant_says_why(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    grants = re.findall(r"^ +[a-z-]+: (?:read|write)\b(.*)$", text, re.MULTILINE)
+    grants = re.findall(r"^ +(?:permissions: \{)?[a-z-]+: (?:read|write)\b\}?(.*)$", text, re.MULTILINE)
     assert grants
     assert all(re.fullmatch(r" # \w.+", why) for why in grants)
 
@@ -120,9 +138,9 @@ def test_who_may_write_checks_out_no_code_of_a_pull_request(path: Path) -> None:
         if not writes:
             continue
         assert not {"pull_request", "merge_group"} & events(path).keys(), name
-        checkouts = [step["with"] for step in job["steps"] if "checkout@" in step.get("uses", "")]
         # The project as the event names it, which for these events is the default branch or what was merged.
-        assert [one.get("ref") for one in checkouts] == [None, "${{ job.workflow_sha }}"], name
+        used = [step for step in job["steps"] if re.search("checkout@|/setup$", step.get("uses", ""))]
+        assert [one.get("with", {}).get("ref") for one in used] == ["${{ job.workflow_sha }}", None], name
 
 
 @workflows
@@ -131,12 +149,14 @@ def test_every_job_has_a_timeout_from_the_settings_once_they_were_read(path: Pat
         if "uses" in job:
             continue
         limit = job["timeout-minutes"]
-        if isinstance(limit, int):
+        if runs_nothing(job):
+            assert limit == 5
+        elif isinstance(limit, int):
             # The gate speaks also where the settings could not be read.
             assert name == "gate" or not READERS & needed(path, name), name
             assert limit <= (180 if path.name == "toolkit-nightly.yml" else 60)
         else:
-            assert re.search(r"timeouts|matrix(\)\.include\[0\])?\.timeout_minutes", limit), name
+            assert re.search(r"timeouts|matrix\.timeout_minutes|inputs\.job\)\.timeout_minutes", limit), name
 
 
 def test_the_timeouts_that_workflows_ask_for_are_settings() -> None:
@@ -197,14 +217,17 @@ def test_the_gate_needs_every_job_and_is_there_whatever_happens(name: str) -> No
 
 def test_the_jobs_of_a_pull_request_run_as_changes_says() -> None:
     path = ROOT / ".github" / "workflows" / "pull-request.yml"
-    outputs = jobs(path)["changes"]["outputs"]
+    called = ROOT / ".github" / "workflows" / "changes.yml"
+    outputs = jobs(called)["changes"]["outputs"]
+    assert events(called)["workflow_call"]["outputs"].keys() == outputs.keys()
     for name, job in jobs(path).items():
         if name in {"changes", "gate"}:
             continue
         asked = re.fullmatch(r"needs\.changes\.outputs\.(\w+) == 'true'", job["if"])
         assert asked, name
         # What the gate is told under the job's own name is what decided.
-        assert outputs[name] == f"${{{{ steps.changes.outputs.{asked[1]} }}}}"
+        assert asked[1] == name
+        assert outputs[name] == f"${{{{ steps.changes.outputs.{name} }}}}"
 
 
 def test_what_runs_on_cards_runs_in_the_image_as_the_settings_say() -> None:
@@ -214,15 +237,14 @@ def test_what_runs_on_cards_runs_in_the_image_as_the_settings_say() -> None:
             session = re.search(r" -s (shards|device)\b", step.get("run", ""))
             if session:
                 found[path.stem] = step["env"]["SPYRE_CI_ENVIRONMENT"]
-        for job in jobs(path).values():
-            told = [one.get("with", {}).get("environment") for one in job.get("steps", [])]
-            if path.stem in {"shards", "device-tests"}:
                 # Nothing is set up where the image is used.
-                assert "${{ inputs.environment }}" in told
-    deal = jobs(ROOT / ".github/workflows/pytorch-tests.yml")["deal"]
+                (job,) = (one for one in jobs(path).values() if step in one.get("steps", []))
+                told = [one.get("with", {}).get("environment") for one in job["steps"]]
+                assert found[path.stem] in told
+    deal = jobs(ROOT / ".github/workflows/plan.yml")["deal"]
     assert deal["outputs"]["environment"] == "${{ steps.deal.outputs.environment }}"
     assert found == {
-        "pytorch-tests": "${{ needs.deal.outputs.environment }}",
+        "pytorch-tests": "${{ needs.plan.outputs.environment }}",
         "shards": "${{ inputs.environment }}",
         "device-tests": "${{ inputs.environment }}",
     }
@@ -230,7 +252,7 @@ def test_what_runs_on_cards_runs_in_the_image_as_the_settings_say() -> None:
 
 def test_a_pull_requests_device_tests_are_of_what_it_built() -> None:
     job = jobs(ROOT / ".github/workflows/pull-request.yml")["device"]
-    assert "build" in job["needs"]
+    assert "package" in job["needs"]
     assert job["with"]["tested"] == "${{ needs.changes.outputs.device_tested }}"
 
 
@@ -254,7 +276,7 @@ def test_others_can_call_it(path: Path) -> None:
 
 
 def test_where_a_changes_tests_are_collected_nothing_is_decided() -> None:
-    path = ROOT / ".github" / "workflows" / "pytorch-tests.yml"
+    path = ROOT / ".github" / "workflows" / "plan.yml"
     found = jobs(path)
     assert "outputs" not in found["plan"]
     assert not re.search(r"(needs|jobs|steps)\.plan\.", path.read_text(encoding="utf-8"))
@@ -267,19 +289,24 @@ def test_where_a_changes_tests_are_collected_nothing_is_decided() -> None:
     assert set(found["deal"]["outputs"].values()) == {
         f"${{{{ steps.deal.outputs.{name} }}}}" for name in found["deal"]["outputs"]
     }
-    plan, deal = (found[name]["steps"][0]["with"] for name in ("plan", "deal"))
+    plan, deal = (found[name]["steps"][1]["with"]["fetch-depth"] for name in ("plan", "deal"))
     assert plan == deal
 
 
 def test_looking_for_results_to_take_fails_nothing_and_takes_nothing_that_was_not_handed_on() -> None:
-    found = jobs(ROOT / ".github" / "workflows" / "pytorch-tests.yml")
-    assert found["reuse"]["continue-on-error"] is True
-    assert found["reuse"]["outputs"] == {"reused": "${{ steps.results.outcome == 'success' }}"}
-    (handed,) = (step for step in found["reuse"]["steps"] if step.get("id") == "results")
+    path = ROOT / ".github" / "workflows" / "plan.yml"
+    reuse = jobs(path)["reuse"]
+    assert reuse["continue-on-error"] is True
+    assert reuse["outputs"] == {"reused": "${{ steps.results.outcome == 'success' }}"}
+    (handed,) = (step for step in reuse["steps"] if step.get("id") == "results")
     assert handed["uses"].startswith("actions/upload-artifact@")
     assert handed["if"] == "steps.reuse.outputs.reused == 'true'"
-    for name in ("shards", "matrices", "report"):
-        assert "needs.reuse.outputs.reused != 'true'" in found[name]["if"]
+    kind = events(path)["workflow_call"]["outputs"]["kind"]["value"]
+    assert kind == "${{ jobs.reuse.outputs.reused == 'true' && 'reused' || jobs.deal.outputs.kind }}"
+    found = jobs(path.with_name("pytorch-tests.yml"))
+    for name in ("shards", "more", "report"):
+        assert "needs.plan.outputs.kind" in found[name]["if"]
+        assert "reused" not in found[name]["if"]
 
 
 def test_no_artifact_is_taken_for_that_of_another_call_plan_or_attempt() -> None:
@@ -293,16 +320,18 @@ def test_no_artifact_is_taken_for_that_of_another_call_plan_or_attempt() -> None
     assert named
     assert all(name.endswith(".${{ github.run_attempt }}") for name in named)
     report = jobs(ROOT / ".github" / "workflows" / "pytorch-tests.yml")["report"]
-    patterns = [step["with"]["pattern"] for step in report["steps"] if "pattern" in step.get("with", {})]
-    assert patterns == [
-        "journal${{ env.CALL }}.${{ needs.deal.outputs.fingerprint }}.*",
+    (taken,) = (step["with"]["artifacts"] for step in report["steps"] if "setup" in step.get("uses", ""))
+    assert taken[1:-1].split(",") == [
+        "plan${{ env.CALL }}",
+        "journal${{ env.CALL }}.${{ needs.plan.outputs.fingerprint }}.*",
         "begun${{ env.CALL }}",
     ]
 
 
 def test_what_is_sent_to_the_hud_is_about_one_check_run_and_names_its_artifact() -> None:
     """A begin that got something travels to the job that reports, which sends what waits at its end."""
-    found = jobs(ROOT / ".github" / "workflows" / "pytorch-tests.yml")
+    folder = ROOT / ".github" / "workflows"
+    found = jobs(folder / "plan.yml") | jobs(folder / "pytorch-tests.yml")
     sends = {}
     for name in ("begin", "report"):
         (sends[name],) = (step for step in found[name]["steps"] if "-s hud -- send " in step.get("run", ""))
@@ -322,8 +351,7 @@ def test_a_workflow_that_is_cancelled_reports_so() -> None:
     found = jobs(ROOT / ".github" / "workflows" / "pytorch-tests.yml")
     assert found["cancelled"]["if"] == "cancelled()"
     assert set(found["cancelled"]["needs"]) < set(found["report"]["needs"])
-    words = [step.get("env", {}).get("SPYRE_CI_CANCELLED") for step in found["report"]["steps"]]
-    assert [one for one in words if one] == ["${{ needs.cancelled.result == 'success' }}"] * 2
+    assert found["report"]["env"] == {"SPYRE_CI_CANCELLED": "${{ needs.cancelled.result == 'success' }}"}
 
 
 def test_what_pytorchs_relay_dispatches_is_listened_to() -> None:
@@ -365,20 +393,28 @@ def test_the_token_of_a_job_is_shown_to_githubs_registry_alone() -> None:
 
 
 def test_only_a_release_that_was_merged_is_proved_and_only_what_is_proved_is_published() -> None:
-    found = jobs(ROOT / ".github" / "workflows" / "release.yml")
-    for name in ("pytorch", "prove"):
-        assert found[name]["if"] == "needs.changes.outputs.release == 'true'"
-    assert "prove" in found["publish"]["needs"]
-    assert "if" not in found["publish"]
-    for name in ("preview", "publish"):
-        # Who may upload runs on GitHub's own machines, whatever the settings say.
-        assert found[name]["runs-on"] == "ubuntu-latest"
+    folder = ROOT / ".github" / "workflows"
+    found, checks = jobs(folder / "release.yml"), jobs(folder / "release-checks.yml")
+    for job, of in (
+        (found["prove"], "checks"),
+        (checks["pytorch"], "changes"),
+        (checks["device"], "changes"),
+    ):
+        assert job["if"] == f"needs.{of}.outputs.release == 'true'"
+    assert found["publish"]["needs"] == ["checks", "prove"]
+    assert " ".join(found["publish"]["if"].split()) == (
+        "${{ !cancelled() && needs.checks.result == 'success' && (needs.prove.result == 'success'"
+        " || github.event_name == 'push' && needs.prove.result == 'skipped') }}"
+    )
+    # Who may upload runs on GitHub's own machines, whatever the settings say.
+    assert found["publish"]["runs-on"] == found["prove"]["runs-on"] == "ubuntu-latest"
+    assert found["publish"]["environment"] == "${{ github.event_name == 'release' && 'pypi' || 'testpypi' }}"
     minting = {name for name, job in found.items() if "id-token" in job["permissions"]}
-    assert minting == {"preview", "publish", "pytorch"}
+    assert minting == {"checks", "publish"}
 
 
 def test_lint_leaves_the_record_that_a_release_hands_on_whatever_the_project_has() -> None:
-    found = jobs(ROOT / ".github" / "workflows" / "release.yml")["lint"]["steps"]
+    found = jobs(ROOT / ".github" / "workflows" / "release-checks.yml")["lint"]["steps"]
     (run,) = (step["run"] for step in found if "run" in step)
     (path,) = (step["with"]["path"] for step in found if "upload-artifact@" in step.get("uses", ""))
     assert f"project/{run.partition(' --records ')[2]}/lint.json" == path

@@ -52,7 +52,7 @@ def branch(origin: Repository, changes: Mapping[str, str | None]) -> tuple[str, 
 
 
 @pytest.mark.parametrize("depth", [1, 2])
-def test_a_clone_too_shallow_to_tell_ends_the_job(
+def test_a_clone_too_shallow_to_tell_runs_everything(
     origin: Repository, tmp_path: Path, call: Call, depth: int
 ) -> None:
     origin.git("checkout", "--quiet", "-b", "change")
@@ -61,11 +61,10 @@ def test_a_clone_too_shallow_to_tell_ends_the_job(
         head = origin.commit({"README.md": f"{number}\n"})
     # The head itself is checked out, and no merge of it.
     clone = origin.shallow(tmp_path / "clone", depth)
-    # Everything would run, but by whose settings nobody knows.
     event = Event(name="pull_request", head=head, base=base)
     assert touched(clone.folder, event).why == f"{base} is not in this clone"
     code, found, said = call(clone, "pull_request", request(head, base))
-    assert (code, found) == (2, {})
+    assert (code, found["unit"]) == (0, True)
     assert "is not in this clone" in said
 
 
@@ -167,10 +166,16 @@ def test_a_damaged_event_ends_the_job(origin: Repository, call: Call, payload: s
 
 
 @pytest.mark.parametrize("payload", [{}, {"pull_request": None}, {"pull_request": {"base": {"sha": "main"}}}])
-def test_an_event_that_says_nothing_ends_the_job(origin: Repository, call: Call, payload: Any) -> None:
+def test_of_an_event_that_says_nothing_everything_runs_and_it_is_a_fork_s(
+    origin: Repository, call: Call, payload: Any
+) -> None:
     code, found, said = call(origin, "pull_request", payload)
+    assert (code, found["unit"]) == (0, True)
+    assert "the event names no base" in said
+    # Who is judged by a base ends the job: a queue whose event does not name it.
+    code, found, said = call(origin, "merge_group", {})
     assert (code, found) == (2, {})
-    assert "which settings decide of a pull_request is not known" in said
+    assert "which settings decide of a merge_group is not known" in said
 
 
 HOSTILE = (

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ci.pipeline import gather
-from ci.pipeline.gather import find
+from ci.pipeline import comment
+from ci.pipeline.comment import find
 from tests.github_api import GitHubApi, artifact, pull, workflow_run
 from tests.pipeline_runs import report_folder, zipped
 from tests.unit.report.compare.making import add_catalog
@@ -254,23 +254,6 @@ def test_an_event_without_a_run_is_refused(
     assert "the event tells of no run" in capsys.readouterr().err
 
 
-def test_a_pull_request_that_is_named_is_commented_on_whatever_github_finds(
-    api: GitHubApi, tmp_path: Path, event: Event, spyre: Spyre
-) -> None:
-    api.repositories["o/r"].pulls = {}
-    hand_on(api, tmp_path, ended(50), NOW)
-    event("workflow_run", {"workflow_run": ended(50)})
-    assert spyre("comment", "--pull-request", "9") == 0
-    assert [row["issue"] for row in api.repositories["o/r"].comments.values()] == [9]
-
-
-def test_names_of_artifacts_can_be_given(api: GitHubApi, tmp_path: Path, event: Event, spyre: Spyre) -> None:
-    hand_on(api, tmp_path, ended(50), NOW, "tests-of-mine")
-    event("workflow_run", {"workflow_run": ended(50)})
-    assert spyre("comment", "--artifact", "tests-*") == 0
-    assert "**`tests-of-mine`**" in bodies(api)[0]
-
-
 def test_of_another_ci_s_run_nobody_is_told_to_ask_github_for_it_again(
     api: GitHubApi, job: Path, spyre: Spyre, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -293,7 +276,7 @@ def test_a_folder_without_results_or_a_pull_request_is_refused(
 ) -> None:
     (job / "runs" / "ci").mkdir(parents=True)
     assert spyre("comment", "runs/ci", "--pull-request", "7") == 2
-    assert "there is no summary" in capsys.readouterr().err
+    assert "there is no summary.json" in capsys.readouterr().err
     report_folder(job / "runs" / "ci", NOW)
     assert spyre("comment", "runs/ci") == 2
     assert "no pull request is named" in capsys.readouterr().err
@@ -319,7 +302,7 @@ def test_a_list_that_is_longer_than_agreed_is_an_error_and_no_shorter_list(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("ci.pipeline.runs.MAX_LISTED", 2)
+    monkeypatch.setattr("ci.pipeline.github_runs.MAX_LISTED", 2)
     rows = {number: artifact(number, f"results-{number}", run=50) for number in (1, 2, 3)}
     api.repositories["o/r"].artifacts = rows
     event("workflow_run", {"workflow_run": ended(50)})
@@ -362,7 +345,7 @@ def test_two_jobs_that_write_at_the_same_moment_leave_one_comment(
         seen.append(True)
         return None if len(seen) == 1 else find(*words)
 
-    monkeypatch.setattr(gather, "find", blind)
+    monkeypatch.setattr(comment, "find", blind)
     assert spyre("comment") == 0
     (body,) = bodies(api)
     assert "nothing failed" in body

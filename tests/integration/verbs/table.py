@@ -88,7 +88,7 @@ ROWS: Mapping[str, Row] = {
     "pipeline legs": Row(after=[cards.ci_plan]),
     "pipeline plan": Row(after=[cards.repository]),
     "pipeline reuse": Row(after=[cards.ci_plan, hubs.github, hubs.queue]),
-    "webhooks apply": Row(after=[hubs.webhooks]),
+    "webhooks apply": Row(after=[hubs.webhooks], code=1),
     "job render": Row(after=[clusters.specs]),
     "job submit": Row(after=[clusters.specs, clusters.cluster]),
     "job watch": Row(after=[clusters.cluster, clusters.ended_job]),

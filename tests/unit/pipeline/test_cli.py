@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ci.cli.app import run
-from ci.pipeline.cli import overtaken
+from ci.pipeline.status import overtaken
 
 CHANGES = {"result": "success", "outputs": {"unit": "false", "pytorch_blocking": "false"}}
 

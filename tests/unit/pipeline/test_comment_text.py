@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -10,12 +11,22 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from msgspec import Raw
 
-from ci.pipeline.comment_text import MAX_BYTES, Comment, Job, Part, marked, marker, render, slug
-from ci.pipeline.told import Row, Told, Uncollected, Who
+from ci.pipeline.comment_text import (
+    MAX_BYTES,
+    Comment,
+    Job,
+    Part,
+    command_for,
+    marked,
+    marker,
+    render,
+    slug,
+)
 from ci.record.verdict import Verdict
+from ci.report.reader import CollectError, ReadRun, ReadSummary, Row, RunInfo
 
 Golden = Callable[[str, str], None]
-WHO = Who(
+INFO = RunInfo(
     device="spyre", pytorch_version="2.13.0", pytorch_sha="0123456789ab" + "0" * 28, percent=5, stage=1,
     reproduce=("nox", "-s", "pytorch", "--", "--pytorch-src", "git+https://github.com/pytorch/pytorch@v2.13.0"),
 )  # fmt: skip
@@ -26,9 +37,9 @@ HOSTILE = (
 URL = "https://github.com/o/r/actions/runs/50"
 
 
-def told(rows: Sequence[Row], **content: object) -> Told:
-    base = Told(run="run-1", rows=rows, who=WHO, exit_code=1, reasons=["1 test failed"])
-    return replace(base, **content)  # type: ignore[arg-type]  # fields by name
+def read(rows: Sequence[Row], **content: object) -> ReadRun:
+    given = {"exit_code": 1, "reasons": ["1 test failed"], "identity": INFO, "run": "run-1", **content}
+    return ReadRun(summary=ReadSummary(schema="s", planned=len(rows), **given), rows=rows)  # type: ignore[arg-type]
 
 
 def comment(*parts: Part, **content: object) -> Comment:
@@ -63,12 +74,12 @@ def everything() -> Comment:
     then = {"test_add[dtype=float32,op=add]": "passed", "test_crash": "failed", "test_known": "failed"}
     then |= {"test_fixed": "failed", "test_ok": "passed", "test_flaky": "passed", "test_gone": "failed"}
     base = [Row(id=f"a.py::A::{name}", verdict=Verdict(verdict)) for name, verdict in then.items()]
-    error = Uncollected(file="test_torch.py", error="ImportError: no such thing")
+    error = CollectError(file="test_torch.py", error="ImportError: no such thing")
     return comment(
         Part(
             title="results",
-            told=told(rows, collect_errors=[error], notes=["1 torn line in journal/0-1.jsonl"]),
-            base=told(base),
+            run=read(rows, collect_errors=[error], notes=["1 torn line in journal/0-1.jsonl"]),
+            base=read(base),
             base_said="main at cccccccccccc",
         ),
         Part(title="device", trouble="is no archive that can be read"),
@@ -87,7 +98,7 @@ def test_everything_a_comment_can_tell(golden: Golden) -> None:
 def test_a_green_run_is_short_and_asks_for_nothing(golden: Golden) -> None:
     rows = [Row(id=f"a.py::test_{number}", verdict=Verdict.PASSED) for number in range(3)]
     part = Part(
-        title="results", told=told(rows, exit_code=0, reasons=[]), base=told(rows), base_said="main at c"
+        title="results", run=read(rows, exit_code=0, reasons=[]), base=read(rows), base_said="main at c"
     )
     golden("pipeline/comment-green.md", render(comment(part, conclusion="success")))
 
@@ -97,12 +108,12 @@ def hostile(row_text: str) -> Comment:
         Row(id=f"{row_text}{number}", verdict=verdict, card=row_text, cause=row_text, message=row_text)
         for number, verdict in enumerate(Verdict)
     ]
-    who = Who(device=row_text, pytorch_version=row_text, pytorch_sha=row_text, percent=5, lane=row_text)
-    error = Uncollected(file=row_text, error=row_text)
+    info = RunInfo(device=row_text, pytorch_version=row_text, pytorch_sha=row_text, percent=5, lane=row_text)
+    error = CollectError(file=row_text, error=row_text)
     part = Part(
         title=row_text,
-        told=told(rows, who=who, notes=[row_text], reasons=[row_text], collect_errors=[error]),
-        base=told([], who=who),
+        run=read(rows, identity=info, notes=[row_text], reasons=[row_text], collect_errors=[error]),
+        base=read([], identity=info),
         base_said=row_text,
     )
     job = Job(name=row_text, conclusion=row_text, url=row_text)
@@ -152,7 +163,7 @@ def test_a_comment_is_never_bigger_than_github_takes(letter: str) -> None:
         )
         for number in range(2_000)
     ]
-    part = Part(title=letter * 90, told=told(rows, notes=[letter * 900] * 9, reasons=[letter * 900] * 9))
+    part = Part(title=letter * 90, run=read(rows, notes=[letter * 900] * 9, reasons=[letter * 900] * 9))
     text = render(
         comment(*[part] * 20, name=letter * 900, jobs=[Job(name=letter * 900, conclusion="failure")] * 500)
     )
@@ -166,14 +177,14 @@ def test_what_everybody_needs_comes_before_details_of_any_part() -> None:
     rows = [
         Row(id=f"{'x' * 280}{number}", verdict=Verdict.FAILED, message="y" * 200) for number in range(500)
     ]
-    parts = [Part(title=f"part-{number}", told=told(rows)) for number in range(12)]
+    parts = [Part(title=f"part-{number}", run=read(rows)) for number in range(12)]
     text = render(comment(*parts))
     assert all(f"**`part-{number}`**: 500 failed" in text for number in range(12))
 
 
 def test_a_cut_comment_is_whole_pieces() -> None:
     rows = [Row(id=f"{'x' * 290}{number}", verdict=Verdict.FAILED) for number in range(60)]
-    text = render(comment(*[Part(title="p", told=told(rows))] * 12))
+    text = render(comment(*[Part(title="p", run=read(rows))] * 12))
     assert text.count("<details>") == text.count("</details>")
     assert text.count("```") % 2 == 0
 
@@ -201,11 +212,42 @@ def test_no_name_ends_its_mark(name: str) -> None:
 
 
 def test_a_run_is_green_only_where_nothing_speaks_against_it() -> None:
-    good = Part(title="r", told=told([Row(id="a", verdict=Verdict.PASSED)], exit_code=0, reasons=[]))
+    good = Part(title="r", run=read([Row(id="a", verdict=Verdict.PASSED)], exit_code=0, reasons=[]))
     assert comment(good, conclusion="success").green
     assert not comment(good, conclusion="cancelled").green
     assert not comment(good, jobs=[Job(name="x", conclusion="failure")]).green
     assert not comment(good, Part(title="x", trouble="lost")).green
-    assert not comment(replace(good, told=told([], exit_code=3))).green
+    assert not comment(replace(good, run=read([], exit_code=3))).green
     assert "not green, though no test failed" in render(comment(good, conclusion="cancelled"))
     assert "run 50)" not in render(comment())
+
+
+def info(device: str = "spyre", *reproduce: str) -> RunInfo:
+    return RunInfo(device=device, pytorch_version="2", pytorch_sha="0", percent=5, reproduce=reproduce)
+
+
+@given(name=st.text(min_size=1).filter(lambda text: text.isprintable() and "\x00" not in text))
+def test_a_test_s_name_is_one_word_of_the_command_whatever_it_holds(name: str) -> None:
+    words = shlex.split(command_for(name, info()))
+    assert words == ["spyre-ci", "reproduce", "--run", "--device", "spyre", "--", name]
+
+
+@pytest.mark.parametrize(
+    ("where", "shown"),
+    [
+        ("git+https://github.com/pytorch/pytorch@v2.13.0", "git+https://github.com/pytorch/pytorch@v2.13.0"),
+        ("git+https://github.com/evil/pytorch@v2.13.0", "../pytorch"),
+        ("git+https://github.com/pytorch/pytorch@v2;curl evil", "../pytorch"),
+        ("/srv/tree", "../pytorch"),
+        ("--config=evil", "../pytorch"),
+    ],
+)
+def test_only_pytorch_s_own_repository_is_named_as_a_source(where: str, shown: str) -> None:
+    words = shlex.split(command_for("a", info("spyre", "nox", "--pytorch-src", where)))
+    assert words[:5] == ["spyre-ci", "reproduce", "--run", "--pytorch-src", shown]
+
+
+def test_words_that_a_stranger_brings_are_not_in_the_command() -> None:
+    words = shlex.split(command_for("a", info("$(evil)", "curl", "evil", "|", "sh")))
+    assert words == ["spyre-ci", "reproduce", "--run", "--device", "spyre", "--", "a"]
+    assert "../pytorch" in command_for("a", info("spyre", "--pytorch-src"))

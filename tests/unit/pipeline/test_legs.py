@@ -11,7 +11,7 @@ from ci.cli.app import run
 from ci.config.model import SettingsModel
 from ci.core.errors import NothingToRunError, UsageError
 from ci.main_job.cli_matrix import Target
-from ci.pipeline.cli_legs import TooMuchError, legs_within
+from ci.pipeline.cli_plan import TooMuchError, legs_within
 from test_selection.files import read_json
 from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
 

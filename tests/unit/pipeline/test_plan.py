@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -14,12 +13,11 @@ from hypothesis import strategies as st
 
 from ci.config.model import SettingsModel
 from ci.core.provider import output_lines
-from ci.main_job.cli_matrix import Target, legs_of, worded
-from ci.pipeline.cli_plan import kind_of, outputs_of
+from ci.main_job.cli_matrix import Target, legs_of
+from ci.pipeline.cli_plan import kind_of, outputs_of, outputs_of_plan
 from ci.pipeline.plan import (
     FILE,
     PARTS,
-    Planned,
     environment_part,
     identity_of,
     planned_part,
@@ -29,7 +27,6 @@ from ci.pipeline.plan import (
     unknown,
     write_plan_identity,
 )
-from ci.steps.folder import RunFolder
 from test_selection.files import read_json
 from test_selection.plan import Group, Plan, Shard, fingerprint
 from test_selection.selection import Expectation, Selection
@@ -40,57 +37,46 @@ MODEL = SettingsModel.model_validate(
 NAMES = ["matrix", "kind", "legs", "run", "tests", "fingerprint", "identity", "timeouts", "environment"]
 
 
-def planned(shards: int) -> Planned:
+def plan_of(shards: int) -> Plan:
     made = tuple(
         Shard(index=n, expected_s=600.0 - n / 10, groups=(Group(file="a.py", ids=(f"a.py::{n}",)),))
         for n in range(shards)
     )
-    plan = Plan(fingerprint=fingerprint(made), bound_s=1.0, makespan_s=1.0, binds="balance", shards=made)
-    return Planned(folder=RunFolder(path=Path("runs/ci")), plan=plan, identity="same", parts={})
+    return Plan(fingerprint=fingerprint(made), bound_s=1.0, makespan_s=1.0, binds="balance", shards=made)
 
 
 @pytest.mark.parametrize(
-    ("shards", "beyond", "kind"),
+    ("shards", "beyond", "target", "kind"),
     [
-        (3, "matrices", "legs"),
-        (256, "indexed-job", "legs"),
-        (300, "matrices", "matrices"),
-        (300, "indexed-job", "hand-over"),
+        (3, "matrices", Target.GITHUB, "legs"),
+        (256, "indexed-job", Target.GITHUB, "legs"),
+        (300, "matrices", Target.GITHUB, "matrices"),
+        (300, "indexed-job", Target.GITHUB, "hand-over"),
+        (300, "matrices", Target.JENKINS, "legs"),
     ],
 )
-def test_a_plan_for_github_says_what_kind_of_matrix_it_is(shards: int, beyond: str, kind: str) -> None:
+def test_a_plan_says_what_kind_of_matrix_it_is(shards: int, beyond: str, target: Target, kind: str) -> None:
     model = MODEL.model_copy(update={"matrix": MODEL.matrix.model_copy(update={"beyond": beyond})})
-    work = planned(shards)
-    legs = legs_of(work.plan, model.matrix, Target.GITHUB)
-    content, _ = worded(legs, model.matrix, Target.GITHUB)
-    found = outputs_of(model, work, content, legs=len(legs))
+    plan = plan_of(shards)
+    dealt = legs_of(plan, model.matrix, target)
+    found = outputs_of_plan(model, plan, dealt, target, run="ci", identity="same")
     assert list(found) == NAMES
     assert (found["kind"], found["legs"], found["tests"]) == (kind, shards, shards)
     assert (found["run"], found["identity"], found["timeouts"]["plan"]) == ("ci", "same", 9)
     # On one line each, so that no delimiter is needed.
     assert len(output_lines(found, delimiter="x").splitlines()) == len(NAMES)
-
-
-def test_a_plan_for_jenkins_is_made_of_branches() -> None:
-    work = planned(300)
-    legs = legs_of(work.plan, MODEL.matrix, Target.JENKINS)
-    content, _ = worded(legs, MODEL.matrix, Target.JENKINS)
-    found = outputs_of(MODEL, work, content, legs=len(legs))
-    assert (found["kind"], found["legs"]) == ("legs", 300)
-    assert found["matrix"]["leg-000"]["label"] == "linux && x86_64 && spyre_pf_x1"
+    if target is Target.JENKINS:
+        assert found["matrix"]["leg-000"]["label"] == "linux && x86_64 && spyre_pf_x1"
 
 
 def test_nothing_to_run_is_an_empty_matrix_and_no_tests() -> None:
-    found = outputs_of(MODEL)
+    found = outputs_of(MODEL, Target.GITHUB)
     assert list(found) == NAMES
-    assert json.loads(json.dumps(found["matrix"])) == {"include": []}
+    assert (found["matrix"], outputs_of(MODEL, Target.JENKINS)["matrix"]) == ({"include": []}, {})
     assert [found[name] for name in NAMES[1:-2]] == ["none", 0, "", 0, "", ""]
-
-
-def test_legs_run_in_the_image_that_their_runner_is_unless_settings_say_otherwise() -> None:
-    assert outputs_of(SettingsModel())["environment"] == "image"
+    assert found["environment"] == "image"
     own = SettingsModel.model_validate({"pipeline": {"environment": "own"}})
-    assert outputs_of(own)["environment"] == "own"
+    assert outputs_of(own, Target.GITHUB)["environment"] == "own"
 
 
 def test_a_matrix_of_branches_holds_legs() -> None:

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
+from ci.pipeline.github_runs import Run
 from ci.pipeline.reuse import (
     Group,
     Wanted,
-    _header,
+    _token,
     doubt,
     doubt_of_parts,
     group_of,
     own_doubt,
     workflow_file,
 )
-from ci.pipeline.runs import Run
 from ci.report.reused import Reused, read_reused, write_reused
 
 HEAD, BASE, SHA, TREE = "1" * 40, "2" * 40, "3" * 40, "4" * 40
@@ -73,7 +73,7 @@ def test_only_a_file_of_this_repository_is_its_workflow(ref: str, file: str) -> 
 
 
 def test_a_run_that_fits_in_all_is_doubted_in_nothing() -> None:
-    assert own_doubt(WANTED, TREE) == doubt(RUN, WANTED) == doubt_of_parts(dict(PARTS), WANTED) == ""
+    assert own_doubt(WANTED, TREE, TREE) == doubt(RUN, WANTED) == doubt_of_parts(dict(PARTS), WANTED) == ""
 
 
 @pytest.mark.parametrize(
@@ -107,8 +107,8 @@ def test_a_part_that_is_missing_unknown_or_another_is_no_match(name: str, said: 
     assert doubt_of_parts(less, WANTED)
     assert said in doubt_of_parts(PARTS | {name: "x"}, WANTED)
     assert doubt_of_parts(PARTS | {name: ["x"]}, WANTED)
-    assert name in own_doubt(replace(WANTED, parts=less), TREE)
-    assert own_doubt(replace(WANTED, parts=PARTS | {name: ""}), TREE).endswith(name)
+    assert name in own_doubt(replace(WANTED, parts=less), TREE, TREE)
+    assert own_doubt(replace(WANTED, parts=PARTS | {name: ""}), TREE, TREE).endswith(name)
 
 
 @pytest.mark.parametrize("parts", [None, [], "x", {}, {**PARTS, "later": "x"}])
@@ -123,16 +123,17 @@ def test_parts_that_a_later_version_adds_have_to_be_the_same() -> None:
 
 
 def test_a_merge_that_gives_another_tree_is_doubted() -> None:
-    assert "gives another tree" in own_doubt(WANTED, "5" * 40)
-    assert "of another tree than" in own_doubt(replace(WANTED, parts=PARTS | {"tree": "5" * 40}), TREE)
-    assert "workflow's file" in own_doubt(replace(WANTED, workflow=""), TREE)
+    assert "gives another tree" in own_doubt(WANTED, TREE, "5" * 40)
+    assert "of another tree than" in own_doubt(replace(WANTED, parts=PARTS | {"tree": "5" * 40}), TREE, TREE)
+    assert "workflow's file" in own_doubt(replace(WANTED, workflow=""), TREE, TREE)
+    assert "checked out" in own_doubt(WANTED, "5" * 40, TREE)
 
 
 def test_the_token_is_for_its_own_server_and_never_over_plain_http() -> None:
-    told = _header({"GITHUB_TOKEN": "t", "GITHUB_SERVER_URL": "https://github.com/"})
+    told = _token({"GITHUB_TOKEN": "t", "GITHUB_SERVER_URL": "https://github.com/"})
     assert told["GIT_CONFIG_KEY_1"] == "http.https://github.com/.extraHeader"
-    assert _header({"GITHUB_TOKEN": "t", "GITHUB_SERVER_URL": "http://github.com"}) == {}
-    assert _header({"GITHUB_SERVER_URL": "https://github.com"}) == {}
+    assert _token({"GITHUB_TOKEN": "t", "GITHUB_SERVER_URL": "http://github.com"}) == {}
+    assert _token({"GITHUB_SERVER_URL": "https://github.com"}) == {}
 
 
 def test_a_note_of_reuse_is_read_as_it_was_written(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ci.pipeline.runs import Artifact, run_of
+from ci.pipeline.github_runs import Artifact, run_of
 
 ROW: dict[str, Any] = {
     "id": 50,

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.pipeline.told import Row
 from ci.record.failure_signature import LONGEST, Failure, compare, differs, last_failure, normal
 from ci.record.result import Try, settle
 from ci.record.verdict import Verdict
+from ci.report.reader import Row
 
 FAILED = Verdict.FAILED
 

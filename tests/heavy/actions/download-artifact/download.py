@@ -14,7 +14,9 @@ def main() -> int:
     name, pattern = os.environ["NAME"], os.environ["PATTERN"]
     if name and not (kept / name).is_dir():
         return 1
-    for artifact in sorted(kept.glob(name or pattern or "*")):
+    # As minimatch has it: {a,b} is either.
+    patterns = pattern[1:-1].split(",") if pattern.startswith("{") else [name or pattern or "*"]
+    for artifact in sorted(one for each in patterns for one in kept.glob(each)):
         alone = bool(name) or os.environ["MERGE"] == "true"
         shutil.copytree(artifact, target if alone else target / artifact.name, dirs_exist_ok=True)
     return 0

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ci.pipeline.told import Row
 from ci.record.events import GroupReady, Start
 from ci.record.identity import RunIdentity, write_identity
 from ci.record.journal_line import line_of
 from ci.record.result import Result
 from ci.record.verdict import Verdict
+from ci.report.reader import Row
 from ci.report.results import write_results, write_summary
 from ci.report.totals import Summary
 from test_selection.catalog import Catalog, CatalogTest, FileRecord, write_catalog

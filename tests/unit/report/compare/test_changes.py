@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from ci.pipeline.told import Row
 from ci.record.verdict import GOOD, Verdict
 from ci.report.compare.changes import KNOWN, Changes, Kind, compare
+from ci.report.reader import Row
 from tests.unit.report.compare.making import rows
 
 NAMES = [f"test_a.py::test_{number}" for number in range(8)]

@@ -16,13 +16,13 @@ from markdown_it import MarkdownIt
 from msgspec import Raw
 from rich.console import Console
 
-from ci.pipeline.told import Row
 from ci.record.verdict import Verdict
 from ci.report.compare.as_json import as_json
 from ci.report.compare.comparison import Comparison, Side, check, compare_sides, unlike
 from ci.report.compare.existing import Existence, Known
 from ci.report.compare.lines import render_markdown, show
 from ci.report.compare.page import render_page
+from ci.report.reader import Row
 from tests.unit.report.compare.making import rows
 
 Golden = Callable[[str, str], None]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import statistics
 import tempfile
 from collections.abc import Iterator
@@ -11,18 +10,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ci.core.archives import Wanted, unpack
-from ci.core.errors import BadFileError, MissingInputError, UsageError
+from ci.core.errors import MissingInputError, UsageError
 from ci.core.text import shell_line
-from ci.pipeline.side import side_of, with_catalog
-from ci.pipeline.told import MAX_PACKED, MAX_UNPACKED, REPORT_FILES, Row, read_told
 from ci.record.journal_line import event_of
 from ci.record.run_state import RunState
 from ci.report.compare.comparison import Comparison, Side, compare_sides
+from ci.report.compare.sides import side_of
 from ci.report.compare.times import Past
 from ci.report.history import past_seconds
+from ci.report.reader import MAX_UNPACKED, REPORT_FILES, Row, read_run
 from ci.report.results import RESULTS_FILE, SUMMARY_FILE
 from ci.steps.context import Context
-from ci.steps.folder import CATALOG_FILE, JOURNALS, PLAN_FILE, RunFolder, find_run
+from ci.steps.folder import JOURNALS, PLAN_FILE, RunFolder, find_run
 from test_selection.durations import MAX_S
 from test_selection.estimates import SPREAD_AT, quantile
 from test_selection.ids import encode_file
@@ -31,7 +30,6 @@ from test_selection.ids import encode_file
 MOST_BYTES = 8 * MAX_UNPACKED
 _FROM_ARTIFACT = (
     *REPORT_FILES,
-    Wanted(pattern=re.escape(CATALOG_FILE), most_bytes=MAX_PACKED),
     Wanted(pattern=rf"{JOURNALS}/\d{{1,9}}-\d{{1,9}}\.jsonl", most_bytes=MAX_UNPACKED),
 )
 
@@ -95,13 +93,12 @@ def _name(named: str, folder: RunFolder) -> str:
 
 def _side(folder: RunFolder, named: str, notes: list[str]) -> Side[Row]:
     _must_be_reported(folder)
-    told = read_told(folder.path, most_bytes=MOST_BYTES)
-    try:
-        told = with_catalog(told, folder.path)
-    except BadFileError as error:
-        notes.append(f"{_name(named, folder)}: its catalog is not used: {error.what}")
-    run = told.run if told.run == _name(named, folder) else f"{told.run} ({_name(named, folder)})"
-    return replace(side_of(told, run=run), setups=_setups(folder.path / JOURNALS))
+    told = read_run(folder.path, most_bytes=MOST_BYTES)
+    if told.trouble:
+        notes.append(f"{_name(named, folder)}: its catalog is not used: {told.trouble}")
+    run = told.summary.run
+    name = run if run == _name(named, folder) else f"{run} ({_name(named, folder)})"
+    return replace(side_of(told, name=name), setups=_setups(folder.path / JOURNALS))
 
 
 def _must_be_reported(folder: RunFolder) -> None:
