@@ -112,7 +112,7 @@ def comment(  # typer makes options of them
     ] = None,
     base: Annotated[Path | None, typer.Option("--base", help="Run folder of main to compare with.")] = None,
     pull_request: Annotated[
-        int | None, typer.Option("--pull-request", min=1, help="Its number, for run folders.")
+        int | None, typer.Option("--pull-request", min=1, help="Its number.")
     ] = None,
     name: Annotated[
         str | None, typer.Option("--name", help="Of the comment; a pull request has one of each name.")
