@@ -111,9 +111,7 @@ def comment(  # typer makes options of them
         typer.Argument(metavar="RUN", help="Run folders; default: what the run of GitHub's event handed on."),
     ] = None,
     base: Annotated[Path | None, typer.Option("--base", help="Run folder of main to compare with.")] = None,
-    pull_request: Annotated[
-        int | None, typer.Option("--pull-request", min=1, help="Its number.")
-    ] = None,
+    pull_request: Annotated[int | None, typer.Option("--pull-request", min=1, help="Its number.")] = None,
     name: Annotated[
         str | None, typer.Option("--name", help="Of the comment; a pull request has one of each name.")
     ] = None,

@@ -16,7 +16,7 @@ from ci.main_job.cli_matrix import Target, legs_of, worded
 from ci.pipeline.base_settings import judging_settings
 from ci.pipeline.event import read_event
 from ci.pipeline.outputs import hand_on, say
-from ci.pipeline.plan import plan_for_jobs, unknown
+from ci.pipeline.plan import plan_for_jobs
 from ci.steps import options
 from ci.steps.collect import resolve_source
 from ci.steps.context import Context
@@ -70,15 +70,12 @@ def plan(
     check_quarantine(context)
     found = resolve_source(context, source)
     folder = run_dir if run_dir is not None else context.runs / "ci"
-    planned = plan_for_jobs(context, found, share, folder, shards=shards)
+    made, whole, parts = plan_for_jobs(context, found, share, folder, shards=shards)
     model = context.settings.model
-    dealt = legs_of(planned.plan, model.matrix, target)
-    if not planned.identity:
-        context.say(f"results will not be used again: not known {unknown(planned.parts)}")
-    outputs = outputs_of_plan(
-        model, planned.plan, dealt, target, run=planned.folder.run, identity=planned.identity
-    )
-    hand_on(outputs, out=out, kind="pipeline-plan")
+    if unknown := [name for name, value in parts.items() if not value]:
+        context.say(f"results will not be used again: not known {', '.join(unknown)}")
+    dealt = legs_of(whole, model.matrix, target)
+    hand_on(outputs_of_plan(model, whole, dealt, target, made.run), out=out, kind="pipeline-plan")
 
 
 def legs(
@@ -105,8 +102,7 @@ def legs(
     # A share by itself has the cards of the stage in force.
     row = model.stages.get(model.stage if share.stage is None else share.stage)
     dealt = legs_within(found, model, target, cards=row.cards if row is not None else 1, where=folder.plan)
-    # The identity is not told: who takes results by it reads it where it was written, and doubts it.
-    hand_on(outputs_of_plan(model, found, dealt, target, run=folder.run), out=out, kind="pipeline-legs")
+    hand_on(outputs_of_plan(model, found, dealt, target, folder.run), out=out, kind="pipeline-legs")
 
 
 def _asked(ctx: typer.Context, request: ShareRequest, flags: Mapping[str, Any]) -> tuple[Context, Share]:
@@ -125,7 +121,7 @@ def _hand_nothing_on(context: Context, share: Share, target: Target, out: Path |
 
 
 def outputs_of_plan(
-    model: SettingsModel, plan: Plan, dealt: list[CiJob], target: Target, *, run: str, identity: str = ""
+    model: SettingsModel, plan: Plan, dealt: list[CiJob], target: Target, run: str
 ) -> dict[str, Any]:
     """The outputs of a plan, by name; how many legs it has is said."""
     content, why = worded(dealt, model.matrix, target)
@@ -137,7 +133,6 @@ def outputs_of_plan(
         "run": run,
         "tests": len(plan.ids),
         "fingerprint": plan.fingerprint,
-        "identity": identity,
     }
 
 
@@ -151,7 +146,6 @@ def outputs_of(model: SettingsModel, target: Target) -> dict[str, Any]:
         "run": "",
         "tests": 0,
         "fingerprint": "",
-        "identity": "",
         "timeouts": model.pipeline.timeouts.model_dump(),
         "environment": model.pipeline.environment,
     }

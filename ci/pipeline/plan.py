@@ -10,7 +10,6 @@ import json
 import math
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -33,9 +32,6 @@ from test_selection.selection import Selection
 
 KIND = "plan-identity"
 FILE = "plan-identity.json"
-PARTS = (
-    "tree", "image", "tests", "selection", "torch", "back_end", "toolkit", "environment", "settings",
-)  # fmt: skip
 # Where a run waits, meets others and notes things changes no result; all else of these sections may.
 _OF_NO_MATTER = {
     "share", "share_lease_s", "share_password_file", "leases", "lease_timeout_s", "grace_s", "quarantine",
@@ -44,27 +40,10 @@ _OF_NO_MATTER = {
 _OURS, _FAULTS = "SPYRE_CI_", "SPYRE_CI_CARD_FAULTS"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
-    """A plan that waits for its shards to be run.
-
-    Attributes:
-        folder: the run's.
-        plan: its shards.
-        identity: what makes it the same work as another; empty where that cannot be told.
-        parts: what that is made of.
-    """
-
-    folder: RunFolder
-    plan: Plan
-    identity: str
-    parts: Mapping[str, str]
-
-
 def plan_for_jobs(
     context: Context, source: Source, share: Share, run_dir: Path, *, shards: int | None = None
-) -> Planned:
-    """Collect, select and plan into a run folder.
+) -> tuple[RunFolder, Plan, dict[str, str]]:
+    """Collect, select and plan into a run folder, with the parts that make it the same work as another.
 
     Args:
         context: the outside world.
@@ -96,11 +75,12 @@ def plan_for_jobs(
     for file, error in selection.collect_errors.items():
         context.say(f"cannot be collected: {file}: {error}")
     parts = _parts(context, folder, plan, selection)
-    identity = write_plan_identity(folder.path, parts)
-    return Planned(folder=folder, plan=plan, identity=identity, parts=parts)
+    write_parts(folder.path, parts)
+    return folder, plan, parts
 
 
 def _parts(context: Context, folder: RunFolder, plan: Plan, selection: Selection) -> dict[str, str]:
+    """What a plan's work is made of; a part that is not known is empty, and the same as nothing."""
     run = read_identity(folder.path)
     return {
         "tree": tree_of(context.settings.base),
@@ -114,6 +94,11 @@ def _parts(context: Context, folder: RunFolder, plan: Plan, selection: Selection
         "environment": environment_part(context.environ),
         "settings": settings_part(context.settings.model),
     }
+
+
+def write_parts(run_dir: Path, parts: Mapping[str, str]) -> None:
+    """Write `plan-identity.json` of a run folder."""
+    write_json(run_dir / FILE, KIND, {"parts": dict(parts)})
 
 
 def shards_for(seconds: float, *, shard_s: float, most: int) -> int:
@@ -186,24 +171,6 @@ def environment_part(environ: Mapping[str, str], packages: Sequence[str] | None 
     }
     found = installed_packages() if packages is None else list(packages)
     return _digest({"python": platform.python_version(), "packages": found, "variables": read})
-
-
-def identity_of(parts: Mapping[str, str]) -> str:
-    """One name for all parts; empty where one is not known, as nothing is the same as that; pure."""
-    known = all(parts.get(one) for one in PARTS) and set(parts) == set(PARTS)
-    return _digest(dict(parts)) if known else ""
-
-
-def unknown(parts: Mapping[str, str]) -> str:
-    """The parts that are not known, for people; pure."""
-    return ", ".join(one for one in PARTS if not parts.get(one))
-
-
-def write_plan_identity(run_dir: Path, parts: Mapping[str, str]) -> str:
-    """Write `plan-identity.json` of a run folder, and return the identity."""
-    identity = identity_of(parts)
-    write_json(run_dir / FILE, KIND, {"identity": identity, "parts": dict(parts)})
-    return identity
 
 
 def _digest(content: Any) -> str:

@@ -19,7 +19,7 @@ Spyre = Callable[..., int]
 Event = Callable[[str, Any], None]
 Call = Callable[..., tuple[int, dict[str, Any], str]]
 # Outputs that are words; all others are JSON.
-WORDS = {"kind", "run", "fingerprint", "identity", "environment", "device_tested"}
+WORDS = {"kind", "run", "fingerprint", "environment", "device_tested"}
 
 
 @pytest.fixture

@@ -82,8 +82,6 @@ def test_a_plan_is_dealt_and_known_by_what_decides_it(project: Repository, tree:
     parts = parts_of(Path("runs/ci"))
     assert parts["tree"] == project.git("rev-parse", "HEAD^{tree}")
     assert parts["image"] == IMAGE
-    # Work nobody can tell from the toolkit's as it was committed is not known to be the same.
-    assert (first["identity"] == "") is (parts["toolkit"] == "")
     # Another commit of the same tree is the same work; another tree, or one that was changed, is not.
     project.commit({})
     assert tree_of(project.folder) == parts["tree"]

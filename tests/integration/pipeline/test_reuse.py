@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ci.cli.app import run as spyre_ci
-from ci.pipeline.plan import planned_part, write_plan_identity
+from ci.pipeline.plan import planned_part, write_parts
 from ci.report.results import read_summary
 from test_selection.plan import read_plan
 from tests.github_api import GitHubApi, artifact, pull, workflow_run
@@ -58,7 +58,7 @@ class Queue:
 
     def begin(self, **changed: str) -> None:
         """The merge queue's run is planned, and its event is there."""
-        write_plan_identity(self.run_dir, self.parts | changed)
+        write_parts(self.run_dir, self.parts | changed)
         ref = f"refs/heads/gh-readonly-queue/main/pr-7-{self.base}"
         group = {
             "head_sha": self.group,
@@ -89,7 +89,7 @@ class Queue:
         if plan is not None:
             (folder / "plan.json").write_text(plan)
         run_journals(folder, planned, GREEN if outcomes is None else outcomes, image=image)
-        write_plan_identity(folder, self.parts if parts is None else self.parts | parts)
+        write_parts(folder, self.parts if parts is None else self.parts | parts)
         data = zipped(folder)
         repository.artifacts[number] = artifact(number, name, run=number, size=len(data))
         repository.blobs[number] = data
@@ -253,7 +253,7 @@ def test_of_several_results_of_a_run_those_that_fit_are_taken(
     queue.begin()
     queue.ran(50, name="results-pinned")
     other = queue.tmp_path / "other"
-    write_plan_identity(other, queue.parts | {"torch": "another"})
+    write_parts(other, queue.parts | {"torch": "another"})
     data = zipped(other)
     queue.api.repositories["o/r"].artifacts[49] = artifact(49, "results-main", run=50, size=len(data))
     queue.api.repositories["o/r"].blobs[49] = data

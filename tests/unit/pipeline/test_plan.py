@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -16,25 +15,19 @@ from ci.core.provider import output_lines
 from ci.main_job.cli_matrix import Target, legs_of
 from ci.pipeline.cli_plan import kind_of, outputs_of, outputs_of_plan
 from ci.pipeline.plan import (
-    FILE,
-    PARTS,
     environment_part,
-    identity_of,
     planned_part,
     selection_part,
     settings_part,
     shards_for,
-    unknown,
-    write_plan_identity,
 )
-from test_selection.files import read_json
 from test_selection.plan import Group, Plan, Shard, fingerprint
 from test_selection.selection import Expectation, Selection
 
 MODEL = SettingsModel.model_validate(
     {"matrix": {"runner_cards": [0, 1]}, "pipeline": {"timeouts": {"plan": 9}}}
 )
-NAMES = ["matrix", "kind", "legs", "run", "tests", "fingerprint", "identity", "timeouts", "environment"]
+NAMES = ["matrix", "kind", "legs", "run", "tests", "fingerprint", "timeouts", "environment"]
 
 
 def plan_of(shards: int) -> Plan:
@@ -59,10 +52,10 @@ def test_a_plan_says_what_kind_of_matrix_it_is(shards: int, beyond: str, target:
     model = MODEL.model_copy(update={"matrix": MODEL.matrix.model_copy(update={"beyond": beyond})})
     plan = plan_of(shards)
     dealt = legs_of(plan, model.matrix, target)
-    found = outputs_of_plan(model, plan, dealt, target, run="ci", identity="same")
+    found = outputs_of_plan(model, plan, dealt, target, "ci")
     assert list(found) == NAMES
     assert (found["kind"], found["legs"], found["tests"]) == (kind, shards, shards)
-    assert (found["run"], found["identity"], found["timeouts"]["plan"]) == ("ci", "same", 9)
+    assert (found["run"], found["timeouts"]["plan"]) == ("ci", 9)
     # On one line each, so that no delimiter is needed.
     assert len(output_lines(found, delimiter="x").splitlines()) == len(NAMES)
     if target is Target.JENKINS:
@@ -73,7 +66,7 @@ def test_nothing_to_run_is_an_empty_matrix_and_no_tests() -> None:
     found = outputs_of(MODEL, Target.GITHUB)
     assert list(found) == NAMES
     assert (found["matrix"], outputs_of(MODEL, Target.JENKINS)["matrix"]) == ({"include": []}, {})
-    assert [found[name] for name in NAMES[1:-2]] == ["none", 0, "", 0, "", ""]
+    assert [found[name] for name in NAMES[1:-2]] == ["none", 0, "", 0, ""]
     assert found["environment"] == "image"
     own = SettingsModel.model_validate({"pipeline": {"environment": "own"}})
     assert outputs_of(own, Target.GITHUB)["environment"] == "own"
@@ -100,33 +93,8 @@ def test_there_are_shards_enough_and_never_one_too_many(seconds: float, shard_s:
     assert found == 1 or found - 1 < seconds / shard_s
 
 
-def test_what_is_not_known_of_a_plan_is_named() -> None:
-    assert unknown(dict.fromkeys(PARTS, "x")) == ""
-    assert unknown({**dict.fromkeys(PARTS, "x"), "image": "", "tree": ""}) == "tree, image"
-
-
-WHOLE = dict.fromkeys(PARTS, "known")
-
-
 def settings(**content: Any) -> str:
     return settings_part(SettingsModel.model_validate(content))
-
-
-def test_the_same_parts_have_the_same_identity() -> None:
-    assert identity_of(WHOLE) == identity_of(dict(reversed(WHOLE.items())))
-    assert len(identity_of(WHOLE)) == 64
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_another_part_is_another_identity_and_an_unknown_one_none(part: str) -> None:
-    assert identity_of(WHOLE | {part: "other"}) not in {"", identity_of(WHOLE)}
-    assert identity_of(WHOLE | {part: ""}) == ""
-    assert identity_of({key: value for key, value in WHOLE.items() if key != part}) == ""
-
-
-def test_parts_nobody_knows_make_no_identity() -> None:
-    assert identity_of({}) == ""
-    assert identity_of(WHOLE | {"more": "x"}) == ""
 
 
 def dealt(*shards: list[str]) -> Plan:
@@ -149,15 +117,6 @@ def test_the_same_tests_are_the_same_however_they_are_dealt(ids: list[str], cut:
 @given(IDS, IDS)
 def test_other_tests_are_other_work(one: list[str], two: list[str]) -> None:
     assert (planned_part(dealt(one)) == planned_part(dealt(two))) == (set(one) == set(two))
-
-
-TEXTS = st.dictionaries(st.sampled_from(PARTS), st.text(max_size=3))
-
-
-@given(TEXTS, TEXTS)
-def test_different_parts_never_have_one_identity(one: dict[str, str], two: dict[str, str]) -> None:
-    first, second = identity_of(WHOLE | one), identity_of(WHOLE | two)
-    assert (WHOLE | one == WHOLE | two) or first != second or first == ""
 
 
 @pytest.mark.parametrize(
@@ -216,12 +175,3 @@ def test_what_is_installed_and_what_tests_read_of_the_environment_count() -> Non
         assert environment_part(environ, ["torch==2.13.0"]) != base
     assert environment_part({}, ["torch==2.13.1"]) != base
     assert environment_part({}) == environment_part({})
-
-
-def test_parts_are_kept_beside_the_plan(tmp_path: Path) -> None:
-    identity = write_plan_identity(tmp_path, WHOLE)
-    written = read_json(tmp_path / FILE, "plan-identity")
-    assert written["identity"] == identity == identity_of(written["parts"]) != ""
-    write_plan_identity(tmp_path, WHOLE | {"image": ""})
-    written = read_json(tmp_path / FILE, "plan-identity")
-    assert written["identity"] == identity_of(written["parts"]) == ""
