@@ -80,7 +80,7 @@ class Repository(Section):
 
     @property
     def name(self) -> str:
-        """The name in messages and of --only: with its host, where that is not github.com."""
+        """The name in messages: with its host, where that is not github.com."""
         return self.repository if self.host == GITHUB else f"{self.host}:{self.repository}"
 
 
@@ -148,23 +148,6 @@ def read_webhooks(path: Path) -> Webhooks:
     return found
 
 
-def chosen(found: Webhooks, names: Sequence[str], where: Path) -> tuple[Repository, ...]:
-    """The repositories that a command names, all where it names none.
-
-    Raises:
-        SettingsError: one of them is not in the file.
-    """
-    known = [one.name for one in found.repositories]
-    for name in names:
-        if name not in known:
-            raise SettingsError(
-                f"there is no repository {name!r}{_guess(name, known)}",
-                where=where,
-                remedy=f"known: {', '.join(known)}",
-            )
-    return tuple(one for one in found.repositories if not names or one.name in names)
-
-
 def identity(url: str) -> str:
     """A URL without what makes no difference: case of the host, default port, last slash, user, fragment.
 
@@ -183,13 +166,9 @@ def _check_name(
     document: Document, place: Sequence[str | int], what: str, name: str, known: Iterable[str]
 ) -> None:
     if name not in (names := list(known)):
-        said = f"there is no {what} {name!r}{_guess(name, names)}"
-        raise _error(document, place, said, f"known: {', '.join(names)}")
-
-
-def _guess(name: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f", did you mean {close[0]!r}?" if close else ""
+        close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+        guess = f", did you mean {close[0]!r}?" if close else ""
+        raise _error(document, place, f"there is no {what} {name!r}{guess}", f"known: {', '.join(names)}")
 
 
 def _error(document: Document, place: Sequence[str | int], what: str, remedy: str) -> SettingsError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from ci.config.recipient import check_recipient
 from ci.core.addresses import shown
@@ -31,11 +30,10 @@ class NotAppliedError(SpyreCiError):
 
 @dataclass(slots=True, kw_only=True)
 class Outcome:
-    """What becomes of a repository's hooks, what was done of it, and why not all."""
+    """What becomes of a repository's hooks, and why not all of it was done."""
 
     repository: Repository
     changes: list[Change] = field(default_factory=list)
-    done: list[Change] = field(default_factory=list)
     error: SpyreCiError | None = None
 
 
@@ -72,12 +70,10 @@ class Sync:
             secrets = [hook_secret(self._environ, one.hook.secret) if one.hook else "" for one in acting]
             for change, value in zip(acting, secrets, strict=True):
                 self._do(outcome.repository, change, value)
-                outcome.done.append(change)
             left = (
                 [one for one in self._changes(outcome.repository, rotate=False) if one.acts] if acting else []
             )
             if left:
-                outcome.done = [one for one in outcome.done if one.url not in {other.url for other in left}]
                 names = ", ".join(name for one in left for name in one.fields) or left[0].action.value
                 raise NotAppliedError(
                     f"GitHub took every change, and the webhooks still differ: {names}",
@@ -165,26 +161,6 @@ def lines(outcome: Outcome) -> Iterator[str]:
     if outcome.error is not None:
         yield f"{name}: FAILED: {_safe(outcome.error.placed)}"
         yield f"    remedy: {_safe(outcome.error.remedy or '')}"
-
-
-def as_json(outcome: Outcome) -> dict[str, Any]:
-    """The same for machines."""
-    return {
-        "repository": outcome.repository.name,
-        "changes": [
-            {
-                "action": change.action.value,
-                "id": change.hook_id,
-                "url": shown(change.url),
-                "differs": list(change.fields),
-                "why": change.why,
-                "done": change in outcome.done,
-            }
-            for change in outcome.changes
-        ],
-        "error": None if outcome.error is None else str(outcome.error),
-        "exit_code": 0 if outcome.error is None else outcome.error.exit_code,
-    }
 
 
 def _safe(text: str) -> str:

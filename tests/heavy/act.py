@@ -205,7 +205,8 @@ class Scratch:
             file = folder / (called or workflow)
             content = yaml.safe_load(file.read_text(encoding="utf-8"))
             job = content["jobs"][name]
-            ends = {"run": "false" if result == "failure" else "true"}
+            # Nothing was checked out for it.
+            ends = {"run": "false" if result == "failure" else "true", "working-directory": "."}
             kept = {key: value for key, value in job.items() if key in {"name", "needs", "if"}}
             if result == "reached":
                 kept["if"] = "always()"

@@ -118,8 +118,10 @@ def merged(scratch: Scratch, environ: dict[str, str], **how: Any) -> Ended:
 def test_what_is_merged_is_published_as_a_preview(scratch: Scratch, tmp_path: Path) -> None:
     with index(tmp_path) as environ:
         ended = merged(scratch, environ)
-    checks = ("changes/changes", "lint", "unit", "package/build", "package/verify")
-    jobs = (*(f"checks/{one}" for one in checks), "publish preview")
+    jobs = (
+        "changes/changes", "release checks/lint", "release checks/unit", "package/build", "package/verify",
+        "publish preview",
+    )  # fmt: skip
     assert ended.jobs == dict.fromkeys(jobs, "success"), ended.told
     names = [re.match(r"demo-1\.0\.dev1\+g[0-9a-f]+(.+)", one) for one in published(tmp_path)]
     assert [one and one[1] for one in names] == ["-py3-none-any.whl", ".tar.gz"]
@@ -150,7 +152,7 @@ def test_a_record_that_a_test_plants_opens_no_gate(scratch: Scratch, tmp_path: P
     with index(tmp_path) as environ:
         # A job that ends well without a word of what it looked at.
         ended = merged(scratch, environ, stand_for={"release-checks.yml:lint": "success"})
-        assert ended.jobs["checks/unit"] == "success", ended.told
+        assert ended.jobs["release checks/unit"] == "success", ended.told
         assert ended.jobs["publish preview"] == "failure", ended.told
         assert "lint: was not run" in ended.log["publish preview"]
         handed_on = {one.name for one in (scratch.artifacts / "record-unit").iterdir()}
@@ -165,7 +167,7 @@ def test_a_release_is_published_once_its_gate_is_open(scratch: Scratch, tmp_path
     words = ("--var", "SPYRE_CI_RELEASE_INDEX=stage")
     with index(tmp_path) as environ:
         ended = scratch.run("release", payload, "release.yml", *words, environ=environ, secrets=SECRETS)
-        jobs = {"checks/lint", "checks/unit", "checks/package/verify", "prove", "publish release"}
+        jobs = {"release checks/lint", "release checks/unit", "package/verify", "prove", "publish release"}
         assert jobs <= ended.jobs.keys(), ended.told
         assert set(ended.jobs.values()) == {"success"}, ended.told
         assert published(tmp_path) == ["demo-1.0-py3-none-any.whl", "demo-1.0.tar.gz"]
@@ -268,7 +270,7 @@ def test_pytorchs_relay_hears_once_that_tests_begin_and_once_that_they_ended(
     assert row["job_name"].startswith("PyTorch tests (")
     assert row["artifact_url"] == "https://github.example/artifacts/results"
     assert row["passed_tests"] > 0
-    assert "HUD: told that the run has begun" in ended.log["PyTorch tests/plan/tell that it begins"]
+    assert "HUD: told that the run has begun" in ended.log["plan/tell that it begins"]
     # It travelled with the plan: the job that reports told the end alone.
     assert "HUD: reported to" in ended.log["PyTorch tests/report"]
     assert "HUD: warning" not in ended.log["PyTorch tests/report"]

@@ -151,28 +151,39 @@ def test_the_very_same_work_is_taken_reported_and_marked(queue: Queue, spyre: Sp
     assert read_summary(queue.run_dir / "summary.json").notes == summary.notes
 
 
-@pytest.mark.parametrize(
-    ("run", "said"),
-    [
-        ({"conclusion": "failure"}, "run 50 ended as failure"),
-        ({"status": "in_progress", "conclusion": None}, "run 50 has not ended"),
-        ({"event": "push"}, "no run of"),
-        ({"path": ".github/workflows/evil.yml"}, "is of another workflow"),
-        ({"sha": "e" * 40}, "no run of"),
-    ],
-)
-def test_another_run_is_not_taken(
-    queue: Queue,
-    spyre: Spyre,
-    run: dict[str, Any],
-    said: str,
-    capsys: pytest.CaptureFixture[str],
+# What is wrong with the pull request's run, and what is said of it.
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"conclusion": "failure"}, "run 50 ended as failure"),
+    ({"status": "in_progress", "conclusion": None}, "run 50 has not ended"),
+    ({"event": "push"}, "no run of"),
+    ({"path": ".github/workflows/evil.yml"}, "is of another workflow"),
+    ({"sha": "e" * 40}, "no run of"),
+    ({"ids": IDS[:3]}, "run 50 planned other tests than it says"),
+    *(
+        ({"plan": text}, "run 50 handed on no plan that can be read")
+        for text in ("", "{", '{"schema": "spyre-ci/plan/1", "fingerprint": "0"}')
+    ),
+    *(
+        ({"image": image}, "did not run all of its tests in the image that is wanted, or does not say so")
+        for image in ("", f"quay.io/o/i@sha256:{'2' * 64}")
+    ),
+    ({"outcomes": GREEN | {IDS[1]: "failed"}}, "is not green here: 1 test failed"),
+    ({"outcomes": GREEN | {IDS[3]: "not_run"}}, "is not green here"),
+    ({"outcomes": GREEN | {IDS[2]: "hardware"}}, "is not green here"),
+]
+
+
+@pytest.mark.parametrize(("run", "said"), REFUSED)
+def test_a_run_that_is_not_the_same_or_not_green_is_not_taken(
+    queue: Queue, spyre: Spyre, run: dict[str, Any], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     queue.begin()
     queue.ran(**run)
+    before = (queue.run_dir / "plan.json").read_bytes()
     assert spyre("reuse", "runs/ci") == 0
     assert outputs(queue.tmp_path)["reused"] == "false"
     assert said in " ".join(capsys.readouterr().out.split())
+    assert (queue.run_dir / "plan.json").read_bytes() == before
     assert not (queue.run_dir / "journal").exists()
 
 
@@ -187,64 +198,6 @@ def test_the_same_tests_are_the_same_work_however_they_were_dealt(
     summary = read_summary(queue.run_dir / "summary.json")
     assert (summary.exit_code, summary.planned) == (0, len(IDS))
     assert len(read_plan(queue.run_dir / "plan.json").shards) == shards
-
-
-def test_a_plan_of_other_tests_than_it_says_is_not_taken(
-    queue: Queue, spyre: Spyre, capsys: pytest.CaptureFixture[str]
-) -> None:
-    queue.begin()
-    queue.ran(ids=IDS[:3])
-    before = (queue.run_dir / "plan.json").read_bytes()
-    assert spyre("reuse", "runs/ci") == 0
-    assert outputs(queue.tmp_path)["reused"] == "false"
-    assert "run 50 planned other tests than it says" in " ".join(capsys.readouterr().out.split())
-    assert (queue.run_dir / "plan.json").read_bytes() == before
-
-
-@pytest.mark.parametrize("text", ["", "{", '{"schema": "spyre-ci/plan/1", "fingerprint": "0"}'])
-def test_results_without_a_plan_that_can_be_read_are_not_taken(
-    queue: Queue, spyre: Spyre, text: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    queue.begin()
-    queue.ran(plan=text)
-    assert spyre("reuse", "runs/ci") == 0
-    assert outputs(queue.tmp_path)["reused"] == "false"
-    assert "run 50 handed on no plan that can be read" in " ".join(capsys.readouterr().out.split())
-
-
-@pytest.mark.parametrize("image", ["", f"quay.io/o/i@sha256:{'2' * 64}"])
-def test_what_ran_in_another_image_than_was_planned_for_is_not_taken(
-    queue: Queue, spyre: Spyre, image: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    queue.begin()
-    queue.ran(image=image)
-    assert spyre("reuse", "runs/ci") == 0
-    assert outputs(queue.tmp_path)["reused"] == "false"
-    said = " ".join(capsys.readouterr().out.split())
-    assert "did not run all of its tests in the image that is wanted, or does not say so" in said
-
-
-@pytest.mark.parametrize(
-    ("outcomes", "said"),
-    [
-        (GREEN | {IDS[1]: "failed"}, "is not green here: 1 test failed"),
-        (GREEN | {IDS[3]: "not_run"}, "is not green here"),
-        (GREEN | {IDS[2]: "hardware"}, "is not green here"),
-    ],
-)
-def test_results_that_are_not_green_by_our_own_judging_are_not_taken(
-    queue: Queue,
-    spyre: Spyre,
-    outcomes: dict[str, str],
-    said: str,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    queue.begin()
-    queue.ran(outcomes=outcomes)
-    assert spyre("reuse", "runs/ci") == 0
-    assert outputs(queue.tmp_path)["reused"] == "false"
-    assert said in " ".join(capsys.readouterr().out.split())
-    assert not (queue.run_dir / "journal").exists()
 
 
 def test_of_several_results_of_a_run_those_that_fit_are_taken(
@@ -273,32 +226,23 @@ def test_an_older_run_that_fits_is_taken_where_the_newest_does_not(
     assert outputs(tmp_path)["reused_run"] == "50"
 
 
-def test_a_pull_request_that_moved_on_or_shares_its_group_gives_no_results(
-    queue: Queue, spyre: Spyre, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    queue.begin()
-    queue.ran()
-    git(queue.upstream, "checkout", "-q", "--detach", queue.head)
-    moved = commit(queue.upstream, "d.txt", "four\n")
-    git(queue.upstream, "update-ref", "refs/pull/7/head", moved)
-    queue.api.repositories["o/r"].pulls = {7: pull(7, sha=moved)}
-    assert spyre("reuse", "runs/ci") == 0
-    assert outputs(tmp_path)["reused"] == "false"
-    assert "gives another tree" in " ".join(capsys.readouterr().out.split())
-
-
-def test_a_pull_request_that_no_longer_merges_gives_no_results(
-    queue: Queue, spyre: Spyre, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [("d.txt", "gives another tree"), ("c.txt", "nothing is reused: ended with code 1")],
+    ids=["moved on", "no longer merges"],
+)
+def test_a_pull_request_that_is_no_more_what_the_group_has_gives_no_results(
+    queue: Queue, spyre: Spyre, file: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     queue.begin()
     git(queue.upstream, "checkout", "-q", "--detach", queue.head)
-    moved = commit(queue.upstream, "c.txt", "otherwise\n")
+    moved = commit(queue.upstream, file, "otherwise\n")
     git(queue.upstream, "update-ref", "refs/pull/7/head", moved)
     queue.api.repositories["o/r"].pulls = {7: pull(7, sha=moved)}
     queue.ran(sha=moved)
     assert spyre("reuse", "runs/ci") == 0
-    assert outputs(tmp_path)["reused"] == "false"
-    assert "nothing is reused: ended with code 1" in " ".join(capsys.readouterr().out.split())
+    assert outputs(queue.tmp_path)["reused"] == "false"
+    assert said in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(

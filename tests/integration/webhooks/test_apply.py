@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable
@@ -98,11 +97,10 @@ def test_no_line_commands_a_terminal_or_a_ci_or_shows_what_a_url_holds(desk: Des
         "x\n::error::y\r\x1b[2J##[group]"
     ]
     desk.hidden.add("hunter2")
-    for words in (["--check"], ["--check", "--json"]):
-        said = desk.apply(*words)
-        assert said.code == 1
-        assert not {"\x1b", "\r"} & set(said.out)
-        assert not [line for line in said.out.splitlines() if line.lstrip().startswith(("::", "##["))]
+    said = desk.apply("--check")
+    assert said.code == 1
+    assert not {"\x1b", "\r"} & set(said.out)
+    assert not [line for line in said.out.splitlines() if line.lstrip().startswith(("::", "##["))]
 
 
 def test_more_than_a_hundred_hooks_are_all_read(desk: Desk) -> None:
@@ -207,10 +205,11 @@ def test_what_github_says_it_did_and_did_not_is_told(desk: Desk, monkeypatch: py
 
     desk.add(5, content_type="form")
     monkeypatch.setattr("tests.github_api.GitHubApi.answer", lies(GitHubApi.answer))
-    said = desk.apply("--json")
-    (told,) = said.json["repositories"]
-    assert (said.code, told["exit_code"], [one["done"] for one in told["changes"]]) == (1, 1, [False])
-    assert "the webhooks still differ: content_type" in told["error"]
+    said = desk.apply()
+    assert said.code == 1
+    assert (
+        "here:o/r: FAILED: GitHub took every change, and the webhooks still differ: content_type" in said.out
+    )
 
 
 def test_a_list_that_holds_something_else_is_told(desk: Desk) -> None:
@@ -218,27 +217,6 @@ def test_a_list_that_holds_something_else_is_told(desk: Desk) -> None:
     said = desk.apply("--check")
     assert said.code == 3
     assert "the list of webhooks holds something else" in said.out
-
-
-def test_machines_get_one_document(desk: Desk) -> None:
-    desk.add(5, content_type="form")
-    desk.write("o/r", "o/gone")
-    del desk.api.repositories["o/gone"]
-    said = desk.apply("--json")
-    assert said.code == 2
-    first, second = json.loads(said.out)["repositories"]
-    assert [(one["action"], one["differs"], one["done"]) for one in first["changes"]] == [
-        ("update", ["content_type"], True)
-    ]
-    assert (first["error"], second["exit_code"]) == (None, 2)
-    assert "404" in second["error"]
-
-
-def test_one_repository_may_be_named(desk: Desk) -> None:
-    desk.write("o/a", "o/r")
-    assert desk.apply("--only", "here:o/r").code == 0
-    assert (len(desk.hooks), len(desk.api.repositories["o/a"].hooks)) == (1, 0)
-    assert desk.apply("--only", "o/x").code == 2
 
 
 def test_a_library_that_is_not_installed_is_told_with_its_extra(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ci.core.errors import MissingInputError, SettingsError
-from ci.webhooks.model import Hook, Host, chosen, identity, read_webhooks
+from ci.webhooks.model import Hook, Host, identity, read_webhooks
 
 ROOT = Path(__file__).parent.parent.parent.parent
 HOOK = (
@@ -71,17 +71,6 @@ def test_a_mistake_is_named_by_file_line_and_key(tmp_path: Path, text: str, told
     assert told in said
     assert "remedy: " in said
     assert "hunter2" not in said
-
-
-def test_repositories_are_chosen_by_name_in_the_order_of_the_file(tmp_path: Path) -> None:
-    path = tmp_path / "webhooks.yaml"
-    rows = ", ".join(f"{{repository: o/{name}, hooks: []}}" for name in "abc")
-    path.write_text(f"repositories: [{rows}]", encoding="utf-8")
-    found = read_webhooks(path)
-    assert [one.repository for one in chosen(found, (), path)] == ["o/a", "o/b", "o/c"]
-    assert [one.repository for one in chosen(found, ("o/c", "o/a"), path)] == ["o/a", "o/c"]
-    with pytest.raises(SettingsError, match=r"no repository 'o/bb', did you mean 'o/b'\?"):
-        chosen(found, ("o/bb",), path)
 
 
 def test_what_is_left_out_has_its_default() -> None:
