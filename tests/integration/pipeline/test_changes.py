@@ -91,18 +91,14 @@ def test_a_merge_of_somebody_elses_is_not_taken_for_the_pull_requests(origin: Re
     assert found["unit"]
 
 
-def test_deleting_code_is_a_change_of_code(origin: Repository, call: Call) -> None:
-    head, base = branch(origin, {"old.py": None})
-    _, found, _ = call(origin, "pull_request", request(head, base))
-    assert found["unit"]
-
-
-def test_the_settings_of_a_repository_cannot_hide_a_rename(origin: Repository, call: Call) -> None:
-    head, base = branch(origin, {"old.py": None, "docs/old.py": "x = 1\n" * 30})
+@pytest.mark.parametrize("moved", [{}, {"docs/old.py": "x = 1\n" * 30}], ids=["deleted", "moved to docs"])
+def test_code_that_goes_is_a_change_whatever_the_repository_says_of_renames(
+    origin: Repository, call: Call, moved: dict[str, str]
+) -> None:
+    head, base = branch(origin, {"old.py": None, **moved})
     origin.git("config", "diff.renames", "copies")
     origin.git("config", "diff.relative", "true")
-    _, found, _ = call(origin, "pull_request", request(head, base))
-    assert found["unit"]
+    assert call(origin, "pull_request", request(head, base))[1]["unit"]
 
 
 def test_a_submodule_told_to_be_ignored_is_a_change(origin: Repository, call: Call) -> None:
@@ -133,17 +129,6 @@ def test_a_push_is_compared_with_what_was_there(origin: Repository, tmp_path: Pa
     assert "cccccccccccc is not in this clone" in said
 
 
-def test_a_merge_group_runs_all_whatever_its_last_entry_changes(
-    origin: Repository, tmp_path: Path, call: Call
-) -> None:
-    base = origin.git("rev-parse", "HEAD")
-    head = origin.commit({"README.md": "more\n"})
-    payload = {"merge_group": {"base_sha": base, "head_sha": head}}
-    _, found, _ = call(origin.shallow(tmp_path / "clone", 2), "merge_group", payload)
-    assert found["unit"]
-    assert call(origin.shallow(tmp_path / "flat", 1), "merge_group", payload)[0] == 2
-
-
 @pytest.mark.parametrize("name", ["schedule", "workflow_dispatch", "repository_dispatch", ""])
 def test_other_events_are_about_everything(origin: Repository, call: Call, name: str) -> None:
     _, found, _ = call(origin, name, {})
@@ -156,13 +141,6 @@ def test_a_diff_of_nothing_runs_everything(origin: Repository, call: Call) -> No
     _, found, said = call(origin, "push", {"before": before, "after": after})
     assert found["unit"]
     assert "no file differs" in said
-
-
-@pytest.mark.parametrize("payload", ["{", "[]"])
-def test_a_damaged_event_ends_the_job(origin: Repository, call: Call, payload: str) -> None:
-    code, found, said = call(origin, "pull_request", payload)
-    assert (code, found) == (2, {})
-    assert "the event is no JSON" in said
 
 
 @pytest.mark.parametrize("payload", [{}, {"pull_request": None}, {"pull_request": {"base": {"sha": "main"}}}])
@@ -274,3 +252,47 @@ def test_outputs_that_cannot_be_written_end_the_job(
     assert run(["pipeline", "changes"]) == 2
     assert f"{tmp_path / 'outputs'}: cannot be used: Is a directory" in capsys.readouterr().err
     assert run(["pipeline", "changes", "--out", str(tmp_path)]) == 2
+
+
+@pytest.mark.parametrize(
+    ("tag", "release", "branch", "said"),
+    [
+        ("v1.0", {"prerelease": False, "draft": False}, "main", "a release of what is on main"),
+        *(
+            (
+                "v1.0",
+                {"prerelease": False, "draft": False} | one,
+                "main",
+                "a prerelease or a draft goes to no",
+            )
+            for one in ({"prerelease": True}, {"draft": True}, {"prerelease": None}, {"draft": "false"})
+        ),
+        ("v9.0", {"prerelease": False, "draft": False}, "main", "what is released is not on main"),
+        *(
+            (
+                "v9.0",
+                {"prerelease": False, "draft": False},
+                one,
+                "whether the release was merged is not known",
+            )
+            for one in ("gone", "", "--all", "../tags/v9.0")
+        ),
+    ],
+)
+def test_only_a_finished_release_of_what_was_merged_is_published(  # noqa: PLR0917  # a table's columns
+    origin: Repository, tmp_path: Path, call: Call, tag: str, release: dict[str, Any], branch: str, said: str
+) -> None:
+    origin.git("tag", "v1.0")
+    origin.git("checkout", "--quiet", "-b", "other")
+    origin.commit({"a.py": "3\n"})
+    origin.git("tag", "v9.0")
+    # As actions/checkout makes it with fetch-depth: 0.
+    clone = Repository(tmp_path / "clone")
+    origin.git("clone", "--quiet", str(origin.folder), str(clone.folder))
+    clone.git("checkout", "--quiet", tag)
+    payload = {"release": release, "repository": {"default_branch": branch}}
+    code, found, told = call(clone, "release", payload)
+    assert said in told
+    assert code == (1 if "not on" in said else 2 if "not known" in said else 0)
+    assert found.get("release") == ((said == "a release of what is on main") if code == 0 else None)
+    assert call(clone, "workflow_dispatch", payload)[1]["release"] is False

@@ -25,6 +25,9 @@ GIVEN = ("--repository", "o/r", "--sha", SHA)
         (["job/pr/6/", "job/other/5/"], "job/other/5/"),
         (["runs/6", "job/pr/5/"], "job/pr/5/"),
         (["job/pr/6/", "runs/5"], "runs/5"),
+        # No build has a number of so many digits.
+        ([f"job/pr/{'9' * 5000}/", "job/pr/5/"], "job/pr/5/"),
+        ([f"job/pr/{'9' * 18}/", "job/pr/5/"], f"job/pr/{'9' * 18}/"),
     ],
 )
 def test_of_two_builds_of_a_commit_the_newer_has_the_last_word(

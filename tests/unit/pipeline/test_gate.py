@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ci.cli.app import run
 from ci.core.errors import BadFileError, UsageError
 from ci.pipeline.gate import GateClosedError, Job, judge, read_needs, refuse_red
 
@@ -62,11 +64,6 @@ def test_a_job_is_left_out_only_by_the_very_word(said: str) -> None:
     assert not is_open(jobs)
 
 
-def test_it_is_closed_where_nothing_is_expected() -> None:
-    with pytest.raises(UsageError, match="no job is expected"):
-        judge(needs(), ())
-
-
 @pytest.mark.parametrize("text", ["", "  \n"])
 def test_needs_that_are_not_set_are_told(text: str) -> None:
     with pytest.raises(UsageError, match="NEEDS is not set") as caught:
@@ -93,13 +90,13 @@ def test_needs_that_cannot_be_read_are_told(text: str, said: str) -> None:
 def test_the_whole_truth_table() -> None:
     """Open exactly where each job succeeded, was left out by name, or failed without blocking."""
     runs = ("true", "false", None)
-    for changes, result, run, blocks in itertools.product(RESULTS, (*RESULTS, "x"), runs, runs):
-        outputs = {"lint": run, "lint_blocking": blocks}
+    for changes, result, runs_as, blocks in itertools.product(RESULTS, (*RESULTS, "x"), runs, runs):
+        outputs = {"lint": runs_as, "lint_blocking": blocks}
         rows = {
             "changes": {"result": changes, "outputs": {k: v for k, v in outputs.items() if v is not None}},
             "lint": {"result": result, "outputs": {}},
         }
-        fine = result == "success" or (result == "skipped" and run == "false")
+        fine = result == "success" or (result == "skipped" and runs_as == "false")
         tolerated = blocks == "false" and result in RESULTS
         assert is_open(judge(rows, ["lint"])) is (changes == "success" and (fine or tolerated)), rows
 
@@ -133,3 +130,29 @@ def test_it_is_never_open_unless_every_expected_job_is_accounted_for(
     for name, row in rows.items():
         if name not in {"changes", *expected} and outputs.get(f"{name}_blocking") != "false":
             assert row["result"] in {"success", "skipped"}
+
+
+def test_the_verb_tells_of_every_job_on_the_screen_and_on_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    rows = needs(
+        told(unit="false", pytorch_blocking="false"), lint="success", unit="skipped", pytorch="failure"
+    )
+    monkeypatch.setenv("NEEDS", json.dumps(rows))
+    assert run(["pipeline", "gate", "--expect", "lint, unit,pytorch,"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "changes  ok        succeeded",
+        "lint     ok        succeeded",
+        "unit     left out  was left out by what changed",
+        "pytorch  told      failed, or ran out of time",
+    ]
+    assert "| `unit` | `left out` | `was left out by what changed` |" in (tmp_path / "summary.md").read_text()
+    monkeypatch.setenv("NEEDS", json.dumps(rows | {"::error::x\n::stop": {"result": "failure"}}))
+    assert run(["pipeline", "gate", "--expect", "lint"]) == 1
+    said = capsys.readouterr()
+    assert "1 of 5 jobs keep the gate closed" in said.err
+    assert not any(line.startswith("::") for line in (said.out + said.err).splitlines())
+    assert run(["pipeline", "gate", "--expect", ",,"]) == 2
+    assert "no job is expected" in capsys.readouterr().err
