@@ -1,7 +1,9 @@
-"""The settings of lanes: what runs again and again, when, where, and how often it is tried again."""
+"""The settings of lanes: what runs again and again, when, and how often it is tried again."""
 
 from __future__ import annotations
 
+import calendar
+import re
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -10,27 +12,42 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from ci.config.section import REPOSITORY, Seconds, Section
+from ci.config.section import Seconds, Section
 from ci.config.stage_model import BucketName
 
 LANE_NAME = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
 LaneName = Annotated[str, StringConstraints(pattern=LANE_NAME)]
 Words = list[Annotated[str, StringConstraints(min_length=1, max_length=4096)]]
 _CRON_FIELDS = 5
+# Where crons differ (names, `7`, `L`, `#`, two kinds of days), a line is refused, or written in numbers: the
+# times of a lane are the same here, at GitHub and at Jenkins.
+_FIELD = re.compile(r"(\*(/\d+)?|\d+(-\d+(/\d+)?)?)(,(\*(/\d+)?|\d+(-\d+(/\d+)?)?))*")
+_NUMBERS = {name.lower(): str(number) for number, name in enumerate(calendar.month_abbr) if name} | {
+    name.lower(): str((number + 1) % 7) for number, name in enumerate(calendar.day_abbr)
+}
+_DAY, _WEEKDAY = 2, 4
 # What a variable may be called; a file of secrets has no others.
 VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
 def _cron(text: str) -> str:
-    fields = text.split()
+    fields = [
+        re.sub("[a-z]+", lambda found: _NUMBERS.get(found[0], found[0]), one) for one in text.lower().split()
+    ]
     try:
-        # Its sixth field would be seconds, which no crontab and no CI has.
         if len(fields) != _CRON_FIELDS:
             raise CronSimError(f"it has {len(fields)}")
-        if next(CronSim(text, datetime(2026, 1, 1, tzinfo=UTC)), None) is None:
+        if next(CronSim(" ".join(fields), datetime(2026, 1, 1, tzinfo=UTC)), None) is None:
             raise CronSimError("its time never comes")
     except CronSimError as error:
         raise ValueError(f"is no cron expression of five fields: {error}") from error
+    odd = next((one for one in fields if not _FIELD.fullmatch(one)), "7" if "7" in fields[_WEEKDAY] else "")
+    if odd:
+        raise ValueError(f"has {odd}, which crons read differently; write numbers, and Sunday as 0")
+    if fields[_DAY] != "*" and fields[_WEEKDAY] != "*":
+        raise ValueError(
+            "names days of the month and of the week, which crons read differently; name one kind"
+        )
     return " ".join(fields)
 
 
@@ -94,15 +111,7 @@ class MainJob(Section):
     """The main job: a stage of PyTorch's tests."""
 
     stage: int | None = Field(default=None, ge=0, description="row of the roll-out; none: the one in force")
-    variant: str | None = Field(default=None, description="which of the stack's PyTorches; none: as settings")
     arguments: Words = Field(default_factory=list, description="more words for `nox -s pytorch --`")
-
-
-class ImageJob(Section):
-    """The runtime image."""
-
-    variant: str | None = Field(default=None, description="which of the stack's PyTorches; none: as settings")
-    push: bool = Field(default=False, description="whether it is pushed")
 
 
 class SessionJob(Section):
@@ -115,16 +124,24 @@ class SessionJob(Section):
     arguments: Words = Field(default_factory=list, description="words behind `--`")
 
 
+class ClusterJob(Section):
+    """A job on Kubernetes or OpenShift, as `spyre-ci job submit --collect` runs it."""
+
+    spec: Path = Field(description="file of the job's spec")
+    arguments: Words = Field(default_factory=list, description="more words for `spyre-ci job submit`")
+
+
 class Work(Section):
-    """What a lane runs: exactly one of `pytorch`, `image` and `session`."""
+    """What a lane runs: exactly one of `pytorch`, `session`, `job` and `command`."""
 
     pytorch: MainJob | None = Field(default=None, description="the main job")
-    image: ImageJob | None = Field(default=None, description="the runtime image")
     session: SessionJob | None = Field(default=None, description="a nox session")
+    job: ClusterJob | None = Field(default=None, description="a job on a cluster")
+    command: Words | None = Field(default=None, min_length=1, description="a program and its arguments")
 
     @model_validator(mode="after")
     def _one(self) -> Self:
-        _one_of(self, "pytorch", "image", "session")
+        _one_of(self, "pytorch", "session", "job", "command")
         return self
 
 
@@ -140,53 +157,19 @@ class Retries(Section):
     )
 
 
-class JenkinsJob(Section):
-    """A job of a Jenkins, which begins it by triggers that `spyre-ci lanes export` writes."""
+class BegunBy(Section):
+    """The CI that begins a lane by a clock of its own: exactly one of `github` and `jenkins`."""
 
-    url: str = Field(description="of the Jenkins")
-    job: Annotated[str, StringConstraints(pattern=r"^[^/\s]([^\r\n]*[^/\s])?$", max_length=500)] = Field(
-        description="its path, such as spyre/nightly-pinned"
+    github: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]+\.ya?ml$")] | None = Field(
+        default=None, description="file of its workflow in .github/workflows"
     )
-
-
-class GitHubWorkflow(Section):
-    """A workflow of a repository, which GitHub begins by a schedule that `spyre-ci lanes export` prints."""
-
-    repository: Annotated[str, StringConstraints(pattern=REPOSITORY)] = Field(description="owner/name")
-    workflow: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]+\.ya?ml$")] = Field(
-        description="its file in .github/workflows"
-    )
-
-
-class OpenShiftJob(Section):
-    """A job on Kubernetes or OpenShift, as `spyre-ci job submit` makes it."""
-
-    spec: Path = Field(description="file of the job's spec")
-    namespace: str | None = Field(default=None, description="none: the kubeconfig's")
-    context: str | None = Field(default=None, description="of the kubeconfig; none: its current one")
-    store: str | None = Field(default=None, description="folder where the spec's volume is seen from here")
-
-
-class Where(Section):
-    """Where a lane runs: at most one of `jenkins`, `github` and `openshift`; none of them: here."""
-
-    jenkins: JenkinsJob | None = Field(default=None, description="a Jenkins job")
-    github: GitHubWorkflow | None = Field(default=None, description="a GitHub workflow")
-    openshift: OpenShiftJob | None = Field(default=None, description="a job on OpenShift")
-
-    @property
-    def kind(self) -> Literal["local", "jenkins", "github", "openshift"]:
-        """Which of them it is."""
-        if self.jenkins is not None:
-            return "jenkins"
-        if self.github is not None:
-            return "github"
-        return "openshift" if self.openshift is not None else "local"
+    jenkins: (
+        Annotated[str, StringConstraints(pattern=r"^[^/\s]([^\r\n]*[^/\s])?$", max_length=500)] | None
+    ) = Field(default=None, description="path of its job, such as spyre/nightly-pinned")
 
     @model_validator(mode="after")
     def _one(self) -> Self:
-        if self.kind != "local":
-            _one_of(self, "jenkins", "github", "openshift")
+        _one_of(self, "github", "jenkins")
         return self
 
 
@@ -199,11 +182,10 @@ class Lane(Section):
     )
     run: Work = Field(description="what it runs")
     cadence: Cadence = Field(description="when")
-    where: Where = Field(default_factory=Where, description="its executor")
-    begun_by: Literal["worker", "ci"] = Field(
-        default="worker",
-        description="who begins it: `spyre-ci lanes run`, or the CI itself, with the triggers that "
-        "`spyre-ci lanes export` writes",
+    begun_by: BegunBy | None = Field(
+        default=None,
+        description="the CI that begins it, by the schedule that `spyre-ci lanes export` writes; none: the "
+        "worker (`spyre-ci lanes run`)",
     )
     time_limit_s: Annotated[float, Field(gt=0, le=31 * 24 * 3600)] = Field(
         default=6 * 3600, description="seconds a run may take"
@@ -214,16 +196,6 @@ class Lane(Section):
     secrets: list[VariableName] = Field(
         default_factory=list, description="variables it needs, from the environment or the file of secrets"
     )
-
-    @model_validator(mode="after")
-    def _begun_there(self) -> Self:
-        kind = self.where.kind
-        if kind in {"github", "jenkins"} and self.begun_by == "worker":
-            raise ValueError(
-                f"where is {kind}, which begins its own: write `begun_by: ci`, and take its triggers from "
-                f"`spyre-ci lanes export {kind}`"
-            )
-        return self
 
 
 class LaneWorker(Section):
@@ -241,7 +213,7 @@ class LaneWorker(Section):
     ending_s: Seconds = Field(
         default=120, description="seconds a run here has to end in its own way when the worker is told to"
     )
-    keep_days: int = Field(default=30, ge=1, description="after which a run is forgotten, with its folder")
+    keep_days: int = Field(default=30, ge=8, description="after which a run is forgotten, with its folder")
 
     @model_validator(mode="after")
     def _in_time(self) -> Self:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from datetime import UTC, datetime
-from typing import Annotated
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from datetime import UTC, datetime, tzinfo
+from difflib import get_close_matches
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -16,181 +22,348 @@ from rich.text import Text
 
 from ci.config import completing
 from ci.config.context import settings_from_context
-from ci.config.flags import Json, renamed
+from ci.config.flags import Json
+from ci.config.lanes_model import Lane
 from ci.config.load import Settings
-from ci.core.errors import UsageError
-from ci.core.text import one_line, span
-from ci.lanes import export_cli, run_cli
-from ci.lanes.noted import Attempt, Slot, history
-from ci.lanes.run_cli import STATE, lanes_folder
-from ci.lanes.state import read_state
-from ci.lanes.store import known_of
-from ci.lanes.tending import folder_of
-from ci.lanes.turn import Known, Look, clock
-from ci.lanes.upcoming import Upcoming, upcoming
-from test_selection.files import document_text, json_text, schema_name
+from ci.core.errors import (
+    EXIT_INCOMPLETE,
+    EXIT_INTERRUPTED,
+    EXIT_TEST_FAILED,
+    RunInUseError,
+    SpyreCiError,
+    UsageError,
+)
+from ci.core.interrupts import noted
+from ci.core.locks import run_lock
+from ci.core.text import escaped, iso_utc, one_line, span
+from ci.lanes.attempt import LocalProcesses
+from ci.lanes.cadence import clock, describe
+from ci.lanes.command import launch_of, read_values
+from ci.lanes.decide import LaneState, Moment, decide, idle, next_time, not_ahead, off
+from ci.lanes.export import as_yaml, schedule_of, schedules, triggers
+from ci.lanes.ledger import Attempt, Ledger
+from ci.lanes.worker import Context, Worker, folder_of
+from test_selection.files import document_text, read_json
+from test_selection.yaml_reader import load_document
 
-# Between these years everything can be reckoned with.
-_EPOCH, _FAR = 1971, 9000
-NEXT_COLUMNS = ("lane", "next", "why", "now")
-STATUS_COLUMNS = ("lane", "due", "attempt", "where", "standing", "exit code", "took", "said")
+TRIGGERS_KIND = "triggers"
 LOG_COLUMNS = 200
-_SAID = 120
+_REASON = 120
+# Between these years a calendar reaches around every moment.
+_EPOCH, _FAR = 1971, 9000
 app = typer.Typer(help="Recurring runs: what is next and why, and the worker.", no_args_is_help=True)
+LaneOption = typer.Option("--lane", autocompletion=completing.lanes, help="This lane only; repeatable.")
 
 
-def next_(
+class Target(StrEnum):
+    """Whose schedule it is."""
+
+    GITHUB = "github"
+    JENKINS = "jenkins"
+
+
+class WorkerBusyError(SpyreCiError):
+    """Another worker has the lanes; two would begin everything twice."""
+
+    exit_code = EXIT_INCOMPLETE
+
+
+class SchedulesDifferError(SpyreCiError):
+    """A CI's schedules are not those of the settings."""
+
+    exit_code = EXIT_TEST_FAILED
+
+
+@app.command()
+def run(
     ctx: typer.Context,
     *,
-    at: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME", help="Seen from then, such as 2026-03-29T02:30; without a zone: the settings'."
-        ),
-    ] = None,
-    as_json: Json = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Begin what is due now, see it to its end, and end.")
+    ] = False,
+    lane: Annotated[list[str] | None, LaneOption] = None,
+    now: Annotated[
+        bool, typer.Option("--now", help="Begin the lanes of --lane at once, whatever their cadence says.")
+    ] = False,
 ) -> None:
-    """Say what of every lane runs next, when and why, as the worker's state and the settings have it.
+    """Begin lanes when they are due, until stopped; for places without a CI of their own.
 
-    It begins nothing and changes nothing.
+    systemd or a container keeps it running; with `--once` a crontab begins it, and with `--now` a person.
+    SIGTERM or Ctrl-C ends it with 130: its runs are told to end as well, and the next worker begins them
+    again. With `--once` it ends with 0, 1 where a run failed, 3 where one came to no answer.
 
-    Example: spyre-ci lanes next --at 2026-10-25T00:00
+    Example: spyre-ci lanes run --once
+
+    Example: spyre-ci lanes run --once --lane nightly --now
     """
     settings = settings_from_context(ctx)
-    worker = settings.model.lane_worker
-    look = Look(
-        now=time.time() if at is None else _moment(at, settings),
-        stage=settings.model.stage,
-        zone=worker.zone,
-        late_s=worker.late_s,
-        at_once=worker.at_once,
-        first=True,
+    chosen = _chosen(settings, lane or [])
+    lanes = _by_hand(settings, chosen, asked=once and bool(lane)) if now else settings.model.lanes
+    stage, folder = settings.model.stage, settings.state_dir / "lanes"
+    values = read_values(
+        settings, os.environ, [name for name in sorted(chosen) if not idle(lanes[name], stage)]
     )
-    found = upcoming(settings.model.lanes, _known(settings, look.now), look)
-    if as_json:
-        typer.echo(json_text(_next_document(found, look)))
-    elif not found:
-        typer.echo("there are no lanes: name some under `lanes` in the settings")
-    else:
-        _print_next(found, look)
-
-
-def _known(settings: Settings, now: float) -> Mapping[str, Known]:
-    """What the worker knows; nothing where there was none, and none is made to look so."""
-    path = lanes_folder(settings) / STATE
-    if not path.is_file():
-        return {}
-    with read_state(path) as state:
-        return known_of(state, now)
-
-
-def _moment(text: str, settings: Settings) -> float:
-    """A moment as people write it.
-
-    Raises:
-        UsageError: it is none.
-    """
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        moment = None
-    if moment is None or not _EPOCH <= moment.year < _FAR:
-        raise UsageError(
-            f"{text!r} is no time",
-            where="--at",
-            remedy="write it as 2026-03-29T02:30, or with +02:00 behind it",
+    with _alone(folder), noted() as heard:
+        worker = Worker(
+            Context(
+                lanes=lanes,
+                chosen=chosen,
+                settings=settings.model.lane_worker,
+                stage=stage,
+                ledger=_ledger(settings),
+                folder=folder,
+                processes=LocalProcesses(),
+                launch=lambda attempt, tries, there: launch_of(attempt, tries, there, settings, values),
+                wall=time.time,
+                ticks=time.monotonic,
+                sleep=time.sleep,
+                say=lambda line: typer.echo(f"{iso_utc(time.time())} {escaped(line)}"),
+            )
         )
-    zone = moment.tzinfo or settings.model.lane_worker.zone
-    return moment.replace(tzinfo=zone).timestamp()
+        worker.work(heard, once=once, by_hand=now)
+    raise typer.Exit(EXIT_INTERRUPTED if heard else worker.exit_code)
 
 
-def _next_document(found: list[Upcoming], look: Look) -> dict[str, object]:
-    rows = [
-        {
-            **asdict(one),
-            "time": None
-            if one.at is None
-            else datetime.fromtimestamp(one.at, tz=UTC).isoformat(timespec="seconds"),
-        }
-        for one in found
-    ]
-    return {"schema": schema_name("lanes-next"), "now": look.now, "stage": look.stage, "lanes": rows}
-
-
-def _print_next(found: list[Upcoming], look: Look) -> None:
-    table = Table(box=None, pad_edge=False)
-    for head in NEXT_COLUMNS:
-        table.add_column(head, overflow="fold")
-    for one in found:
-        when = "" if one.at is None else clock(one.at, look.zone)
-        table.add_row(*map(Text, (one.lane, when, one.why, one.state)))
-    Console().print(table)
-
-
+@app.command()
 def status(
     ctx: typer.Context,
     *,
-    lane: Annotated[
-        str | None, typer.Option("--lane", help="Of this lane only.", autocompletion=completing.lanes)
+    at: Annotated[
+        datetime | None,
+        typer.Option(
+            formats=["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M%z"],
+            help="What is next, seen from then; without a zone: the settings'.",
+        ),
     ] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", min=1, max=10_000, help="How many are shown, the newest.")
-    ] = 20,
-    last: Annotated[int | None, typer.Option("--last", min=1, max=10_000, hidden=True)] = None,
+    lane: Annotated[list[str] | None, LaneOption] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many runs are shown, the newest.")] = 20,
     as_json: Json = False,
 ) -> None:
-    """Show the last runs of lanes, the newest first, each attempt with its end, and times that were skipped.
+    """Show what of every lane runs next, when and why, and the last runs, each attempt with its end.
 
-    It waits for no worker and changes nothing.
+    It begins nothing, changes nothing, and waits for no worker.
+
+    Example: spyre-ci lanes status --at 2026-10-25T00:00
 
     Example: spyre-ci lanes status --lane nightly --limit 5
     """
     settings = settings_from_context(ctx)
-    folder = lanes_folder(settings)
-    path = folder / STATE
-    most = renamed("--last", "--limit", last, limit)
-    runs = history(path, lane=lane, most=most) if path.is_file() else []
-    by_ci = sorted(name for name, one in settings.model.lanes.items() if one.begun_by == "ci" and one.enabled)
+    worker, ledger = settings.model.lane_worker, _ledger(settings)
+    names = _chosen(settings, lane) if lane else settings.model.lanes.keys()
+    lanes = {name: one for name, one in settings.model.lanes.items() if name in names}
+    moment = Moment(
+        now=time.time() if at is None else _seconds(at, worker.zone),
+        stage=settings.model.stage,
+        zone=worker.zone,
+        late_s=worker.late_s,
+        at_once=worker.at_once,
+    )
+    there = ledger.path.is_file()  # nothing is made only to look
+    states = ledger.states(moment.now) if there else {}
+    runs = ledger.history(lane, limit) if there else []
+    upcoming = [_next(name, one, states.get(name, LaneState()), moment) for name, one in lanes.items()]
+    upcoming.sort(key=lambda row: (row["at"] is None, row["at"] or 0))
     if as_json:
+        folder = ledger.path.parent
         rows = [
             {
-                **asdict(slot),
-                "attempts": [{**asdict(one), "folder": str(folder_of(folder, one))} for one in attempts],
+                **{key: getattr(run[-1], key) for key in ("lane", "due", "status")},
+                "attempts": [
+                    {**asdict(one), "folder": str(folder_of(folder, one))} for one in run if one.attempt
+                ],
+                "why": run[0].why,
             }
-            for slot, attempts in runs
+            for run in runs
         ]
-        typer.echo(document_text("lane-history", {"runs": rows, "begun_by_ci": by_ci}))
+        typer.echo(document_text("lanes-status", {"lanes": upcoming, "runs": rows}))
         return
-    if not path.is_file():
-        typer.echo("no lane was begun by a worker here yet")
-        if by_ci:
-            typer.echo(f"begun by their CI, which knows what became of them: {', '.join(by_ci)}")
+    if not lanes:
+        typer.echo("there are no lanes: name some under `lanes` in the settings")
         return
+    _print_table(("lane", "next", "why", "now"), [_next_cells(row, worker.zone) for row in upcoming])
+    if runs:
+        typer.echo()
+        heads = ("lane", "due", "attempt", "status", "exit code", "took", "reason")
+        _print_table(heads, [_cells(one, worker.zone) for run in runs for one in run])
+
+
+@app.command()
+def export(
+    ctx: typer.Context,
+    target: Annotated[Target, typer.Argument(help="Whose schedule.")],
+    *,
+    check: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            help="Compare with Jenkins' file, or a folder of workflows; ends with 1 where they differ.",
+        ),
+    ] = None,
+) -> None:
+    """Print the schedule of lanes that a CI begins, or compare it with that CI's files.
+
+    Example: spyre-ci lanes export jenkins > triggers.json
+
+    Example: spyre-ci lanes export github --check .github/workflows
+    """
+    model = settings_from_context(ctx).model
+    time_zone = model.lane_worker.time_zone
+    if target is Target.JENKINS:
+        content = triggers(model.lanes, time_zone=time_zone)
+        if check is not None:
+            found = read_json(check, TRIGGERS_KIND)
+            _check_same({key: found.get(key) for key in content}, content, check, "jenkins")
+        else:
+            typer.echo(document_text(TRIGGERS_KIND, content))
+        return
+    for workflow, entries in schedules(model.lanes, time_zone=time_zone, stage=model.stage).items():
+        if check is None and entries:
+            typer.echo(as_yaml(workflow, entries) + "\n")
+        # A workflow that is not there begins nothing.
+        elif check is not None and (entries or (check / workflow).exists()):
+            wanted = [entry for schedule in entries.values() for entry in schedule]
+            there = schedule_of(load_document(check / workflow).content)
+            _check_same(_in_order(there), _in_order(wanted), check / workflow, "github")
+
+
+def _ledger(settings: Settings) -> Ledger:
+    return Ledger(settings.state_dir / "lanes" / "lanes.sqlite")
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Be the only worker with a ledger; the kernel lets go of it when the process ends, however that ends.
+
+    Raises:
+        WorkerBusyError: there is another; which one.
+        UsageError: the file system has no locks.
+    """
+    try:
+        with run_lock(folder, alone=True) as alone:
+            if not alone:
+                raise UsageError(
+                    "its file system has no locks, and two workers would begin everything twice",
+                    where=folder,
+                    remedy="set `state` to a folder on a disk of this machine",
+                )
+            yield
+    except RunInUseError as error:
+        raise WorkerBusyError(
+            f"another worker has these lanes: the folder {error.what}", where=folder, remedy=error.remedy
+        ) from error
+
+
+def _chosen(settings: Settings, names: Sequence[str]) -> frozenset[str]:
+    """The lanes that were named, or all.
+
+    Raises:
+        UsageError: there is no such lane, or none at all.
+    """
+    lanes, where = settings.model.lanes, settings.path or settings.base
+    if not lanes:
+        raise UsageError(
+            "there are no lanes in the settings",
+            where=where,
+            remedy="write some below `lanes`; see docs/lanes.md",
+        )
+    for name in names:
+        if name not in lanes:
+            close = get_close_matches(name, lanes, n=1)
+            raise UsageError(
+                f"there is no lane {name!r}",
+                where=where,
+                remedy=f"did you mean {close[0]}?" if close else f"lanes are {', '.join(lanes)}",
+            )
+    return frozenset(names or lanes)
+
+
+def _by_hand(settings: Settings, names: frozenset[str], *, asked: bool) -> Mapping[str, Lane]:
+    """The lanes, with those that are begun by hand as the worker's own, also where their CI begins them.
+
+    Raises:
+        UsageError: nobody said which, or one does not run now.
+    """
+    if not asked:
+        raise UsageError(
+            "says nothing without a lane to begin",
+            where="--now",
+            remedy="write `spyre-ci lanes run --once --lane NAME --now`",
+        )
+    lanes = settings.model.lanes
+    for name in sorted(names):
+        if reason := off(lanes[name], settings.model.stage):
+            raise UsageError(
+                f"lane {name} {reason}",
+                where=settings.path or settings.base,
+                remedy="change that in the settings, as a run of it by hand is one as any other",
+            )
+    return {**lanes, **{name: lanes[name].model_copy(update={"begun_by": None}) for name in names}}
+
+
+def _seconds(at: datetime, zone: tzinfo) -> float:
+    """A moment of --at in seconds since the epoch.
+
+    Raises:
+        UsageError: it is so far away that no calendar reaches around it.
+    """
+    if not _EPOCH <= at.year < _FAR:
+        raise UsageError(
+            f"{at} is too far away", where="--at", remedy=f"name a year from {_EPOCH} to {_FAR - 1}"
+        )
+    return at.replace(tzinfo=at.tzinfo or zone).timestamp()
+
+
+def _next(name: str, lane: Lane, state: LaneState, moment: Moment) -> dict[str, Any]:
+    """What comes next of a lane, as a worker would decide it: when, why then, and what goes on meanwhile."""
+    decision, run = decide({name: lane}, {name: state}, moment), state.open
+    at, now = None, decision.quiet.get(name, "")
+    if decision.begin:
+        at, now = moment.now, "is due"
+    elif run is not None and run.retry_at is not None and not now:
+        at, now = run.retry_at, f"the run of {clock(run.due, moment.zone)} is tried again then"
+    elif run is not None and not now:
+        now = f"the run of {clock(run.due, moment.zone)} is on"
+    if at is None and not off(lane, moment.stage) and (run is None or lane.cadence.after_end is None):
+        looked = replace(not_ahead(state, moment.now, lane), looked=moment.now)
+        at = next_time(lane, name, looked, moment)
+    return {
+        "lane": name,
+        "at": at,
+        "time": None if at is None else datetime.fromtimestamp(at, tz=UTC).isoformat(timespec="seconds"),
+        "why": describe(lane.cadence, moment.zone),
+        "now": now,
+    }
+
+
+def _next_cells(row: Mapping[str, Any], zone: tzinfo) -> tuple[str, ...]:
+    return row["lane"], "" if row["at"] is None else clock(row["at"], zone), row["why"], row["now"]
+
+
+def _cells(attempt: Attempt, zone: tzinfo) -> tuple[str, ...]:
+    took = "" if attempt.ended_at is None else span(max(attempt.ended_at - attempt.begun_at, 0))
+    code = "" if attempt.exit_code is None else str(attempt.exit_code)
+    number = str(attempt.attempt) if attempt.attempt else ""
+    reason = one_line(attempt.reason if attempt.attempt else attempt.why, _REASON)
+    return attempt.lane, clock(attempt.due, zone), number, attempt.status, code, took, reason
+
+
+def _print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     table = Table(box=None, pad_edge=False)
-    for head in STATUS_COLUMNS:
+    for head in heads:
         table.add_column(head, overflow="fold")
-    for slot, attempts in runs:
-        for row in rows_of(slot, attempts, due=clock(slot.due, settings.model.lane_worker.zone)):
-            table.add_row(*(Text(cell) for cell in row))
+    for row in rows:
+        table.add_row(*map(Text, row))
     Console(width=None if sys.stdout.isatty() else LOG_COLUMNS).print(table)
 
 
-def rows_of(slot: Slot, attempts: Sequence[Attempt], *, due: str) -> list[tuple[str, ...]]:
-    """A run as lines of the table: an attempt a line, or the one of a time that was skipped."""
-    if not attempts:
-        return [(slot.lane, due, "", "", slot.state, "", "", one_line(slot.why, _SAID))]
-    return [(slot.lane, due, *_cells(one)) for one in attempts]
+def _in_order(schedule: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
+    return sorted(schedule, key=lambda entry: json.dumps(entry, sort_keys=True))
 
 
-def _cells(attempt: Attempt) -> tuple[str, ...]:
-    code = "" if attempt.exit_code is None else str(attempt.exit_code)
-    took = "" if attempt.ended_at is None else span(max(attempt.ended_at - attempt.begun_at, 0))
-    standing = "handed back" if attempt.handed_back else str(attempt.standing)
-    said = one_line(" ".join(filter(None, (attempt.said, attempt.url))), _SAID)
-    return (str(attempt.number), attempt.kind, standing, code, took, said)
-
-
-app.command("next")(next_)
-app.command()(run_cli.run)
-app.command()(status)
-app.command()(export_cli.export)
+def _check_same(there: Any, wanted: Any, path: Path, ci: str) -> None:
+    if there != wanted:
+        raise SchedulesDifferError(
+            f"has {json.dumps(there)}, and the settings say {json.dumps(wanted)}",
+            where=path,
+            remedy=f"take what `spyre-ci lanes export {ci}` prints, or change the lanes",
+        )

@@ -1,115 +1,115 @@
-"""What a lane's run is called with: the nox session that people and every CI call (law 8).
-
-The stack of the runtime image says which PyTorch the tests of a variant come from.
-"""
+"""What an attempt of a lane runs: its command, and an environment with its own secrets and nobody else's."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import stat
+import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+
+from dotenv import dotenv_values
 
 from ci.config.lanes_model import Lane
 from ci.config.load import DEFAULT_FILE, Settings
 from ci.core.errors import SettingsError
-from ci.lanes.order import Order
+from ci.core.withheld import without_job_secrets
+from ci.lanes.attempt import Launch
+from ci.lanes.ledger import Attempt
 
-SOURCE = "--pytorch-src"
-
-
-def source_of(lane: Lane, settings: Settings) -> str | None:
-    """The `git+URL@ref` of the variant a lane's main job is of; None where it names none, or its own source.
-
-    Raises:
-        SettingsError: the stack has no such variant, or is none.
-        MissingInputError: there is no stack.
-    """
-    job = lane.run.pytorch
-    if job is None or job.variant is None or SOURCE in job.arguments:
-        return None
-    from ci.image.stack import read_stack  # noqa: PLC0415  # takes a part of a second
-    from ci.image.tree import PYTORCH_URL  # noqa: PLC0415  # as above
-
-    path = settings.resolve(settings.model.image.stack)
-    variants = read_stack(path).variants
-    found = variants.get(job.variant)
-    if found is None:
-        raise SettingsError(
-            f"has no variant {job.variant!r}, which a lane is of",
-            where=path,
-            remedy=f"known variants: {', '.join(variants)}",
-        )
-    if found.git is not None:
-        return f"git+{found.git.url}@{found.git.ref}"
-    url = settings.model.image.pytorch_url or PYTORCH_URL
-    # A release has a tag; of which commit a nightly wheel is, nobody knows before it is looked up.
-    return f"git+{url}@{f'v{found.version}' if found.version else 'main'}"
+TOOLKIT = Path(__file__).parent.parent.parent / "noxfile.py"
+# Nobody else reads it or writes to it; a group may read it, as where a cluster mounts it.
+_TOO_OPEN = stat.S_IRWXO | stat.S_IWGRP
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
-    """Words for a process, and what is added to its environment."""
-
-    words: tuple[str, ...]
-    environ: Mapping[str, str]
-
-
-def command(
-    lane: Lane,
-    order: Order,
-    *,
-    toolkit: Path,
-    base: Path,
-    config: Path | None = None,
-    source: str | None = None,
-) -> Command:
-    """The call of a lane's work; what it runs in is the folder of the settings.
+def launch_of(
+    attempt: Attempt, tries: int, folder: Path, settings: Settings, values: Mapping[str, str]
+) -> Launch:
+    """What an attempt runs.
 
     Args:
-        lane: its settings.
-        order: the attempt. A run of tests leaves its folder below the order's.
-        toolkit: the noxfile of the toolkit.
-        base: the folder that relative paths of the settings start from.
-        config: the settings file, where it is not the one that a session finds in that folder.
-        source: where the tests of the main job come from; None: as the settings say.
-
-    Raises:
-        SettingsError: the session of the image finds no other settings file.
+        attempt: of a lane of the settings.
+        tries: attempts of its run that count, with this one. A job is known by it: after a restart the same
+            job is followed, and not another one submitted.
+        folder: of the attempt.
+        settings: of the lanes.
+        values: the environment with the file's secrets.
     """
-    noxfile, session, arguments, variant = toolkit, "pytorch", list[str](), None
+    lane, worker = settings.model.lanes[attempt.lane], settings.model.lane_worker
+    run = f"{attempt.lane}-{attempt.due}-{tries}"
+    listed = {name for one in settings.model.lanes.values() for name in one.secrets}
+    environ = {name: value for name, value in without_job_secrets(values).items() if name not in listed}
+    environ |= {
+        **{name: values[name] for name in lane.secrets},
+        "SPYRE_CI_LANE": attempt.lane,
+        "SPYRE_CI_LANE_RUN": run,
+        "SPYRE_CI_LANE_BUCKET": lane.bucket,
+        "SPYRE_CI_LANE_SEED": str(lane.seed),
+    }
     if lane.run.pytorch is not None:
-        job = lane.run.pytorch
-        flags = {"--stage": job.stage, SOURCE: source, "--config": config, "--bucket": lane.bucket}
-        given = [word for flag, value in flags.items() if value is not None for word in (flag, str(value))]
-        arguments, variant = [*given, *job.arguments], job.variant
-    elif lane.run.image is not None:
-        if config is not None:
-            raise SettingsError(
-                f"lane {order.lane} builds the image, and that session reads {DEFAULT_FILE} only",
-                where=config,
-                remedy=f"call it {DEFAULT_FILE}, in the folder that is built from",
-            )
-        session, variant = "image", lane.run.image.variant
-        arguments = ["--push"] if lane.run.image.push else []
-    elif lane.run.session is not None:
-        own = lane.run.session
-        session, arguments = own.name, list(own.arguments)
-        noxfile = toolkit if own.noxfile is None else base / own.noxfile.expanduser()
-    behind = ["--", *arguments] if arguments else []
-    return Command(
-        words=("nox", "-f", str(noxfile), "-s", session, *behind), environ=_environ(lane, order, variant)
+        environ["SPYRE_CI__RUNS"] = str(folder / "runs")
+    return Launch(
+        command=_command(lane, run, settings),
+        environ=environ,
+        cwd=settings.base,
+        limit_s=lane.time_limit_s,
+        ending_s=worker.ending_s,
     )
 
 
-def _environ(lane: Lane, order: Order, variant: str | None) -> dict[str, str]:
-    """Settings by their variables, and what a session of its own may want to know of the lane."""
-    environ = {
-        "SPYRE_CI__RUNS": str(order.folder / "runs"),
-        "SPYRE_CI_LANE": order.lane,
-        "SPYRE_CI_LANE_ATTEMPT": str(order.attempt),
-        "SPYRE_CI_LANE_BUCKET": lane.bucket,
-        "SPYRE_CI_LANE_SEED": str(order.seed),
-    }
-    if variant is not None:
-        environ["SPYRE_CI__IMAGE__VARIANT"] = variant
-    return environ
+def _command(lane: Lane, run: str, settings: Settings) -> list[str]:
+    work, path = lane.run, settings.path
+    config = [] if path is None or path.name == DEFAULT_FILE else ["--config", str(path.absolute())]
+    if work.command is not None:
+        return work.command
+    if work.job is not None:
+        submit = ["job", "submit", str(work.job.spec), "--run", run, "--collect", *work.job.arguments]
+        return [sys.executable, "-m", "ci.cli", *config, *submit]
+    noxfile = TOOLKIT if TOOLKIT.is_file() else settings.base / "noxfile.py"
+    if work.session is not None:
+        noxfile = settings.base / work.session.noxfile.expanduser() if work.session.noxfile else noxfile
+        return ["nox", "-f", str(noxfile), "-s", work.session.name, "--", *work.session.arguments]
+    assert work.pytorch is not None  # noqa: S101  # exactly one is set
+    stage = [] if work.pytorch.stage is None else ["--stage", str(work.pytorch.stage)]
+    arguments = [*stage, *config, "--bucket", lane.bucket, *work.pytorch.arguments]
+    return ["nox", "-f", str(noxfile), "-s", "pytorch", "--", *arguments]
+
+
+def read_values(settings: Settings, environ: Mapping[str, str], lanes: Iterable[str]) -> dict[str, str]:
+    """The environment, and below it what the file of secrets holds.
+
+    Args:
+        settings: of the lanes.
+        environ: the environment, which beats the file.
+        lanes: names of those that will run, whose secrets have to be there.
+
+    Raises:
+        SettingsError: others may read the file; or secrets are missing, with every name and its lanes.
+    """
+    path = settings.resolve(settings.model.lane_worker.secrets)
+    values = {**_read(path), **{name: value for name, value in environ.items() if value}}
+    missing: dict[str, list[str]] = {}
+    for lane in lanes:
+        for name in settings.model.lanes[lane].secrets:
+            if not values.get(name):
+                missing.setdefault(name, []).append(lane)
+    if missing:
+        named = "; ".join(f"{name} (lane {', '.join(of)})" for name, of in sorted(missing.items()))
+        raise SettingsError(
+            f"there is no value of {named}",
+            where=path,
+            remedy="set each in the environment or in this file (`lane_worker.secrets`), NAME=value a line",
+        )
+    return values
+
+
+def _read(path: Path) -> dict[str, str]:
+    if not path.is_file():  # a folder of the usual name is a virtual environment
+        return {}
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & _TOO_OPEN:
+        raise SettingsError(
+            f"others may read or change it (its mode is {mode:04o}), and it holds secrets",
+            where=path,
+            remedy=f"chmod 600 {path}",
+        )
+    return {name: value or "" for name, value in dotenv_values(path, interpolate=False).items()}

@@ -4,54 +4,86 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, SpyreCiError
-from ci.lanes.cadence import said
-from ci.lanes.noted import ENDING, Attempt
-from ci.lanes.order import Standing
-from ci.lanes.state import StateAwayError
-from ci.lanes.tending import LOCAL, Hands, Tender, Voice, folder_of
-from ci.lanes.turn import Begin, Known, Look, Turn, clock, take_turn
-from ci.record.identity import read_identity
+from ci.config.lanes_model import Lane, LaneWorker
+from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, SpyreCiError, file_system_error
+from ci.core.text import span
+from ci.lanes.attempt import End, Launch, Processes
+from ci.lanes.cadence import clock
+from ci.lanes.decide import Decision, LaneState, Moment, OpenRun, decide, retry_wait_s
+from ci.lanes.ledger import Attempt, Ledger, LedgerAwayError, Status
 
 DAY_S = 24 * 3600.0
 # Nothing is slept through for longer: a signal may come.
 SLICE_S = 0.5
-# How long a run's wrapper may take to write its end down, after its time to end in its own way.
+# How long an attempt may take to write its end down, after its time to end in its own way.
 MARGIN_S = 15.0
-WORKER = "worker"
-BY_HAND = "asked for by hand"
 
 
-class LaneBusyError(SpyreCiError):
-    """A lane has a run that has not ended; it has one at a time."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What a worker works with.
 
-    exit_code = EXIT_INCOMPLETE
-
-
-class Worker:
-    """One worker; there is no other with the same state.
-
-    Args:
-        hands: what it works with.
+    Attributes:
+        lanes: all of the settings.
+        chosen: names of those it begins.
+        settings: of the worker.
+        stage: the one in force.
+        ledger: what was begun and how it ended.
+        folder: below which each attempt has its own.
+        processes: run attempts.
+        launch: what an attempt runs, by it, its number of tries and its folder.
+        wall: seconds since the epoch, which may jump.
+        ticks: seconds that do not.
+        sleep: waits so many seconds.
+        say: takes a line for people.
     """
 
-    def __init__(self, hands: Hands) -> None:
-        self._hands, self._voice = hands, Voice(hands.say)
-        self._tender = Tender(hands, self._voice)
-        self._prune_at = -math.inf
-        self._first = True
+    lanes: Mapping[str, Lane]
+    chosen: frozenset[str]
+    settings: LaneWorker
+    stage: int
+    ledger: Ledger
+    folder: Path
+    processes: Processes
+    launch: Callable[[Attempt, int, Path], Launch]
+    wall: Callable[[], float]
+    ticks: Callable[[], float]
+    sleep: Callable[[float], object]
+    say: Callable[[str], object]
+
+    def moment(self) -> Moment:
+        """The clock now."""
+        worker = self.settings
+        return Moment(
+            now=self.wall(), stage=self.stage, zone=worker.zone, late_s=worker.late_s, at_once=worker.at_once
+        )
+
+
+def folder_of(folder: Path, attempt: Attempt) -> Path:
+    """The folder of an attempt."""
+    return folder / attempt.lane / f"{attempt.due}-{attempt.attempt}"
+
+
+@dataclass(slots=True)
+class Worker:
+    """One worker; there is no other with the same ledger."""
+
+    context: Context
+    _last_line: dict[str, str] = field(default_factory=dict)
+    _ended: dict[str, Status] = field(default_factory=dict)
+    _prune_at: float = -math.inf
 
     @property
     def exit_code(self) -> int:
         """Of the last runs that ended, of each lane: 3 beats 1."""
-        ends = set(self._tender.ended.values())
-        if not ends <= {Standing.PASSED, Standing.FAILED}:
+        ends = set(self._ended.values())
+        if not ends <= {Status.PASSED, Status.FAILED}:
             return EXIT_INCOMPLETE
-        return EXIT_TEST_FAILED if Standing.FAILED in ends else EXIT_OK
+        return EXIT_TEST_FAILED if Status.FAILED in ends else EXIT_OK
 
     def work(self, heard: Sequence[int], *, once: bool, by_hand: bool = False) -> None:
         """Work until interrupts are heard, or, with `once`, until what is due now has ended.
@@ -59,190 +91,173 @@ class Worker:
         Args:
             heard: interrupts, as they come; with a second one it leaves at once.
             once: whether times that come later are left.
-            by_hand: whether, instead of what is due, every lane is begun now.
+            by_hand: whether, instead of what is due, every chosen lane is begun now.
 
         Raises:
-            LaneBusyError: a lane that is to be begun by hand has a run already.
-            StateAwayError: the state cannot be used; but for a beginning without `once`, it is waited for.
-            BadFileError: the state is none.
+            LedgerAwayError: the ledger cannot be used; without `once`, it is waited for.
+            BadFileError: the ledger is none.
         """
-        self._arrive()
-        due: Collection[str] = self._hands.chosen
-        if by_hand:
-            self._begin_by_hand()
-            due = ()
+        for attempt in self.context.ledger.running():
+            self._say(attempt.lane, f"{self._named(attempt)} was on its way when the last worker ended")
+        self._say("worker", f"begins {', '.join(sorted(self.context.chosen)) or 'no lane'}")
+        due: Collection[str] = self.context.chosen
         while not heard:
             try:
-                waits = self.one_pass(due)
+                waiting = self.tick(due, by_hand=by_hand)
                 if once:
-                    due = waits
-                    if not due and not self._open():
+                    due = waiting
+                    if not due and not self._open(self._states()):
                         return
-            except StateAwayError as error:
+            except LedgerAwayError as error:
                 if once:
                     raise
-                self._voice.once(WORKER, f"{error.placed}; it is tried again")
-            self._sleep(self._hands.settings.poll_s, heard)
+                self._say_once("worker", f"{error.placed}; it is tried again")
+            self._sleep(self.context.settings.poll_s, heard)
         self._leave(heard)
 
-    def one_pass(self, due: Collection[str]) -> frozenset[str]:
+    def tick(self, due: Collection[str], *, by_hand: bool = False) -> set[str]:
         """Look after what runs, then at the clock, and begin what is due.
 
         Args:
             due: the lanes of which new times are begun; of others open runs are tried again.
+            by_hand: whether these begin now, whatever their cadence says.
 
         Returns:
             Those of them that are due, and wait for room.
-
-        Raises:
-            StateAwayError: the state cannot be used; another pass goes on where this one stopped.
         """
-        hands = self._hands
+        context = self.context
         self._prune()
-        for attempt in hands.store.on_their_way():
-            self._tender.tend(attempt)
-        names = {*due, *self._open()}
-        known, now = self._known(names), hands.wall()
-        turn = take_turn({name: hands.lanes[name] for name in sorted(names)}, known, self._look(now))
-        attempts = hands.store.note_turn(turn, hands.lanes, now=now)
-        self._first = False
-        self._say_turn(turn, known)
-        why = {(one.lane, one.due): one.why for one in turn.begin}
+        self._look_after(context.ledger.running())
+        moment, states = context.moment(), self._states()
+        names = {*due, *self._open(states)}
+        known = {name: state for name, state in states.items() if name in names or name not in context.lanes}
+        lanes = {name: context.lanes[name] for name in names}
+        decision = decide(lanes, known, moment, due if by_hand else ())
+        attempts = context.ledger.note(decision, moment.now)
+        self._say_decision(decision, states)
+        self._look_after(attempts)
+        return decision.no_room & set(due)
+
+    def _look_after(self, attempts: Sequence[Attempt]) -> None:
+        """Start attempts that have not begun, and note those that ended."""
         for attempt in attempts:
-            self._voice.line(attempt.lane, f"{hands.named(attempt)} begins: {why[attempt.lane, attempt.due]}")
-            self._tender.tend(attempt, fresh=True)
-        return turn.waits & frozenset(due)
-
-    def _begin_by_hand(self) -> None:
-        """Begin a run of every lane, whatever its cadence says and however many are on.
-
-        Raises:
-            LaneBusyError: one has a run that has not ended.
-        """
-        hands = self._hands
-        for attempt in hands.store.on_their_way():
-            self._tender.tend(attempt)
-        known, now = hands.store.known(hands.wall()), hands.wall()
-        begin = []
-        for name in sorted(hands.chosen):
-            one = known.get(name, Known())
-            if one.open is not None:
-                due_at = clock(one.open.due, hands.settings.zone)
-                raise LaneBusyError(
-                    f"lane {name} has a run, due {due_at}, that has not ended",
-                    where=hands.store.path,
-                    remedy="wait for its end, or see it to its end with --once and without --now",
+            try:
+                end = self._start_or_look(attempt)
+            except LedgerAwayError:
+                raise
+            except OSError as error:
+                self._say_once(
+                    attempt.lane, f"{self._named(attempt)}: {file_system_error(error)}; it is tried again"
                 )
-            due = math.floor(now)
-            while due in one.taken:
-                due += 1
-            begin.append(Begin(lane=name, due=due, attempt=1, why=BY_HAND))
-        for attempt in hands.store.note_turn(Turn(begin=tuple(begin)), hands.lanes, now=now):
-            self._voice.line(attempt.lane, f"{hands.named(attempt)} begins: {BY_HAND}")
-            self._tender.tend(attempt, fresh=True)
+                continue
+            except Exception as error:  # noqa: BLE001  # a lane's failures are its own, whatever they are
+                reason = (
+                    error.placed if isinstance(error, SpyreCiError) else f"{type(error).__name__}: {error}"
+                )
+                end = End(status=Status.INCOMPLETE, reason=reason)
+                self.context.processes.stop(self._folder(attempt))  # where it begins late
+            if end is not None:
+                self._end(attempt, end)
 
-    def _open(self) -> list[str]:
-        """The lanes it begins that have a run which has not ended."""
-        known = self._hands.store.known(self._hands.wall())
-        return [name for name in self._hands.chosen if name in known and known[name].open is not None]
+    def _start_or_look(self, attempt: Attempt) -> End | None:
+        context, folder = self.context, self._folder(attempt)
+        if context.processes.has_begun(folder):
+            return context.processes.end_of(folder)
+        if attempt.lane not in context.lanes:
+            return End(status=Status.INCOMPLETE, reason="its lane left the settings before it began")
+        context.processes.start(folder, context.launch(attempt, context.ledger.tries(attempt), folder))
+        self._say(attempt.lane, f"{self._named(attempt)} runs; its folder is {folder}")
+        return None
 
-    def _look(self, now: float) -> Look:
-        settings = self._hands.settings
-        return Look(
-            now=now,
-            stage=self._hands.stage,
-            zone=settings.zone,
-            late_s=settings.late_s,
-            at_once=settings.at_once,
-            first=self._first,
+    def _end(self, attempt: Attempt, end: End) -> None:
+        context, now = self.context, self.context.wall()
+        lane, retry_at, counts = context.lanes.get(attempt.lane), None, True
+        if end.status is Status.CANCELLED or (end.status is Status.GONE and lane and lane.run.job):
+            # No failure of its own, and a job on a cluster goes on: it is begun again without waiting.
+            retry_at, counts = now, False
+        elif end.status not in {Status.PASSED, Status.FAILED} and lane is not None:
+            run = OpenRun(due=attempt.due, tries=context.ledger.tries(attempt))
+            wait = retry_wait_s(lane, attempt.lane, run)
+            retry_at = None if wait is None else now + wait
+        ended_at = now if end.ended_at is None else min(end.ended_at, now)
+        seen = replace(
+            attempt, status=end.status, exit_code=end.exit_code, reason=end.reason, ended_at=ended_at,
+            counts=counts, retry_at=retry_at,
+        )  # fmt: skip
+        context.ledger.ended(seen)
+        self._ended[attempt.lane] = end.status
+        code = "" if end.exit_code is None else f", exit code {end.exit_code}"
+        reason = f" ({end.reason})" if end.reason else ""
+        again = "" if retry_at is None else f"; begins again in {span(retry_at - now)}"
+        self._say(
+            attempt.lane,
+            f"{self._named(attempt)}: {end.status.upper()}{code}{reason}{again}; "
+            f"what it left is in {self._folder(attempt)}",
         )
-
-    def _known(self, names: Collection[str]) -> dict[str, Known]:
-        """What is known of some lanes, and of those that are in the settings no more."""
-        known = self._hands.store.known(self._hands.wall())
-        return {name: one for name, one in known.items() if name in names or name not in self._hands.lanes}
-
-    def _arrive(self) -> None:
-        """Say what was found."""
-        hands = self._hands
-        words = {name: said(hands.lanes[name].cadence, hands.settings.zone) for name in hands.chosen}
-        for lane, before in sorted(hands.store.note_lanes(words).items()):
-            self._voice.line(lane, f"its cadence was {before}, and is {words[lane]}")
-        for attempt in hands.store.on_their_way():
-            self._voice.line(
-                attempt.lane, f"{hands.named(attempt)} was on its way when the last worker ended"
-            )
-        self._voice.line(WORKER, f"begins {', '.join(sorted(hands.chosen)) or 'no lane'}")
-
-    def _say_turn(self, turn: Turn, known: Mapping[str, Known]) -> None:
-        zone = self._hands.settings.zone
-        for skip in turn.skip:
-            self._voice.line(skip.lane, f"the run due {clock(skip.due, zone)} is skipped: {skip.why}")
-        for over in turn.give_up:
-            self._voice.line(over.lane, f"the run due {clock(over.due, zone)} is not tried again: {over.why}")
-        for lane, why in turn.quiet.items():
-            one = known.get(lane)
-            if one is None or one.open is None:
-                self._voice.once(lane, why)
 
     def _leave(self, heard: Sequence[int]) -> None:
-        """End what runs here, and leave what runs elsewhere; the next worker finds both."""
-        hands = self._hands
-        until = hands.ticks() + hands.settings.ending_s + MARGIN_S
-        self._voice.line(
-            WORKER, f"is told to end; runs here have {hands.settings.ending_s:g} s to do so as well"
-        )
-        while True:
-            left = [one for one in self._on_their_way() if one.kind == LOCAL and one.reference]
-            for attempt in left:
-                try:
-                    self._tender.tell_to_end(attempt, ENDING)
-                    self._tender.tend(attempt)
-                except SpyreCiError as error:
-                    self._voice.once(WORKER, f"{error.placed}; it is tried again")
-                except OSError as error:
-                    self._voice.once(WORKER, f"{error}; it is tried again")
-            if not left or len(heard) > 1 or hands.ticks() > until:
-                break
-            hands.sleep(SLICE_S)
-        for attempt in self._on_their_way():
-            self._voice.line(attempt.lane, f"{hands.named(attempt)} is left to the next worker")
+        """Tell what runs to end, and note its end; what does not end in time is left to the next worker."""
+        context = self.context
+        until = context.ticks() + context.settings.ending_s + MARGIN_S
+        self._say("worker", f"is told to end; its runs have {context.settings.ending_s:g} s to do so as well")
+        left: list[Attempt] | None = None
+        while left is None or (left and len(heard) < 2 and context.ticks() < until):  # noqa: PLR2004  # told twice
+            try:
+                left = context.ledger.running()
+                for attempt in left:
+                    context.processes.stop(self._folder(attempt))
+                self._look_after([one for one in left if context.processes.has_begun(self._folder(one))])
+                left = context.ledger.running()
+            except LedgerAwayError as error:
+                self._say_once("worker", f"{error.placed}; it is tried again")
+            context.sleep(SLICE_S)
+        for attempt in left:
+            self._say(attempt.lane, f"{self._named(attempt)} is left to the next worker")
 
-    def _on_their_way(self) -> list[Attempt]:
-        """What has not ended: as noted, or, where the state cannot be read, as this worker remembers it."""
-        running = self._tender.running
-        try:
-            noted = self._hands.store.on_their_way()
-            return [one if one.reference else running.get(one.key, one) for one in noted]
-        except StateAwayError as error:
-            self._voice.once(WORKER, f"{error.placed}; it is tried again")
-            return list(running.values())
+    def _open(self, states: Mapping[str, LaneState]) -> list[str]:
+        """The lanes it begins that have a run which has not ended."""
+        return [name for name in self.context.chosen if name in states and states[name].open is not None]
+
+    def _states(self) -> dict[str, LaneState]:
+        return self.context.ledger.states(self.context.wall())
+
+    def _folder(self, attempt: Attempt) -> Path:
+        return folder_of(self.context.folder, attempt)
+
+    def _named(self, attempt: Attempt) -> str:
+        return f"attempt {attempt.attempt} of the run due {clock(attempt.due, self.context.settings.zone)}"
+
+    def _say_decision(self, decision: Decision, states: Mapping[str, LaneState]) -> None:
+        zone = self.context.settings.zone
+        for note in decision.skip:
+            self._say(note.lane, f"the run due {clock(note.due, zone)} is skipped: {note.why}")
+        for note in decision.give_up:
+            self._say(note.lane, f"the run due {clock(note.due, zone)} is not tried again: {note.why}")
+        for lane, why in decision.quiet.items():
+            if states.get(lane, LaneState()).open is None:
+                self._say_once(lane, why)
+        for note in decision.begin:
+            self._say(note.lane, f"the run due {clock(note.due, zone)} begins: {note.why}")
+
+    def _say(self, lane: str, text: str) -> None:
+        self._last_line.pop(lane, None)
+        self.context.say(f"{lane}: {text}")
+
+    def _say_once(self, lane: str, text: str) -> None:
+        """Say a line unless it was the last one of its lane, as what is found at every tick."""
+        if self._last_line.get(lane) != text:
+            self._say(lane, text)
+            self._last_line[lane] = text
 
     def _sleep(self, seconds: float, heard: Sequence[int]) -> None:
-        until = self._hands.ticks() + seconds
-        while not heard and (left := until - self._hands.ticks()) > 0:
-            self._hands.sleep(min(left, SLICE_S))
+        until = self.context.ticks() + seconds
+        while not heard and (left := until - self.context.ticks()) > 0:
+            self.context.sleep(min(left, SLICE_S))
 
     def _prune(self) -> None:
         """Once a day, forget what is old, with its folders."""
-        hands = self._hands
-        if hands.ticks() < self._prune_at:
-            return
-        self._prune_at = hands.ticks() + DAY_S
-        for attempt in hands.store.prune(hands.wall() - hands.settings.keep_days * DAY_S):
-            shutil.rmtree(folder_of(hands.folder, attempt), ignore_errors=True)
-            if attempt.kind == "openshift":
-                _forget_run(hands.runs, hands.order(attempt).id)
-
-
-def _forget_run(runs: Path, run: str) -> None:
-    """Remove the folder of a job's run, where it is that run's by what stands in it."""
-    from ci.jobs.record import read_record  # noqa: PLC0415  # for lanes of a cluster alone
-
-    found = set()
-    with suppress(SpyreCiError):
-        found.add(read_identity(runs / run).run)
-    with suppress(SpyreCiError):
-        found.add(read_record(runs / run).run)
-    if run in found:
-        shutil.rmtree(runs / run, ignore_errors=True)
+        context = self.context
+        if context.ticks() >= self._prune_at:
+            self._prune_at = context.ticks() + DAY_S
+            for attempt in context.ledger.prune(context.wall() - context.settings.keep_days * DAY_S):
+                shutil.rmtree(self._folder(attempt), ignore_errors=True)

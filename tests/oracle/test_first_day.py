@@ -330,7 +330,7 @@ REFUSED = {
     "image build --print": "",
     "job submit none.yaml": "",
     "lanes export jenkins --check none.json": "none.json",
-    "lanes next --at tomorrow": "'tomorrow'",
+    "lanes status --at tomorrow": "'tomorrow'",
     "pins decide nothing": "'nothing'",
     "pins apply nothing": "'nothing'",
     "pipeline gate --expect lint": "NEEDS",

@@ -25,8 +25,7 @@ from pathlib import Path
 import typer
 from ci.config import load_settings
 from ci.core.errors import SpyreCiError
-from ci.lanes.run_cli import run
-from ci.lanes.cli import status
+from ci.lanes.cli import run, status
 lanes = typer.Typer()
 lanes.command()(run)
 lanes.command()(status)
@@ -45,7 +44,7 @@ import json, os, signal, sys, time
 at = os.environ
 session = sys.argv[sys.argv.index("-s") + 1]
 line = json.dumps({{
-    "session": session, "lane": at["SPYRE_CI_LANE"], "run": at["SPYRE_CI__RUNS"].split("/")[-2],
+    "session": session, "lane": at["SPYRE_CI_LANE"], "run": at["SPYRE_CI_LANE_FOLDER"].split("/")[-1],
     "pid": os.getpid(), "words": sys.argv[1:], "cwd": os.getcwd(), "environ": dict(at),
 }})
 ledger = os.open({ledger!r}, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -71,11 +70,6 @@ elif name == "deaf":
 elif name == "until":
     while not os.path.exists({ledger!r} + ".go"):
         time.sleep(0.02)
-elif name == "loud":
-    for number in range(int(number)):
-        print("line", number)
-elif name == "dead":
-    os.kill(os.getpid(), signal.SIGKILL)
 """
 SOON = {"after_end": {"min": 0, "max": 0.0003}}
 ONCE = {"after_end": {"min": 300, "max": 300, "unit": "days"}}
@@ -124,13 +118,13 @@ class Desk:
 
     def history(self) -> list[dict[str, Any]]:
         """The runs by `status`, the oldest first."""
-        code, out, said = self.call("status", "--json", "--last", "10000")
+        code, out, said = self.call("status", "--json", "--limit", "10000")
         assert code == 0, said
         return list(reversed(json.loads(out)["runs"]))
 
     def left(self) -> list[str]:
         """Processes of runs that are still there."""
-        wanted = f"SPYRE_CI_LANE_RUN={self.state}/".encode()
+        wanted = f"SPYRE_CI_LANE_FOLDER={self.state}/".encode()
         found = []
         for path in Path("/proc").glob("[0-9]*/environ"):
             with contextlib.suppress(OSError):

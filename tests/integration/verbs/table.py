@@ -102,7 +102,6 @@ ROWS: Mapping[str, Row] = {
     "job collect": Row(after=[clusters.pod_journals], code=1),
     "job pod": Row(after=[clusters.inside_a_pod]),
     "job preflight": Row(),
-    "lanes next": Row(after=[tracks.lanes]),
     "lanes run": Row(after=[tracks.lanes]),
     "lanes status": Row(after=[tracks.lanes]),
     "lanes export": Row(after=[tracks.lanes_of_a_ci]),

@@ -25,13 +25,11 @@ lanes:
   nightly:
     run: {pytorch: {}}
     cadence: {cron: 17 2 * * *}
-    begun_by: ci
-    where: {github: {repository: o/r, workflow: nightly.yml}}
+    begun_by: {github: nightly.yml}
   night:
     run: {pytorch: {}}
     cadence: {cron: 23 1 * * *}
-    begun_by: ci
-    where: {jenkins: {url: "https://jenkins.example.com", job: spyre/nightly}}
+    begun_by: {jenkins: spyre/nightly}
 """
 WORKFLOW = "on:\n  schedule:\n    - cron: 17 2 * * *\njobs: {}\n"
 TRACKS = """\

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ci.config import load_settings
-from ci.config.lanes_model import JenkinsJob, LaneWorker
+from ci.config.lanes_model import BegunBy, LaneWorker
 from ci.core.errors import SettingsError
 
 LANE = "lanes:\n  a:\n    run: {session: {name: tests}}\n    cadence: "
@@ -20,6 +20,11 @@ LANE = "lanes:\n  a:\n    run: {session: {name: tests}}\n    cadence: "
         (f"{LANE}{{cron: 30 0 2 * * *}}\n", 4, "no cron expression of five fields: it has 6"),
         (f"{LANE}{{cron: 61 2 * * *}}\n", 4, "no cron expression of five fields: Bad minute"),
         (f"{LANE}{{cron: 0 2 30 2 *}}\n", 4, "no cron expression of five fields: Bad day-of-month"),
+        (f"{LANE}{{cron: 0 0 L * *}}\n", 4, "has l, which crons read differently"),
+        (f"{LANE}{{cron: 0 0 * * 1#2}}\n", 4, "has 1#2, which crons read differently"),
+        (f"{LANE}{{cron: 0 0 * * 5-7}}\n", 4, "has 5-7, which crons read differently; write numbers"),
+        (f"{LANE}{{cron: 0 0 1 * 1}}\n", 4, "names days of the month and of the week"),
+        (f"{LANE}{{cron: 0 0 */2 * 1}}\n", 4, "names days of the month and of the week"),
         (f"{LANE}{{cron: 0 0 * * *, times_a_day: 3}}\n", 4, "needs exactly one of cron, times_a_day"),
         (f"{LANE}{{times_a_day: 25}}\n", 4, "less than or equal to 24"),
         (f"{LANE}{{after_end: {{min: 8, max: 6}}}}\n", 4, "min (8) is above max (6)"),
@@ -38,22 +43,36 @@ def test_a_time_that_no_lane_can_have_is_refused(tmp_path: Path, text: str, line
     assert f"spyre-ci.yaml:{line}: " in str(caught.value)
 
 
-def test_a_cron_line_is_kept_with_single_spaces(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("line", "kept"),
+    [
+        ("0  2 * *   1-5", "0 2 * * 1-5"),
+        ("0 4 * jan-MAR,12 SUN,mon", "0 4 * 1-3,12 0,1"),
+        ("5/20 * * * *", None),
+    ],
+)
+def test_a_cron_line_is_kept_in_numbers_with_single_spaces(
+    tmp_path: Path, line: str, kept: str | None
+) -> None:
     path = tmp_path / "spyre-ci.yaml"
-    path.write_text(f"{LANE}{{cron: '0  2 * *   1-5'}}\n", encoding="utf-8")
+    path.write_text(f"{LANE}{{cron: '{line}'}}\n", encoding="utf-8")
+    if kept is None:
+        with pytest.raises(SettingsError, match="which crons read differently"):
+            load_settings(path=path, environ={}, flags={}, cwd=tmp_path)
+        return
     found = load_settings(path=path, environ={}, flags={}, cwd=tmp_path)
-    assert found.model.lanes["a"].cadence.cron == "0 2 * * 1-5"
+    assert found.model.lanes["a"].cadence.cron == kept
 
 
 @pytest.mark.parametrize("job", ["n", "nightly", "spyre/night ly"])
 def test_a_job_of_a_jenkins_may_be_called_as_it_likes(job: str) -> None:
-    assert JenkinsJob(url="https://jenkins.example.com", job=job).job == job
+    assert BegunBy(jenkins=job).jenkins == job
 
 
 @pytest.mark.parametrize("job", ["", "/", " ", "/n", "n/", "n\n", "a\nb"])
 def test_what_is_no_path_of_a_job_is_refused(job: str) -> None:
     with pytest.raises(ValueError, match="should match pattern"):
-        JenkinsJob(url="https://jenkins.example.com", job=job)
+        BegunBy(jenkins=job)
 
 
 def test_a_time_may_be_as_late_as_two_looks() -> None:
@@ -61,7 +80,7 @@ def test_a_time_may_be_as_late_as_two_looks() -> None:
 
 
 def test_the_worker_s_page_has_every_key_with_its_default() -> None:
-    page = (Path(__file__).parent.parent.parent.parent / "docs" / "lanes-worker.md").read_text("utf-8")
+    page = (Path(__file__).parent.parent.parent.parent / "docs" / "lanes.md").read_text("utf-8")
     for name, field in LaneWorker.model_fields.items():
         default = f"`{field.default}`" if isinstance(field.default, Path) else field.default
         assert f"| `{name}` | {default} |" in page

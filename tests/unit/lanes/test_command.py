@@ -1,122 +1,167 @@
-"""What a lane's run is called with: the nox session that people and CIs call."""
+"""What a lane's attempt is called with, and the environment it gets: its own secrets and nobody else's."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ci.config import load_settings
-from ci.config.lanes_model import Lane
 from ci.config.load import Settings
-from ci.core.errors import MissingInputError, SettingsError
-from ci.lanes.command import Command, command, source_of
-from ci.lanes.order import Order
+from ci.core.errors import SettingsError
+from ci.lanes.command import TOOLKIT, launch_of, read_values
+from ci.lanes.ledger import Attempt, Status
 
-TOOLKIT = Path("/toolkit/noxfile.py")
-STACK = """\
-version: 1
-name: runtime
-base: {image: "docker.io/library/python:3.12-slim", python: /usr/bin/python3, python_version: "3.12"}
-variants:
-  pinned: {version: 2.13.0}
-  main: {nightly: true}
-  fork: {git: {url: "https://github.example.com/aiu/pytorch.git", ref: dev, steps: [make]}}
-"""
+EXAMPLES = Path(__file__).parent.parent.parent.parent / "examples"
 
 
-def called(
-    run: dict[str, Any], *, config: Path | None = None, source: str | None = None, **given: Any
-) -> Command:
-    lane = Lane.model_validate({"run": run, "cadence": {"cron": "0 2 * * *"}, **given})
-    order = Order(lane="nightly", due=1000, attempt=2, seed=lane.seed, folder=Path("/attempts/2"))
-    return command(lane, order, toolkit=TOOLKIT, base=Path("/project"), config=config, source=source)
-
-
-def test_the_main_job_is_the_session_pytorch_with_stage_and_bucket() -> None:
-    found = called(
-        {"pytorch": {"stage": 3, "variant": "main", "arguments": ["--cards", "4"]}}, bucket="weekly", seed=7
-    )
-    assert found.words == (
-        "nox", "-f", "/toolkit/noxfile.py", "-s", "pytorch", "--",
-        "--stage", "3", "--bucket", "weekly", "--cards", "4",
-    )  # fmt: skip
-    assert found.environ == {
-        "SPYRE_CI__RUNS": "/attempts/2/runs",
-        "SPYRE_CI__IMAGE__VARIANT": "main",
-        "SPYRE_CI_LANE": "nightly",
-        "SPYRE_CI_LANE_ATTEMPT": "2",
-        "SPYRE_CI_LANE_BUCKET": "weekly",
-        "SPYRE_CI_LANE_SEED": "7",
+def settings_of(folder: Path, name: str = "spyre-ci.yaml", **lanes: dict[str, Any]) -> Settings:
+    rows = {
+        key: {"cadence": {"cron": "0 0 * * *"}, "run": {"command": ["x"]}, **one}
+        for key, one in lanes.items()
     }
+    (folder / name).write_text(yaml.safe_dump({"lanes": rows}), encoding="utf-8")
+    return load_settings(path=folder / name, environ={}, flags={}, cwd=folder)
 
 
-def test_without_a_stage_the_one_in_force_is_left_to_the_settings() -> None:
-    assert called({"pytorch": {}}).words[5:] == ("--", "--bucket", "nightly")
-
-
-@pytest.mark.parametrize(("push", "behind"), [(True, ("--", "--push")), (False, ())])
-def test_an_image_is_built_and_pushed_where_the_lane_says_so(push: bool, behind: tuple[str, ...]) -> None:
-    found = called({"image": {"push": push}})
-    assert found.words == ("nox", "-f", "/toolkit/noxfile.py", "-s", "image", *behind)
-    assert "SPYRE_CI__IMAGE__VARIANT" not in found.environ
-
-
-def test_a_session_is_the_toolkits_or_that_of_a_noxfile_of_the_projects_own() -> None:
-    assert called({"session": {"name": "heavy"}}).words == ("nox", "-f", str(TOOLKIT), "-s", "heavy")
-    own = {"session": {"name": "train", "noxfile": "ml/noxfile.py", "arguments": ["--steps", "9"]}}
-    assert called(own).words == (
-        "nox", "-f", "/project/ml/noxfile.py", "-s", "train", "--", "--steps", "9",
-    )  # fmt: skip
-
-
-def test_a_settings_file_of_another_name_and_a_source_are_handed_on_to_the_main_job() -> None:
-    found = called({"pytorch": {}}, config=Path("/project/lanes.yaml"), source="git+https://x/y@v1")
-    assert found.words[6:] == (
-        "--pytorch-src", "git+https://x/y@v1", "--config", "/project/lanes.yaml", "--bucket", "nightly",
-    )  # fmt: skip
-
-
-def test_an_image_whose_session_would_read_other_settings_is_refused() -> None:
-    with pytest.raises(
-        SettingsError, match=r"lane nightly builds the image, and that session reads spyre-ci\.yaml"
-    ):
-        called({"image": {}}, config=Path("/project/lanes.yaml"))
+def launched(
+    settings: Settings, lane: str, values: dict[str, str] | None = None
+) -> tuple[list[str], dict[str, str]]:
+    attempt = Attempt(lane=lane, due=1000, attempt=3, status=Status.RUNNING, why="", begun_at=0)
+    launch = launch_of(attempt, 2, Path("/there"), settings, values or {})
+    assert (launch.cwd, launch.limit_s, launch.ending_s) == (settings.base, 6 * 3600, 120)
+    return list(launch.command), dict(launch.environ)
 
 
 @pytest.mark.parametrize(
-    ("job", "source"),
+    ("work", "words"),
     [
-        ({"variant": "pinned"}, "git+https://github.com/pytorch/pytorch.git@v2.13.0"),
-        ({"variant": "main"}, "git+https://github.com/pytorch/pytorch.git@main"),
-        ({"variant": "fork"}, "git+https://github.example.com/aiu/pytorch.git@dev"),
-        ({"variant": "main", "arguments": ["--pytorch-src", "../pytorch"]}, None),
-        ({}, None),
+        ({"pytorch": {}}, ["nox", "-f", str(TOOLKIT), "-s", "pytorch", "--", "--bucket", "nightly"]),
+        (
+            {"pytorch": {"stage": 1, "arguments": ["--pytorch-src", "git+u@v2"]}},
+            [
+                "nox",
+                "-f",
+                str(TOOLKIT),
+                "-s",
+                "pytorch",
+                "--",
+                "--stage",
+                "1",
+                "--bucket",
+                "nightly",
+                "--pytorch-src",
+                "git+u@v2",
+            ],
+        ),
+        (
+            {"session": {"name": "image", "arguments": ["--push"]}},
+            ["nox", "-f", str(TOOLKIT), "-s", "image", "--", "--push"],
+        ),
+        (
+            {"session": {"name": "own", "noxfile": "there/n.py"}},
+            ["nox", "-f", "{base}/there/n.py", "-s", "own", "--"],
+        ),
+        (
+            {"job": {"spec": "job.yaml", "arguments": ["--store", "/mnt"]}},
+            [
+                sys.executable,
+                "-m",
+                "ci.cli",
+                "job",
+                "submit",
+                "job.yaml",
+                "--run",
+                "one-1000-2",
+                "--collect",
+                "--store",
+                "/mnt",
+            ],
+        ),
+        ({"command": ["python", "loop.py"]}, ["python", "loop.py"]),
     ],
 )
-def test_the_tests_of_a_variant_are_of_the_pytorch_that_the_stack_says(
-    tmp_path: Path, job: dict[str, Any], source: str | None
-) -> None:
-    assert source_of(*of_variant(tmp_path, job)) == source
+def test_a_lane_calls_what_people_call(tmp_path: Path, work: dict[str, Any], words: list[str]) -> None:
+    settings = settings_of(tmp_path, one={"run": work, "seed": 7})
+    command, environ = launched(settings, "one")
+    assert command == [word.format(base=tmp_path) for word in words]
+    named = {"LANE": "one", "LANE_RUN": "one-1000-2", "LANE_BUCKET": "nightly", "LANE_SEED": "7"}
+    runs = {"SPYRE_CI__RUNS": "/there/runs"} if "pytorch" in work else {}
+    assert environ == {**{f"SPYRE_CI_{key}": value for key, value in named.items()}, **runs}
 
 
-def test_a_variant_that_the_stack_lacks_is_refused_with_those_it_has(tmp_path: Path) -> None:
+def test_other_settings_are_handed_on(tmp_path: Path) -> None:
+    settings = settings_of(
+        tmp_path, "other.yaml", tests={"run": {"pytorch": {}}}, job={"run": {"job": {"spec": "s"}}}
+    )
+    for lane in ("tests", "job"):
+        command, _ = launched(settings, lane)
+        assert command[command.index("--config") + 1] == str(tmp_path / "other.yaml")
+
+
+@pytest.mark.parametrize(
+    ("name", "lane", "stage", "bucket"),
+    [
+        ("lanes-nightly.yaml", "stage-1-nightly", "1", "nightly"),
+        ("lanes-nightly.yaml", "stage-3-daily", "3", "nightly"),
+        ("lanes-weekly.yaml", "weekly", "4", "weekly"),
+    ],
+)
+def test_the_examples_run_the_main_job(name: str, lane: str, stage: str, bucket: str) -> None:
+    settings = load_settings(path=EXAMPLES / name, environ={}, flags={}, cwd=EXAMPLES)
+    attempt = Attempt(lane=lane, due=0, attempt=1, status=Status.RUNNING, why="", begun_at=0)
+    command = launch_of(attempt, 1, Path(), settings, {}).command
+    assert command[5:8] == ["--", "--stage", stage]
+    assert command[-2:] == ["--bucket", bucket]
+
+
+def test_a_lane_gets_its_own_secrets_and_nobody_elses(tmp_path: Path) -> None:
+    settings = settings_of(
+        tmp_path, one={"secrets": ["TOKEN", "KEY", "GH_TOKEN"]}, two={"secrets": ["OTHER"]}, none={}
+    )
+    text = "export TOKEN='-----BEGIN-----\nabc\n'\nKEY=pa$$w${HOME}rd\nOTHER=\"a b\" # why\nUNASKED=u\n"
+    (tmp_path / ".env").write_text(text, encoding="utf-8")
+    (tmp_path / ".env").chmod(0o600)
+    environ = {"PATH": "/bin", "OTHER": "from outside", "GITHUB_TOKEN": "g", "GH_TOKEN": "h", "KEY": ""}
+    values = read_values(settings, environ, ["one", "two", "none"])
+    found = {
+        lane: {key: value for key, value in launched(settings, lane, values)[1].items() if "SPYRE" not in key}
+        for lane in ("one", "two", "none")
+    }
+    rest = {"PATH": "/bin", "UNASKED": "u"}
+    assert found == {
+        "one": {**rest, "TOKEN": "-----BEGIN-----\nabc\n", "KEY": "pa$$w${HOME}rd", "GH_TOKEN": "h"},
+        "two": {**rest, "OTHER": "from outside"},
+        "none": rest,
+    }
+
+
+def test_every_missing_name_is_told_at_once_with_its_lanes(tmp_path: Path) -> None:
+    settings = settings_of(
+        tmp_path, one={"secrets": ["TOKEN", "KEY"]}, two={"secrets": ["KEY"]}, off={"secrets": ["X"]}
+    )
+    (tmp_path / ".env").mkdir()  # of a virtual environment, and no file of secrets
     with pytest.raises(SettingsError) as caught:
-        source_of(*of_variant(tmp_path, {"variant": "newest"}))
-    assert "stack.yaml: has no variant 'newest', which a lane is of" in str(caught.value)
-    assert "known variants: pinned, main, fork" in str(caught.value)
+        read_values(settings, {"OTHER": "hush"}, ["one", "two"])
+    assert caught.value.what == "there is no value of KEY (lane one, two); TOKEN (lane one)"
+    assert "NAME=value a line" in str(caught.value)
+    assert "hush" not in str(caught.value)
 
 
-def test_without_a_stack_there_is_no_variant(tmp_path: Path) -> None:
-    lane, settings = of_variant(tmp_path, {"variant": "main"})
-    (tmp_path / "images" / "stack.yaml").unlink()
-    with pytest.raises(MissingInputError, match=r"stack\.yaml"):
-        source_of(lane, settings)
-
-
-def of_variant(folder: Path, job: dict[str, Any]) -> tuple[Lane, Settings]:
-    (folder / "images").mkdir()
-    (folder / "images" / "stack.yaml").write_text(STACK, encoding="utf-8")
-    lane = Lane.model_validate({"run": {"pytorch": job}, "cadence": {"cron": "0 2 * * *"}})
-    return lane, load_settings(path=None, environ={}, flags={}, cwd=folder)
+@pytest.mark.parametrize(("mode", "refused"), [(0o600, False), (0o640, False), (0o644, True), (0o660, True)])
+def test_a_file_of_secrets_that_others_may_read_or_change_is_refused(
+    tmp_path: Path, mode: int, *, refused: bool
+) -> None:
+    settings = settings_of(tmp_path, one={"secrets": ["TOKEN"]})
+    (tmp_path / ".env").write_text("TOKEN=hush\n", encoding="utf-8")
+    (tmp_path / ".env").chmod(mode)
+    if not refused:
+        assert read_values(settings, {}, ["one"])["TOKEN"] == "hush"
+        return
+    with pytest.raises(SettingsError, match=f"its mode is {mode:04o}") as caught:
+        read_values(settings, {}, ["one"])
+    assert caught.value.remedy == f"chmod 600 {tmp_path / '.env'}"
+    assert "hush" not in str(caught.value)

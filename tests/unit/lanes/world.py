@@ -1,74 +1,66 @@
-"""A worker's world on paper: a clock that is moved by hand, and runs that outlive who began them."""
+"""A worker's world on paper: a clock that is moved by hand, and attempts that outlive who began them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ci.config.lanes_model import Lane, LaneWorker
-from ci.lanes.order import Order, Seen, Standing
-from ci.lanes.store import Store
-from ci.lanes.tending import Hands
-from ci.lanes.worker import Worker
+from ci.lanes.attempt import End, Launch
+from ci.lanes.ledger import Attempt, Ledger, Status
+from ci.lanes.worker import Context, Worker
 
 NOON = 1_795_435_200.0  # 2026-11-23 12:00 UTC, a Monday
-PASSED = Seen(standing=Standing.PASSED, exit_code=0)
-FAILED = Seen(standing=Standing.FAILED, exit_code=1)
-LOST = Seen(standing=Standing.INCOMPLETE, exit_code=3, said="no card was free")
+PASSED, FAILED = End(status=Status.PASSED, exit_code=0), End(status=Status.FAILED, exit_code=1)
+LOST = End(status=Status.INCOMPLETE, exit_code=3, reason="no card was free")
 
 
 class KilledError(BaseException):
     """The worker's process is gone."""
 
 
-class TwiceError(BaseException):
-    """What must not be was; no worker may take it for a failure of a lane."""
-
-
-@dataclass
 class Paper:
-    """An executor on paper; what it began goes on whatever becomes of the worker."""
+    """Attempts on paper, which go on whatever becomes of the worker.
 
-    ticks: Callable[[], float]
-    ends: Callable[[Order], tuple[float, Seen]] = lambda _: (60, PASSED)
-    began: dict[str, float] = field(default_factory=dict)
-    cancelled: set[str] = field(default_factory=set)
-    away: Exception | None = None
-    obeys: bool = True
+    Attributes:
+        ends: after how many seconds an attempt (lane, number) ends, and how.
+        began: seconds of the world at which each began, by lane, due and number.
+        stopped: those that were told to end.
+        error: what starting one comes to; None: it starts.
+    """
 
-    def _ask(self) -> None:
-        if self.away is not None:
-            raise self.away
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.ends: Callable[[str, int], tuple[float, End]] = lambda _lane, _number: (60, PASSED)
+        self.began: dict[tuple[str, str], float] = {}
+        self.stopped: set[tuple[str, str]] = set()
+        self.obeys = True
+        self.error: Exception | None = None
 
-    def find(self, order: Order) -> str | None:
-        self._ask()
-        return order.id if order.id in self.began else None
+    @staticmethod
+    def _key(folder: Path) -> tuple[str, str]:
+        return folder.parent.name, folder.name
 
-    def start(self, order: Order) -> str:
-        self._ask()
-        if order.id in self.began or not order.folder.is_dir():
-            raise TwiceError(f"{order.id} is begun twice, or has no folder")
-        self.began[order.id] = self.ticks()
-        return order.id
+    def start(self, folder: Path, launch: Launch) -> None:  # noqa: ARG002  # as Processes has it
+        if self.error is not None:
+            raise self.error
+        assert self._key(folder) not in self.began, "it is begun twice"
+        self.began[self._key(folder)] = self._world.mono
 
-    def look(self, order: Order, reference: str) -> Seen:
-        self._ask()
-        assert reference == order.id
-        if order.id in self.cancelled and self.obeys:
-            return Seen(standing=Standing.INCOMPLETE, exit_code=130)
-        after_s, seen = self.ends(order)
-        return seen if self.ticks() >= self.began[order.id] + after_s else Seen(standing=Standing.RUNNING)
+    def has_begun(self, folder: Path) -> bool:
+        return self._key(folder) in self.began
 
-    def cancel(self, order: Order, reference: str) -> None:
-        assert reference == order.id
-        self._ask()
-        self.cancelled.add(order.id)
+    def end_of(self, folder: Path) -> End | None:
+        lane, name = key = self._key(folder)
+        after_s, end = self.ends(lane, int(name.rpartition("-")[2]))
+        if self._world.mono >= self.began[key] + after_s:
+            return end
+        return End(status=Status.CANCELLED, exit_code=130) if key in self.stopped and self.obeys else None
 
-    def fetch(self, order: Order, reference: str) -> None:
-        assert reference == order.id
+    def stop(self, folder: Path) -> None:
+        self.stopped.add(self._key(folder))
 
 
 class Mortal:
@@ -82,11 +74,11 @@ class Mortal:
         if not callable(found):
             return found
 
-        def call(*given: Any, **named: Any) -> Any:
+        def call(*given: Any) -> Any:
             self._count[0] -= 1
             if self._count[0] == 0 and not self._after:
                 raise KilledError
-            answer = found(*given, **named)
+            answer = found(*given)
             if self._count[0] == 0:
                 raise KilledError
             return answer
@@ -97,16 +89,15 @@ class Mortal:
 class World:
     """A place with lanes, and one worker after the other."""
 
-    def __init__(self, folder: Path, lanes: Mapping[str, Lane], **worker: Any) -> None:
+    def __init__(self, folder: Path, lanes: Mapping[str, Lane], now: float = NOON, **worker: Any) -> None:
         self.lanes, self.folder = dict(lanes), folder
-        self.settings = LaneWorker.model_validate({"poll_s": 10, **worker})
-        self.now, self.mono = NOON, 1000.0
-        self.store = Store(folder / "lanes.sqlite")
-        self.local, self.far = Paper(lambda: self.mono), Paper(lambda: self.mono)
+        self.settings = LaneWorker.model_validate({"poll_s": 30, **worker})
+        self.now, self.mono = now, 1000.0
+        self.ledger: Any = Ledger(folder / "lanes.sqlite", synchronous="OFF")
+        self.paper = Paper(self)
         self.said: list[str] = []
         self.heard: list[int] = []
-        self.until = NOON
-        self.insists = False
+        self.until = math.inf
         self.at: dict[float, Callable[[], object]] = {}
 
     def sleep(self, seconds: float) -> None:
@@ -117,67 +108,44 @@ class World:
                 self.at.pop(moment)()
         if self.mono >= self.until:
             self.heard.append(15)
-            self.until = self.mono if self.insists else math.inf
+            self.until = math.inf
 
-    def hands(self, **given: Any) -> Hands:
+    def worker(self, **given: Any) -> Worker:
         ready: dict[str, Any] = {
-            "lanes": self.lanes,
-            "chosen": frozenset(self.lanes),
-            "settings": self.settings,
-            "stage": 1,
-            "store": self.store,
-            "folder": self.folder,
-            "runs": self.folder / "runs",
-            "executors": {"local": self.local, "openshift": self.far},
-            "wall": lambda: self.now,
-            "ticks": lambda: self.mono,
-            "sleep": self.sleep,
+            "lanes": self.lanes, "chosen": frozenset(self.lanes), "settings": self.settings, "stage": 1,
+            "ledger": self.ledger, "folder": self.folder, "processes": self.paper,
+            "launch": lambda *_: Launch(command=["x"], environ={}, cwd=self.folder, limit_s=1, ending_s=1),
+            "wall": lambda: self.now, "ticks": lambda: self.mono, "sleep": self.sleep,
             "say": self.said.append,
-        }
-        return Hands(**{**ready, **given})
+        }  # fmt: skip
+        return Worker(Context(**{**ready, **given}))
 
     def work(self, hours: float, **given: Any) -> Worker:
         """A worker from now on for so many hours, then told to end."""
-        self.heard = []
-        self.until = self.mono + hours * 3600
-        return self._work(once=False, **given)
-
-    def once(self, *, by_hand: bool = False, **given: Any) -> Worker:
-        self.heard, self.until = [], self.mono + 1e9
-        return self._work(once=True, by_hand=by_hand, **given)
-
-    def _work(self, *, once: bool, by_hand: bool = False, **given: Any) -> Worker:
-        worker = Worker(self.hands(**given))
-        try:
-            worker.work(self.heard, once=once, by_hand=by_hand)
-        finally:
-            self.store.close()
+        self.heard, self.until = [], self.mono + hours * 3600
+        worker = self.worker(**given)
+        worker.work(self.heard, once=False)
         return worker
 
-    def die(self, call: int, *, after: bool) -> bool:
-        """A worker whose process is gone at a call; whether it came so far within a day."""
+    def once(self, *, by_hand: bool = False, **given: Any) -> Worker:
+        self.heard = []
+        worker = self.worker(**given)
+        worker.work(self.heard, once=True, by_hand=by_hand)
+        return worker
+
+    def die(self, call: int, *, after: bool, until: float) -> bool:
+        """A worker whose process is gone at a call; whether that came before a moment of the world."""
         count = [call]
-        mortal = {
-            "local": Mortal(self.local, count, after=after),
-            "openshift": Mortal(self.far, count, after=after),
-        }
-        self.heard, self.until = [], self.mono + 24 * 3600
+        self.heard, self.until = [], max(until - self.now + self.mono, self.mono + 1)
+        inner = {"processes": self.paper, "ledger": self.ledger}
+        mortal = {name: Mortal(one, count, after=after) for name, one in inner.items()}
         try:
-            self._work(once=False, executors=mortal, store=Mortal(self.store, count, after=after))
+            self.worker(**mortal).work(self.heard, once=False)
         except KilledError:
             return True
         return False
 
-
-def elsewhere(lane: Lane) -> Lane:
-    """The lane as one of a Jenkins."""
-    where = {"openshift": {"spec": "job.yaml"}}
-    return Lane.model_validate({**lane.model_dump(exclude_none=True), "where": where})
-
-
-def without(lane: Lane, **given: Any) -> Lane:
-    """The lane with other settings."""
-    return Lane.model_validate({**lane.model_dump(exclude_none=True), **given})
-
-
-__all__ = ["FAILED", "LOST", "NOON", "PASSED", "Paper", "World", "elsewhere", "replace", "without"]
+    def runs(self, *lanes: str) -> list[list[Attempt]]:
+        """The oldest first."""
+        found: list[list[Attempt]] = self.ledger.history(lanes or None, 100_000)
+        return found[::-1]

@@ -11,8 +11,8 @@ import yaml
 from ci.config.load import load_settings
 from ci.config.pins_model import PinPlace, Pins, Suite, Track
 from ci.config.section import Section
-from ci.lanes.command import command
-from ci.lanes.order import Order
+from ci.lanes.command import launch_of
+from ci.lanes.ledger import Attempt, Status
 from ci.pins.protocol import Policy
 
 ROOT = Path(__file__).parents[3]
@@ -39,11 +39,12 @@ def test_the_lanes_that_record_and_apply_are_settings_and_call_the_verbs(tmp_pat
     [shown] = re.findall(r"```yaml\n(lanes:.*?)```", VERBS, re.DOTALL)
     path = tmp_path / "spyre-ci.yaml"
     path.write_text(shown)
-    lanes = load_settings(path=path, environ={}, flags={}, cwd=tmp_path).model.lanes
+    settings = load_settings(path=path, environ={}, flags={}, cwd=tmp_path)
+    values = {"GITHUB_REPOSITORY": "o/r", "SPYRE_CI_GITHUB_TOKEN": "t"}
     words = {}
-    for name, lane in lanes.items():
-        order = Order(lane=name, due=0, attempt=1, seed=0, folder=tmp_path)
-        words[name] = command(lane, order, toolkit=ROOT / "noxfile.py", base=tmp_path).words[3:]
+    for name in settings.model.lanes:
+        attempt = Attempt(lane=name, due=0, attempt=1, status=Status.RUNNING, why="", begun_at=0)
+        words[name] = tuple(launch_of(attempt, 1, tmp_path, settings, values).command[3:])
     assert words == {
         "pins-record": ("-s", "pins", "--", "record", "--keep"),
         "pins-torch": ("-s", "pins", "--", "apply", "torch"),
