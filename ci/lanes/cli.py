@@ -39,7 +39,7 @@ from ci.core.text import escaped, iso_utc, one_line, span
 from ci.lanes.attempt import LocalProcesses
 from ci.lanes.cadence import clock, describe
 from ci.lanes.command import launch_of, read_values
-from ci.lanes.decide import LaneState, Moment, decide, idle, next_time, not_ahead, off
+from ci.lanes.decide import LaneState, Moment, decide, idle, next_time, off
 from ci.lanes.export import as_yaml, schedule_of, schedules, triggers
 from ci.lanes.ledger import Attempt, Ledger
 from ci.lanes.worker import Context, Worker, folder_of
@@ -324,7 +324,7 @@ def _next(name: str, lane: Lane, state: LaneState, moment: Moment) -> dict[str, 
     elif run is not None and not now:
         now = f"the run of {clock(run.due, moment.zone)} is on"
     if at is None and not off(lane, moment.stage) and (run is None or lane.cadence.after_end is None):
-        looked = replace(not_ahead(state, moment.now, lane), looked=moment.now)
+        looked = replace(state, looked=moment.now)
         at = next_time(lane, name, looked, moment)
     return {
         "lane": name,

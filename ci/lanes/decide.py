@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import tzinfo
 
 from ci.config.lanes_model import Lane
@@ -113,7 +113,8 @@ def decide(
 
     Args:
         lanes: the settings, by name.
-        states: of the ledger; a lane that is not there is new, one that is only there left the settings.
+        states: of the ledger, of which nothing lies ahead; a lane that is not there is new, one that is only
+            there left the settings.
         moment: the clock, and what holds for all lanes.
         by_hand: lanes that begin now, whatever their cadence says.
     """
@@ -123,13 +124,11 @@ def decide(
         reason = "is no longer in the settings" if lane is None else idle(lane, moment.stage)
         if lane is None or reason:
             _put_off(decision, name, before, reason)
-        else:
-            state = not_ahead(before, moment.now, lane)
-            if name in by_hand and state.open is None:
-                due = next(at for at in itertools.count(int(moment.now)) if at not in state.begun)
-                wanted.append((due, Note(lane=name, due=due, why=BY_HAND)))
-            elif begin := _of_lane(decision, name, lane, state, moment):
-                wanted.append(begin)
+        elif name in by_hand and before.open is None:
+            due = next(at for at in itertools.count(int(moment.now)) if at not in before.begun)
+            wanted.append((due, Note(lane=name, due=due, why=BY_HAND)))
+        elif begin := _of_lane(decision, name, lane, before, moment):
+            wanted.append(begin)
     busy = sum(one.open is not None and one.open.retry_at is None for one in states.values())
     room = max(moment.at_once - busy, 0)
     wanted.sort(key=lambda one: (one[0], one[1].lane))
@@ -175,19 +174,6 @@ def retry_wait_s(lane: Lane, name: str, run: OpenRun) -> float | None:
     return min(wait * (1 + retries.jitter * share), retries.longest_s)
 
 
-def not_ahead(state: LaneState, now: float, lane: Lane) -> LaneState:
-    """A lane's state where the clock is behind it: what lies ahead was now at the latest."""
-    run = state.open
-    if run is not None and run.retry_at is not None:
-        run = replace(run, retry_at=min(run.retry_at, now + lane.retries.longest_s))
-    return replace(
-        state,
-        looked=now if state.looked is None else min(state.looked, now),
-        last_end=None if state.last_end is None else min(state.last_end, now),
-        open=run,
-    )
-
-
 def next_time(lane: Lane, name: str, state: LaneState, moment: Moment) -> int:
     """When a lane without an open run is due next; in the past where it has been due since the last look."""
     if lane.cadence.after_end is None:
@@ -217,7 +203,7 @@ def _of_lane(
     run, now, why = state.open, moment.now, describe(lane.cadence, moment.zone)
     times = _passed(lane, state, moment)
     if lane.cadence.after_end is None:
-        decision.looked[name] = now if times else state.looked
+        decision.looked[name] = now if times or state.looked is None else state.looked
     if run is not None:
         _skip(decision, name, times, f"the run of {clock(run.due, moment.zone)} had not ended")
         if run.retry_at is None or run.retry_at > now:
@@ -240,7 +226,7 @@ def _of_lane(
 def _passed(lane: Lane, state: LaneState, moment: Moment) -> list[int]:
     """The times since the last look that were not begun; a clock that went back shows some again."""
     if lane.cadence.after_end is not None or state.looked is None:
-        return []
+        return []  # a new lane has missed nothing
     since = max(state.looked, moment.now - max(MOST_BACK_S, moment.late_s))
     passed = itertools.takewhile(lambda at: at <= moment.now, times_after(lane.cadence, moment.zone, since))
     return [at for at in passed if at not in state.begun]

@@ -161,6 +161,14 @@ class Ledger:
         )
         return BadFileError(f"is no ledger of lanes: {found}", where=self.path, remedy=remedy)
 
+    def set_back(self, now: float) -> None:
+        """Let what lies ahead of a clock that went back be of now; a run that waits is tried at once."""
+        with self._transaction() as file:
+            file.execute("UPDATE lanes SET looked = ? WHERE looked > ?", (now, now))
+            waits = "retry_at IS NOT NULL AND ended_at > ?"
+            file.execute(f"UPDATE attempts SET retry_at = ? WHERE {waits}", (now, now))  # noqa: S608  # ours
+            file.execute("UPDATE attempts SET ended_at = ? WHERE ended_at > ?", (now, now))
+
     def states(self, now: float) -> dict[str, LaneState]:
         """What is known of each lane, for a look at the clock."""
         with self._reading() as file:

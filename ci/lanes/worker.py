@@ -128,7 +128,9 @@ class Worker:
         context = self.context
         self._prune()
         self._look_after(context.ledger.running())
-        moment, states = context.moment(), self._states()
+        moment = context.moment()
+        context.ledger.set_back(moment.now)
+        states = self._states()
         names = {*due, *self._open(states)}
         known = {name: state for name, state in states.items() if name in names or name not in context.lanes}
         lanes = {name: context.lanes[name] for name in names}
