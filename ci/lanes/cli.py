@@ -129,10 +129,10 @@ def status(
     ctx: typer.Context,
     *,
     at: Annotated[
-        datetime | None,
+        str | None,
         typer.Option(
-            formats=["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M%z"],
-            help="What is next, seen from then; without a zone: the settings'.",
+            metavar="TIME",
+            help="What is next, seen from then, such as 2026-03-29T02:30; in the settings' zone.",
         ),
     ] = None,
     lane: Annotated[list[str] | None, LaneOption] = None,
@@ -202,7 +202,7 @@ def export(
 ) -> None:
     """Print the schedule of lanes that a CI begins, or compare it with that CI's files.
 
-    Example: spyre-ci lanes export jenkins > triggers.json
+    Example: spyre-ci lanes export jenkins
 
     Example: spyre-ci lanes export github --check .github/workflows
     """
@@ -300,17 +300,22 @@ def _by_hand(settings: Settings, names: frozenset[str], *, asked: bool) -> Mappi
     return {**lanes, **{name: lanes[name].model_copy(update={"begun_by": None}) for name in names}}
 
 
-def _seconds(at: datetime, zone: tzinfo) -> float:
+def _seconds(at: str, zone: tzinfo) -> float:
     """A moment of --at in seconds since the epoch.
 
     Raises:
-        UsageError: it is so far away that no calendar reaches around it.
+        UsageError: it is none, or so far away that no calendar reaches around it.
     """
-    if not _EPOCH <= at.year < _FAR:
-        raise UsageError(
-            f"{at} is too far away", where="--at", remedy=f"name a year from {_EPOCH} to {_FAR - 1}"
+    try:
+        moment = datetime.fromisoformat(at)
+    except ValueError:
+        moment = None
+    if moment is None or not _EPOCH <= moment.year < _FAR:
+        remedy = (
+            f"write it as 2026-03-29T02:30, or with +02:00 behind it, in a year from {_EPOCH} to {_FAR - 1}"
         )
-    return at.replace(tzinfo=at.tzinfo or zone).timestamp()
+        raise UsageError(f"{at!r} is no time", where="--at", remedy=remedy)
+    return moment.replace(tzinfo=moment.tzinfo or zone).timestamp()
 
 
 def _next(name: str, lane: Lane, state: LaneState, moment: Moment) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
     python train.py --data dataset --field text --out model
 
-It goes on from the model that is in `--base`, where one is there, and prints the loss of every epoch.
+It goes on from the first `--base` that holds a model, and prints the loss of every epoch.
 """
 
 from __future__ import annotations
@@ -36,15 +36,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Train a small model of characters.")
     parser.add_argument("--data", required=True, type=Path, help="folder of the training set")
     parser.add_argument("--field", default="text", help="of each sample")
-    parser.add_argument("--base", type=Path, help="folder of a model to go on from")
+    parser.add_argument(
+        "--base", type=Path, action="append", default=[], help="where a model may be; repeatable"
+    )
     parser.add_argument("--out", required=True, type=Path, help="folder of the model")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--learning-rate", type=float, default=0.1)
     asked = parser.parse_args(arguments)
     torch.manual_seed(0)
     trained = model()
-    if asked.base is not None and (asked.base / "model.pt").is_file():
-        trained.load_state_dict(torch.load(asked.base / "model.pt", weights_only=True))
+    base = next((path for path in asked.base if (path / "model.pt").is_file()), None)
+    if base is not None:
+        trained.load_state_dict(torch.load(base / "model.pt", weights_only=True))
+    print(f"goes on from {base}" if base else "begins anew", flush=True)
     optimizer = torch.optim.Adam(trained.parameters(), lr=asked.learning_rate)
     chunks = sorted(asked.data.glob("train-*.jsonl"))
     for epoch in range(asked.epochs):
