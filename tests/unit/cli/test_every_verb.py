@@ -8,7 +8,6 @@ import pytest
 
 from ci.cli.app import run
 from ci.cli.verbs import VERBS
-from ci.config.flags import renamed
 from scripts.reference import Facts
 
 from .every_verb import every_verb
@@ -97,10 +96,3 @@ def test_a_verb_that_is_none_is_refused_with_the_nearest(
     code, out, err = shown(capsys, *words)
     assert (code, out) == (2, "")
     assert f"'{near}'" in " ".join(re.sub("[│╭╮╰╯─]", " ", err).split())
-
-
-def test_of_two_names_of_a_flag_the_old_one_is_told_of(capsys: pytest.CaptureFixture[str]) -> None:
-    assert renamed("--older", "--keep-days", None, 7) == 7
-    assert capsys.readouterr().err == ""
-    assert renamed("--older", "--keep-days", 0, None) == 0
-    assert "--older is --keep-days now" in capsys.readouterr().err
