@@ -6,21 +6,23 @@ import hashlib
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+from ci.config.pins_model import Pins, Suite
 from ci.pins.events import (
     CampaignEnded,
     CampaignStarted,
     Event,
+    Flagged,
     Reason,
     Requested,
     Scheduled,
+    TakenBack,
     Upgraded,
     Withdrawn,
 )
-from ci.pins.protocol import Decision, Policy, decide
-from ci.pins.record import Flag, Parameter, Record
-from ci.pins.support import Unsupported
+from ci.pins.protocol import Decision, decide
+from ci.pins.record import Flag, Record, Signature
 
-POLICY = Policy(cycle_days=56, closer_days=14)
+PINS = Pins(cycle_days=56, closer_days=14)
 
 
 def on(days: float) -> datetime:
@@ -37,7 +39,7 @@ def release(
     *flags: Flag,
     build: int = 0,
     packages: dict[str, str] | None = None,
-    signatures: dict[str, tuple[Parameter, ...] | None] | None = None,
+    signatures: dict[str, Signature | None] | None = None,
 ) -> Record:
     found = {"torch": version} if packages is None else packages
     return Record(
@@ -47,57 +49,56 @@ def release(
     )  # fmt: skip
 
 
-def pinned(version: str, day: float, build: int = 0, answers: tuple[int, ...] = ()) -> Upgraded:
-    return Upgraded(
-        at=on(day), version=version, sha=sha(version, build), reasons=("as decided",), answers=answers
-    )
+def pinned(version: str, day: float, build: int = 0, answers: tuple[int, ...] = (), mend: str = "") -> Event:
+    built = mend or sha(version, build)
+    return Upgraded(at=on(day), version=version, sha=built, reasons=("as decided",), answers=answers)
 
 
 def asked(
     number: int, reason: Reason, day: float, version: str | None = None, *, mend: str = "", text: str = "why"
-) -> Requested:
+) -> Event:
     return Requested(at=on(day), id=number, reason=reason, text=text, version=version, sha=mend)
 
 
-def withdrawn(number: int, day: float) -> Withdrawn:
+def withdrawn(number: int, day: float) -> Event:
     return Withdrawn(at=on(day), id=number)
 
 
-def scheduled(version: str, day: float | None, told: float = 0) -> Scheduled:
+def scheduled(version: str, day: float | None, told: float = 0) -> Event:
     return Scheduled(at=on(told), version=version, on=None if day is None else on(day))
 
 
-def campaign(name: str, starts: float, ends: float | None, told: float = 0) -> CampaignStarted:
+def campaign(name: str, starts: float, ends: float | None, told: float = 0) -> Event:
     return CampaignStarted(at=on(told), name=name, starts=on(starts), ends=None if ends is None else on(ends))
 
 
-def ended(name: str, day: float) -> CampaignEnded:
+def ended(name: str, day: float) -> Event:
     return CampaignEnded(at=on(day), name=name)
 
 
-def everything(_: Record | None, __: Record) -> tuple[Unsupported, ...]:
-    return ()
+def taken_back(day: float, record: Record, text: str | None = "it is broken") -> Event:
+    return TakenBack(at=on(day), version=record.version, sha=record.sha, text=text)
+
+
+def flagged(day: float, record: Record, flag: Flag = "major") -> Event:
+    return Flagged(at=on(day), version=record.version, sha=record.sha, flags=(flag,))
 
 
 def decided(
-    records: Sequence[Record], events: Sequence[Event], day: float, policy: Policy = POLICY
+    records: Sequence[Record],
+    events: Sequence[Event],
+    day: float,
+    pins: Pins = PINS,
+    suites: Sequence[Suite] = (),
 ) -> Decision:
-    return decide(policy, records, events, now=on(day), supports=everything)
+    return decide(pins, records, events, now=on(day), suites=suites)
 
 
-def codes(decision: Decision) -> list[str]:
-    return [one.code for one in decision.reasons]
-
-
-def words(decision: Decision) -> str:
-    return "; ".join(one.words for one in decision.reasons)
-
-
-def went(decision: Decision) -> str | None:
-    """Action and version in one word, such as `upgrade 2.13.0`."""
+def went(decision: Decision) -> str:
+    """Where an upgrade goes, such as `2.13.0` or `2.12.0 rebuild`; else the action."""
     if decision.target is None:
         return decision.action
-    return f"{decision.action} {decision.target.version}" + (" rebuild" if decision.target.rebuild else "")
+    return decision.target.version + (" rebuild" if decision.target.rebuild else "")
 
 
 OLD, NEW = release("2.12.0", -10), release("2.13.0", 20)

@@ -9,6 +9,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
+from ci.config.package_model import IndexUrl
 from ci.config.section import Section
 
 TRACK_NAME = r"^[a-z0-9]([a-z0-9._-]{0,98}[a-z0-9])?$"
@@ -61,7 +62,10 @@ class Track(Section):
         description="which tags of the image are releases, such as *-ubi9; none: those that are versions",
     )
     package: PackageName | None = Field(default=None, description="name of the package on its index")
-    index: str | None = Field(default=None, description="of the package; none: PyPI")
+    index: IndexUrl = Field(
+        default="https://pypi.org/simple/",
+        description="of the package, as pip's --index-url",
+    )
     direct: list[PackageName] = Field(
         min_length=1, description="direct dependencies whose versions are compared from release to release"
     )
@@ -75,7 +79,7 @@ class Track(Section):
     def _one(self) -> Self:
         if (self.image is None) == (self.package is None):
             raise ValueError("needs exactly one of image and package")
-        if self.index is not None and self.package is None:
+        if "index" in self.model_fields_set and self.package is None:
             raise ValueError("an index is of a package; an image has none")
         if self.tags is not None and self.image is None:
             raise ValueError("tags are of an image; a package has none")

@@ -1,1 +1,1 @@
-"""Versions that are held: the ledger of releases, the protocol of upgrades, its checklist and change."""
+"""Pinned versions: the ledger of their releases, and whether and why a pin may change."""

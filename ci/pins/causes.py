@@ -1,15 +1,15 @@
-"""What makes an upgrade due, and where each cause would take it; pure."""
+"""What makes an upgrade due, and where each cause would take the pin; pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from ci.pins.events import URGENT, Requested
 from ci.pins.record import Record, Table
 from ci.pins.releases import Pinned, same_sha, same_version
-from ci.pins.situation import Situation
+from ci.pins.state import State
 from ci.pins.words import day, listed, named
 
 # Why a cause has nowhere to go yet.
@@ -19,19 +19,24 @@ ALREADY_PINNED = "already-pinned"
 
 
 class Reason(Table):
-    """Why something is decided: a word for programs, and words for people, which are Markdown as well."""
+    """Why something is decided: a code for programs, and words for people that are Markdown as well."""
 
     code: str
     words: str
+
+
+def why(code: str, words: str) -> Reason:
+    """A reason."""
+    return Reason(code=code, words=words)
 
 
 class Target(Table):
     """Where an upgrade goes.
 
     Attributes:
-        version: of the release, or of the one that is built anew.
-        sha: of the release, or of the commit with the mend; empty where nobody has told it.
-        rebuild: whether it is the same version, built anew with a mend.
+        version: of the release, or of the one that is rebuilt.
+        sha: of the release, or of the commit with the fix; empty where nobody has told it.
+        rebuild: whether it is the same version, rebuilt with a fix.
     """
 
     version: str
@@ -39,15 +44,14 @@ class Target(Table):
     rebuild: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cause:
+class Cause(NamedTuple):
     """What makes an upgrade due.
 
     Attributes:
         reason: in words.
         since: from when on.
         wants: where it would take the pin; None where there is nothing to go to.
-        request: that it is; None for the cycle, and for what a release says itself.
+        request: the request it is; None for the cycle and for flagged releases.
         lacks: why it wants nothing.
     """
 
@@ -62,20 +66,25 @@ class Cause:
         """Whether no campaign holds it."""
         return self.request is not None and self.request.reason in URGENT
 
+    @property
+    def wish(self) -> bool:
+        """Whether it is a request that a campaign holds."""
+        return self.request is not None and not self.urgent
 
-def causes(held: Situation, cycle_days: int) -> list[Cause]:
-    """Everything that makes an upgrade due: the cycle, what releases say, requests in their order."""
-    newest = held.newest
+
+def causes(state: State, cycle_days: int) -> list[Cause]:
+    """Everything that makes an upgrade due: the cycle, flagged releases, requests in their order."""
+    newest = state.newest
     return [
-        *_cycle(held, newest, cycle_days),
-        *_flagged(held),
-        *(_asked(held, one, newest) for one in held.pending),
+        *_cycle(state, newest, cycle_days),
+        *_flagged(state),
+        *(_asked(state, one, newest) for one in state.pending),
     ]
 
 
-def next_due(held: Situation, cycle_days: int) -> datetime | None:
+def next_due(state: State, cycle_days: int) -> datetime | None:
     """When the cycle is due, or was; None before the first upgrade."""
-    return None if held.last is None else held.last + timedelta(days=cycle_days)
+    return None if state.last is None else state.last + timedelta(days=cycle_days)
 
 
 def release(record: Record) -> Target:
@@ -83,120 +92,103 @@ def release(record: Record) -> Target:
     return Target(version=record.version, sha=record.sha)
 
 
-def _cycle(held: Situation, newest: Record | None, cycle_days: int) -> Iterator[Cause]:
-    due = next_due(held, cycle_days)
+def _cycle(state: State, newest: Record | None, cycle_days: int) -> Iterator[Cause]:
+    due, wants = next_due(state, cycle_days), None if newest is None else release(newest)
     if due is None:
-        if newest is not None:
-            words = "nothing is pinned yet"
-            since = min(one.at for one in held.releases.ordered)
-            yield Cause(reason=Reason(code="first", words=words), since=since, wants=release(newest))
-        return
-    if held.now < due:
-        return
-    age = (held.now - due).days + cycle_days
-    words = f"the last upgrade is {age} days old, and {cycle_days} make the next one due"
-    yield Cause(
-        reason=Reason(code="cycle", words=words),
-        since=due,
-        wants=None if newest is None else release(newest),
-        lacks=None if newest is not None else _no_release(held),
-    )
+        if wants is not None:
+            since = min(one.at for one in state.releases.ordered)
+            yield Cause(why("first", "nothing is pinned yet"), since, wants)
+    elif state.now >= due:
+        age = (state.now - due).days + cycle_days
+        words = f"the last upgrade is {age} days old, and {cycle_days} make the next one due"
+        yield Cause(why("cycle", words), due, wants, lacks=None if wants else _no_release(state))
 
 
-def _flagged(held: Situation) -> Iterator[Cause]:
-    """Flagged releases that were never reached: whoever went back from one is not sent there again."""
-    newer = held.releases.newer(held.pin)
+def _flagged(state: State) -> Iterator[Cause]:
+    """Flagged releases that were never reached: a pin that was stepped back is not sent there again."""
+    newer = state.releases.newer(state.pin)
     for one in newer:
-        if held.releases.place_of_record(one) > held.reached:
-            for flag in one.flags:
-                words = f"release {named(one.version)} is flagged {flag}"
-                reason = Reason(code=f"{flag}-release", words=words)
-                told = (it.at for it in held.flagged if it.sha == one.sha and flag in it.flags)
-                yield Cause(reason=reason, since=min(told, default=one.at), wants=release(newer[-1]))
+        for flag in one.flags if state.releases.place_of(one) > state.reached else ():
+            words = f"release {named(one.version)} is flagged {flag}"
+            told = (it.at for it in state.flagged if it.sha == one.sha and flag in it.flags)
+            yield Cause(why(f"{flag}-release", words), min(told, default=one.at), release(newer[-1]))
 
 
-def _asked(held: Situation, request: Requested, newest: Record | None) -> Cause:
+def _asked(state: State, request: Requested, newest: Record | None) -> Cause:
     find = _urgent if request.reason in URGENT else _wish
-    wants, lacks = find(held, request, newest)
+    wants, lacks = find(state, request, newest)
     wanted = "" if request.version is None else f" asks for {named(request.version)}"
     words = f"request {request.id} ({request.reason}){wanted}, told on {day(request.at)}"
-    return Cause(
-        reason=Reason(code=request.reason, words=words),
-        since=request.at,
-        wants=wants,
-        request=request,
-        lacks=lacks,
-    )
+    return Cause(why(request.reason, words), request.at, wants, request, lacks)
 
 
-def _wish(held: Situation, request: Requested, newest: Record | None) -> tuple[Target | None, Reason | None]:
+def _wish(state: State, request: Requested, newest: Record | None) -> tuple[Target | None, Reason | None]:
     """Where a request goes that needs a release: to the one it names, else to the newest."""
     found = newest
     if request.version is not None or request.sha:
-        found = _meant(held, request)
+        found = _meant(state, request)
         if found is None:
-            return None, _no_such(held, request)
-        if held.pin and held.releases.place_of_record(found) <= held.releases.place_of(held.pin):
+            return None, _no_such(state, request)
+        if state.pin and state.releases.place_of(found) <= state.releases.place_of(state.pin):
             words = (
-                f"request {request.id} is for {named(found.version)}, and {named(held.pin.version)} "
+                f"request {request.id} is for {named(found.version)}, and {named(state.pin.version)} "
                 "is pinned already: withdraw it, or it is answered with the next upgrade"
             )
-            return None, Reason(code=ALREADY_PINNED, words=words)
-    return (None, _no_release(held)) if found is None else (release(found), None)
+            return None, why(ALREADY_PINNED, words)
+    return (None, _no_release(state)) if found is None else (release(found), None)
 
 
-def _urgent(
-    held: Situation, request: Requested, newest: Record | None
-) -> tuple[Target | None, Reason | None]:
-    """Where a bug goes: the release it names, the newest, or what is pinned, built anew with its mend."""
-    pin = held.pin
-    found = _meant(held, request)
-    if found and not (pin and _is_pinned(held, found, pin, request)):
+def _urgent(state: State, request: Requested, newest: Record | None) -> tuple[Target | None, Reason | None]:
+    """Where a bug goes: the release it names, the newest, or what is pinned, rebuilt with its fix."""
+    pin = state.pin
+    found = _meant(state, request)
+    if found and not (pin and _is_pinned(state, found, pin, request)):
         return release(found), None
     lacks = None
     if request.version is not None and found is None:
         if pin and request.sha and same_version(request.version, pin.version):
             return Target(version=pin.version, sha=request.sha, rebuild=True), None
-        lacks = _no_such(held, request)
+        lacks = _no_such(state, request)
     if newest is not None:
         return release(newest), lacks
     if pin is not None:
         return Target(version=pin.version, sha=request.sha, rebuild=True), lacks
-    return None, _no_release(held)
+    return None, _no_release(state)
 
 
-def _meant(held: Situation, request: Requested) -> Record | None:
+def _meant(state: State, request: Requested) -> Record | None:
     """The release a request names; one that was taken back only by its SHA, or where it is pinned."""
-    found = held.releases.named(request.version, request.sha)
+    found = state.releases.named(request.version, request.sha)
     if found is None or found.yanked is None or request.sha:
         return found
-    return found if held.pin and same_sha(found.sha, held.pin.sha) else None
+    return found if state.pin and same_sha(found.sha, state.pin.sha) else None
 
 
-def _is_pinned(held: Situation, found: Record, pin: Pinned, request: Requested) -> bool:
-    """Whether a request means what is pinned; its version alone does, where that was built anew since."""
+def _is_pinned(state: State, found: Record, pin: Pinned, request: Requested) -> bool:
+    """Whether a request means what is pinned; where that was rebuilt since, its version alone does."""
     if not same_version(found.version, pin.version):
         return False
     if request.sha:
         return same_sha(found.sha, pin.sha)
-    return held.releases.place_of_record(found) <= held.releases.place_of(pin)
+    return state.releases.place_of(found) <= state.releases.place_of(pin)
 
 
-def _no_release(held: Situation) -> Reason:
-    if held.pin is None:
-        return Reason(code=NO_RELEASE, words="nothing is pinned, and no release is recorded")
-    words = f"no release is newer than {named(held.pin.version)}, which is pinned"
-    if newer := held.releases.newer(held.pin):
+def _no_release(state: State) -> Reason:
+    if state.pin is None:
+        return why(NO_RELEASE, "nothing is pinned, and no release is recorded")
+    words = f"no release is newer than {named(state.pin.version)}, which is pinned"
+    if newer := state.releases.newer(state.pin):
         there = listed(named(one.version) for one in newer)
         words += (
             f", but for {there}: that was gone back from, and a newer one or a request that names it leads on"
         )
-    return Reason(code=NO_RELEASE, words=words)
+    return why(NO_RELEASE, words)
 
 
-def _no_such(held: Situation, request: Requested) -> Reason:
+def _no_such(state: State, request: Requested) -> Reason:
     wanted = request.version if request.version is not None else request.sha
-    why = "which the ledger has no record of"
-    if held.releases.named(request.version, request.sha):
-        why = "which was taken back: it is taken only where its SHA is named"
-    return Reason(code=NO_SUCH_RELEASE, words=f"request {request.id} is for {named(wanted)}, {why}")
+    known = state.releases.named(request.version, request.sha) is not None
+    lacks = (
+        "was taken back: it is taken only where its SHA is named" if known else "the ledger has no record of"
+    )
+    return why(NO_SUCH_RELEASE, f"request {request.id} is for {named(wanted)}, which {lacks}")

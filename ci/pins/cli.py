@@ -1,110 +1,334 @@
-"""`spyre-ci pins`: versions that are held, their ledger, and whether and why they may change."""
+"""`spyre-ci pins`: versions that are held, the ledger of their releases, and why they may change."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import replace
-from pathlib import Path
-from typing import Annotated
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from typing import Annotated, Any
 
 import typer
+from pydantic_core import to_jsonable_python
 
+from ci.config import pins_model
 from ci.config.context import settings_from_context
 from ci.config.flags import Json
-from ci.pins import campaign_cli, record_cli, request_cli, status_cli
-from ci.pins.applying import Done, carry_out, hub_of, note_of
-from ci.pins.branch import repository_at
+from ci.config.load import Settings
+from ci.config.package_model import Index
+from ci.core.errors import EXIT_INCOMPLETE, EXIT_TEST_FAILED, SpyreCiError, UsageError
+from ci.core.extras import wanted
+from ci.core.text import counted, one_line
+from ci.core.workflow_commands import defused
+from ci.pins import telling
 from ci.pins.change import Change
-from ci.pins.events import Upgraded
-from ci.pins.protocol import Decision, as_event
-from ci.pins.releases import same_version
-from ci.pins.tracks import Followed, Name, breaks, clock, decided, followed, say
-from test_selection.files import document_text, write_text
+from ci.pins.checklist import checklist as checklist_of
+from ci.pins.checkout import checkout_at
+from ci.pins.events import Event, Reason, add_event
+from ci.pins.protocol import as_event
+from ci.pins.pull_request import github_of, keep_records, restore_records, send_change
+from ci.pins.record import Flag
+from ci.pins.recording import Recorded, Source, record_releases
+from ci.pins.releases import Releases
+from ci.pins.tracks import Track, chosen, decision_lines, status_of, track_of
+from ci.pins.words import day, moment
+from test_selection.files import document_text
 
 app = typer.Typer(help="Pinned versions: their ledger, and when they may change.", no_args_is_help=True)
+Name = Annotated[str, typer.Argument(metavar="TRACK", help="Its name in pins.tracks.")]
+Names = Annotated[
+    list[str] | None, typer.Argument(metavar="[TRACK]...", help="Names in pins.tracks; none: all.")
+]
+# torch's own wheels for GPUs are of 3 GiB.
+_MOST_MIB = 8192
 
 
-def checklist(
+@app.command()
+def status(ctx: typer.Context, tracks: Names = None, as_json: Json = False) -> None:
+    """Say what each track is pinned at, what was asked for, and what is decided.
+
+    Example: spyre-ci pins status torch
+    """
+    told = {}
+    for track in _tracks(ctx, tracks):
+        told[track.name], lines = status_of(track, clock())
+        _say(track.name, lines, quiet=as_json)
+    if as_json:
+        _print("pin-status", {"tracks": told})
+
+
+@app.command()
+def record(
+    ctx: typer.Context,
+    tracks: Names = None,
+    release: Annotated[
+        str | None, typer.Option(metavar="TAG|VERSION", help="This one; none: all that are not recorded.")
+    ] = None,
+    flag: Annotated[Flag | None, typer.Option(help="What is said of --release.")] = None,
+    due: Annotated[
+        str | None, typer.Option(metavar="DAY|never", help="Only note when --release is to come.")
+    ] = None,
+    pinned_since: Annotated[
+        str | None, typer.Option(metavar="DAY", help="Only note what is pinned already, where nothing was.")
+    ] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep it on branch pins/TRACK/ledger.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Write every release that the ledger does not have into it, with all its packages; nothing is upgraded.
+
+    With --keep the checkout first gets what that branch has; a pull request of it is opened where none is.
+
+    Example: spyre-ci pins record torch
+
+    Example: spyre-ci pins record runtime --release 2.4.0 --flag major
+    """
+    every = _tracks(ctx, tracks)
+    if len(every) != 1 and (release or flag or due or pinned_since):
+        raise UsageError("is of one track", where="--release", remedy="name the track before it")
+    if flag and not release:
+        raise UsageError("a flag is of one release", where="--flag", remedy="name it with --release")
+    if due or pinned_since:
+        _note(every[0], release, due, pinned_since)
+        return
+    found, failed = _record(settings_from_context(ctx), every, release, [flag] if flag else [], keep=keep)
+    for name, one in found.items():
+        _say(name, _recorded_lines(one), quiet=as_json)
+    if as_json:
+        _print("pins-record", {"tracks": found, "failed": failed})
+    for what, why in failed.items():
+        _tell(f"{what} is not recorded: {why}")
+    codes = {why.exit_code for why in failed.values()}
+    if codes:
+        raise typer.Exit(EXIT_INCOMPLETE if EXIT_INCOMPLETE in codes else min(codes))
+
+
+@app.command()
+def request(
     ctx: typer.Context,
     track: Name,
-    out: Annotated[Path | None, typer.Option("--out", help="A file for it; none: print it.")] = None,
+    reason: Annotated[Reason | None, typer.Argument(help="What speaks for it.")] = None,
+    text: Annotated[str, typer.Option(help="Why, for people.")] = "",
+    version: Annotated[str | None, typer.Option(help="The release that is wanted; none: the newest.")] = None,
+    sha: Annotated[str, typer.Option(help="Of that release, or of the commit with a fix.")] = "",
+    withdraw: Annotated[int | None, typer.Option(metavar="ID", help="Take this request back.")] = None,
 ) -> None:
-    """Print the checklist of what is decided now, as Markdown.
+    """Ask for an upgrade out of the cycle, or take such a request back; the same again changes nothing.
 
-    Example: spyre-ci pins checklist torch --out checklist.md
+    A bug and a regression need no release, and no campaign holds them.
+
+    Example: spyre-ci pins request torch regression --text "conv2d is 3 times slower" --sha 4f0d3e2a91bc
+
+    Example: spyre-ci pins request torch --withdraw 3 --text "it was the driver"
     """
-    settings, now = settings_from_context(ctx), clock()
-    one = followed(settings, track)
-    text = _text(one, decided(settings, one, now=now))
-    if out is not None:
-        write_text(out, text)
+    [one], now = _tracks(ctx, [track]), clock()
+    if withdraw is not None:
+        gone = add_event(one.folder, partial(telling.withdrawn, now=now, number=withdraw, text=text))
+        what = "withdrawn" if gone.kind == "withdrawn" else "answered"
+        _say(track, [f"request {withdraw} is {what}{_again(gone, now)}"])
         return
-    for line in text.splitlines():
-        say(line)
+    make = partial(telling.requested, now=now, reason=reason, text=text, version=version, sha=sha)
+    made = add_event(one.folder, make)
+    _say(track, [f"request {made.id} ({reason}) is noted{_again(made, now)}"])
 
 
-def apply(  # typer makes options of them
+@app.command()
+def campaign(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the campaign.")],
+    track: Annotated[
+        list[str] | None, typer.Option(help="It holds; may be given again; none: every track.")
+    ] = None,
+    starts: Annotated[str | None, typer.Option(help="A day or a moment; none: now.")] = None,
+    ends: Annotated[str | None, typer.Option(help="As planned; none: until --over.")] = None,
+    over: Annotated[bool, typer.Option("--over", help="It ends now, whatever was planned.")] = False,
+) -> None:
+    """Begin a hardware test window, in which nothing but bugs changes a pin; told again, it moved.
+
+    Example: spyre-ci pins campaign autumn --starts 2026-11-30
+    """
+    tracks, now, name = _tracks(ctx, track), clock(), one_line(name)
+    make = partial(telling.campaign, now=now, name=name, starts=starts, ends=ends, over=over)
+    # Whatever one of them refuses is refused before any of them is told.
+    for one in tracks:
+        make(one.events)
+    for one in tracks:
+        made = add_event(one.folder, make)
+        what = "has ended"
+        if made.kind == "campaign-started":
+            begin = f"is on from {moment(made.starts)}" if made.starts > now else "is on,"
+            what = f"{begin} until {moment(made.ends) if made.ends else 'it is ended'}"
+        _say(one.name, [f"campaign {name} {what}{_again(made, now)}"])
+
+
+@app.command()
+def decide(
+    ctx: typer.Context,
+    tracks: Names = None,
+    at: Annotated[str | None, typer.Option(help="On a day or at a moment; none: now.")] = None,
+    check: Annotated[bool, typer.Option("--check", help="End with 1 where an upgrade is due.")] = False,
+    checklist: Annotated[bool, typer.Option("--checklist", help="Print its checklist: Markdown.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Say for each track whether its pin may change now, to what, and why; nothing is changed.
+
+    Example: spyre-ci pins decide --check
+    """
+    now = clock() if at is None else telling.moment_of(at, "--at")
+    found = {one.name: (one, one.decided(now, past=at is not None)) for one in _tracks(ctx, tracks)}
+    for track, decision in found.values():
+        if checklist and not as_json:
+            for line in checklist_of(track.name, decision, track.records, track.events).splitlines():
+                typer.echo(_shown(line))
+        else:
+            _say(track.name, decision_lines(decision), quiet=as_json)
+    if as_json:
+        _print("pin-decisions", {"tracks": {name: decision for name, (_, decision) in found.items()}})
+    if check and any(decision.action == "upgrade" for _, decision in found.values()):
+        raise typer.Exit(EXIT_TEST_FAILED)
+
+
+@app.command()
+def apply(
     ctx: typer.Context,
     track: Name,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done.")] = False,
-    local: Annotated[bool, typer.Option("--local", help="Make the branch, and send it nowhere.")] = False,
-    repository: Annotated[
-        str, typer.Option("--repository", help="owner/name on GitHub; none: GITHUB_REPOSITORY.")
-    ] = "",
-    remote: Annotated[str, typer.Option("--remote", help="What Git knows it by.")] = "origin",
-    base: Annotated[
-        str, typer.Option("--base", help="The branch it is to go into; none: the one checked out.")
-    ] = "",
     as_json: Json = False,
 ) -> None:
     """Make the upgrade that is decided as a branch with the pin, the ledger and the event; again: nothing.
 
-    Files and index of the checkout stay as they are. With a token and a repository of GitHub the branch is
-    sent there and its pull request opened, with the checklist as its text.
+    Files and index of the checkout stay as they are. With GITHUB_REPOSITORY and a token the branch is sent to
+    origin and its pull request opened, with the checklist as its text.
 
     Example: spyre-ci pins apply torch --dry-run
     """
-    settings, now = settings_from_context(ctx), clock()
-    one = followed(settings, track)
-    decision = decided(settings, one, now=now)
-    done = Done(track=track, decision=decision)
+    [one], now = _tracks(ctx, [track]), clock()
+    decision = one.decided(now)
+    lines, sent = list(decision_lines(decision)), None
     if decision.action == "upgrade":
-        event = as_event(decision, now)
-        before = [told.version for told in one.events if isinstance(told, Upgraded)]
-        change = Change(
-            track=track,
-            folder=one.folder,
-            pin=one.pin,
-            event=event,
-            text=_text(one, decision),
-            times=sum(same_version(version, event.version) for version in before),
-        )
-        here = repository_at(settings.base)
-        done = replace(done, change=change, note=note_of(here, change))
+        text = checklist_of(track, decision, one.records, one.events)
+        change = Change(track=track, event=as_event(decision, now), text=text)
+        lines.append(f"  would make branch {change.branch}: {change.title}")
         if not dry_run:
-            hub = None if local else hub_of(repository, os.environ)
-            done = carry_out(here, done, change, hub, remote=remote, base=base, now=now.timestamp())
+            checkout = checkout_at(settings_from_context(ctx).base)
+            github = github_of(checkout, os.environ)
+            sent = send_change(checkout, github, one, change, now=now.timestamp())
+            lines[-1:] = [f"  {line}" for line in sent.lines]
+    _say(track, lines, quiet=as_json)
     if as_json:
-        typer.echo(document_text("pins-apply", done.content()))
+        _print("pin-change", {"track": track, "decision": decision, "sent": sent})
+
+
+def clock() -> datetime:
+    """Now."""
+    return datetime.now(UTC)
+
+
+def _tracks(ctx: typer.Context, names: list[str] | None) -> list[Track]:
+    settings = settings_from_context(ctx)
+    return [track_of(settings, name) for name in chosen(settings, names)]
+
+
+def _note(track: Track, release: str | None, due: str | None, since: str | None) -> None:
+    """Note when a release is to come, or since when one is pinned."""
+    version, now = release or (track.standing() if since else None), clock()
+    if version is None:
+        raise UsageError("it is not said which release", where="--release", remedy="name one")
+    telling.version_of(version, "--release")
+    if due:
+        made = add_event(track.folder, partial(telling.scheduled, now=now, version=version, due=due))
+        what = f"is to come on {day(made.on)}" if made.on else "is to come no more"
+        _say(track.name, [f"{version} {what}{_again(made, now)}"])
         return
-    for line in done.lines(remote):
-        say(line if line.startswith("  ") else f"{track}: {line}")
+    there = Releases.of(track.records).named(version)
+    sha = there.sha if there else ""
+    make = partial(telling.adopted, now=now, version=version, sha=sha, since=since or "")
+    unknown = "" if there else "; the ledger has no such release yet"
+    _say(track.name, [f"{version} is pinned since {day(add_event(track.folder, make).at)}{unknown}"])
 
 
-def _text(one: Followed, decision: Decision) -> str:
-    from ci.pins.checklist import checklist as checklist_of  # noqa: PLC0415  # with templates
+def _record(
+    settings: Settings, tracks: list[Track], release: str | None, flags: list[Flag], *, keep: bool
+) -> tuple[dict[str, Recorded], dict[str, SpyreCiError]]:
+    """Record what is new of each track, and why what could not be; a failure of the only track is raised."""
+    found: dict[str, Recorded] = {}
+    failed: dict[str, SpyreCiError] = {}
+    checkout = checkout_at(settings.base) if keep else None
+    github = github_of(checkout, os.environ) if checkout else None
+    for track in tracks:
+        one = track.pins.tracks[track.name]
+        try:
+            if checkout:
+                restore_records(checkout, github, track)
+            with _source(one) as source:
+                done = record_releases(track.folder, source, one, release, flags, clock=clock, echo=_tell)
+            if checkout:
+                done.kept = keep_records(checkout, github, track, now=clock().timestamp())
+        except SpyreCiError as error:
+            if len(tracks) == 1:
+                raise
+            failed[track.name] = error
+        else:
+            found[track.name] = done
+            failed |= {f"{track.name} {version}": why for version, why in done.failed.items()}
+    return found, failed
 
-    return checklist_of(one.name, decision, one.records, one.events, breaks=breaks)
+
+@contextmanager
+def _source(track: pins_model.Track) -> Iterator[Source]:
+    """Where a track's releases come from, while the block runs."""
+    with wanted("the ledger of pins wants", extra="pins"):
+        import griffe  # noqa: F401, PLC0415  # an extra, and it is better told before anything is pulled
+
+        from ci.package.index_client import IndexClient  # noqa: PLC0415  # with pypi-simple, of the same extra
+        from ci.pins.index_source import IndexSource  # noqa: PLC0415
+
+    # What a suite calls is compared as what is named for itself.
+    calls = (call for suite in track.suites for call in suite.calls)
+    entry_points = tuple(dict.fromkeys([*track.entry_points, *calls]))
+    if track.package is not None:
+        index = Index(upload=track.index, simple=track.index, max_mib=_MOST_MIB)
+        client = IndexClient(name=track.package, index=index)
+        yield IndexSource(client=client, package=track.package, entry_points=entry_points, echo=_tell)
+        return
+    from ci.core.container_engine import engine  # noqa: PLC0415  # the engine's client takes long to import
+    from ci.pins.image_source import ImageSource  # noqa: PLC0415
+
+    name = track.image or ""
+    with engine(os.environ) as docker:
+        yield ImageSource(client=docker, name=name, tags=track.tags, entry_points=entry_points)
 
 
-app.command()(status_cli.status)
-app.command()(record_cli.record)
-app.command()(record_cli.diff)
-app.command()(request_cli.request)
-app.command()(request_cli.withdraw)
-app.command()(request_cli.schedule)
-app.command()(request_cli.adopt)
-app.command()(status_cli.decide)
-app.command()(checklist)
-app.command()(apply)
-app.add_typer(campaign_cli.app, name="campaign")
+def _recorded_lines(found: Recorded) -> Iterator[str]:
+    for one in found.written:
+        changed = "; ".join(map(str, one.changes)) or "no direct dependency changed"
+        since = f"; {changed}" if one.previous else ""
+        yield f"{one.label}: {counted(len(one.packages), 'package')} by {one.read_by}{since}"
+    yield from found.remarks
+    yield f"{len(found.written)} recorded, {found.known} known, {len(found.failed)} not to be recorded"
+    if found.kept is not None:
+        yield from found.kept.lines if found.kept.commit else ["all of its releases are committed"]
+
+
+def _again(made: Event, now: datetime) -> str:
+    return "" if made.at == now else f" since {day(made.at)} already"
+
+
+def _print(kind: str, content: dict[str, Any]) -> None:
+    typer.echo(document_text(kind, to_jsonable_python(content, by_alias=True, fallback=str)))
+
+
+def _say(track: str, lines: Iterable[str], *, quiet: bool = False) -> None:
+    """Print lines of a track; those below another are indented already."""
+    for line in lines if not quiet else ():
+        typer.echo(_shown(line if line.startswith("  ") else f"{track}: {line}"))
+
+
+def _tell(line: str) -> None:
+    typer.echo(_shown(line), err=True)
+
+
+def _shown(line: str) -> str:
+    """A line that commands neither a terminal nor a CI, whatever others wrote in it."""
+    indent = " " * (len(line) - len(line.lstrip(" ")))
+    return defused(indent + one_line(line, 3000))

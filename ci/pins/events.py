@@ -1,20 +1,31 @@
-"""What happens to a track besides releases: requests, upgrades, campaigns, plans, what is said later.
+"""The event log of a track: `pins/<track>/events.jsonl`, append-only, an event a line, in the order told.
 
-`pins/<track>/events.jsonl`, append-only, an event a line, in the order they were told; nothing is taken
-back, a later event says otherwise.
+Nothing is taken back: a later event says otherwise. The file itself is locked while it is written: it is
+committed, and a lock beside it would be as well.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Literal, TypeVar
 
-from pydantic import AfterValidator, AwareDatetime, Field, TypeAdapter
+import typer
+from pydantic import AfterValidator, AwareDatetime, Field, TypeAdapter, ValidationError
 
+from ci.core.errors import EXIT_INCOMPLETE, BadFileError, SpyreCiError
+from ci.core.locks import take
+from ci.core.text import clip, escaped
 from ci.pins.record import Flag, Table
 
-KIND = "pin-events"
-# What is asked for out of the cycle. A bug and a regression need no release, and no campaign holds them.
+FILE = "events.jsonl"
+PATIENCE_S = 30.0
+# A request's reason. A bug and a regression need no release, and no campaign holds them.
 Reason = Literal["major", "performance", "bug", "regression"]
 URGENT: frozenset[str] = frozenset({"bug", "regression"})
 # Characters of what people say at length, and of a campaign's name.
@@ -24,10 +35,10 @@ _FIRST, _BEHIND = datetime(1970, 1, 1, tzinfo=UTC), datetime(9001, 1, 1, tzinfo=
 
 
 def within_years(at: datetime) -> datetime:
-    """A moment that the protocol can count with; pure.
+    """The moment, where the protocol can count with it.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it cannot.
     """
     if not _FIRST <= at < _BEHIND:
         raise ValueError("is not within the years 1970 to 9000")
@@ -46,8 +57,8 @@ class Requested(_Event):
 
     Attributes:
         id: unique within the track, from 1.
-        version: the release that is wanted; None: the newest there is, or a build of the same with a mend.
-        sha: of that release, or of the commit with the mend; empty where there is none.
+        version: the release that is wanted; None: the newest, or a build of the same version with a fix.
+        sha: of that release, or of the commit with the fix; empty where there is none.
         text: why, for people.
     """
 
@@ -60,7 +71,7 @@ class Requested(_Event):
 
 
 class Withdrawn(_Event):
-    """A request nobody wants any more."""
+    """A request is taken back."""
 
     kind: Literal["withdrawn"] = "withdrawn"
     id: int = Field(ge=1)
@@ -93,7 +104,7 @@ class Upgraded(_Event):
 
 
 class Scheduled(_Event):
-    """A release is to come on a day; told again with another day, it moved; with none, it is off."""
+    """A release is to come on a day; told again, it moved; with no day, it comes no more."""
 
     kind: Literal["scheduled"] = "scheduled"
     version: str
@@ -101,13 +112,7 @@ class Scheduled(_Event):
 
 
 class CampaignStarted(_Event):
-    """A hardware test window: nothing but bugs changes the pin from `starts` until it ends.
-
-    Attributes:
-        name: of the campaign, unique within the track.
-        starts: when.
-        ends: when, as planned; None: until it is ended.
-    """
+    """A hardware test window, from `starts` until it ends; `ends` as planned, None: until it is ended."""
 
     kind: Literal["campaign-started"] = "campaign-started"
     name: str = Field(min_length=1, max_length=MAX_NAME)
@@ -116,7 +121,7 @@ class CampaignStarted(_Event):
 
 
 class CampaignEnded(_Event):
-    """A campaign ended, before, at or after the time it was planned to."""
+    """A campaign ended, before, at or after its planned end."""
 
     kind: Literal["campaign-ended"] = "campaign-ended"
     name: str
@@ -132,13 +137,7 @@ class Flagged(_Event):
 
 
 class TakenBack(_Event):
-    """Its index took a release back after it was recorded, or offers it again.
-
-    Attributes:
-        version: of the release.
-        sha: of it, as it is recorded.
-        text: why, as the index says, perhaps empty; None: it is offered again.
-    """
+    """An index took a recorded release back, for the reason in `text`; None: it offers it again."""
 
     kind: Literal["taken-back"] = "taken-back"
     version: str
@@ -151,4 +150,144 @@ Event = Annotated[
     Field(discriminator="kind"),
 ]
 EVENT: TypeAdapter[Event] = TypeAdapter(Event)
-KINDS = frozenset(EVENT.json_schema()["discriminator"]["mapping"])
+Made = TypeVar("Made", Requested, Withdrawn | Upgraded, Upgraded, Scheduled, CampaignStarted | CampaignEnded,
+               Flagged | TakenBack, Event)  # fmt: skip
+_KINDS = frozenset(EVENT.json_schema()["discriminator"]["mapping"])
+
+
+class EventLogBusyError(SpyreCiError):
+    """Another process holds a track's events."""
+
+    exit_code = EXIT_INCOMPLETE
+
+
+def next_id(events: Sequence[Event]) -> int:
+    """The id of the next request."""
+    return 1 + max((one.id for one in events if isinstance(one, Requested)), default=0)
+
+
+def line_of(event: Event) -> bytes:
+    """An event as a line of the file; defaults are left out."""
+    content = EVENT.dump_python(event, mode="json", exclude_defaults=True)
+    return (json.dumps({"kind": event.kind, **content}) + "\n").encode()
+
+
+def with_line(content: bytes, event: Event) -> bytes:
+    """The file's content with one more event, without a line that was cut short at its end."""
+    whole = content.removesuffix(cut_end(content))
+    return whole + (b"\n" if whole and not whole.endswith(b"\n") else b"") + line_of(event)
+
+
+def cut_end(content: bytes) -> bytes:
+    """The part of a last line that a crash left: without a newline, and no event; else empty."""
+    last = content.rpartition(b"\n")[2]
+    try:
+        EVENT.validate_json(last)
+    except ValidationError:
+        return last
+    return b""
+
+
+def parse(content: bytes, path: Path) -> list[Event]:
+    """The events of a content, without a line that was cut short at its end.
+
+    Raises:
+        BadFileError: a line is no event, or two requests have one id.
+    """
+    events: list[Event] = []
+    ids: dict[int, int] = {}
+    for number, line in enumerate(content.removesuffix(cut_end(content)).split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        event = _event(line, f"{path}:{number}")
+        if isinstance(event, Requested) and ids.setdefault(event.id, number) != number:
+            said = f"id: request {event.id} stands twice, first on line {ids[event.id]}"
+            remedy = "give the later one the next free number, as after a merge of two branches"
+            raise BadFileError(said, where=f"{path}:{number}", remedy=remedy)
+        events.append(event)
+    return events
+
+
+def _event(line: bytes, where: str) -> Event:
+    try:
+        return EVENT.validate_json(line)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        # The first part of a place is the kind of event, which is no key of the line.
+        key = ".".join(str(part) for part in first["loc"] if part not in _KINDS) or "the line"
+        said = escaped(f"{key}: {first['msg']} (seen: {_shown(line)})")
+        remedy = "correct the line, or put it back as it was committed"
+        raise BadFileError(said, where=where, remedy=remedy) from None
+
+
+def read_events(folder: Path) -> list[Event]:
+    """The events of a track's folder; a last line that was cut short is told on standard error.
+
+    Raises:
+        BadFileError: a line is no event, or two requests have one id.
+    """
+    path = folder / FILE
+    content = path.read_bytes() if path.exists() else b""
+    if cut := cut_end(content):
+        _tell(path, f"is no event and goes with the next one; tell it again: {_shown(cut)}")
+    return parse(content, path)
+
+
+def add_event(folder: Path, make: Callable[[list[Event]], Made]) -> Made:
+    """Append the event that `make` returns for those before it; it is on the disk when this returns.
+
+    One of those before it is not added again. No other process writes in between, and what `make` raises
+    leaves the file as it was.
+
+    Raises:
+        BadFileError: a line of the file is no event.
+        EventLogBusyError: another process writes for too long.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / FILE
+    with _locked(path) as descriptor:
+        content = path.read_bytes()
+        events = parse(content, path)
+        event = make(events)
+        if any(event is one for one in events):
+            return event
+        cut = cut_end(content)
+        if cut:
+            _tell(path, f"was no event and is taken out; tell it again: {_shown(cut)}")
+        whole = len(content) - len(cut)
+        os.ftruncate(descriptor, whole)
+        try:
+            left = memoryview(with_line(content, event)[whole:])
+            while left:
+                left = left[os.write(descriptor, left) :]
+            os.fsync(descriptor)
+        except OSError as error:
+            os.ftruncate(descriptor, whole)
+            error.filename = str(path)  # a full disk does not say where
+            raise
+    return event
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[int]:
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            # A checkout of another branch puts another file there: a line written to this one would be lost.
+            if take(descriptor) and path.exists() and os.path.samestat(os.fstat(descriptor), path.stat()):
+                yield descriptor
+                return
+        finally:
+            os.close(descriptor)
+        time.sleep(0.02)
+    said = f"another process has held it for {PATIENCE_S:g} s"
+    raise EventLogBusyError(said, where=path, remedy="wait until it ends, or end it")
+
+
+def _tell(path: Path, what: str) -> None:
+    typer.echo(escaped(f"{path}: the last line was cut short, {what}"), err=True)
+
+
+def _shown(line: bytes) -> str:
+    return clip(line.decode(errors="replace"), 200)

@@ -1,57 +1,46 @@
-"""The one place of a pin: the version in a YAML or TOML file, read and replaced; pure.
+"""The one place of a pin: the version at a key of a YAML or TOML file, read and replaced; pure.
 
-Only the value's own characters change; comments, ends of lines and everything else stay byte for byte.
+Only the value's own characters change: of all places where the version stands in the text, the one counts
+that changes the value at the key and nothing else.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from ci.core.errors import SettingsError
-from ci.core.extras import wanted
 from ci.core.text import escaped
 
 # What indexes and registries call a release; nothing in it means anything to YAML, TOML, Git or a shell.
 VERSION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+!-]{0,127}")
-_STR, _NUMBERS = "tag:yaml.org,2002:str", ("tag:yaml.org,2002:float", "tag:yaml.org,2002:int")
-_YAML, _TOML = {".yaml", ".yml"}, {".toml"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """A version in a text.
-
-    Attributes:
-        version: as it stands there; a number in its own digits, so that 2.10 is not 2.1.
-        start: of its characters, with quotes.
-        end: behind them.
-        quote: the kind of quotes; empty where there are none.
-    """
-
-    version: str
-    start: int
-    end: int
-    quote: str
+# What no reader of YAML takes for a number, a day or a truth.
+_PLAIN = re.compile(r"v\d.*|\d+(\.\d+){2}.*")
+_REMEDY = "give the pin one place of its own, `key: version` on one line of a file .yaml, .yml or .toml"
 
 
 def read_version(path: Path, content: bytes, key: str) -> str:
-    """The version that stands at a key.
+    """The version at a key.
 
     Args:
-        path: of the file, by whose name it is YAML or TOML, and which errors name.
+        path: of the file, which says whether it is YAML or TOML; errors name it.
         content: of it.
         key: dotted; a number is an item of a list.
 
     Raises:
-        SettingsError: it is no YAML or TOML, or there is not exactly one version of its own at the key.
+        SettingsError: it is no YAML or TOML, or there is no version at the key.
     """
-    return _found(path, _text(path, content), key).version
+    holder, last = _holder(path, _document(path, content), key)
+    found = str(holder[last])
+    if not VERSION.fullmatch(found):
+        raise _error(path, f"{key}: {escaped(found)[:200]!r} is no version on one line")
+    return found
 
 
 def with_version(path: Path, content: bytes, key: str, version: str) -> bytes:
@@ -64,122 +53,72 @@ def with_version(path: Path, content: bytes, key: str, version: str) -> bytes:
         version: that is to stand there.
 
     Raises:
-        SettingsError: see `read_version`; or the version is none.
+        SettingsError: as `read_version`; or the version is none, or cannot be replaced alone.
     """
     if not VERSION.fullmatch(version):
-        raise SettingsError(
-            f"{escaped(version)[:200]!r} is no version", where=path, remedy="name a release of the ledger"
-        )
-    text = _text(path, content)
-    found = _found(path, text, key)
-    if found.version == version and (found.quote or not _else_than_text(version)):
-        return content
-    plain = not found.quote and path.suffix not in _TOML and not _else_than_text(version)
-    quote = "" if plain else found.quote or '"'
-    made = (text[: found.start] + quote + version + quote + text[found.end :]).encode()
-    if read_version(path, made, key) != version:
-        raise AssertionError(f"{path}: {key} was not what was put there")  # a bug of ours
-    return made
+        raise _error(path, f"{escaped(version)[:200]!r} is no version")
+    old = read_version(path, content, key)
+    wanted = _document(path, content)
+    holder, last = _holder(path, wanted, key)
+    holder[last] = version
+    for made in _replaced(content.decode(), old, version, quoted=path.suffix == ".toml"):
+        try:
+            same = _document(path, made) == wanted
+        except SettingsError:
+            continue
+        if same:
+            return made
+    raise _error(path, f"{key} cannot be changed without changing more")
 
 
-def _text(path: Path, content: bytes) -> str:
+def _replaced(text: str, old: str, new: str, *, quoted: bool) -> Iterator[bytes]:
+    """The text with one mention of a version replaced, for each of them."""
+    for found in re.finditer(rf"""(?<![\w.+!'"-])(['"]?){re.escape(old)}\1(?![\w.+!'"-])""", text):
+        quote = found[1] or ("" if _PLAIN.fullmatch(new) and not quoted else '"')
+        yield f"{text[: found.start()]}{quote}{new}{quote}{text[found.end() :]}".encode()
+
+
+def _document(path: Path, content: bytes) -> Any:
+    """The file's values; numbers as their own digits, so that 2.10 is not 2.1."""
     try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        raise SettingsError(f"is not UTF-8: {error}", where=path, remedy="save it as UTF-8") from error
-
-
-def _found(path: Path, text: str, key: str) -> Found:
-    if path.suffix in _TOML:
-        with wanted("a pin in TOML wants", extra="pins"):
-            from ci.pins import toml_place  # noqa: PLC0415  # with tomlkit, of an extra
-
-            start, end = toml_place.span(path, text, key)
-        source = text[start:end]
-    elif path.suffix in _YAML:
-        start, end = _yaml_span(path, text, key)
-        source = text[start:end]
-    else:
-        raise SettingsError(
-            f"a file {path.suffix or 'without a suffix'} is neither YAML nor TOML",
-            where=path,
-            remedy="keep the pin in a file .yaml, .yml or .toml",
-        )
-    quote = source[0] if source[:1] in {"'", '"'} else ""
-    version = source[1:-1] if quote else source
-    if not VERSION.fullmatch(version):
-        raise _error(path, text, start, f"{key}: {escaped(source)[:200]} is no version on one line")
-    return Found(version=version, start=start, end=end, quote=quote)
-
-
-def _yaml_span(path: Path, text: str, key: str) -> tuple[int, int]:
-    """Where the one scalar of a key stands."""
-    try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        text = content.decode()
+        if path.suffix == ".toml":
+            found = tomllib.loads(text.replace("\r\n", "\n"), parse_float=str)
+        elif path.suffix in {".yaml", ".yml"}:
+            found = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506  # makes nothing but text
+        else:
+            raise _error(path, f"a file {path.suffix or 'without a suffix'} is neither YAML nor TOML")
+        # What an anchor and its alias share is two values from here on.
+        return json.loads(json.dumps(found, default=str))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
-        said = getattr(error, "problem", None) or type(error).__name__
+        said = f"cannot be read as {path.suffix[1:].upper()}: {getattr(error, 'problem', None) or error}"
         where = f"{path}:{mark.line + 1}" if mark else path
-        raise SettingsError(f"is not YAML: {said}", where=where, remedy="mend it on that line") from error
-    ways = [] if root is None else list(_ways(root, key.split("."), [root]))
-    if root is None or not ways:
-        raise SettingsError(
-            f"{key}: there is no such key", where=path, remedy="check the pin's key, and the file"
-        )
-    node = ways[0][-1]
-    if len(ways) > 1:
-        raise _error(path, text, ways[1][-1].start_mark.index,
-                     f"{key} stands twice, first on line {node.start_mark.line + 1}")  # fmt: skip
-    start = node.start_mark.index
-    used = Counter(id(child) for one in _every(root) for child in _children(one))
-    if any(used[id(one)] > 1 for one in ways[0]) or text[start] == "&":
-        raise _error(path, text, start, f"{key} is an anchor or an alias, and would change elsewhere too")
-    if not isinstance(node, yaml.ScalarNode) or node.tag not in {_STR, *_NUMBERS}:
-        raise _error(path, text, start, f"{key} is no text")
-    return start, node.end_mark.index
+        raise SettingsError(said, where=where, remedy="correct it there") from error
 
 
-def _ways(node: yaml.Node, key: Sequence[str], before: list[yaml.Node]) -> Iterator[list[yaml.Node]]:
-    """Every way to what stands at a key; a key of the file may have dots itself."""
-    if not key:
-        yield before
-    elif isinstance(node, yaml.MappingNode):
-        for name, value in node.value:
-            for size in range(1, len(key) + 1):
-                if isinstance(name, yaml.ScalarNode) and name.value == ".".join(key[:size]):
-                    yield from _ways(value, key[size:], [*before, value])
-    elif isinstance(node, yaml.SequenceNode) and key[0] in map(str, range(len(node.value))):
-        value = node.value[int(key[0])]
-        yield from _ways(value, key[1:], [*before, value])
-
-
-def _every(root: yaml.Node) -> Iterator[yaml.Node]:
-    """Each node once, however many aliases lead to it."""
-    seen, waiting = {id(root)}, [root]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        for child in _children(node):
-            if id(child) not in seen:
-                seen.add(id(child))
-                waiting.append(child)
-
-
-def _children(node: yaml.Node) -> list[yaml.Node]:
-    if isinstance(node, yaml.MappingNode):
-        return [one for pair in node.value for one in pair]
-    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
-
-
-def _else_than_text(version: str) -> bool:
-    """Whether some reader of YAML, of 1.1 or 1.2, takes it for a number, a day or a truth."""
-    node = yaml.compose(version, Loader=yaml.SafeLoader)
-    number = re.fullmatch(r"[\d_]+(\.[\d_]*)?([eE][+-]?\d+)?|0[ox][\da-fA-F]+", version)
-    return node is None or node.tag != _STR or number is not None
-
-
-def _error(path: Path, text: str, index: int, what: str) -> SettingsError:
-    line = text.count("\n", 0, index) + 1
-    return SettingsError(
-        what, where=f"{path}:{line}", remedy="give the pin one place of its own: `key: version` on one line"
+def _holder(path: Path, document: Any, key: str) -> tuple[Any, Any]:
+    """The mapping or list that holds a key's value, and its key there; a key of the file may have dots."""
+    holder, parts = document, key.split(".")
+    while parts:
+        if isinstance(holder, list) and parts[0] in map(str, range(len(holder))):
+            name: Any = int(parts.pop(0))
+        else:
+            size = next((n for n in range(len(parts), 0, -1) if _has(holder, ".".join(parts[:n]))), 0)
+            if not size:
+                break
+            name, parts = ".".join(parts[:size]), parts[size:]
+        if not parts:
+            return holder, name
+        holder = holder[name]
+    raise SettingsError(
+        f"{key}: there is no such key", where=path, remedy="check the pin's key, and the file"
     )
+
+
+def _has(holder: Any, name: str) -> bool:
+    return isinstance(holder, dict) and name in holder
+
+
+def _error(path: Path, what: str) -> SettingsError:
+    return SettingsError(what, where=path, remedy=_REMEDY)

@@ -1,93 +1,112 @@
-"""From what a source has to the ledger: which releases are new, and what each is written down as."""
+"""Recording releases: which of a source's releases are new, and what each is written down as."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
+from typing import Any, Protocol
 
 from ci.config.pins_model import Track
-from ci.core.errors import SpyreCiError
+from ci.core.errors import EXIT_INCOMPLETE, SpyreCiError
 from ci.core.text import one_line
-from ci.pins.diary import append_event, read_events
-from ci.pins.events import MAX_TEXT, Flagged, TakenBack
-from ci.pins.ledger import in_order, read_records, write_record
-from ci.pins.packages import changes
-from ci.pins.record import Flag, Record, file_name
-from ci.pins.situation import as_told
-from ci.pins.sources import Release, Seen, Source
+from ci.pins.events import MAX_TEXT, Event, Flagged, TakenBack, add_event, read_events
+from ci.pins.pull_request import Sent
+from ci.pins.record import Flag, Record, changes, file_name, in_order, read_records, write_record
+from ci.pins.state import fold
+
+
+class UntoldError(SpyreCiError):
+    """A release whose packages cannot be told."""
+
+    exit_code = EXIT_INCOMPLETE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """A release that a source has.
+
+    Attributes:
+        version: tag or version.
+        sha: exactly what it is, hexadecimal; empty where only a look at it tells.
+        also: SHAs of the same release any of which may be recorded, such as its other wheels.
+        yanked: why its index has taken it back, perhaps empty; None: it has not.
+    """
+
+    version: str
+    sha: str
+    also: frozenset[str] = frozenset()
+    yanked: str | None = None
+
+
+class Source(Protocol):
+    """Where releases of a track come from."""
+
+    @property
+    def name(self) -> str:
+        """Image or index, without credentials."""
+
+    def releases(self, only: str | None) -> Sequence[Release]:
+        """The releases there are, or the one named.
+
+        Raises:
+            SpyreCiError: the source cannot be asked, or has no such release.
+        """
+
+    def look(self, release: Release) -> dict[str, Any]:
+        """What is in a release, as fields of a record.
+
+        Raises:
+            SpyreCiError: it cannot be looked at, or is not what it should be.
+        """
+
+
+@dataclass(slots=True, kw_only=True)
 class Recorded:
     """What became of the releases of a track.
 
     Attributes:
-        written: new records, the oldest first.
+        written: new records, oldest first.
         known: how many releases were there already.
-        failed: releases that could not be recorded, each with why.
+        failed: why a release could not be recorded, by version.
         remarks: for people.
+        kept: the branch that has them; None where none was asked for.
     """
 
-    written: tuple[Record, ...] = ()
+    written: list[Record] = field(default_factory=list)
     known: int = 0
-    failed: tuple[tuple[Release, SpyreCiError], ...] = ()
-    remarks: tuple[str, ...] = ()
-
-
-def new_releases(releases: Iterable[Release], records: Sequence[Record]) -> tuple[list[Release], list[str]]:
-    """Releases that the ledger has not, and what is to be said of those that moved; pure.
-
-    Args:
-        releases: that the source has.
-        records: of the track.
-    """
-    new, remarks = [], []
-    for one in releases:
-        if recorded_as(one, records):
-            continue
-        if there := [record for record in records if record.version == one.version]:
-            remarks.append(
-                f"{one.version} is another one now: {there[-1].sha[:12]} is recorded, {one.sha[:12]} is there"
-            )
-        new.append(one)
-    return new, remarks
+    failed: dict[str, SpyreCiError] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+    kept: Sent | None = None
 
 
 def recorded_as(release: Release, records: Iterable[Record]) -> list[Record]:
-    """The records of a release: by any of its SHAs; none where it is new; pure."""
-    there = [record for record in records if record.version == release.version]
-    if not (release.sha or release.also):
-        # An index that shows no hashes never gives a file name twice all the same.
-        return there
-    return [record for record in there if record.sha == release.sha or record.sha in release.also]
+    """The records of a release, by any of its SHAs; none where it is new; pure."""
+    shas = {release.sha, *release.also} - {""}
+    # An index that shows no hashes never gives a file name twice all the same.
+    return [one for one in records if one.version == release.version and (not shas or one.sha in shas)]
 
 
 def told_since(
     releases: Iterable[Release], records: Sequence[Record], flags: Sequence[Flag], now: datetime
-) -> list[Flagged | TakenBack]:
-    """What is said of releases now and was not when they were recorded; pure.
-
-    Args:
-        releases: that the source has, or the one that was named.
-        records: of the track, with what was told of them since.
-        flags: what people say of all of these releases.
-        now: when it is told.
-    """
-    found: list[Flagged | TakenBack] = []
-    for one in releases:
-        for there in recorded_as(one, records):
-            about = {"at": now, "version": there.version, "sha": there.sha}
-            if (one.yanked is None) != (there.yanked is None):
-                text = None if one.yanked is None else one_line(one.yanked, MAX_TEXT)
-                found.append(TakenBack.model_validate(about | {"text": text}))
-            if new := [flag for flag in flags if flag not in there.flags]:
-                found.append(Flagged.model_validate(about | {"flags": new}))
-    return found
+) -> Iterator[Flagged | TakenBack]:
+    """Events of what is said of releases now and was not when they were recorded; pure."""
+    for release in releases:
+        for there in recorded_as(release, records):
+            if (release.yanked is None) != (there.yanked is None):
+                text = None if release.yanked is None else one_line(release.yanked, MAX_TEXT)
+                yield TakenBack(at=now, version=there.version, sha=there.sha, text=text)
+            if new := tuple(flag for flag in flags if flag not in there.flags):
+                yield Flagged(at=now, version=there.version, sha=there.sha, flags=new)
 
 
-def _in_words(event: Flagged | TakenBack) -> str:
+def _told(event: Flagged | TakenBack, _: Sequence[Event]) -> Flagged | TakenBack:
+    return event
+
+
+def _remark(event: Flagged | TakenBack) -> str:
     if isinstance(event, Flagged):
         return f"{event.version} is flagged {' and '.join(event.flags)} from now on"
     if event.text is None:
@@ -95,118 +114,68 @@ def _in_words(event: Flagged | TakenBack) -> str:
     return f"{event.version} was taken back since it was recorded{f': {event.text}' if event.text else ''}"
 
 
-def record_of(
-    release: Release,
-    seen: Seen,
-    *,
-    track: str,
-    wanted: Track,
-    source: str,
-    flags: Sequence[Flag],
-    now: datetime,
-) -> Record:
-    """A release as it is written down, with nothing yet of the one before it; pure.
-
-    Args:
-        release: it.
-        seen: what a look at it found.
-        track: its name.
-        wanted: its settings.
-        source: where it was read.
-        flags: what people say of it.
-        now: when it was read.
-    """
-    return Record(
-        track=track,
-        version=release.version,
-        sha=seen.sha,
-        source=source,
-        released_at=seen.released_at,
-        recorded_at=now,
-        flags=tuple(flags),
-        yanked=release.yanked,
-        packages=dict(seen.packages),
-        origins=dict(seen.origins),
-        read_by=seen.read_by,
-        direct={name: seen.packages.get(name) for name in wanted.direct},
-        signatures=dict(seen.signatures),
-    )
-
-
 def linked(record: Record, records: Iterable[Record]) -> Record:
-    """The same, with the release before it and what changed since; pure.
-
-    Args:
-        record: a new one.
-        records: of the track, in any order.
-    """
-    earlier = [one for one in records if in_order(one) < in_order(record)]
-    if not earlier:
+    """A new record with the release before it, and what changed since; pure."""
+    before = max((one for one in records if in_order(one) < in_order(record)), key=in_order, default=None)
+    if before is None:
         return record
-    before = max(earlier, key=in_order)
-    return record.model_copy(
-        update={
-            "previous": file_name(before.version, before.sha),
-            "changes": changes(record.direct, before.packages, record.packages),
-        }
-    )
+    changed = changes(record.direct, before.packages, record.packages)
+    previous = file_name(before.version, before.sha)
+    return record.model_copy(update={"previous": previous, "changes": changed})
 
 
 def record_releases(
     folder: Path,
     source: Source,
-    *,
-    track: str,
     wanted: Track,
     only: str | None,
     flags: Sequence[Flag],
+    *,
     clock: Callable[[], datetime],
     echo: Callable[[str], None],
 ) -> Recorded:
-    """Look at every release that the ledger has not, and write it down; one that fails holds up no other.
+    """Record every release that the ledger does not have; one that fails holds up no other.
 
     Args:
-        folder: of the track.
+        folder: of the track, by whose name it is called.
         source: has its releases.
-        track: its name.
         wanted: its settings.
         only: one release; None: all.
-        flags: what people say of them, also of those that the ledger has already.
+        flags: what people say of them, also of those that are recorded already.
         clock: now, aware.
         echo: takes lines for people.
 
     Raises:
         SpyreCiError: the source cannot be asked, or the ledger cannot be read or written.
     """
-    there = as_told(read_records(folder), read_events(folder))
+    now, done = clock(), Recorded()
+    there = list(fold(read_records(folder), read_events(folder), now=now).records.values())
     releases = source.releases(only)
-    new, remarks = new_releases(releases, there)
-    for event in told_since(releases, there, flags, clock()):
-        append_event(folder, event)
-        remarks.append(_in_words(event))
+    for event in told_since(releases, there, flags, now):
+        add_event(folder, partial(_told, event))
+        done.remarks.append(_remark(event))
+    new = [one for one in releases if not recorded_as(one, there)]
+    done.known = len(releases) - len(new)
     found: list[Record] = []
-    failed: list[tuple[Release, SpyreCiError]] = []
-    written: list[Record] = []
     try:
         for release in new:
-            echo(f"{track} {release.version}: looking at it")
+            if was := [one for one in there if one.version == release.version]:
+                moved = f"{was[-1].sha[:12]} is recorded, {release.sha[:12]} is there"
+                done.remarks.append(f"{release.version} is another one now: {moved}")
+            echo(f"{folder.name} {release.version}: looking at it")
             try:
-                seen = source.look(release)
+                content = source.look(release)
             except SpyreCiError as error:
-                failed.append((release, error))
+                done.failed[release.version] = error
                 continue
-            remarks += [f"{release.version}: names no package: {line}" for line in seen.unread]
-            found.append(
-                record_of(
-                    release, seen, track=track, wanted=wanted, source=source.name, flags=flags, now=clock()
-                )
-            )
+            about = {"track": folder.name, "version": release.version, "source": source.name}
+            direct = {name: content["packages"].get(name) for name in wanted.direct}
+            said = {"flags": flags, "yanked": release.yanked, "recorded_at": clock()}
+            found.append(Record.model_validate({**about, **said, **content, "direct": direct}))
     finally:
-        # Each is compared with the one before it, so the oldest is written first; and what was looked at is
-        # kept, also where somebody interrupts.
+        # Each is compared with the one before it, so the oldest is written first; what was looked at is kept,
+        # also where somebody interrupts.
         for record in sorted(found, key=in_order):
-            written.append(linked(record, [*there, *written]))
-            write_record(folder, written[-1])
-    return Recorded(
-        written=tuple(written), known=len(releases) - len(new), failed=tuple(failed), remarks=tuple(remarks)
-    )
+            done.written.append(linked(record, [*there, *done.written]))
+            write_record(folder, done.written[-1])
+    return done

@@ -1,4 +1,4 @@
-"""The releases of a track in their order: which is the newest, and which one a name means; pure."""
+"""The releases of a track in order: which is the newest, and which one a name means; pure."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Self
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
-from ci.pins.record import Record
+from ci.pins.record import Record, parsed
 
 # Shorter ones could be of two releases.
 SHA_LENGTH = 12
@@ -17,13 +17,7 @@ SHA_LENGTH = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pinned:
-    """What is pinned, or was.
-
-    Attributes:
-        version: of it.
-        sha: of it; empty where nobody knew it yet.
-        since: when it was pinned.
-    """
+    """A version that is or was pinned; `sha` is empty where nobody knew it yet."""
 
     version: str
     sha: str
@@ -37,24 +31,23 @@ class Pinned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Releases:
-    """Recorded releases, the oldest first.
+    """Recorded releases, oldest first.
 
-    They stand by version, so that a late mend of an old line is not taken for the newest. What is no version,
-    as a tag of an image may be, stands before all that are, by day: it follows nothing but another such word.
+    They are ordered by version, so that a late fix of an old line is not taken for the newest. A word that is
+    no version, such as `latest`, stands before all versions, by day.
     """
 
     ordered: tuple[Record, ...]
 
     @classmethod
     def of(cls, records: Iterable[Record]) -> Self:
-        """Put them into their order."""
+        """Put records in order."""
         return cls(ordered=tuple(sorted(records, key=_order)))
 
     def place(self, version: str, sha: str, at: datetime) -> int:
-        """Where a release stands: 0 the oldest, -1 before all of them.
+        """The index of a release: 0 the oldest, -1 before all of them.
 
-        A build that was never recorded stands where its version does: what is recorded of the same version
-        is that build, as far as anybody can tell.
+        A build that was never recorded stands where its version does.
         """
         twins = [index for index, one in enumerate(self.ordered) if same_version(one.version, version)]
         exact = [index for index in twins if same_sha(self.ordered[index].sha, sha)]
@@ -66,18 +59,14 @@ class Releases:
             return sum(found is None and day <= at for day, found in there) - 1
         return sum(found is None or found <= wanted for _, found in there) - 1
 
-    def place_of(self, pin: Pinned) -> int:
-        """Where it stands."""
-        return self.place(pin.version, pin.sha, pin.since)
-
-    def place_of_record(self, record: Record) -> int:
-        """The same of a release."""
-        return self.place(record.version, record.sha, record.at)
+    def place_of(self, one: Pinned | Record) -> int:
+        """The index of a pin or a record."""
+        return self.place(one.version, one.sha, one.since if isinstance(one, Pinned) else one.at)
 
     def newer(self, pin: Pinned | None) -> tuple[Record, ...]:
-        """What may follow a pin, the newest last; what was taken back follows nothing.
+        """The releases that may follow a pin, newest last; none that was taken back.
 
-        A pre-release follows nothing but a pre-release; a track of nothing else has to begin with one.
+        A pre-release follows only a pre-release; a track of nothing else begins with one.
         """
         place = -1 if pin is None else self.place_of(pin)
         after = tuple(one for one in self.ordered[place + 1 :] if one.yanked is None)
@@ -92,10 +81,7 @@ class Releases:
         return (None, *self.ordered, *self.newer(None))[-1]
 
     def named(self, version: str | None, sha: str = "") -> Record | None:
-        """The release that somebody means by a version, a SHA or both; None where there is none.
-
-        Of several the last one that was not taken back.
-        """
+        """The release that a version, a SHA or both mean: of several the last that was not taken back."""
         if version is None and not sha:
             return None
         found = [
@@ -103,20 +89,15 @@ class Releases:
             for one in self.ordered
             if (version is None or same_version(one.version, version)) and (not sha or same_sha(one.sha, sha))
         ]
-        offered = [one for one in found if one.yanked is None]
-        return (None, *found, *offered)[-1]
+        return (None, *found, *(one for one in found if one.yanked is None))[-1]
 
-
-def parsed(version: str) -> Version | None:
-    """A version that can be compared; None for any other word."""
-    try:
-        return Version(version)
-    except InvalidVersion:
-        return None
+    def record_of(self, pin: Pinned | None) -> Record | None:
+        """The record of exactly what is pinned."""
+        return self.named(pin.version, pin.sha) if pin else None
 
 
 def number(version: str) -> Version | None:
-    """By what a release is compared: its version, else what stands before its first dash, as of 2.13-ubi9."""
+    """The version by which a release is compared; of `2.13-ubi9` what stands before the dash."""
     return parsed(version) or parsed(version.partition("-")[0])
 
 
@@ -127,7 +108,7 @@ def same_version(one: str, other: str) -> bool:
 
 
 def same_sha(one: str, other: str) -> bool:
-    """Whether two SHAs are one, either of them possibly cut short; an unknown one is no other's."""
+    """Whether two SHAs are one, either of them perhaps cut short; an unknown one is no other's."""
     short, long = sorted((_bare(one), _bare(other)), key=len)
     return len(short) >= SHA_LENGTH and long.startswith(short)
 

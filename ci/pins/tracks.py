@@ -1,70 +1,43 @@
-"""A track with all that is known of it, and what the protocol decides for it."""
+"""A track with all that is known of it, how it stands, and what is decided for it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from functools import partial
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
-import typer
-
+from ci.config import pins_model
 from ci.config.load import Settings
-from ci.config.pins_model import PinPlace, Track
 from ci.core.errors import MissingInputError, UsageError
-from ci.core.text import escaped
-from ci.core.workflow_commands import defused
-from ci.pins.diary import read_events
-from ci.pins.events import Event, within_years
-from ci.pins.ledger import read_records, track_folder
+from ci.pins.events import Event, read_events
 from ci.pins.place import read_version
-from ci.pins.protocol import Decision, Policy, decide
-from ci.pins.record import Record
-from ci.pins.signatures import Signature, compare
-from ci.pins.support import unsupported
-
-Name = Annotated[str, typer.Argument(metavar="TRACK", help="Its name in pins.tracks.")]
-Names = Annotated[
-    list[str] | None, typer.Argument(metavar="[TRACK]...", help="Names in pins.tracks; none: all.")
-]
-
-
-class ToldAlreadyError(Exception):
-    """What was to be added to a track's events stands there already; in words for people."""
+from ci.pins.protocol import Decision, decide
+from ci.pins.record import Record, read_records
+from ci.pins.state import fold
+from ci.pins.words import day, moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Followed:
-    """A track and all that is known of it.
-
-    Attributes:
-        name: in the settings.
-        track: its settings.
-        folder: of its ledger.
-        pin: where its version stands, `file` made absolute; None where it stands nowhere.
-        records: its releases.
-        events: what happened to it.
-    """
+class Track:
+    """A track and all that is known of it; the file of the pin's place is absolute."""
 
     name: str
-    track: Track
+    pins: pins_model.Pins
     folder: Path
-    pin: PinPlace | None
+    pin: pins_model.PinPlace | None
     records: Sequence[Record]
     events: Sequence[Event]
 
-    def until(self, moment: datetime) -> Followed:
-        """What of it was there at a moment: who asks for a day of the past is not told what came later."""
-        return replace(
-            self,
-            records=[one for one in self.records if one.at <= moment],
-            events=[one for one in self.events if one.at <= moment],
-        )
+    def decided(self, now: datetime, *, past: bool = False) -> Decision:
+        """What the protocol decides at a moment; of a past one by what was known then."""
+        records = [one for one in self.records if not past or one.at <= now]
+        events = [one for one in self.events if not past or one.at <= now]
+        return decide(self.pins, records, events, now=now, suites=self.pins.tracks[self.name].suites)
 
     def standing(self) -> str | None:
-        """The version at the pin's place, as the checkout has it; None where there is no place.
+        """The version at the pin's place in the checkout; None where there is no place.
 
         Raises:
             MissingInputError: there is no such file.
@@ -72,30 +45,24 @@ class Followed:
         """
         if self.pin is None:
             return None
-        try:
-            content = self.pin.file.read_bytes()
-        except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
-            raise MissingInputError(
-                "there is no such file of a pin",
-                where=self.pin.file,
-                remedy=f"check pins.tracks.{self.name}.pin.file",
-            ) from error
-        return read_version(self.pin.file, content, self.pin.key)
+        if not self.pin.file.is_file():
+            remedy = f"check pins.tracks.{self.name}.pin.file"
+            raise MissingInputError("there is no such file of a pin", where=self.pin.file, remedy=remedy)
+        return read_version(self.pin.file, self.pin.file.read_bytes(), self.pin.key)
 
 
-def followed(settings: Settings, name: str) -> Followed:
-    """A track by its name.
+def track_of(settings: Settings, name: str) -> Track:
+    """A track by its name, which `chosen` has looked for.
 
     Raises:
-        UsageError: there is none of that name.
-        BadFileError: a file of its ledger cannot be taken.
+        BadFileError: a file of its ledger cannot be read.
     """
-    folder = track_folder(settings, name)
-    track = settings.model.pins.tracks[name]
-    pin = track.pin
-    return Followed(
+    pins = settings.model.pins
+    folder = settings.resolve(pins.ledger) / name
+    pin = pins.tracks[name].pin
+    return Track(
         name=name,
-        track=track,
+        pins=pins,
         folder=folder,
         pin=pin and pin.model_copy(update={"file": settings.resolve(pin.file)}),
         records=read_records(folder),
@@ -104,82 +71,72 @@ def followed(settings: Settings, name: str) -> Followed:
 
 
 def chosen(settings: Settings, names: Sequence[str] | None) -> list[str]:
-    """The tracks a command names, all where it names none.
+    """The tracks a command names; all where it names none.
 
     Raises:
-        UsageError: there are none.
+        UsageError: there are none, or there is none of that name.
     """
-    found = list(dict.fromkeys(names or settings.model.pins.tracks))
-    if not found:
-        raise UsageError(
-            "there are no tracks",
-            where="pins.tracks",
-            remedy="set one, with `image` or `package`, and `direct`",
+    known = settings.model.pins.tracks
+    found = list(dict.fromkeys(names or known))
+    unknown = [f"there is no track {one!r}" for one in found if one not in known]
+    if unknown or not found:
+        remedy = f"known ones: {', '.join(sorted(known))}" if known else "set one, with `image` or `package`"
+        raise UsageError((unknown or ["there are no tracks"])[0], where="pins.tracks", remedy=remedy)
+    return found
+
+
+def decision_lines(decision: Decision) -> Iterator[str]:
+    """A decision for people: the action, then why."""
+    target = decision.target
+    if target is not None:
+        anew = ", built again" if target.rebuild else ""
+        yield f"upgrade to {target.version}{anew}{f' ({target.sha[:12]})' if target.sha else ''}"
+    else:
+        until = f", until {moment(decision.wait_until)} at the latest" if decision.wait_until else ""
+        yield f"wait{until}" if decision.action == "wait" else "nothing to do"
+    yield from (f"  {reason.code}: {reason.words}" for reason in decision.reasons)
+    told = {"answers": decision.answers, "supersedes": decision.supersedes, "stays pending": decision.pending}
+    for what, ids in told.items():
+        yield from [f"  {what}: {', '.join(f'request {one}' for one in ids)}"] if ids else []
+    for one in (*decision.deprecates, *decision.unclear):
+        what = "deprecates" if one.certain else "perhaps not supported:"
+        yield f"  {what} {one.suite}: {'; '.join(one.why)}"
+
+
+def status_of(track: Track, now: datetime) -> tuple[dict[str, Any], list[str]]:
+    """How a track stands, for programs and as lines for people.
+
+    Raises:
+        SpyreCiError: there is no version at the pin's place.
+    """
+    state, decision, place = fold(track.records, track.events, now=now), track.decided(now), track.standing()
+    pin, newest, due = state.pin, state.releases.last, decision.next_due
+    lines = ["nothing was upgraded yet"]
+    if pin is not None and due is not None:
+        lines = [
+            f"{pin.version} since {day(pin.since)}; the next {'was' if due < now else 'is'} due on {day(due)}"
+        ]
+    if track.pin is not None:
+        lines.append(f"  its place: {place} at {track.pin.key} in {track.pin.file}")
+    if pin is not None and place not in {None, pin.version}:
+        lines.append(
+            f"  NOTE: the last upgrade was to {pin.version}, and its place has {place}: an upgrade was "
+            "not merged, or somebody changed it by hand"
         )
-    return found
-
-
-def decided(settings: Settings, one: Followed, *, now: datetime) -> Decision:
-    """What the protocol decides for a track.
-
-    Args:
-        settings: of the protocol.
-        one: the track.
-        now: the moment.
-
-    Raises:
-        BadFileError: two requests have one id.
-    """
-    pins = settings.model.pins
-    policy = Policy(cycle_days=pins.cycle_days, closer_days=pins.closer_days)
-    supports = partial(unsupported, one.track.suites, breaks=breaks)
-    return decide(policy, one.records, one.events, now=now, supports=supports)
-
-
-def clock() -> datetime:
-    """Now."""
-    return datetime.now(UTC)
-
-
-def moment_of(text: str, flag: str) -> datetime:
-    """A day, or a moment, as people give it, in UTC; without a time zone it is UTC already.
-
-    Raises:
-        UsageError: it is none, or none that the protocol can count with.
-    """
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise UsageError(
-            f"{escaped(text)[:80]!r} is no day", where=flag, remedy="give one such as 2026-12-31"
-        ) from error
-    try:
-        return within_years(found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
-    except ValueError as error:
-        raise UsageError(f"{escaped(text)} {error}", where=flag, remedy="check the year") from error
-
-
-def words_of(text: str, flag: str, *, most: int) -> str:
-    """What people tell, on one line.
-
-    Raises:
-        UsageError: it is empty or too long, or the shell handed over what is no UTF-8.
-    """
-    found = " ".join(text.split())
-    if not found or len(found) > most:
-        raise UsageError(f"has {len(found):,} characters", where=flag, remedy=f"give 1 to {most:,}")
-    try:
-        found.encode()
-    except UnicodeEncodeError as error:
-        raise UsageError("is no UTF-8", where=flag, remedy="check the terminal's encoding") from error
-    return found
-
-
-def say(line: str) -> None:
-    """Print a line, whatever it holds."""
-    typer.echo(defused(escaped(line)))
-
-
-def breaks(before: Signature, after: Signature) -> list[str]:
-    """What of a call that the first signature takes the second does not."""
-    return [one.text for one in compare(before, after) if one.breaks]
+    lines += [f"  deprecated on it: {', '.join(state.deprecated)}"] if state.deprecated else []
+    lines.append(f"  releases: {len(track.records)}{f', the newest {newest.label}' if newest else ''}")
+    lines += [f"  {line.strip()}" for line in decision_lines(decision)]
+    lines += [f"  request {one.id} ({one.reason}): {one.text}" for one in state.pending]
+    lines += [f"  {version} is to come on {day(on)}" for on, version in state.coming]
+    found = {
+        "pinned": pin and {"version": pin.version, "sha": pin.sha, "since": pin.since},
+        "place": place,
+        "releases": len(track.records),
+        "newest": newest and newest.version,
+        "deprecated": state.deprecated,
+        "requests": state.pending,
+        "campaigns": [{"name": one.name, "ends": one.planned} for one in state.campaigns],
+        "scheduled": [{"version": version, "on": on} for on, version in state.coming],
+        "decision": decision,
+    }
+    return found, lines

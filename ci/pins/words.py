@@ -1,4 +1,4 @@
-"""How the protocol speaks of what others have named; pure."""
+"""How sentences name versions, days and lists; pure."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ MAX_NAME = 100
 
 
 def named(text: str, limit: int = MAX_NAME) -> str:
-    """A name or a version that somebody else gave, in a sentence: it can neither end it nor be markup.
-
-    In backticks, which it does not hold itself: so the sentence is Markdown as it is.
-    """
+    """A name that somebody else gave, in backticks that it cannot end: safe in a sentence and in Markdown."""
     return f"`{one_line(text, limit).replace('`', chr(39)) or '-'}`"
 
 

@@ -159,7 +159,7 @@ def test_a_year_of_decisions_is_the_year_on_paper(tmp_path: Path) -> None:
     year = Year(desk=desk)
     year.begin("2025-01-05")
     for _ in range(2):
-        desk.call("pins", "adopt", "fine-tuning", "--on", "2025-01-05T06:00")
+        desk.call("pins", "record", "fine-tuning", "--pinned-since", "2025-01-05T06:00")
     assert [one["kind"] for one in desk.read("pins/fine-tuning/events.jsonl")] == ["upgraded"]
     due, answered = {}, []
     for day in sorted({*UPGRADES, *QUIET}):
@@ -271,7 +271,7 @@ def checkout(tmp_path: Path) -> Iterator[Checkout]:
     index = Index(folder=tmp_path / "files")
     index.add("2.9", days_ago=90, torch="2.11.0")
     index.add("2.10", days_ago=10, torch="2.12.0", code=TRAIN_NEW)
-    branches = {"main": "a" * 40, "pins/tuning-2.10": "b" * 40}
+    branches = {"main": "a" * 40}
     with served(index) as address, GitHubApi() as api:
         api.repositories["o/r"] = Repository(branches=branches)
         track = {
@@ -294,7 +294,8 @@ def checkout(tmp_path: Path) -> Iterator[Checkout]:
 def adopt(checkout: Checkout) -> None:
     """What is there is recorded, and 2.9 adopted as of 56 days ago."""
     checkout.pins("record")
-    checkout.pins("adopt", "tuning", "--on", (NOW - timedelta(days=56)).strftime("%Y-%m-%dT%H:%M"))
+    day = (NOW - timedelta(days=56)).strftime("%Y-%m-%dT00:00")
+    checkout.pins("record", "tuning", "--pinned-since", day)
 
 
 def test_every_release_is_recorded_once_with_what_changed(checkout: Checkout) -> None:
@@ -309,9 +310,9 @@ def test_every_release_is_recorded_once_with_what_changed(checkout: Checkout) ->
         assert f"{version}-{one['sha'][:12]}.json" in ledger
     assert "0 recorded, 2 known" in checkout.pins("record")
     assert checkout.ledger() == ledger
-    changed = json.loads(checkout.pins("diff", "tuning", "2.9", "2.10", "--json"))
-    assert changed["direct"] == [{"name": "torch", "before": "==2.11.0", "after": "==2.12.0"}]
-    assert changed["entry_points"]["tuning:run"] == [{"text": "steps is gone", "breaks": True}]
+    assert records["2.10"]["changes"] == [{"name": "torch", "before": "==2.11.0", "after": "==2.12.0"}]
+    text = checkout.pins("decide", "tuning", "--checklist")
+    assert "- `tuning:run`" not in text, "nothing is pinned yet that it could break"
 
 
 @pytest.mark.gate
@@ -320,7 +321,7 @@ def test_requests_and_campaigns_decide_whether_a_pin_may_change(checkout: Checko
     assert checkout.decided()["action"] == "upgrade"
     checkout.pins("decide", "--check", code=1)
     for _ in range(2):
-        checkout.pins("campaign", "start", "autumn")
+        checkout.pins("campaign", "autumn")
     assert checkout.decided()["action"] == "wait", "a campaign holds what is only due"
     checkout.pins("decide", "--check")
     for _ in range(2):
@@ -328,10 +329,10 @@ def test_requests_and_campaigns_decide_whether_a_pin_may_change(checkout: Checko
         checkout.pins("request", "tuning", "bug", "--text", "it is wrong", "--sha", MENDED)
     decision = checkout.decided()
     assert (decision["action"], decision["answers"]) == ("upgrade", [1, 2]), "a bug waits for nothing"
-    checkout.pins("withdraw", "tuning", "2")
+    checkout.pins("request", "tuning", "--withdraw", "2")
     assert checkout.decided()["action"] == "wait"
     for _ in range(2):
-        checkout.pins("campaign", "end", "autumn")
+        checkout.pins("campaign", "autumn", "--over")
     decision = checkout.decided()
     assert (decision["action"], decision["target"]["version"]) == ("upgrade", "2.10")
     assert decision["answers"] == [1]
@@ -345,15 +346,19 @@ def test_requests_and_campaigns_decide_whether_a_pin_may_change(checkout: Checko
 def test_an_upgrade_becomes_one_branch_and_one_pull_request(checkout: Checkout, golden: Golden) -> None:
     adopt(checkout)
     checkout.pins("request", "tuning", "performance", "--text", "it is slow")
-    checkout.pins("apply", "tuning", "--dry-run")
+    said = re.search(
+        r"would make branch (pins/tuning/2\.10-\w+): ", checkout.pins("apply", "tuning", "--dry-run")
+    )
+    assert said is not None
+    branch = said[1]
+    checkout.api.repositories["o/r"].branches[branch] = "b" * 40
     assert (checkout.git("branch", "--list", "pins/*"), checkout.pulls()) == ("", {})
-    text = checkout.pins("checklist", "tuning")
+    text = checkout.pins("decide", "tuning", "--checklist")
     hidden = re.sub(r"\d{4}-\d\d-\d\d", "DAY", re.sub(r"\b[0-9a-f]{12}\b", "SHA", text))
     golden("oracle/pins/checklist.md", hidden)
     before = checkout.git("status", "--porcelain", "--untracked-files=all"), checkout.git("rev-parse", "HEAD")
-    told = json.loads(checkout.pins("apply", "tuning", "--json"))
-    branch = "pins/tuning-2.10"
-    assert (told["branch"], told["made"]["new"], told["pull"]["state"]) == (branch, True, "opened")
+    told = json.loads(checkout.pins("apply", "tuning", "--json"))["sent"]
+    assert (told["branch"], told["new"], told["pull"]["state"]) == (branch, True, "opened")
     assert checkout.git("show", f"{branch}:stack.yaml") == STACK.replace("2.9", "2.10").strip()
     names = checkout.git("diff", "--name-only", "main", branch).split()
     assert [name.partition("-")[0] for name in names] == [
@@ -371,7 +376,7 @@ def test_an_upgrade_becomes_one_branch_and_one_pull_request(checkout: Checkout, 
     (pull,) = checkout.pulls().values()
     assert (pull["head"]["ref"], pull["base"]["ref"]) == (branch, "main")
     assert pull["body"].strip() == text.strip()
-    assert checkout.git("ls-remote", "origin", branch).split()[0] == told["made"]["commit"]
+    assert checkout.git("ls-remote", "origin", branch).split()[0] == told["commit"]
     checkout.pins("apply", "tuning")
     assert len(checkout.pulls()) == 1
     checkout.git("clean", "--quiet", "--force", "-d", "pins")

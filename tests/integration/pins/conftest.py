@@ -1,4 +1,4 @@
-"""A real engine with a registry, and a stand-in of GitHub with the branches of pins."""
+"""A real engine with a registry, and a stand-in of GitHub that has whatever branch it is asked for."""
 
 from __future__ import annotations
 
@@ -27,12 +27,20 @@ def repository(client: docker.DockerClient) -> Iterator[Repository]:
     made.remove()
 
 
+class Branches(dict[str, str]):
+    """GitHub's branches: those of pins are there once they were sent."""
+
+    def __contains__(self, name: object) -> bool:
+        return str(name).startswith("pins/") or super().__contains__(name)
+
+    def __missing__(self, name: str) -> str:
+        return "b" * 40
+
+
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[GitHubApi]:
-    """GitHub, with the branches that the tests of `apply` and `record --keep` make."""
-    branches = {"main": "a" * 40, "pins/tuning-2.10": "b" * 40, "pins/tuning-ledger": "b" * 40}
     with GitHubApi() as server:
-        server.repositories["o/r"] = OnGitHub(branches=branches)
+        server.repositories["o/r"] = OnGitHub(branches=Branches(main="a" * 40, next="c" * 40))
         monkeypatch.setenv("GITHUB_API_URL", server.url)
         monkeypatch.setenv("GITHUB_TOKEN", TOKEN)
         monkeypatch.setenv("GITHUB_REPOSITORY", "o/r")

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import io
+import json
 import secrets
+import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -12,14 +16,18 @@ from docker.errors import APIError
 
 from tests.engine import build_image
 
-# What stands in for Python where a test is about the container: it says what it is told to, and what it sees.
-PYTHON = """#!/bin/sh
-case "$1" in
-    -c) {tell} ;;
-    *) {freeze} ;;
-esac
-"""
-TELL = """echo 'spyre-ci packages {"path": ["", "/site"], "found": {"torch": "2.13.0", "Demo_X": "1.4"}}'"""
+
+def tells(found: Mapping[str, tuple[str, str]], source: Mapping[str, str] | None = None) -> str:
+    """What an image's Python prints of distributions and source, as a line of shell."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, text in (source or {}).items():
+            archive.writestr(name, text)
+    content = {"found": found, "source": base64.b64encode(packed.getvalue()).decode()}
+    return f"echo spyre-ci {base64.b64encode(json.dumps(content).encode()).decode()}"
+
+
+TELL = tells({"torch": ("2.13.0", ""), "Demo_X": ("1.4", "")})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -55,13 +63,10 @@ class Repository:
         self.client.api.remove_image(name, force=True)
         return str(found)
 
-    def push_fake(
-        self, tag: str, *, tell: str = TELL, freeze: str = "echo torch==2.13.0", lines: str = ""
-    ) -> str:
-        """The same, with a stand-in for Python."""
-        script = PYTHON.format(tell=tell, freeze=freeze)
-        copied = "COPY --chmod=755 python3 /usr/local/bin/python3\n"
-        return self.push(tag, copied.replace(" --chmod=755", "") + lines, {"python3": script})
+    def push_fake(self, tag: str, *, tell: str = TELL, lines: str = "") -> str:
+        """The same, with a stand-in for Python that says what it is told to."""
+        copied = "COPY python3 /usr/local/bin/python3\nRUN chmod 755 /usr/local/bin/python3\n"
+        return self.push(tag, copied + lines, {"python3": f"#!/bin/sh\n{tell}\n"})
 
     def remains(self) -> list[str]:
         """What of it the engine still has: images, and containers of it."""

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import Any, ClassVar
 
 import pytest
 
-from ci.core.errors import SettingsError, UsageError
-from ci.pins.change import BranchTakenError
-from ci.pins.diary import FILE, parse
-from ci.pins.events import Upgraded
-from ci.pins.push import PushError
-from tests.github_api import GitHubApi, pull
-from tests.integration.pins.checkout import Checkout
-from tests.pins_desk import PIN, Desk, new_desk
-
-BRANCH = "pins/tuning-2.10"
+from ci.core.errors import CommandError, UsageError
+from ci.pins.checkout import Remote, RemoteError, checkout_at
+from ci.pins.events import FILE, Upgraded, parse
+from tests.github_api import GitHubApi
+from tests.integration.pins.checkout import Checkout, fresh, new_checkout
+from tests.pins_desk import NOW, PIN, SETTINGS, Desk, new_desk
 
 
 @pytest.fixture
@@ -29,13 +29,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
     desk.release("2.9", days_ago=90)
     desk.release("2.10")
     desk.upgraded(days_ago=56)
-    checkout = Checkout(folder)
-    checkout.git("init", "--quiet", "--initial-branch=main")
-    checkout.git("config", "user.name", "a")
-    checkout.git("config", "user.email", "a@example.org")
-    checkout.commit()
-    checkout.git("clone", "--quiet", "--bare", str(folder), str(tmp_path / "origin"))
-    checkout.git("remote", "add", "origin", (tmp_path / "origin").as_uri())
+    new_checkout(folder)
     return desk
 
 
@@ -44,222 +38,221 @@ def checkout(desk: Desk) -> Checkout:
     return Checkout(desk.folder)
 
 
-def test_releases_and_requests_nobody_committed_are_in_the_change(desk: Desk, checkout: Checkout) -> None:
-    desk.release("2.11", days_ago=1)
-    desk.pins("request", "tuning", "bug", "--text", "it is wrong")
-    desk.pins("apply", "tuning")
-    branch = "pins/tuning-2.11"
-    names = checkout.git("diff", "--name-only", "main", branch).split()
-    assert [name for name in names if "2.11" in name] == ["pins/tuning/2.11-211000000000.json"]
-    events = parse(checkout.git("show", f"{branch}:pins/tuning/{FILE}").encode(), Path(FILE))
-    assert isinstance(events[-1], Upgraded)
-    assert events[-1].answers == (1,)
+def applied(desk: Desk) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(desk.pins("apply", "tuning", "--json"))["sent"]
+    return found
 
 
-def test_a_request_that_came_after_the_branch_is_never_lost_in_it(desk: Desk) -> None:
-    desk.pins("apply", "tuning")
-    desk.pins("request", "tuning", "bug", "--text", "it is wrong")
-    with pytest.raises(BranchTakenError, match=r"has answers \(\), not \(1,\)"):
-        desk.pins("apply", "tuning")
-
-
-def test_with_a_token_and_a_repository_the_pull_request_is_opened_once(
-    desk: Desk, checkout: Checkout, api: GitHubApi
-) -> None:
-    content = json.loads(desk.pins("apply", "tuning", "--json"))
-    assert content["branch"] == BRANCH
-    assert content["made"]["new"] is True
-    assert content["pull"]["state"] == "opened"
-    made = api.repositories["o/r"].pulls[content["pull"]["number"]]
-    assert (made["head"]["ref"], made["base"]["ref"]) == (BRANCH, "main")
-    assert "- [ ] " in made["body"]
-    assert checkout.git("ls-remote", "origin", BRANCH).split()[0] == content["made"]["commit"]
-    assert "is open already" in desk.pins("apply", "tuning")
-    made["state"] = "closed"
-    # Nothing is sent anew for what people have closed or merged.
-    checkout.git("push", "--quiet", "origin", f":{BRANCH}")
-    assert "was closed, and is not opened again" in desk.pins("apply", "tuning")
-    made["merged_at"] = "2026-11-23T08:00:00Z"
-    checkout.git("push", "--quiet", "origin", f"{BRANCH}:main")
-    assert "is merged: pull it" in desk.pins("apply", "tuning")
-    assert checkout.git("ls-remote", "origin", BRANCH) == ""
-    assert len(api.asked("POST", "/pulls$")) == 1
-
-
-def test_a_bug_after_an_upgrade_was_declined_has_a_pull_request_of_its_own(
-    desk: Desk, checkout: Checkout, api: GitHubApi
-) -> None:
-    again = f"{BRANCH}-2"
-    api.repositories["o/r"].branches[again] = "d" * 40
-    desk.pins("apply", "tuning")
-    for one in api.repositories["o/r"].pulls.values():
-        one["state"] = "closed"
-    desk.pins("request", "tuning", "bug", "--text", "it is wrong")
-    said = desk.pins("apply", "tuning")
-    assert f"branch {again} is made" in said
-    assert "is opened" in said
-    assert checkout.git("ls-remote", "origin", again)
-    said = desk.pins("apply", "tuning")
-    assert f"branch {again} is there already" in said
-    assert "is open already" in said
-    # What was declined with the bug in it is declined, also where somebody deleted the branch.
-    for one in api.repositories["o/r"].pulls.values():
-        one["state"] = "closed"
-    origin = checkout.folder.parent / "origin"
-    for number in api.repositories["o/r"].pulls:
-        name = BRANCH if number == min(api.repositories["o/r"].pulls) else again
-        checkout.git("--git-dir", str(origin), "update-ref", f"refs/pull/{number}/head", name)
-    checkout.git("push", "--quiet", "origin", f":{again}", f":{BRANCH}")
-    checkout.git("branch", "--quiet", "-D", again, BRANCH)
-    assert "was closed, and is not opened again" in desk.pins("apply", "tuning")
-    assert checkout.git("branch", "--list", "pins/*") == ""
-
-
-@pytest.mark.parametrize("how", ["--no-ff", "--squash"])
-def test_an_upgrade_that_was_merged_and_taken_back_is_made_anew(
-    desk: Desk, checkout: Checkout, api: GitHubApi, how: str
-) -> None:
-    again = f"{BRANCH}-2"
-    api.repositories["o/r"].branches[again] = "d" * 40
-    desk.pins("apply", "tuning")
-    for one in api.repositories["o/r"].pulls.values():
-        one.update(state="closed", merged_at="2026-11-23T08:00:00Z")
-    before = checkout.git("rev-parse", "HEAD")
-    checkout.git("merge", "--quiet", how, *(["--no-edit"] if how == "--no-ff" else []), BRANCH)
-    checkout.git("commit", "--quiet", "--allow-empty", "--message", "merged")
-    checkout.git("checkout", "--quiet", before, "--", ".")
-    checkout.git("commit", "--quiet", "--message", "taken back")
-    checkout.git("push", "--quiet", "origin", "main")
-    assert f"branch {again} is made" in desk.pins("apply", "tuning")
-    assert f"branch {again} is there already" in desk.pins("apply", "tuning")
-
-
-def test_without_github_one_that_was_merged_and_taken_back_is_made_anew_too(
+def test_a_branch_has_the_pin_the_ledger_and_the_event_and_the_checkout_stays(
     desk: Desk, checkout: Checkout
 ) -> None:
-    desk.pins("apply", "tuning")
-    before = checkout.git("rev-parse", "HEAD")
-    checkout.git("merge", "--quiet", "--ff-only", BRANCH)
-    checkout.git("checkout", "--quiet", before, "--", ".")
-    checkout.git("commit", "--quiet", "--message", "taken back")
-    assert f"branch {BRANCH}-2 is made" in desk.pins("apply", "tuning")
+    desk.release("2.11", days_ago=1)
+    desk.pins("request", "tuning", "bug", "--text", "it is wrong")
+    # What is dirty stays as it is, and only what is of the pin and its ledger is in the branch.
+    checkout.write("stack.yaml", PIN + "own: work\n")
+    checkout.write("new.txt", "not added\n")
+    before = checkout.state
+    said = desk.pins("apply", "tuning", "--dry-run")
+    assert "would make branch pins/tuning/2.11-" in said
+    assert checkout.git("branch", "--list", "pins/*") == ""
+    sent = applied(desk)
+    assert (sent["new"], sent["pull"], checkout.state) == (True, None, before)
+    branch = sent["branch"]
+    assert checkout.git("show", f"{branch}:stack.yaml") == PIN.replace("2.9", "2.11").strip()
+    names = checkout.git("diff", "--name-only", "main", branch).split()
+    assert names == ["pins/tuning/2.11-211000000000.json", f"pins/tuning/{FILE}", "stack.yaml"]
+    events = parse(checkout.git("show", f"{branch}:pins/tuning/{FILE}").encode(), Path(FILE))
+    assert isinstance(events[-1], Upgraded)
+    assert (events[-1].version, events[-1].answers) == ("2.11", (1,))
+    about = checkout.git("log", "-1", "--format=%P %an %ae %at %s", branch)
+    who = f"spyre-ci spyre-ci@users.noreply.github.com {int(NOW.timestamp())}"
+    assert about == f"{checkout.git('rev-parse', 'main')} {who} tuning: 2.9 to 2.11"
+    desk.now += timedelta(days=3)
+    assert applied(desk) == {**sent, "new": False}, "done again it changes nothing"
+    assert f"to open it: git push origin {branch}" in desk.pins("apply", "tuning")
 
 
-def test_one_that_was_closed_and_cannot_be_compared_is_told(
+def test_the_pull_request_is_opened_once_with_the_checklist(
     desk: Desk, checkout: Checkout, api: GitHubApi
 ) -> None:
-    url = "https://github.com/o/r/pull/7"
-    api.repositories["o/r"].pulls[7] = pull(7, ref=BRANCH, state="closed") | {"html_url": url}
-    with pytest.raises(PushError, match="refs/pull/7/head"):
-        desk.pins("apply", "tuning")
-    checkout.git("checkout", "--quiet", "-b", BRANCH)
-    checkout.write(f"pins/tuning/{FILE}", "none\n\n")
-    checkout.commit()
-    checkout.git("checkout", "--quiet", "main")
-    with pytest.raises(BranchTakenError, match="pull request 7 was closed, and cannot be compared") as caught:
-        desk.pins("apply", "tuning")
-    assert (caught.value.where, caught.value.exit_code) == (url, 1)
-
-
-def test_the_next_nights_checkout_opens_nothing_anew(
-    desk: Desk, checkout: Checkout, api: GitHubApi, tmp_path: Path
-) -> None:
-    desk.pins("apply", "tuning")
-    night = tmp_path / "night"
-    checkout.git("clone", "--quiet", "--depth=1", (tmp_path / "origin").as_uri(), str(night))
-    Checkout(night).git("checkout", "--quiet", "--detach")
-    desk.folder, desk.now = night, desk.now + timedelta(days=1)
-    said = desk.pins("apply", "tuning")
-    assert "is there already" in said
-    assert "is open already" in said
-    assert len(api.asked("POST", "/pulls$")) == 1
+    checklist = desk.pins("decide", "tuning", "--checklist")
+    sent = applied(desk)
+    branch = sent["branch"]
+    assert (sent["new"], sent["pull"]["state"], sent["commit"]) == (True, "opened", checkout.tip(branch))
+    made = api.repositories["o/r"].pulls[sent["pull"]["number"]]
+    assert (made["head"]["ref"], made["base"]["ref"], made["title"]) == (
+        branch,
+        "main",
+        "tuning: 2.9 to 2.10",
+    )
+    assert made["body"].strip() == checklist.strip()
+    assert "is open: " in desk.pins("apply", "tuning")
+    # In the next night's checkout it is as it is at the remote.
+    night = fresh(checkout, "night")
+    night.git("checkout", "--quiet", "--detach")
+    desk.folder, desk.now = night.folder, desk.now + timedelta(days=1)
+    assert applied(desk) == {**sent, "new": False, "pull": {**sent["pull"], "state": "open"}}
+    assert night.git("branch", "--list", "pins/*") == ""
+    # What people closed or merged is not sent again, also where they deleted the branch.
+    checkout.git("push", "--quiet", "origin", f":{branch}")
+    made["state"] = "closed"
+    assert "was closed, and is not opened again" in desk.pins("apply", "tuning")
+    made["merged_at"] = "2026-11-23T08:00:00Z"
+    assert "is merged: pull it" in desk.pins("apply", "tuning")
+    assert (checkout.tip(branch), len(api.asked("POST", "/pulls$"))) == ("", 1)
+    # A request that came since is worth a new one.
+    desk.pins("request", "tuning", "bug", "--text", "it is wrong")
+    again = applied(desk)
+    assert (again["branch"] != branch, again["pull"]["state"]) == (True, "opened")
 
 
 def test_a_detached_checkout_opens_it_into_the_repositorys_own_branch(
     desk: Desk, checkout: Checkout, api: GitHubApi
 ) -> None:
     checkout.git("checkout", "--quiet", "--detach")
-    api.repositories["o/r"].default_branch = "main"
-    assert "is opened" in desk.pins("apply", "tuning")
-    assert len(api.asked("GET", "/repos/o/r$")) == 1
+    api.repositories["o/r"].default_branch = "next"
+    number = applied(desk)["pull"]["number"]
+    assert api.repositories["o/r"].pulls[number]["base"]["ref"] == "next"
 
 
-def test_local_sends_nothing_anywhere_and_what_it_made_is_sent_later(
-    desk: Desk, checkout: Checkout, api: GitHubApi
+def test_one_that_came_meanwhile_is_found_and_what_is_refused_is_told(
+    desk: Desk, api: GitHubApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "to open it: git push" in desk.pins("apply", "tuning", "--local")
-    assert checkout.git("ls-remote", "origin", "pins/*") == ""
-    assert api.seen == []
-    assert "is opened" in desk.pins("apply", "tuning")
+    opened = applied(desk)["pull"]
+    asked = iter([None])
+    from ci.pins.pull_request import GitHub  # noqa: PLC0415
+
+    find = GitHub.find
+    monkeypatch.setattr(GitHub, "find", lambda self, branch: next(asked, find(self, branch)))
+    assert applied(desk)["pull"] == {**opened, "state": "open"}
+    api.repositories["o/r"].pulls.clear()
+    api.fail(method="POST", path="/pulls$", status=422, message="Validation Failed: base")
+    desk.pins("apply", "tuning", code=2)
+    assert "base" in desk.err
 
 
-def test_a_repository_that_is_named_wants_a_token(desk: Desk) -> None:
-    with pytest.raises(SettingsError, match="there is no token for GitHub"):
-        desk.pins("apply", "tuning", "--repository", "o/r")
-
-
-def test_a_repository_of_a_ci_without_a_token_is_told_how(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_token_it_is_told_how(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_REPOSITORY", "o/r")
     assert "to open it: git push" in desk.pins("apply", "tuning")
 
 
-def test_a_pin_that_somebody_changed_by_hand_is_said(desk: Desk, checkout: Checkout) -> None:
-    (desk.folder / "stack.yaml").write_text(PIN.replace("2.9", "2.7"))
-    checkout.commit()
-    said = desk.pins("apply", "tuning")
-    assert "NOTE: the last upgrade was to 2.9, and 2.7 is committed" in said
-
-
-def test_an_upgrade_that_waits_to_be_merged_is_told_when_a_campaign_begins(
-    desk: Desk, checkout: Checkout
-) -> None:
-    settings = desk.folder / "spyre-ci.yaml"
-    settings.write_text(
-        f"{settings.read_text()}    tuning-next: {{image: localhost/other, direct: [torch]}}\n"
-    )
-    checkout.git("branch", "pins/tuning-old")
-    checkout.git("branch", "pins/tuning-next-2.10")
-    desk.pins("apply", "tuning")
-    checkout.git("push", "--quiet", "origin", BRANCH)
-    told = [BRANCH, f"origin/{BRANCH}"]
-    said = desk.pins("campaign", "start", "w", "--track", "tuning")
-    assert [line.split()[1] for line in said.splitlines() if "NOTE" in line] == told
-    assert json.loads(desk.pins("status", "tuning", "--json"))["tracks"]["tuning"]["unmerged"] == told
-    assert f"  {BRANCH} holds an upgrade that is not merged" in desk.pins("status", "tuning")
-    checkout.git("commit", "--quiet", "--all", "--message", "settings and campaign")
-    checkout.git("checkout", "--quiet", BRANCH)
-    assert "not merged" not in desk.pins("status", "tuning")
-
-
-def test_apply_outside_of_a_checkout_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    desk = new_desk(tmp_path, monkeypatch)
-    desk.release("2.10")
-    with pytest.raises(UsageError, match="is in no checkout of Git"):
-        desk.pins("apply", "tuning")
+def test_a_step_back_and_a_rebuild_are_changes_of_their_own(desk: Desk, checkout: Checkout) -> None:
+    branch = applied(desk)["branch"]
+    checkout.git("merge", "--quiet", "--ff-only", branch)
+    desk.now += timedelta(days=1)
+    desk.pins("request", "tuning", "regression", "--text", "it is slow", "--version", "2.9")
+    back = applied(desk)["branch"]
+    assert back.startswith("pins/tuning/2.9-")
+    assert "'2.9'" in checkout.git("show", f"{back}:stack.yaml")
+    checkout.git("checkout", "--quiet", "--", ".")
+    desk.pins("request", "tuning", "bug", "--text", "it is wrong", "--version", "2.10", "--sha", "d" * 40)
+    rebuilt = applied(desk)["branch"]
+    assert checkout.git("diff", "--name-only", "main", rebuilt) == f"pins/tuning/{FILE}"
+    assert checkout.git("log", "-1", "--format=%s", rebuilt) == "tuning: 2.10 built again, with dddddddddddd"
 
 
 def test_a_track_without_a_place_has_its_upgrade_in_the_events_alone(desk: Desk, checkout: Checkout) -> None:
-    settings = (desk.folder / "spyre-ci.yaml").read_text()
     pin = "      pin: {file: stack.yaml, key: variants.pinned.version}\n"
-    (desk.folder / "spyre-ci.yaml").write_text(settings.replace(pin, ""))
-    desk.pins("apply", "tuning")
-    assert checkout.git("diff", "--name-only", "main", BRANCH) == f"pins/tuning/{FILE}"
+    (desk.folder / "spyre-ci.yaml").write_text(SETTINGS.replace(pin, ""))
+    assert checkout.git("diff", "--name-only", "main", applied(desk)["branch"]) == f"pins/tuning/{FILE}"
 
 
-def test_a_step_back_is_a_change_of_its_own_although_its_branch_was_merged_once(
-    desk: Desk, checkout: Checkout, api: GitHubApi
+@pytest.mark.usefixtures("api")
+def test_no_hook_and_no_filter_of_the_user_runs(desk: Desk, checkout: Checkout) -> None:
+    ran = checkout.folder / "ran"
+    for hook in ("pre-commit", "commit-msg", "reference-transaction", "post-commit", "pre-push"):
+        path = checkout.write(f".git/hooks/{hook}", f"#!/bin/sh\ntouch '{ran}'\nexit 1\n")
+        path.chmod(0o755)
+    checkout.git("-c", "core.hooksPath=/dev/null", "config", "filter.loud.clean", "tr a-z A-Z")
+    checkout.git("-c", "core.hooksPath=/dev/null", "config", "core.autocrlf", "true")
+    checkout.write(".git/info/attributes", "*.yaml filter=loud\n*.jsonl filter=loud\n")
+    sent = applied(desk)
+    assert not ran.exists()
+    written = checkout.git("cat-file", "blob", f"{sent['branch']}:stack.yaml")
+    assert written == PIN.replace("2.9", "2.10").strip()
+
+
+def test_a_program_stays_one_a_link_is_followed_and_a_name_is_no_pattern(
+    desk: Desk, checkout: Checkout
 ) -> None:
-    api.repositories["o/r"].branches["pins/tuning-2.9-2"] = "d" * 40
-    desk.pins("apply", "tuning")
-    checkout.git("merge", "--quiet", "--ff-only", BRANCH)
-    for one in api.repositories["o/r"].pulls.values():
-        one.update(state="closed", merged_at="2026-11-23T08:00:00Z")
-    desk.now += timedelta(days=1)
-    desk.pins("request", "tuning", "regression", "--text", "it is slow", "--version", "2.9")
-    said = desk.pins("apply", "tuning")
-    assert "tuning: upgrade to 2.9" in said
-    assert "branch pins/tuning-2.9-2 is made" in said
-    assert "is opened" in said
-    assert "'2.9'" in checkout.git("show", "pins/tuning-2.9-2:stack.yaml")
+    (desk.folder / "stack.yaml").rename(desk.folder / "st*ck [1].yaml")
+    (desk.folder / "st*ck [1].yaml").chmod(0o755)
+    (desk.folder / "stack.yaml").symlink_to("st*ck [1].yaml")
+    checkout.commit()
+    branch = applied(desk)["branch"]
+    assert checkout.git("ls-tree", branch, "st*ck [1].yaml").startswith("100755 blob")
+    assert "2.10" in checkout.git("show", f"{branch}:st*ck [1].yaml")
+
+
+def test_a_pin_that_is_not_committed_or_elsewhere_is_refused(desk: Desk, tmp_path: Path) -> None:
+    for file, said in (
+        ("new.yaml", "is not committed"),
+        ("../elsewhere.yaml", "is outside of the repository"),
+    ):
+        (desk.folder / file).write_text(PIN)
+        (desk.folder / "spyre-ci.yaml").write_text(SETTINGS.replace("stack.yaml", file))
+        with pytest.raises(UsageError, match=said):
+            desk.pins("apply", "tuning")
+    for words, said in (((), "not a git repository"), (("init", "--quiet"), "Needed a single revision")):
+        folder = tmp_path / "none"
+        folder.mkdir(exist_ok=True)
+        if words:
+            Checkout(folder).git(*words)
+        with pytest.raises(CommandError, match=said) as caught:
+            checkout_at(folder)
+        assert caught.value.remedy == "run it in a checkout of Git that has a commit"
+
+
+def test_a_branch_that_stands_in_the_way_is_told(desk: Desk, checkout: Checkout) -> None:
+    checkout.git("branch", "pins")
+    with pytest.raises(CommandError, match="'refs/heads/pins' exists"):
+        desk.pins("apply", "tuning")
+
+
+def test_another_branch_of_that_name_there_stays(desk: Desk, checkout: Checkout) -> None:
+    remote = Remote(checkout_at(desk.folder), "origin", api="https://api.github.com", token="t")
+    branch = applied(desk)["branch"]
+    checkout.git("commit", "--quiet", "--allow-empty", "--message", "theirs")
+    checkout.git("push", "--quiet", "origin", f"HEAD:refs/heads/{branch}")
+    with pytest.raises(RemoteError, match="rejected") as caught:
+        remote.push(branch)
+    assert (caught.value.exit_code, checkout.tip(branch)) == (3, checkout.git("rev-parse", "HEAD"))
+    with pytest.raises(RemoteError, match="No such remote"):
+        Remote(checkout_at(desk.folder), "upstream", api="", token="")
+
+
+class _Refusing(BaseHTTPRequestHandler):
+    """Refuses whoever comes, and notes what they showed."""
+
+    shown: ClassVar[list[list[str] | None]] = []
+
+    def do_GET(self) -> None:
+        self.shown.append(self.headers.get_all("authorization"))
+        self.send_response(403)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def test_git_shows_the_token_to_its_own_host_only_and_no_secret_is_told(
+    desk: Desk, checkout: Checkout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_Refusing, "shown", [])
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Refusing) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        host = f"127.0.0.1:{server.server_port}"
+        # As a checkout action leaves it.
+        checkout.git("config", f"http.http://{host}/.extraHeader", "Authorization: basic b2xk")
+        for address, api in ((host, host), (host, "127.0.0.2"), (f"user:hidden@{host}", "127.0.0.2")):
+            checkout.git("remote", "set-url", "origin", f"http://{address}/o/r")
+            remote = Remote(
+                checkout_at(desk.folder), "origin", api=f"http://{api}/api/v3", token="ghs_made_up"
+            )
+            with pytest.raises(RemoteError, match="403") as caught:
+                remote.push("main")
+            assert "ghs_made_up" not in str(caught.value)
+            assert "hidden" not in str(caught.value)
+        server.shutdown()
+    token = base64.b64encode(b"x-access-token:ghs_made_up").decode()
+    assert _Refusing.shown[:2] == [[f"basic {token}"], ["basic b2xk"]]

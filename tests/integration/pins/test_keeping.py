@@ -1,25 +1,26 @@
-"""`spyre-ci pins record --keep`: what was recorded is there the next day, on real Git."""
+"""`spyre-ci pins record --keep`: what was recorded is there the next day; and events written at once."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from ci.config.load import load_settings
 from ci.core.errors import SpyreCiError, UsageError
-from ci.pins import record_cli
-from ci.pins.ledger import read_records
-from ci.pins.sources import Release, Seen
+from ci.pins import cli
+from ci.pins.events import Requested, read_events
+from ci.pins.recording import Release
 from tests.github_api import GitHubApi
-from tests.integration.pins.checkout import Checkout
+from tests.integration.pins.checkout import Checkout, fresh, new_checkout
+from tests.pins_desk import Desk, new_desk, sha_of
 
-BRANCH = "pins/tuning-ledger"
+BRANCH = "pins/tuning/ledger"
 SETTINGS = "pins: {tracks: {tuning: {package: tuning, direct: [torch]}}}\n"
 
 
@@ -33,14 +34,13 @@ class Registry:
         self.looked: list[str] = []
 
     def releases(self, only: str | None) -> Sequence[Release]:
-        names = [one for one in self.versions if only in {None, one}]
-        return [Release(version=one, sha=one.encode().hex().ljust(64, "0")) for one in names]
+        return [Release(version=one, sha=sha_of(one)) for one in self.versions if only in {None, one}]
 
-    def look(self, release: Release) -> Seen:
+    def look(self, release: Release) -> dict[str, Any]:
         self.looked.append(release.version)
         if release.version.startswith("x"):
             raise SpyreCiError("it is broken")
-        return Seen(sha=release.sha, packages={"torch": "2.11"}, read_by="pip freeze")
+        return {"sha": release.sha, "packages": {"torch": "2.11"}, "read_by": "METADATA"}
 
 
 @pytest.fixture
@@ -51,108 +51,104 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Registry:
     def source(*_: object) -> Iterator[Registry]:
         yield made
 
-    monkeypatch.setattr(record_cli, "_source", source)
-    for variable in ("GITHUB_REPOSITORY", "GITHUB_TOKEN", "GH_TOKEN", "SPYRE_CI_GITHUB_TOKEN"):
-        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(cli, "_source", source)
     return made
 
 
 @pytest.fixture
-def origin(tmp_path: Path) -> Path:
-    """A repository with settings and without a ledger."""
-    made = Checkout(tmp_path / "first")
-    made.folder.mkdir()
-    made.git("init", "--quiet", "--initial-branch=main")
-    made.write("spyre-ci.yaml", SETTINGS)
-    made.git("config", "user.name", "a")
-    made.git("config", "user.email", "a@example.org")
-    made.commit()
-    made.git("clone", "--quiet", "--bare", str(made.folder), str(tmp_path / "origin"))
-    return tmp_path / "origin"
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    folder = tmp_path / "first"
+    folder.mkdir()
+    desk = new_desk(folder, monkeypatch, SETTINGS)
+    new_checkout(folder)
+    return desk
 
 
-def fresh(origin: Path, name: str) -> Checkout:
-    """As a CI checks it out."""
-    made = Checkout(origin.parent / name)
-    made.folder.mkdir()
-    made.git("clone", "--quiet", "--depth=1", origin.as_uri(), ".")
-    return made
+def keep(desk: Desk, day: str, *words: str, code: int = 0) -> str:
+    """Record in a checkout that a CI makes anew."""
+    first = Checkout(desk.folder.parent / "first")
+    desk.folder = fresh(first, day).folder
+    return desk.pins("record", "--keep", *words, code=code)
 
 
-def keep(checkout: Checkout, *words: str, code: int = 0) -> str:
-    settings = load_settings(path=None, environ={}, flags={}, cwd=checkout.folder)
-    app = typer.Typer()
-    app.command()(record_cli.record)
-    done = CliRunner().invoke(app, ["--keep", *words], obj=settings)
-    if isinstance(done.exception, SpyreCiError):
-        raise done.exception
-    assert done.exit_code == code, done.output
-    return done.stdout
-
-
-def there(origin: Path) -> list[str]:
-    words = ("--git-dir", str(origin), "ls-tree", "-r", "--name-only", BRANCH)
-    names = Checkout(origin.parent).git(*words).split()
+def there(desk: Desk) -> list[str]:
+    origin = str(desk.folder.parent / "origin")
+    names = Checkout(desk.folder).git("--git-dir", origin, "ls-tree", "-r", "--name-only", BRANCH).split()
     return [name.removeprefix("pins/tuning/").partition("-")[0] for name in names if name.endswith(".json")]
 
 
 def test_every_day_adds_what_is_new_and_looks_at_nothing_twice(
-    origin: Path, registry: Registry, api: GitHubApi
+    desk: Desk, registry: Registry, api: GitHubApi
 ) -> None:
-    monday = fresh(origin, "monday")
-    head = monday.git("rev-parse", "HEAD")
-    said = keep(monday)
-    assert f"tuning: 1 release kept on branch {BRANCH}; pull request " in said
-    assert " is opened: " in said
-    assert " is open: " in keep(fresh(origin, "tuesday"))
+    assert f"tuning: branch {BRANCH} is made\ntuning: pull request " in keep(desk, "monday")
+    assert " is open: " in keep(desk, "tuesday")
     registry.versions.append("2.0")
-    wednesday = fresh(origin, "wednesday")
-    told = json.loads(keep(wednesday, "--json"))["tuning"]
-    assert [one["version"] for one in told["recorded"]] == ["2.0"]
+    told = json.loads(keep(desk, "wednesday", "--json"))["tracks"]["tuning"]
+    assert [one["version"] for one in told["written"]] == ["2.0"]
     assert told["kept"]["pull"]["state"] == "open"
-    assert registry.looked == ["1.0", "2.0"]
-    assert there(origin) == ["1.0", "2.0"]
-    assert [one.version for one in read_records(wednesday.folder / "pins/tuning")] == ["1.0", "2.0"]
+    assert (registry.looked, there(desk)) == (["1.0", "2.0"], ["1.0", "2.0"])
+    assert [one.version for one in desk.records()] == ["1.0", "2.0"]
+    wednesday = Checkout(desk.folder)
+    head = wednesday.git("rev-parse", "origin/main")
     assert (wednesday.git("rev-parse", "HEAD"), wednesday.git("branch", "--show-current")) == (head, "main")
     [made] = api.repositories["o/r"].pulls.values()
     assert (made["title"], made["base"]["ref"]) == ("tuning: 1 release recorded", "main")
-    assert "- `pins/tuning/1.0-312e30000000.json`\n" in made["body"]
+    assert "- `pins/tuning/1.0-100000000000.json`\n" in made["body"]
 
 
 @pytest.mark.parametrize("how", ["--no-ff", "--squash"])
 def test_after_it_was_merged_the_next_release_opens_the_next_one(
-    origin: Path, registry: Registry, api: GitHubApi, how: str
+    desk: Desk, registry: Registry, api: GitHubApi, how: str
 ) -> None:
-    keep(fresh(origin, "monday"))
-    people = Checkout(origin.parent / "first")
-    people.git("fetch", "--quiet", str(origin), BRANCH)
+    people = Checkout(desk.folder)
+    keep(desk, "monday")
+    people.git("fetch", "--quiet", "origin", BRANCH)
     people.git("merge", "--quiet", how, *(["--no-edit"] if how == "--no-ff" else []), "FETCH_HEAD")
     people.git("commit", "--quiet", "--allow-empty", "--message", "merged")
-    people.git("push", "--quiet", str(origin), "main")
+    people.git("push", "--quiet", "origin", "main")
     for one in api.repositories["o/r"].pulls.values():
         one.update(state="closed", merged_at="2026-11-23T08:00:00Z")
-    assert "tuning: all of its releases are committed" in keep(fresh(origin, "tuesday"))
+    assert "tuning: all of its releases are committed" in keep(desk, "tuesday")
     registry.versions.append("2.0")
-    assert "1 release kept" in keep(fresh(origin, "wednesday"))
+    assert "is opened" in keep(desk, "wednesday")
     assert len(api.asked("POST", "/pulls$")) == 2
-    people.git("fetch", "--quiet", str(origin), BRANCH)
+    people.git("fetch", "--quiet", "origin", BRANCH)
     people.git("merge", "--quiet", "--no-edit", "FETCH_HEAD")
     assert registry.looked == ["1.0", "2.0"]
-    assert len(read_records(people.folder / "pins/tuning")) == 2
+    assert len(list((people.folder / "pins/tuning").glob("*.json"))) == 2
 
 
-def test_a_release_that_cannot_be_recorded_keeps_the_others(origin: Path, registry: Registry) -> None:
+def test_a_release_that_cannot_be_recorded_keeps_the_others(desk: Desk, registry: Registry) -> None:
     registry.versions.append("x")
-    checkout = fresh(origin, "monday")
-    said = keep(checkout, code=2)
-    assert f"to open it: git push origin {BRANCH}, and a pull request from it" in said
+    assert f"to open it: git push origin {BRANCH}, and a pull request from it" in keep(desk, "monday", code=2)
+    checkout = Checkout(desk.folder)
     assert "1.0-" in checkout.git("ls-tree", "-r", "--name-only", BRANCH)
-    assert checkout.git("ls-remote", "origin", BRANCH) == ""
-
-
-def test_a_ledger_whose_branch_is_checked_out_is_told(origin: Path, registry: Registry) -> None:
-    checkout = fresh(origin, "monday")
-    checkout.git("checkout", "--quiet", "-b", BRANCH)
+    assert checkout.tip(BRANCH) == ""
+    checkout.git("checkout", "--quiet", "--force", BRANCH)
     with pytest.raises(UsageError, match=f"branch {BRANCH} is checked out"):
-        keep(checkout)
-    assert registry.looked == []
+        desk.pins("record", "--keep")
+    assert registry.looked == ["1.0", "x"]
+
+
+WRITER = """
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from ci.pins.events import Requested, add_event, next_id
+
+for number in range(40):
+    add_event(Path(sys.argv[1]), lambda events: Requested(
+        at=datetime.now(UTC), id=next_id(events), reason="bug", text=f"{sys.argv[2]} {number}"))
+"""
+
+
+def test_processes_that_write_at_once_lose_nothing_and_number_nothing_twice(tmp_path: Path) -> None:
+    folder = tmp_path / "torch"
+    argv = [sys.executable, "-c", WRITER, str(folder)]
+    writers = [subprocess.Popen([*argv, name]) for name in ("one", "two", "three")]
+    assert [one.wait(120) for one in writers] == [0, 0, 0]
+    requests = [one for one in read_events(folder) if isinstance(one, Requested)]
+    assert [one.id for one in requests] == list(range(1, 121))
+    for name in ("one", "two", "three"):
+        said = [one.text for one in requests if one.text.startswith(f"{name} ")]
+        assert said == [f"{name} {number}" for number in range(40)]

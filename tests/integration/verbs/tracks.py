@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
-from ci.pins.diary import append_event
-from ci.pins.events import Requested, Upgraded
-from ci.pins.ledger import write_record
-from ci.pins.record import Record
+from ci.pins.events import Event, Requested, Upgraded, add_event
+from ci.pins.record import Record, write_record
 from tests.packages import make_wheel
 
 from . import cards
@@ -78,18 +78,17 @@ def pins(world: World, index: str = "http://127.0.0.1:9/simple/") -> None:
             )  # fmt: skip
             write_record(world.folder / "pins" / track, record)
     folder = world.folder / "pins" / "torch"
-    upgraded = Upgraded(at=now - timedelta(days=40), version="2.9", sha="1" * 64, reasons=("it was due",))
-    append_event(folder, upgraded)
-    for number in (1, 2, 3):
-        append_event(folder, Requested(at=now, id=number, reason="bug", text=f"it is wrong {number}"))
+    events: list[Event] = [
+        Upgraded(at=now - timedelta(days=40), version="2.9", sha="1" * 64, reasons=("it was due",)),
+        *(Requested(at=now, id=number, reason="bug", text=f"it is wrong {number}") for number in (1, 2, 3)),
+    ]
+    for event in events:
+        add_event(folder, partial(_event, event))
     cards.repository(world)
 
 
-def not_adopted(world: World) -> None:
-    """The same, before anything was noted of what is pinned."""
-    pins(world)
-    for path in (world.folder / "pins" / "torch").glob("*.jsonl"):
-        path.unlink()
+def _event(event: Event, _: Sequence[Event]) -> Event:
+    return event
 
 
 def index(world: World) -> None:
@@ -101,9 +100,3 @@ def index(world: World) -> None:
     pins(world, f"{address}/simple/")
     for path in (world.folder / "pins" / "runtime").glob("2.4.0*"):
         path.unlink()
-
-
-def campaign(world: World) -> None:
-    """The same, while a campaign goes on."""
-    pins(world)
-    assert world.call("pins", "campaign", "start", "autumn").code == 0

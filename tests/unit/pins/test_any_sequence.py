@@ -14,20 +14,16 @@ from ci.pins.events import (
     CampaignEnded,
     CampaignStarted,
     Event,
-    Flagged,
     Reason,
     Requested,
-    Scheduled,
-    TakenBack,
     Upgraded,
     Withdrawn,
 )
-from ci.pins.protocol import Decision, Policy, as_event, decide
+from ci.pins.protocol import Decision, as_event
 from ci.pins.record import Flag, Record
-from ci.pins.situation import as_told
-from tests.pin_tracks import everything, on, release, sha
+from ci.pins.state import fold
+from tests import pin_tracks as paper
 
-POLICY = Policy(cycle_days=56, closer_days=14)
 VERSIONS = st.sampled_from(["1.0", "1.1", "1.2rc1", "1.2", "2.0", "nightly"])
 DAYS = st.integers(-40, 40)
 
@@ -44,7 +40,11 @@ class Track(RuleBasedStateMachine):
         self.made: list[Decision] = []
 
     def decide(self, *more: Event) -> Decision:
-        return decide(POLICY, self.records, [*self.events, *more], now=on(self.day), supports=everything)
+        return paper.decided(self.records, [*self.events, *more], self.day)
+
+    def told(self) -> list[Record]:
+        """The records, with what was said of them since."""
+        return list(fold(self.records, self.events, now=paper.on(self.day)).records.values())
 
     def requests(self) -> list[Requested]:
         return [one for one in self.events if isinstance(one, Requested)]
@@ -57,7 +57,7 @@ class Track(RuleBasedStateMachine):
                 found[one.name] = one
             elif isinstance(one, CampaignEnded):
                 found.pop(one.name, None)
-        now = on(self.day)
+        now = paper.on(self.day)
         begun = [one for one in found.values() if one.starts <= max(now, one.at)]
         return any(one.ends is None or now < one.ends for one in begun)
 
@@ -71,7 +71,7 @@ class Track(RuleBasedStateMachine):
         flags=st.lists(st.sampled_from(["major", "performance"]), max_size=1),
     )
     def is_released(self, version: str, build: int, flags: list[Flag]) -> None:
-        one = release(version, self.day, *flags, build=build)
+        one = paper.release(version, self.day, *flags, build=build)
         if one.sha not in {other.sha for other in self.records}:
             self.records.append(one)
 
@@ -79,51 +79,46 @@ class Track(RuleBasedStateMachine):
     @rule(data=st.data(), text=st.none() | st.just("broken"))
     def is_taken_back(self, data: st.DataObject, text: str | None) -> None:
         one = data.draw(st.sampled_from(self.records))
-        self.events.append(TakenBack(at=on(self.day), version=one.version, sha=one.sha, text=text))
+        self.events.append(paper.taken_back(self.day, one, text))
 
     @precondition(lambda self: self.records)
     @rule(data=st.data(), flag=st.sampled_from(["major", "performance"]))
     def is_flagged(self, data: st.DataObject, flag: Flag) -> None:
-        one = data.draw(st.sampled_from(self.records))
-        self.events.append(Flagged(at=on(self.day), version=one.version, sha=one.sha, flags=(flag,)))
+        self.events.append(paper.flagged(self.day, data.draw(st.sampled_from(self.records)), flag))
 
     @rule(
         reason=st.sampled_from(["major", "performance", "bug", "regression"]),
         version=st.none() | VERSIONS,
-        mend=st.sampled_from(["", "abcdef0123456789", sha("1.0"), sha("1.1", 1)]),
+        mend=st.sampled_from(["", "abcdef0123456789", paper.sha("1.0"), paper.sha("1.1", 1)]),
     )
     def is_asked_for(self, reason: Reason, version: str | None, mend: str) -> None:
         number = len(self.requests()) + 1
-        self.events.append(
-            Requested(at=on(self.day), id=number, reason=reason, text="why", version=version, sha=mend)
-        )
+        self.events.append(paper.asked(number, reason, self.day, version, mend=mend))
 
     @precondition(lambda self: self.requests())
     @rule(data=st.data())
     def is_told_again(self, data: st.DataObject) -> None:
         again = data.draw(st.sampled_from(self.requests()))
-        self.events.append(again.model_copy(update={"at": on(self.day)}))
+        self.events.append(again.model_copy(update={"at": paper.on(self.day)}))
 
     @precondition(lambda self: self.requests())
     @rule(data=st.data())
     def is_withdrawn(self, data: st.DataObject) -> None:
         number = data.draw(st.integers(1, len(self.requests())))
-        self.events.append(Withdrawn(at=on(self.day), id=number))
+        self.events.append(paper.withdrawn(number, self.day))
 
     @rule(version=VERSIONS, days=st.none() | DAYS)
     def is_scheduled(self, version: str, days: int | None) -> None:
-        day = None if days is None else on(self.day + days)
-        self.events.append(Scheduled(at=on(self.day), version=version, on=day))
+        self.events.append(paper.scheduled(version, None if days is None else self.day + days, self.day))
 
     @rule(name=st.sampled_from("ab"), starts=DAYS, length=st.none() | st.integers(1, 60))
     def a_campaign_is_told(self, name: str, starts: int, length: int | None) -> None:
-        first = on(self.day + starts)
-        ends = None if length is None else first + timedelta(days=length)
-        self.events.append(CampaignStarted(at=on(self.day), name=name, starts=first, ends=ends))
+        first = self.day + starts
+        self.events.append(paper.campaign(name, first, None if length is None else first + length, self.day))
 
     @rule(name=st.sampled_from("ab"))
     def a_campaign_ends(self, name: str) -> None:
-        self.events.append(CampaignEnded(at=on(self.day), name=name))
+        self.events.append(paper.ended(name, self.day))
 
     @rule()
     def is_decided_and_done(self) -> None:
@@ -134,7 +129,7 @@ class Track(RuleBasedStateMachine):
         if frozen:
             by_id = {one.id: one.reason for one in self.requests()}
             assert any(by_id[number] in URGENT for number in decision.answers)
-        self.events.append(as_event(decision, on(self.day)))
+        self.events.append(as_event(decision, paper.on(self.day)))
         self.made.append(decision)
 
     @invariant()
@@ -151,7 +146,7 @@ class Track(RuleBasedStateMachine):
     def no_bug_waits_where_there_is_anything_to_build(self) -> None:
         decision = self.decide()
         bugs = {one.id for one in self.requests() if one.reason in URGENT}
-        if self.made or any(one.yanked is None for one in as_told(self.records, self.events)):
+        if self.made or any(one.yanked is None for one in self.told()):
             assert not bugs & set(decision.pending)
         assert not bugs & set(decision.supersedes)
 
@@ -159,7 +154,7 @@ class Track(RuleBasedStateMachine):
     def nothing_is_upgraded_twice_at_one_moment(self) -> None:
         decision = self.decide()
         if decision.action == "upgrade":
-            again = self.decide(as_event(decision, on(self.day)))
+            again = self.decide(as_event(decision, paper.on(self.day)))
             assert again.action != "upgrade", (decision, again)
 
     @invariant()
@@ -167,7 +162,8 @@ class Track(RuleBasedStateMachine):
         decision = self.decide()
         if any(one.code == "scheduled" for one in decision.reasons):
             assert decision.wait_until is not None
-            then = decide(POLICY, self.records, self.events, now=decision.wait_until, supports=everything)
+            later = (decision.wait_until - paper.on(0)) / timedelta(days=1)
+            then = paper.decided(self.records, self.events, later)
             assert then.campaign or then.action == "upgrade"
 
     @invariant()
@@ -176,8 +172,7 @@ class Track(RuleBasedStateMachine):
         assert not [number for number, times in answered.items() if times > 1]
         reasons = Counter((one.code, one.words) for made in self.made for one in made.reasons)
         for flag in ("major", "performance"):
-            told = as_told(self.records, self.events)
-            flagged = Counter(one.version for one in told if flag in one.flags)
+            flagged = Counter(one.version for one in self.told() if flag in one.flags)
             for version in flagged:
                 words = f"release `{version}` is flagged {flag}"
                 assert reasons[f"{flag}-release", words] <= flagged[version]
@@ -188,7 +183,7 @@ class Track(RuleBasedStateMachine):
     def two_cycles_are_never_closer_than_a_cycle(self) -> None:
         for before, after in zip(self.made, self.made[1:], strict=False):
             if any(reason.code == "cycle" for reason in after.reasons):
-                assert after.at - before.at >= timedelta(days=POLICY.cycle_days)
+                assert after.at - before.at >= timedelta(days=paper.PINS.cycle_days)
 
     @invariant()
     def what_waits_says_what_for(self) -> None:

@@ -1,52 +1,60 @@
-"""What is read of an image's answers, and which file of an index speaks for a release."""
+"""What is read of an image's answers and of metadata, and which file of an index speaks for a release."""
 
 from __future__ import annotations
 
+import base64
 import json
 from datetime import UTC, datetime
-from typing import cast
 
-import docker
 import pytest
-from docker.errors import NotFound
-from docker.models.containers import Container
 from hypothesis import given
 from hypothesis import strategies as st
 from packaging.version import Version
 
+from ci.core.errors import BadFileError
 from ci.package.index_client import IndexFile
-from ci.pins import from_image
-from ci.pins.entry_points import signatures
-from ci.pins.from_image import ImageSource, created, source_in, told
-from ci.pins.from_index import _chosen, _release
-from ci.pins.sources import UntoldError
+from ci.pins.image_source import created, told
+from ci.pins.index_source import _chosen, _release, parse_metadata
+from ci.pins.recording import UntoldError
 
 
-def test_packages_are_told_by_canonical_name_whatever_else_is_printed() -> None:
-    content = json.dumps({"path": ["", "/site"], "found": {"Demo_X": "1.0"}})
-    said = f"hello\nspyre-ci packages nonsense\nspyre-ci packages {content}\n"
-    assert told(said, "image") == ({"demo-x": "1.0"}, ["", "/site"])
+def said(found: object, source: str = "") -> str:
+    return base64.b64encode(json.dumps({"found": found, "source": source}).encode()).decode()
 
 
-@given(st.text(max_size=100))
+def test_packages_and_where_they_are_from_are_told_without_credentials() -> None:
+    found = {
+        "Demo_X": ["1.0", ""],
+        "own": ["2", json.dumps({"url": "file:///src", "dir_info": {"editable": True}})],
+        "git": ["3", json.dumps({"url": "https://user:s3cret@h/git", "vcs_info": {"vcs": "git"}})],
+    }
+    packages, origins, source = told(said(found, base64.b64encode(b"PK\5\6" + bytes(18)).decode()), "image")
+    assert packages == {"demo-x": "1.0", "own": "2", "git": "3"}
+    assert origins == {"own": "editable file:///src", "git": "https://h/git"}
+    assert source.namelist() == []
+
+
+@given(
+    st.text(max_size=100)
+    | st.builds(said, st.sampled_from([3, [3], {"a": 3}, {"a": ["1", "{"]}, {"a": ["1", "[]"]}]))
+)
 def test_whatever_an_image_prints_is_packages_or_an_error_of_ours(text: str) -> None:
     with pytest.raises(UntoldError, match="its Python says something else"):
-        told(f"spyre-ci packages {text}", "image")
+        told(text, "image")
 
 
 @pytest.mark.parametrize(
-    ("said", "at"),
+    ("text", "at"),
     [
         ("2026-03-01T10:00:00.123456789Z", datetime(2026, 3, 1, 10, 0, 0, 123456, tzinfo=UTC)),
-        ("2026-03-01T10:00:00", datetime(2026, 3, 1, 10, tzinfo=UTC)),
+        ("2026-03-01T12:00:00+02:00", datetime(2026, 3, 1, 10, tzinfo=UTC)),
         ("0001-01-01T00:00:00Z", None),
         ("1970-01-01T00:00:00Z", None),
-        ("", None),
         (None, None),
     ],
 )
-def test_when_an_image_was_made_is_what_can_be(said: str | None, at: datetime | None) -> None:
-    assert created({"Created": said}) == at
+def test_when_an_image_was_made_is_what_can_be(text: str | None, at: datetime | None) -> None:
+    assert created({"Created": text}) == at
 
 
 def listed(name: str, *, yanked: str | None = None) -> IndexFile:
@@ -59,72 +67,50 @@ def test_a_wheel_for_every_platform_speaks_for_a_release_then_one_for_linux_then
         listed("demo-1.0-cp311-cp311-manylinux_2_28_x86_64.whl"),
         listed("demo-1.0-cp311-cp311-macosx_11_0_arm64.whl"),
         listed("demo-1.0.tar.gz"),
-        listed("demo-1.0-py2.py3-none-any.whl", yanked="broken"),
+        listed("demo-1.0-1-py3-none-any.whl", yanked="broken"),
     ]
-    left = list(reversed(order))
-    for wanted in order:
-        assert _chosen(left) == wanted
-        left.remove(wanted)
+    for place, wanted in enumerate(order):
+        assert _chosen([*order[:place:-1], wanted]) == wanted
+    release = _release(Version("1.0"), order)
+    assert (release.sha, release.also) == (order[0].sha256, frozenset(one.sha256 for one in order))
+    assert release.yanked is None
+    assert _release(Version("1.0"), order[-1:]).yanked == "broken"
 
 
-def test_a_release_is_taken_back_when_all_of_it_is() -> None:
-    good, bad = listed("demo-1.0.tar.gz"), listed("demo-1.0-py3-none-any.whl", yanked="broken")
-    assert _release(Version("1.0"), [good, bad]).yanked is None
-    assert _release(Version("1.0"), [bad]).yanked == "broken"
-    assert _release(Version("1.0"), [good, bad]).also == {good.sha256, bad.sha256}
+def metadata(*lines: str, name: str = "Demo_X", version: str = "1.0") -> bytes:
+    head = ["Metadata-Version: 2.4", f"Name: {name}", f"Version: {version}", *lines]
+    return ("\n".join(head) + "\n\nText: Requires-Dist: not-this\n").encode()
+
+
+def test_metadata_tells_what_is_required_as_written_there() -> None:
+    data = metadata(
+        "Requires-Dist: torch<3,>=2.11",
+        "Requires-Dist: NumPy (>=1.26) ; python_version < '3.13'",
+        "Requires-Dist: numpy>=2.1; python_version >= '3.13'",
+        "Requires-Dist: accelerate[opt]; extra == 'all'",
+        "Requires-Dist: requests",
+        "Requires-Dist: demo-x[all]; extra == 'everything'",
+        "Requires-Dist: own @ https://user:s3cret@example.com/own.whl",
+        "Requires-Dist: not a requirement",
+    )
+    lines: list[str] = []
+    packages, origins = parse_metadata(data, "demo-x", Version("1.0"), where="index", echo=lines.append)
+    assert packages == {
+        "demo-x": "1.0",
+        "torch": "<3,>=2.11",
+        "numpy": '>=1.26; python_version < "3.13" | >=2.1; python_version >= "3.13"',
+        "accelerate": '[opt]; extra == "all"',
+        "requests": "*",
+        "own": "@ https://example.com/own.whl",
+    }
+    assert origins == {"own": "https://example.com/own.whl"}
+    assert lines == ["index: is no requirement: not a requirement"]
 
 
 @pytest.mark.parametrize(
-    ("glob", "chosen"),
-    [(None, ["2.10", "2.9", "v2.13.0rc1"]), ("*-ubi9", ["2.13-ubi9"]), ("2.[0-9]", ["2.9"]), ("x*", [])],
+    "data", [metadata(name="other"), metadata(version="1.1"), metadata(version="x"), b"", b"\xff\x00"]
 )
-def test_a_release_is_a_tag_that_is_a_version_or_that_the_settings_choose(
-    monkeypatch: pytest.MonkeyPatch, glob: str | None, chosen: list[str]
-) -> None:
-    tags = ["2.10", "2.13-ubi9", "2.9", "buildcache", "latest", "main", "v2.13.0rc1"]
-    monkeypatch.setattr(from_image, "tags_of", lambda _: tags)
-    monkeypatch.setattr(from_image, "digest_of", lambda *_: f"sha256:{'a' * 64}")
-    said: list[str] = []
-    one = ImageSource(
-        client=cast("docker.DockerClient", None),
-        repository="r/x", entry_points=(), echo=said.append, tags=glob,
-    )  # fmt: skip
-    assert [found.version for found in one.releases(None)] == chosen
-    assert said == ([] if chosen else ["r/x: none of 7 tags matches x*; see pins.tracks.*.tags"])
-    assert [found.version for found in one.releases("latest")] == ["latest"]
-
-
-def test_a_digest_that_is_no_sha_256_is_told_with_its_tag(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(from_image, "digest_of", lambda *_: f"sha512:{'a' * 128}")
-    one = ImageSource(client=cast("docker.DockerClient", None), repository="r/x", entry_points=(), echo=print)
-    with pytest.raises(UntoldError, match="its digest in the registry is no SHA-256") as caught:
-        one.releases("1.0")
-    assert (caught.value.where, caught.value.exit_code) == ("r/x:1.0", 3)
-
-
-class Empty:
-    """A container without files."""
-
-    asked = 0
-
-    def get_archive(self, _: str) -> None:
-        self.asked += 1
-        raise NotFound("no such file")
-
-
-def test_a_path_without_an_end_is_not_looked_along() -> None:
-    path = [f"/{number}" for number in range(101)]
-    with pytest.raises(UntoldError, match="its Python looks along 101 folders"):
-        source_in(cast("Container", Empty()), path, where="image", late=lambda: False)
-    made = Empty()
-    source = source_in(cast("Container", made), [*path[:100], *path[:100]], where="image", late=lambda: False)
-    assert (source("demo"), made.asked) == (None, 400)
-
-
-def test_entry_points_are_looked_for_until_the_time_is_over() -> None:
-    made = Empty()
-    source = source_in(cast("Container", made), ["/a"], where="image", late=lambda: made.asked > 5)
-    assert source("demo") is None
-    with pytest.raises(UntoldError, match="its entry points are not found in time"):
-        signatures(["demo:run"], source)
-    assert made.asked == 6
+def test_metadata_of_something_else_is_refused(data: bytes) -> None:
+    with pytest.raises(BadFileError, match=r"its metadata is of .*, not of demo-x 1.0") as caught:
+        parse_metadata(data, "demo-x", Version("1.0"), where="demo-1.0.whl", echo=print)
+    assert caught.value.where == "demo-1.0.whl"
