@@ -150,7 +150,9 @@ def test_a_merge_queue_takes_the_results_of_the_pull_requests_run_and_says_so(tm
         }
         second = scratch.run(
             "merge_group", queued(scratch, head), WORKFLOW, *image,
-            secrets={"GITHUB_TOKEN": GITHUB_TOKEN}, environ=environ, stand_for=others,
+            secrets={"GITHUB_TOKEN": GITHUB_TOKEN}, environ=environ,
+            # act gives no result to a call whose own jobs were all skipped, but for those it calls itself.
+            stand_for={**others, "pytorch-tests.yml:cancelled": "reached"},
         )  # fmt: skip
     assert second.outputs["plan/reuse"]["reused"] == "true", second.told
     assert second.jobs["gate"] == "success"
