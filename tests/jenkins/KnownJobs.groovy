@@ -3,6 +3,7 @@ class KnownJobs {
 
     static final Map GIT = [remote: [url: [:], credentials: [:]], branch: [:]]
     static final Map TRIGGERS = [cron: [spec: [:]]]
+    static final Map DISCOVERY = [strategyId: [:]]
     static final Map PARAMETERS = [stringParam: [:], booleanParam: [:], choiceParam: [:], textParam: [:]]
     static final Map KNOWN = [
         folder: [
@@ -24,7 +25,7 @@ class KnownJobs {
                 id: [:], apiUri: [:], credentialsId: [:], repoOwner: [:], repository: [:], repositoryUrl: [:],
                 configuredByUrl: [:],
                 traits: [
-                    gitHubBranchDiscovery: [strategyId: [:]], gitHubPullRequestDiscovery: [strategyId: [:]],
+                    gitHubBranchDiscovery: DISCOVERY, gitHubPullRequestDiscovery: DISCOVERY,
                     gitHubForkDiscovery: [strategyId: [:], trust: [
                         gitHubTrustNobody: [:], gitHubTrustContributors: [:], gitHubTrustPermissions: [:],
                         gitHubTrustEveryone: [:],
