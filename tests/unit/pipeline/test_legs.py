@@ -87,6 +87,7 @@ def test_the_outputs_of_githubs_jobs_are_of_the_plan_and_of_the_settings(
     assert json.loads(told.pop("timeouts"))["plan"] == 60
     assert told == {
         "kind": "legs", "legs": "2", "run": "ci", "tests": "2", "fingerprint": plan.fingerprint,
+        "environment": "image",
     }  # fmt: skip
 
 
