@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,13 +17,9 @@ from test_selection.files import collector_paused, convert, read_json, write_jso
 from test_selection.seeds import MOST, seed_of_fingerprint
 
 KIND = "plan"
-# What describes a plan besides its shards.
-WHOLE = ("fingerprint", "bound_s", "makespan_s", "binds")
 _REMEDY = "the file was changed by hand or cut; plan again with `spyre-ci plan`"
 # Far beyond any sum of seconds that were measured, and sums of it are finite.
 _MAX_S = 1e100
-# Beyond any plan; a slice that says it is one of more would be padded for ever.
-_MOST_SHARDS = 1 << 16
 Seconds = Annotated[float, Meta(ge=0, le=_MAX_S)]
 Positive = Annotated[float, Meta(gt=0, le=_MAX_S)]
 
@@ -117,31 +113,16 @@ def fingerprint(shards: Sequence[Shard]) -> str:
     return digest.hexdigest()
 
 
-def plan_to_json(plan: Plan, indexes: Iterable[int] | None = None) -> dict[str, Any]:
-    """What a plan's file holds; of a slice, no more than its own shards.
-
-    Args:
-        plan: whole.
-        indexes: of the slice's shards; None: all, and no slice.
-    """
-    wanted = range(len(plan.shards)) if indexes is None else sorted(indexes)
-    content: dict[str, Any] = {
+def plan_to_json(plan: Plan) -> dict[str, Any]:
+    """What a plan's file holds."""
+    return {
         "fingerprint": plan.fingerprint,
         "bound_s": round(plan.bound_s, 3),
         "makespan_s": round(plan.makespan_s, 3),
         "binds": plan.binds,
         **({} if plan.seed is None else {"seed": plan.seed}),
-        "shards": [_shard_row(plan.shards[index]) for index in wanted],
+        "shards": [_shard_row(shard) for shard in plan.shards],
     }
-    if indexes is not None:
-        content["slice"] = {"of": len(plan.shards), "digest": digest_of(content, len(plan.shards))}
-    return content
-
-
-def digest_of(content: Mapping[str, Any], of: int) -> str:
-    """SHA-256 (hex) over a slice: its rows as they stand, and what it is a slice of."""
-    said = [of, *(content[key] for key in WHOLE), content["shards"]]
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
 def write_plan(path: Path, plan: Plan) -> None:
@@ -150,7 +131,7 @@ def write_plan(path: Path, plan: Plan) -> None:
 
 
 def read_plan(path: Path) -> Plan:
-    """Read `plan.json` and check that it is whole, or a whole slice.
+    """Read `plan.json` and check that it is whole.
 
     Raises:
         MissingInputError: there is no such file.
@@ -183,9 +164,7 @@ def _group_row(group: Group) -> dict[str, Any]:
 
 
 def plan_from_json(content: Mapping[str, Any], where: Path | str) -> Plan:
-    """The plan of a file's content. The shards that a slice leaves out are there, and empty.
-
-    A slice has the whole plan's fingerprint, so that its journals are of the whole plan.
+    """The plan of a file's content.
 
     Args:
         content: as it was read.
@@ -193,7 +172,7 @@ def plan_from_json(content: Mapping[str, Any], where: Path | str) -> Plan:
 
     Raises:
         BadFileError: a key is missing or of another kind than `write_plan` writes, an id is planned twice,
-            shards are not numbered from 0, or fingerprint or digest are not those of the shards.
+            shards are not numbered from 0, or the fingerprint is not that of the shards.
     """
     with collector_paused():
         plan = convert(content, Plan, where=where, remedy=_REMEDY)
@@ -204,8 +183,6 @@ def plan_from_json(content: Mapping[str, Any], where: Path | str) -> Plan:
     for shard in plan.shards:
         for group in shard.groups:
             _check_chains(group, where)
-    if "slice" in content:
-        return _padded(plan, slice_size(content, where), where)
     if [shard.index for shard in plan.shards] != list(range(len(plan.shards))):
         raise _bad("shard indices do not count up from 0", where)
     if (found := fingerprint(plan.shards)) != plan.fingerprint:
@@ -213,52 +190,6 @@ def plan_from_json(content: Mapping[str, Any], where: Path | str) -> Plan:
             f"the fingerprint {plan.fingerprint!r} is of other groups than these, whose is {found!r}", where
         )
     return plan
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Slice:
-    """What a file says of the plan that its shards are a slice of."""
-
-    of: Annotated[int, Meta(gt=0, le=_MOST_SHARDS)]
-    digest: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _SliceFile:
-    fingerprint: str
-    bound_s: Seconds
-    makespan_s: Seconds
-    binds: str
-    shards: list[Any]
-    slice: _Slice
-
-
-def slice_size(content: Mapping[str, Any], where: Path | str) -> int:
-    """Of how many shards a slice is one.
-
-    Args:
-        content: as it was read.
-        where: what errors name.
-
-    Raises:
-        BadFileError: it is no slice, or was changed.
-    """
-    said = convert(content, _SliceFile, where=where, remedy=_REMEDY).slice
-    if (found := digest_of(content, said.of)) != said.digest:
-        raise _bad(
-            f"the slice's digest {said.digest!r} is of other shards than these, whose is {found!r}", where
-        )
-    return said.of
-
-
-def _padded(plan: Plan, of: int, where: Path | str) -> Plan:
-    """The plan with an empty shard wherever the slice has none."""
-    indexes = [shard.index for shard in plan.shards]
-    if indexes != sorted(set(indexes)) or not set(indexes) <= set(range(of)):
-        raise _bad(f"shard indices do not count up within 0 to {of - 1}", where)
-    own = {shard.index: shard for shard in plan.shards}
-    shards = tuple(own.get(index) or Shard(index=index, expected_s=0.0, groups=()) for index in range(of))
-    return replace(plan, shards=shards)
 
 
 def _check_chains(group: Group, where: Path | str) -> None:

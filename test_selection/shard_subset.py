@@ -1,14 +1,11 @@
-"""Some shards of a plan: as short text (`0-7,12`), as a file of their own, and merged again. Pure."""
+"""Some shards of a plan as short text (`0-7,12`). Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable
 
-from test_selection.errors import BadFileError, UsageError
-from test_selection.plan import WHOLE, Plan, plan_from_json, plan_to_json, slice_size
+from test_selection.errors import UsageError
 
 # int() would take signs, blanks, underscores and digits of other scripts as well.
 _PART = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
@@ -47,47 +44,3 @@ def parse_ranges(texts: Iterable[str], count: int) -> list[int]:
             raise UsageError(f"there is no shard {last}", remedy=f"the plan's shards are 0 to {count - 1}")
         found.update(dict.fromkeys(range(first, last + 1)))
     return list(found)
-
-
-def slice_of(plan: Plan, indexes: Iterable[int]) -> dict[str, Any]:
-    """What the file of a slice holds: some of a plan's shards, with the whole plan's fingerprint.
-
-    Args:
-        plan: whole.
-        indexes: of the shards.
-    """
-    return plan_to_json(plan, set(indexes))
-
-
-def merged(slices: Iterable[tuple[Mapping[str, Any], Path | str]]) -> Plan:
-    """The plan whose slices these are, all of them; a shard that none has is empty.
-
-    Args:
-        slices: what each holds, and what errors name; at least one.
-
-    Raises:
-        BadFileError: one was changed, is of another plan, or has what another has; or some are missing.
-    """
-    said: tuple[Any, ...] = ()
-    rows: dict[Any, Any] = {}
-    first: Path | str = ""
-    for content, where in slices:
-        found = (slice_size(content, where), content.get("seed"), *(content[key] for key in WHOLE))
-        said, first = said or found, first or where
-        if found != said:
-            raise _bad(f"is a slice of another plan than {first}", where)
-        for row in content["shards"]:
-            index = row.get("index") if isinstance(row, dict) else None
-            if type(index) is not int or index in rows:
-                raise _bad(f"its shard {index!r} is in another slice as well, or is none", where)
-            rows[index] = row
-    of, seed, *alike = said
-    missing = set(range(of)) - rows.keys()
-    rows |= {index: {"index": index, "expected_s": 0.0, "groups": []} for index in missing}
-    shards = [rows[index] for index in sorted(rows)]
-    whole = {**dict(zip(WHOLE, alike, strict=True)), "seed": seed, "shards": shards}
-    return plan_from_json(whole, first)
-
-
-def _bad(what: str, where: Path | str) -> BadFileError:
-    return BadFileError(what, where=where, remedy="make the job's slices again: submit it anew")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ci.jobs.job import Job
-from ci.jobs.kinds import TRACKING_VARIABLE, check_contract
+from ci.jobs.job import TRACKING_VARIABLE, Job, check_contract
 from ci.jobs.labels import job_name
 from ci.jobs.spec import DAY_MINUTES, Spec
 
@@ -57,6 +56,8 @@ def job_of(spec: Spec, **more: Any) -> Job:
             "pod_deadline_s": 1_800,
             "fingerprint": "5e" * 32,
             "shards": ((0, 1), (2, 3), (4, 5)),
-            "files": {f"slice-{pod}.json.gz": b"\x1f\x8b\x08\x00" + bytes([pod]) for pod in range(3)},
         }
+        in_bucket = spec.store is not None and spec.store.bucket is not None
+        packed = b"\x1f\x8b\x08\x00plan"
+        usual |= {"plan": packed} if in_bucket else {"files": {"plan.json.gz.000": packed}}
     return Job(**usual | more)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ci.jobs.slices import Opened, open_slice, slice_name
+from ci.jobs.plan_chunks import FILE, PodPlan, read_chunks, unpack_plan
 from ci.record import events
 from ci.record.journal import JournalWriter, journal_path, next_attempt
 from test_selection.plan import Plan, read_plan
@@ -21,7 +21,7 @@ Life = Callable[["Host"], None]
 
 
 class Host:
-    """One pod at its node: its slice as it is mounted, and its run folder in the store.
+    """One pod at its node: its plan as it is mounted, and its run folder in the store.
 
     Attributes:
         pod: the handle of the stand-in cluster.
@@ -34,7 +34,7 @@ class Host:
     def __init__(self, pod: Pod, number: int, mounted: Path, folder: Path) -> None:
         self.pod, self.number, self._folder = pod, number, folder
         index = int(pod.content["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"])
-        self.opened: Opened = open_slice(mounted, index, folder, share=False)
+        self.opened: PodPlan = unpack_plan(read_chunks(mounted), index, folder, where=str(mounted))
         self.plan: Plan = read_plan(folder / "plan.json")
         environment = pod.content["spec"]["containers"][0]["env"]
         self.image: str = next(one["value"] for one in environment if one["name"] == "SPYRE_CI_IMAGE")
@@ -151,14 +151,14 @@ class Kubelet:
         lives[min(number, len(lives) - 1)](Host(pod, number, self._mounted(index), folder))
 
     def _mounted(self, index: int) -> Path:
-        """The slice of a pod as the job's ConfigMaps have it."""
+        """The plan's chunks as the job's ConfigMaps have them."""
         folder = self._mounts / str(index)
         folder.mkdir(parents=True, exist_ok=True)
-        name = slice_name(index)
         with self._api.store.changed:
-            maps = self._api.store.of("configmaps")
-            found = next(one["binaryData"][name] for one in maps if name in one.get("binaryData", {}))
-        (folder / name).write_bytes(base64.b64decode(found))
+            chunks = [one.get("binaryData", {}) for one in self._api.store.of("configmaps")]
+        for name, content in ((name, content) for one in chunks for name, content in one.items()):
+            if name.startswith(FILE):
+                (folder / name).write_bytes(base64.b64decode(content))
         return folder
 
 

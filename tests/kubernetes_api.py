@@ -6,7 +6,8 @@
         api.world.pod(3).fail(exit_code=1)
 
 Paths, bodies and Status objects are those that kubernetes.io, "Kubernetes API Concepts", tells of. Pods run
-nowhere: what becomes of them says the test, by `api.world` (`tests/kubernetes_world.py`).
+nowhere: what becomes of them says the test, by `api.world` (`tests/kubernetes_world.py`, with a table of what
+a real server was seen to do).
 """
 
 from __future__ import annotations
@@ -22,8 +23,7 @@ from typing import Any
 
 import yaml
 
-from ci.jobs.cluster import Cluster, open_cluster
-from ci.jobs.transport import Effects
+from ci.jobs.cluster import Cluster, Effects, open_cluster
 from tests import stand_in
 from tests.kubernetes_checks import (
     KUEUE,
@@ -249,6 +249,8 @@ class KubernetesApi(StandIn[Fault]):
             about["name"] = about["generateName"] + "".join(random.choices(LETTERS, k=5))  # noqa: S311
         if resource.namespaced:
             about["namespace"] = ask.namespace
+        if resource.kind == "Pod" and (said := self.world.refused(ask.namespace, body)):
+            return refused(403, "Forbidden", said, name=about["name"], kind="pods")
         if self.store.key(resource.plural, body) in self.store.objects:
             text = f'{resource.plural} "{about["name"]}" already exists'
             return refused(409, "AlreadyExists", text, name=about["name"], kind=resource.plural)

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ci.jobs.validate import parse_quantity
+from tests.kubernetes_store import Store
 from tests.manifests import check_strictly
 from tests.stand_in import Answer
 
@@ -19,6 +21,7 @@ BODY_BYTES = 3 << 20
 # The release whose schemas bodies are held against, with `fieldValidation=Strict`.
 RELEASE = "1.33"
 KUEUE = "kueue.x-k8s.io"
+ENFORCED = "pod-security.kubernetes.io/enforce"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +58,7 @@ RESOURCES = [
     *_many("apps/v1", Deployment="deployments", ReplicaSet="replicasets"),
     *(
         one
-        for version in (f"{KUEUE}/v1beta1", f"{KUEUE}/v1beta2")
+        for version in (f"{KUEUE}/v1beta1", f"{KUEUE}/v1beta2", f"{KUEUE}/v1")
         for one in (
             *_many(version, LocalQueue="localqueues", Workload="workloads"),
             *_many(version, namespaced=False, ClusterQueue="clusterqueues"),
@@ -98,6 +101,28 @@ def invalid(resource: Resource, name: str, field: str, message: str) -> Answer:
     text = f'{resource.kind}.{resource.group} "{name}" is invalid: {field}: {message}'
     causes = [{"reason": "FieldValueInvalid", "message": message, "field": field}]
     return refused(422, "Invalid", text, name=name, group=resource.group, kind=resource.kind, causes=causes)
+
+
+def refused_pod(store: Store, namespace: str, pod: Mapping[str, Any]) -> str:
+    """Why admission takes no such pod, whether somebody makes it or a job's controller; empty: it does."""
+    spec, name = pod["spec"], pod["metadata"].get("name") or pod["metadata"].get("generateName", "")
+    said = ""
+    if (priority := spec.get("priorityClassName")) and ("priorityclasses", "", priority) not in store.objects:
+        said = f"no PriorityClass with name {priority} was found"
+    account = spec.get("serviceAccountName")
+    if account and ("serviceaccounts", namespace, account) not in store.objects:
+        about = f'serviceaccount "{account}" not found'
+        said = f"error looking up service account {namespace}/{account}: {about}"
+    for limits in store.of("limitranges", namespace):
+        for row in limits["spec"]["limits"]:
+            most = row.get("max", {}).get("memory")
+            asked = [one.get("resources", {}).get("limits", {}).get("memory") for one in spec["containers"]]
+            if most is not None and any(one and parse_quantity(one) > parse_quantity(most) for one in asked):
+                said = f"maximum memory usage per Container is {most}, but limit is {asked[0]}"
+    held = (store.objects[("namespaces", "", namespace)]["metadata"].get("labels") or {}).get(ENFORCED)
+    if held == "restricted" and not spec.get("securityContext", {}).get("runAsNonRoot"):
+        said = 'violates PodSecurity "restricted:latest": runAsNonRoot != true'
+    return f'pods "{name}" is forbidden: {said}' if said else ""
 
 
 def wrong_body(resource: Resource, namespace: str, body: Any) -> Answer | None:

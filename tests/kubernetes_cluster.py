@@ -14,7 +14,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ci.jobs.transport import Effects
+from ci.jobs.cluster import Effects
 from tests.kubernetes_api import KubernetesApi
 from tests.kubernetes_checks import RESOURCES, Resource
 from tests.kubernetes_pods import NO_ROOM, Pod
@@ -106,7 +106,7 @@ class CardCluster:
 
     def effects(self) -> Effects:
         """Time that only waiting moves, and pods with it."""
-        return Effects(monotonic=lambda: self.now, sleep=self.sleep, rng=lambda: 0.5)
+        return Effects(monotonic=lambda: self.now, sleep=self.sleep)
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds

@@ -44,10 +44,19 @@ def manifests_of(*, pods: int = 3, spec: str = "one", retries: int = 2, queue: s
     return [
         {
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata(f"{NAME}-0", spec),
-            "data": {"slice-0": "x"}, "immutable": True,
+            "data": {"plan.json.gz.000": "x"}, "immutable": True,
         },
         {"apiVersion": "batch/v1", "kind": "Job", "metadata": about, "spec": job},
     ]  # fmt: skip
+
+
+def server_of() -> Manifests:
+    """The same as a server."""
+    config, job = manifests_of()
+    template = job["spec"]["template"]
+    labels = {"matchLabels": template["metadata"]["labels"]}
+    spec = {"replicas": 1, "selector": labels, "template": template}
+    return [config, {**job, "apiVersion": "apps/v1", "kind": "Deployment", "spec": spec}]
 
 
 def hasty() -> Effects:

@@ -83,6 +83,12 @@ class Pod:
         self.content["metadata"].setdefault("deletionTimestamp", now())
         self._move(phase="Failed", conditions=[self._condition("DisruptionTarget", on=True, **why)])
 
+    def delete(self) -> None:
+        """Somebody deletes it."""
+        with self._world.store.changed:
+            self._world.delete_pod(self.content)
+            self._world.sync()
+
     def vanish(self) -> None:
         """Somebody deletes it, by force and without a word."""
         with self._world.store.changed:

@@ -1,6 +1,23 @@
 """What becomes of a stand-in cluster's jobs: their controller, and pods that do as a test says.
 
-The controller follows kubernetes.io, "Indexed Job", "Pod failure policy" and "Backoff limit per index".
+The controller follows kubernetes.io, "Indexed Job", "Pod failure policy" and "Backoff limit per index", and a
+real kube-apiserver, controller manager and scheduler (OpenShift 1.36) where those were seen to differ:
+
+| the real server                                            | here                   | test in          |
+|------------------------------------------------------------|------------------------|------------------|
+| suspended: the pods' tracking finalizer goes, then they    | `_terminate(           | test_watch:      |
+| end with 143; `job-index-failure-count` stays 0            | counts=False)`         | takes_back       |
+| a pod that somebody deletes ends with 143 and counts       | `Pod.delete`           | deletes          |
+| a missing PriorityClass or ServiceAccount, a LimitRange,   | `refused_pod`,         | test_submit:     |
+| PodSecurity or a quota refuse pods, not the Job, and its   | `refuse_pods`          | cluster_refuses; |
+| controller tells it as FailedCreate                        |                        | test_watch: born |
+| a pod of a lost node stays until the node or it is removed | `Pod.lose_node`        | test_watch: node |
+| FailureTarget comes before Failed, which waits for the     | `_end`, `_finish`      | test_watch:      |
+| last pod (from 1.31)                                       |                        | write            |
+| an older cluster drops fields it does not know             | `kept`                 | test_submit: 1.28|
+| a token that is revoked: 401 at the next request           | `api.token`            | test_watch: token|
+| Kueue serves v1 alone from 0.15 on                         | `api.kueue`            | test_submit:     |
+|                                                            |                        | queue            |
 """
 
 from __future__ import annotations
@@ -14,10 +31,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from test_selection.shard_subset import format_ranges
+from tests.kubernetes_checks import refused_pod
 from tests.kubernetes_pods import Pod
 from tests.kubernetes_store import Object, Store, now
 
 INDEX = "batch.kubernetes.io/job-completion-index"
+FAILURES = "batch.kubernetes.io/job-index-failure-count"
 # What a controller says first, and once the last pod has ended.
 ENDINGS = {"SuccessCriteriaMet": "Complete", "FailureTarget": "Failed"}
 
@@ -113,7 +132,7 @@ class World:
         pods = [one for kind, one in self.store.owned(job) if kind == "pods"]
         if job["spec"].get("suspend"):
             for one in pods:
-                self._terminate(job, one, counted)
+                self._terminate(job, one, counted, counts=False)
             self._status(job, counted, {}, [_condition("Suspended", "JobSuspended", "Job suspended")])
             return
         for one in pods:
@@ -124,8 +143,8 @@ class World:
         settled = counted.succeeded | counted.failed
         for index in wanted:
             free = index not in settled and index not in busy and len(busy) < job["spec"]["parallelism"]
-            if free and not self._refuse(job):
-                busy[index] = self.store.add("pods", self._pod_of(job, index))
+            if free and not self._refuse(job, pod := self._pod_of(job, index, counted)):
+                busy[index] = self.store.add("pods", pod)
         settled_all = len(settled) == len(wanted)
         if settled_all and counted.failed:
             self._status(job, counted, busy)
@@ -136,16 +155,23 @@ class World:
         else:
             self._status(job, counted, busy)
 
-    def _refuse(self, job: Object) -> bool:
+    def refused(self, namespace: str, pod: Object) -> str:
+        """Why no such pod is made, whoever asks for it; empty: it is."""
+        name = pod["metadata"].get("name", "")
+        said = f'pods "{name}" is forbidden: {self.refuse_pods}' if self.refuse_pods else ""
+        return said or refused_pod(self.store, namespace, pod)
+
+    def _refuse(self, job: Object, pod: Object) -> bool:
         about = {"kind": "Job", "name": job["metadata"]["name"], "uid": job["metadata"]["uid"]}
-        if self.refuse_pods and not self.store.of("events"):
+        said = self.refused(job["metadata"]["namespace"], pod)
+        if said and not self.store.of("events"):
             told = {
                 "metadata": {"name": f"{about['name']}.1", "namespace": job["metadata"]["namespace"]},
-                "involvedObject": about, "reason": "FailedCreate", "message": self.refuse_pods,
+                "involvedObject": about, "reason": "FailedCreate", "message": f"Error creating: {said}",
                 "type": "Warning", "count": 1, "lastTimestamp": now(),
             }  # fmt: skip
             self.store.add("events", told)
-        return bool(self.refuse_pods)
+        return bool(said)
 
     def _count(self, job: Object, pod: Object, counted: Counted) -> None:
         """Take account of a pod that has ended, once."""
@@ -165,8 +191,20 @@ class World:
         if "deletionTimestamp" in pod["metadata"]:
             self.store.remove("pods", pod)
 
-    def _terminate(self, job: Object, pod: Object, counted: Counted) -> None:
-        """Delete a pod: what runs ends by SIGTERM, and counts as it does; what is stuck stays as it is."""
+    def delete_pod(self, pod: Object) -> None:
+        """Somebody deletes a pod: it ends, and counts as a failure of its index."""
+        (job,) = (one for one in self.store.of("jobs") if one["metadata"]["uid"] == _owner(pod))
+        self._terminate(job, pod, self._counted.setdefault(job["metadata"]["uid"], Counted()))
+
+    def _terminate(self, job: Object, pod: Object, counted: Counted, *, counts: bool = True) -> None:
+        """Delete a pod: what runs ends by SIGTERM; what is stuck stays as it is.
+
+        Args:
+            job: whose it is.
+            pod: that goes.
+            counted: takes its failure.
+            counts: whether it has its tracking finalizer, by which the controller counts it.
+        """
         about, state = pod["metadata"], pod["status"]
         about.setdefault("deletionTimestamp", now())
         stuck = about["uid"] in self.store.stuck
@@ -176,7 +214,8 @@ class World:
                 one["state"] = {"terminated": {"exitCode": 143, "reason": "Error", "finishedAt": now()}}
         self.store.tell("MODIFIED", "pods", pod)
         if not stuck:
-            self._count(job, pod, counted)
+            if counts:
+                self._count(job, pod, counted)
             self.store.remove("pods", pod)
 
     def _reap(self, job: Object) -> None:
@@ -186,7 +225,7 @@ class World:
             if going and one["status"].get("phase") in {"Succeeded", "Failed"}:
                 self.store.remove("pods", one)
 
-    def _pod_of(self, job: Object, index: int) -> Object:
+    def _pod_of(self, job: Object, index: int, counted: Counted) -> Object:
         about, template = job["metadata"], copy.deepcopy(job["spec"]["template"])
         tail = hashlib.sha256(f"{about['uid']} {index} {self.store.version}".encode()).hexdigest()[:5]
         metadata = template.get("metadata", {})
@@ -201,7 +240,8 @@ class World:
                 "generateName": f"{about['name']}-{index}-",
                 "namespace": about["namespace"],
                 "labels": metadata.get("labels", {}) | labels,
-                "annotations": metadata.get("annotations", {}) | {INDEX: str(index)},
+                "annotations": metadata.get("annotations", {})
+                | {INDEX: str(index), FAILURES: str(counted.failures.get(index, 0))},
                 "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}],
             },
             "spec": template["spec"],
@@ -267,6 +307,10 @@ def ended(job: Object) -> bool:
 
 def _has(job: Object, kinds: Iterable[str]) -> bool:
     return any(one["type"] in kinds for one in job.get("status", {}).get("conditions", ()))
+
+
+def _owner(pod: Object) -> str:
+    return str(pod["metadata"]["ownerReferences"][0]["uid"])
 
 
 def index_of(pod: Object) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-RELEASES = tuple(f"1.{minor}" for minor in range(28, 37))
+RELEASES = tuple(f"1.{minor}" for minor in range(28, 38))
 Manifest = dict[str, Any]
 _LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")

@@ -89,8 +89,7 @@ def asked() -> dict[str, Any]:
     try:
         from ci.jobs.cluster import open_cluster  # noqa: PLC0415  # what it imports may be missing
         from ci.jobs.errors import ClusterAwayError, CredentialsError, ForbiddenError  # noqa: PLC0415  # the same
-        from ci.jobs.paths import ACCESS_REVIEW  # noqa: PLC0415  # the same
-        from ci.jobs.validate.rights import RIGHTS  # noqa: PLC0415  # the same
+        from ci.jobs.validate import RIGHTS  # noqa: PLC0415  # the same
     except ModuleNotFoundError as error:
         return {"fault": "lacks", "error": f"a library is not installed: {error.name}",
                 "remedy": "pip install 'spyre-ci[jobs]'"}  # fmt: skip
@@ -106,11 +105,7 @@ def asked() -> dict[str, Any]:
             "namespace": cluster.namespace,
             "version": cluster.version().get("gitVersion", ""),
         }
-        refused = []
-        for right in (one for one in RIGHTS if str(one) in WANTED):
-            answer = cluster.create(ACCESS_REVIEW, right.review(cluster.namespace))
-            if not (answer.get("status") or {}).get("allowed"):
-                refused.append(str(right))
+        refused = [str(one) for one in RIGHTS if str(one) in WANTED and not one.is_had(cluster)]
     except SpyreCiError as error:
         kind = next((name for one, name in kinds.items() if isinstance(error, one)), "refused")
         return {"fault": kind, "error": error.placed, "remedy": error.remedy or ""}

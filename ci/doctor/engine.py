@@ -60,7 +60,7 @@ class EngineFacts:
 def judge_engine(facts: EngineFacts) -> list[Finding]:
     """Whether there is an engine, and whether that matters here."""
     if not facts.named and not facts.socket and not facts.repository:
-        return [ok(ENGINE, "not used: none is there; images and `spyre-ci job local` would want one")]
+        return [ok(ENGINE, "not used: none is there; images and `job submit --local` would want one")]
     # Without one a run goes on; who named one, or a repository to push to, asks for it.
     level = Level.FAULT if facts.named or facts.repository else Level.WARNING
     if lacks := facts.told.get("lacks"):

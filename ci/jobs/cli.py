@@ -1,109 +1,173 @@
-"""`spyre-ci job`: jobs on Kubernetes and OpenShift, from a spec to what they left."""
+"""`spyre-ci job watch|logs|cancel|validate`: jobs that are on a cluster, and whether it is fit for them."""
 
 from __future__ import annotations
 
 import os
 import secrets
-import sys
 import time
+from collections import Counter
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, TextIO, cast
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
-from ci.config import Settings
-from ci.config.context import settings_from_context
-from ci.config.flags import Json
 from ci.core.addresses import shown
-from ci.core.errors import EXIT_OK, UsageError
-from ci.core.findings import PASSED, Finding
-from ci.core.object_store import Bucket
-from ci.core.provider import detect, in_log
-from ci.core.text import counted, iso_utc
-from ci.core.workflow_commands import Defused
-from ci.jobs.access import configuration_of
+from ci.core.errors import UsageError
+from ci.core.findings import Finding
+from ci.core.text import clean, counted, iso_utc
+from ci.core.workflow_commands import defused
 from ci.jobs.cluster import Cluster, open_cluster
-from ci.jobs.cluster_cli import InContext, Namespace, cancel, list_jobs, logs, watch
 from ci.jobs.labels import job_name
+from ci.jobs.logs import SECONDS, LogReader, Unit, Wanted, find_sources, is_folder, missing, sink
 from ci.jobs.spec import read_spec
-from ci.jobs.transfer import Moved, amount, fetch, put
-from ci.jobs.validate.checks import (
-    About,
-    check_all,
-    check_out,
-    counts,
-    digest,
-    exit_code,
-    rows,
-    table,
-    unasked,
-    write_report,
-)
-from ci.jobs.validate.facts import Asked, Facts, Node, card_nodes, name_of
-from ci.jobs.validate.fetch import facts_of
-from ci.jobs.validate.probing import try_cards, try_image
+from ci.jobs.status import Aggregates, job_status
+from ci.jobs.submit import cancel as cancel_job
+from ci.jobs.watch import PATIENCE_S, Ending, View, find_job, watch_job
+from ci.steps import options
 from test_selection.files import document_text
 
-# The stage that holds no tests yet: a cluster is validated in it.
-FIRST_STAGE = 0
 HOUR_S = 3600.0
-PULL_S = 300.0
-NO_IMAGE = "name one in the spec (image.name), or with --image"
-# What reads a spec or reports a run stands above the room and is registered there.
+Name = Annotated[str, typer.Argument(help="Name of the job, as submit and list say it.")]
+Namespace = Annotated[
+    str | None, typer.Option("--namespace", "-n", help="Where it is; default: the context's.")
+]
+InContext = Annotated[
+    str | None, typer.Option("--context", help="Of the kubeconfig; default: its current one.")
+]
+PendingLimit = Annotated[
+    float | None, typer.Option(min=0, help="Minutes after which a job of which nothing runs is given up.")
+]
+# What reads a spec or reports a run is registered beside these, in `ci.cli.verbs`.
 app = typer.Typer(help="Jobs on Kubernetes and OpenShift.", no_args_is_help=True)
 
 
-def fetch_verb(
-    source: Annotated[str, typer.Argument(help="s3://bucket/prefix", metavar="SOURCE")],
-    folder: Annotated[Path, typer.Argument(help="that is filled; made where it is not there")],
-    json_output: Json = False,
+@app.command("watch")
+def watch_verb(
+    name: Name,
+    *,
+    pending_limit: PendingLimit = None,
+    as_json: options.Json = False,
+    namespace: Namespace = None,
+    context: InContext = None,
 ) -> None:
-    """Fetch all that is below an address of a bucket into a folder; what is there is not fetched again.
+    """Watch a job until it ends: its pods, and why they wait. Ctrl-C leaves the job running.
 
-    Example: spyre-ci job fetch s3://models/small model
+    Ends with 0 when all is done, 1 when tests failed, 3 when something is missing.
+
+    Example: spyre-ci job watch tests-calm-otter-1f2e3 --pending-limit 30
     """
-    bucket = Bucket(source, where="SOURCE")
-    _tell("fetched", fetch(bucket, folder, say=_say, clock=time.monotonic), json_output=json_output)
+    cluster = open_cluster(os.environ, namespace=namespace, context=context, patience_s=PATIENCE_S)
+    view = View(console=options.make_console(os.environ, stderr=as_json), environ=os.environ)
+    ending, found = watched(cluster, name, view, pending_limit)
+    if as_json:
+        counts = {str(phase): number for phase, number in sorted(found.counts.items()) if number}
+        content = {"job": name, "pods": found.job.pods, "counts": counts, **asdict(ending)}
+        typer.echo(document_text("job-watch", content, on_one_line=True))
+    raise typer.Exit(ending.exit_code)
 
 
-def put_verb(
-    folder: Annotated[Path, typer.Argument(help="whose files are put")],
-    to: Annotated[str, typer.Argument(help="s3://bucket/prefix", metavar="TO")],
-    json_output: Json = False,
+def watched(
+    cluster: Cluster, name: str, view: View, limit_minutes: float | None
+) -> tuple[Ending, Aggregates]:
+    """Watch a job until it ends, and say how it did; Ctrl-C leaves it running."""
+    limit_s = None if limit_minutes is None else limit_minutes * 60
+    try:
+        ending, found = watch_job(cluster, name, view, pending_limit_s=limit_s)
+    except KeyboardInterrupt:
+        typer.echo(
+            f"the job goes on: watch it again with `spyre-ci job watch {name}`,"
+            f" end it with `spyre-ci job cancel {name}`",
+            err=True,
+        )
+        raise
+    if ending.why:
+        view.say(ending.why)
+    return ending, found
+
+
+@app.command()
+def logs(
+    name: Name,
+    *,
+    shift_unit: Annotated[Unit | None, typer.Option(help="Of the window that reaches back from now.")] = None,
+    shift_amount: Annotated[
+        int | None, typer.Option(min=1, max=10_000, help="How many of them; default: 1.")
+    ] = None,
+    index: Annotated[int | None, typer.Option(min=0, help="One of the job's pods; default: all.")] = None,
+    container: Annotated[str, typer.Option(help="Of the pods.")] = "main",
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more until the pod ends.")] = False,
+    previous: Annotated[
+        bool, typer.Option("--previous", help="Of the container before its last restart.")
+    ] = False,
+    to: Annotated[
+        Path | None, typer.Option("--to", help="File, or folder with a file a pod, instead of the screen.")
+    ] = None,
+    namespace: Namespace = None,
+    context: InContext = None,
 ) -> None:
-    """Put a folder below an address of a bucket; what is there is left, and a manifest is put last.
+    """Show or keep the logs of a job's pods, each line behind its pod's index.
 
-    Example: spyre-ci job put results s3://models/results
+    Example: spyre-ci job logs tests-calm-otter-1f2e3 --shift-unit days --shift-amount 3 --to logs/
     """
-    bucket = Bucket(to, where="TO")
-    _tell("put", put(folder, bucket, say=_say, clock=time.monotonic), json_output=json_output)
+    if follow and to is not None and is_folder(to):
+        raise UsageError("--follow writes to the screen or to one file", remedy=f"give --to {to / 'all.log'}")
+    if shift_amount is not None and shift_unit is None:
+        raise UsageError("--shift-amount says nothing without --shift-unit", remedy="give both, or neither")
+    since_s = None if shift_unit is None else SECONDS[shift_unit] * (shift_amount or 1)
+    cluster = open_cluster(os.environ, namespace=namespace, context=context)
+    pods = job_status(find_job(cluster, name)[1]).pods
+    sources = find_sources(cluster, name, index=index, follow=follow)
+    wanted = Wanted(container=container, since_s=since_s, follow=follow, previous=previous)
+    reader = LogReader(cluster=cluster, wanted=wanted, say=lambda line: _echo(line, err=True))
+    _echo(missing(sources, pods, index), err=True)
+    with sink(to, _echo) as into:
+        code = reader.write_all(sources, into)
+    if to is not None:
+        _echo(f"logs of {counted(len(sources), 'pod')}: {to}", err=True)
+    raise typer.Exit(code)
 
 
-def _say(line: str) -> None:
-    typer.echo(line, err=True)
+@app.command()
+def cancel(
+    name: Name,
+    *,
+    timeout_minutes: Annotated[
+        float, typer.Option(min=0, help="Until what is still there is an error; 0 does not wait.")
+    ] = 3,
+    as_json: options.Json = False,
+    namespace: Namespace = None,
+    context: InContext = None,
+) -> None:
+    """End a job and remove all that is of it from the cluster. What it left in its store stays.
 
-
-def _tell(word: str, moved: Moved, *, json_output: bool) -> None:
-    if json_output:
-        typer.echo(document_text("job-transfer", asdict(moved)))
-        return
-    files = counted(moved.files, "file")
-    typer.echo(
-        f"{word} {moved.moved} of {files} ({amount(moved.size)}); the others were there already"
-        if moved.moved < moved.files
-        else f"{word} {files} ({amount(moved.size)})"
+    Example: spyre-ci job cancel tests-calm-otter-1f2e3
+    """
+    cluster = open_cluster(os.environ, namespace=namespace, context=context)
+    removed = cancel_job(
+        cluster, name, timeout_s=timeout_minutes * 60, say=lambda line: _echo(line, err=as_json)
     )
+    words = Counter(word.partition(" ")[0] for word in removed)
+    listed = ", ".join(f"{number:,} {kind}" for kind, number in words.items())
+    _echo(f"removed of {name}: {listed}" if removed else f"nothing of {name} is there", err=as_json)
+    if as_json:
+        typer.echo(document_text("job-cancel", {"job": name, "removed": removed}, on_one_line=True))
 
 
-def validate(  # typer makes options of them
+def _echo(line: str, *, err: bool = False) -> None:
+    """A line, unless it is empty; what it quotes of a cluster commands neither a terminal nor a CI."""
+    if line:
+        typer.echo(defused(clean(line)), err=err)
+
+
+@app.command()
+def validate(
     ctx: typer.Context,
     spec: Annotated[
         Path | None, typer.Option("--spec", metavar="FILE", help="Spec of a job that is to run there.")
     ] = None,
-    stage: Annotated[int, typer.Option(help="Row of the roll-out whose cards are wanted.")] = FIRST_STAGE,
+    stage: Annotated[int, typer.Option(help="Row of the roll-out whose cards are wanted.")] = 0,
     image: Annotated[str | None, typer.Option(help="Image to try; default: the spec's.")] = None,
     namespace: Namespace = None,
     context: InContext = None,
@@ -113,105 +177,81 @@ def validate(  # typer makes options of them
     preflight_timeout: Annotated[
         float, typer.Option(help="Seconds after which a node that is silent has not answered.")
     ] = 900,
-    out: Annotated[Path | None, typer.Option("--out", help="Report to write and sign: .html or .md.")] = None,
-    json_output: Json = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Report to write and sign, as Markdown: .md.")
+    ] = None,
+    json_output: options.Json = False,
 ) -> None:
     """Check a cluster for a stage: nodes, operator, cards, storage, quota, rights; then try every card.
 
-    Example: spyre-ci job validate --stage 1 --spec examples/tests-stage1.yaml --out validation.html
+    Example: spyre-ci job validate --stage 1 --spec examples/tests-stage1.yaml --out validation.md
     """
-    check_out(out)
+    from ci.jobs import validate as checks  # noqa: PLC0415  # the official client takes a second
+
+    if out is not None and out.suffix != ".md":
+        raise UsageError(f"--out is {str(out)!r}", remedy="name a file that ends in .md")
     if not 0 < preflight_timeout <= HOUR_S:
         raise UsageError(
             f"--preflight-timeout is {preflight_timeout:g}",
             remedy=f"give seconds above 0, {HOUR_S:,g} at most",
         )
-    settings = settings_from_context(ctx)
-    cluster = open_cluster(os.environ, namespace=namespace, context=context)
-    asked = _asked(settings, cluster, spec, stage, image)
-    console = _console(stderr=json_output)
-    facts = facts_of(cluster, asked)
-    nodes = card_nodes(facts, asked)
-    found = check_all(facts, asked)
-    if preflight:
-        found += _tried(cluster, asked, nodes, preflight_timeout, settings.model.run.preflight_timeout_s)
-    if out is not None:
-        address = str(configuration_of(os.environ, context=context)[0].host)
-        write_report(out, _about(asked, facts, address), found, nodes)
-        console.print(f"report: {out}", markup=False, highlight=False, soft_wrap=True)
-    if json_output:
-        content = {"digest": digest(found), "findings": rows(found)}
-        typer.echo(document_text("job-validate", content))
-    else:
-        console.print(table(found))
-        console.print(counts(found), markup=False, highlight=False)
-    if (code := exit_code(found)) != EXIT_OK:
-        raise typer.Exit(code)
-
-
-def _asked(
-    settings: Settings, cluster: Cluster, spec_file: Path | None, stage: int, image: str | None
-) -> Asked:
-    row = settings.model.stages.get(stage)
-    if row is None:
+    settings = options.make_context(ctx, {}, json_output=json_output).settings
+    if (row := settings.model.stages.get(stage)) is None:
         known = ", ".join(map(str, sorted(settings.model.stages)))
         raise UsageError(f"there is no stage {stage}", where="--stage", remedy=f"the stages are {known}")
-    spec = None if spec_file is None else read_spec(spec_file)
-    return Asked(
+    cluster = open_cluster(os.environ, namespace=namespace, context=context)
+    given = None if spec is None else read_spec(spec)
+    wanted = checks.Wanted(
         stage=stage,
         cards=row.cards,
         namespace=cluster.namespace,
-        spec=spec,
-        image=image or (spec.image.name if spec else None) or "",
+        spec=given,
+        image=image or (given.image.name if given else None) or "",
     )
+    console = options.make_console(os.environ, stderr=json_output)
+    answers = checks.ask(cluster, wanted)
+    nodes = checks.card_nodes(answers["nodes"] or (), wanted)
+    found = checks.check_all(answers, wanted)
+    if preflight:
+        found += _tried(cluster, wanted, nodes, preflight_timeout, settings.model.run.preflight_timeout_s)
+    if out is not None:
+        checks.write_report(out, _about(cluster, wanted, answers), found, nodes)
+        console.print(f"report: {out}", markup=False, highlight=False, soft_wrap=True)
+    if json_output:
+        content = {"digest": checks.digest(found), "findings": checks.rows(found)}
+        typer.echo(document_text("job-validate", content))
+    else:
+        console.print(checks.table(found))
+        console.print(checks.counts(found), markup=False, highlight=False)
+    raise typer.Exit(checks.exit_code(found))
 
 
-def _tried(
-    cluster: Cluster, asked: Asked, nodes: list[Node], timeout_s: float, card_s: float
-) -> list[Finding]:
-    """The image's pull, and then the cards' checks."""
-    if not asked.image:
-        return [unasked(check, "no image is known", NO_IMAGE) for check in ("image", "preflight")]
+def _tried(cluster: Cluster, wanted: Any, nodes: list[Any], timeout_s: float, card_s: float) -> list[Finding]:
+    """The cards' checks."""
+    from ci.jobs.trial import try_cards  # noqa: PLC0415  # the official client takes a second
+    from ci.jobs.validate import unasked  # noqa: PLC0415  # the same
+
+    if not wanted.image:
+        remedy = "name one in the spec (image.name), or with --image"
+        return [unasked("preflight", "no image is known", remedy)]
     name = job_name("validate", secrets.token_hex(8))
-    pulled = try_image(cluster, asked, name, timeout_s=PULL_S)
-    if pulled.state != PASSED:
-        return [pulled, unasked("preflight", "the image was not pulled", "mend that first")]
-    return [pulled, *try_cards(cluster, asked, nodes, name, timeout_s=timeout_s, card_s=card_s)]
+    return try_cards(cluster, wanted, nodes, name, timeout_s=timeout_s, card_s=card_s)
 
 
-def _about(asked: Asked, facts: Facts, address: str) -> About:
-    versions = {"Kubernetes": str(facts.version.get("gitVersion", ""))}
-    cluster = shown(address)
-    for one in facts.cluster_versions:
-        versions["OpenShift"] = str(((one.get("status") or {}).get("desired") or {}).get("version", ""))
-        cluster += f" ({(one.get('spec') or {}).get('clusterID') or name_of(one)})"
-    for one in facts.policies:
+def _about(cluster: Cluster, wanted: Any, answers: Any) -> dict[str, str]:
+    """The head of the report."""
+    found = {
+        "cluster": shown(cluster.host),
+        "namespace": wanted.namespace,
+        "date": iso_utc(time.time()),
+        "stage": f"{wanted.stage}: {wanted.cards:,} cards",
+        "image": wanted.image or "none",
+        "Kubernetes": str(answers["version"].get("gitVersion", "")),
+    }
+    for one in answers["openshift"] or ():
+        found["OpenShift"] = str(((one.get("status") or {}).get("desired") or {}).get("version", ""))
+        found["cluster"] += f" ({(one.get('spec') or {}).get('clusterID') or one['metadata']['name']})"
+    for one in answers["policies"] or ():
         plugin = (one.get("spec") or {}).get("devicePlugin") or {}
-        versions["Spyre device plugin"] = str(plugin.get("version") or "not said")
-    versions["spyre-ci"] = version("spyre-ci")
-    return About(
-        cluster=cluster,
-        namespace=asked.namespace,
-        versions=versions,
-        at=iso_utc(time.time()),
-        stage=f"{asked.stage}: {asked.cards:,} cards",
-        image=asked.image,
-    )
-
-
-def _console(*, stderr: bool) -> Console:
-    """Where words go; what a cluster says is no command to the CI whose log it is."""
-    terminal = False if in_log(os.environ) else None
-    if detect(os.environ, epoch_s=0).name != "github":
-        return Console(stderr=stderr, force_terminal=terminal)
-    stream = Defused(sys.stderr if stderr else sys.stdout)
-    return Console(file=cast("TextIO", stream), force_terminal=terminal)
-
-
-app.command()(watch)
-app.command()(logs)
-app.command()(cancel)
-app.command("list")(list_jobs)
-app.command()(validate)
-app.command("fetch")(fetch_verb)
-app.command("put")(put_verb)
+        found["Spyre device plugin"] = str(plugin.get("version") or "not said")
+    return found | {"spyre-ci": version("spyre-ci")}

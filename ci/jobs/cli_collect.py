@@ -1,8 +1,7 @@
-"""`spyre-ci job collect`: what a job's pods left, gathered into its run and reported as any run is."""
+"""`spyre-ci job collect`: what a job's pods left, collected into its run and reported as any run is."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,19 +15,20 @@ from ci.core.object_store import SCHEME
 from ci.core.provider import BY_DIGEST
 from ci.core.text import counted, plain
 from ci.core.workflow_commands import defused
-from ci.jobs.cluster import Cluster, open_cluster
-from ci.jobs.cluster_cli import InContext
-from ci.jobs.gather import gather, make_room, tell_untold
-from ci.jobs.listing import Told, ask_cluster
-from ci.jobs.prepare import run_of, tracker_of
+from ci.jobs.cli import InContext
+from ci.jobs.cluster import Cluster, open_cluster, path_of
+from ci.jobs.collect import collect_files, fill_missing_shards, make_room
+from ci.jobs.labels import selector
+from ci.jobs.prepare import run_of
 from ci.jobs.record import FILE as RECORD_FILE
-from ci.jobs.record import HERE, JobRecord, read_record
-from ci.jobs.tracking_facts import metrics_of, status_of
+from ci.jobs.record import HERE, JobRecord, find_job_folder, read_record
+from ci.jobs.status import Aggregates, Phase, job_status
+from ci.jobs.tracking import Tracker, metrics_of, status_of
 from ci.main_job.report import report_step
 from ci.record.identity import read_identity
 from ci.steps import options
 from ci.steps.context import Context
-from ci.steps.folder import RunFolder, find_run
+from ci.steps.folder import RunFolder
 from test_selection.files import json_text, read_json
 from test_selection.plan import read_plan
 
@@ -50,165 +50,58 @@ def collect(
     cluster_context: InContext = None,
     json_output: options.Json = False,
 ) -> None:
-    """Gather what a job's pods left, and report the run; while pods run, what there is of it so far.
+    """Collect what a job's pods left, and report the run; while pods run, what there is of it so far.
 
-    Of shards without a journal the cluster says why that is, where it still knows.
+    Of shards without a journal the cluster says why that is, if it still knows.
 
     Example: spyre-ci job collect latest --from results
     """
     context = options.make_context(ctx, {}, json_output=json_output)
     folder = find_job_folder(context.runs, named)
-    record = _record_in(folder)
-    where = _seen_at(store, record, named)
-    told = _asked(context, record, cluster_context)
+    record = None
+    if (folder.path / RECORD_FILE).is_file():
+        record, run = read_record(folder.path), run_of(read_identity(folder.path))
+        if record.run != run:
+            raise MissingInputError(
+                f"{record.name} was a job of {record.run}, and the run is {run} now",
+                where=folder.path / RECORD_FILE,
+                remedy="submit this run, then collect it; what the earlier one came to is in the store still",
+            )
+    where = _store_of(store, record, named)
+    reasons, goes_on = dict[int, str](), False
+    if record is not None and record.shards and record.namespace != HERE:
+        try:
+            cluster = open_cluster(os.environ, namespace=record.namespace, context=cluster_context)
+            reasons, goes_on = reasons_of(cluster, record.name)
+        except SpyreCiError as error:
+            say(context, f"no cluster says why pods left nothing: {error.what}")
     code = collect_job(
-        context,
-        folder,
-        where,
-        record=record,
-        reasons=told.reasons,
+        context, folder, where, record=record, reasons=reasons, goes_on=goes_on,
         allow_collect_errors=allow_collect_errors,
-        goes_on=told.goes_on,
-    )
+    )  # fmt: skip
     if json_output:
         typer.echo(json_text(read_json(folder.summary, "summary")))
     raise typer.Exit(code)
 
 
-def collect_watched(
-    context: Context, folder: RunFolder, cluster: Cluster, *, store: str | None, report: bool = True
-) -> int:
-    """Report the run of a job that was watched to its end, whatever that was; its exit code.
-
-    Args:
-        context: the outside world.
-        folder: of the run, with the job's record.
-        cluster: the job is on.
-        store: the spec's volume as seen from here, or None.
-        report: whether it is reported here; else its journals are gathered for who reports it.
-    """
-    record = read_record(folder.path)
-    where, reasons = _seen_at(store, record, record.name), _told(context, cluster, record.name).reasons
-    if report:
-        return collect_job(context, folder, where, record=record, reasons=reasons, ended=True)
-    with run_lock(folder.path, alone=True):
-        gather_job(context, folder, where, record=record, reasons=reasons, ended=True)
-    return EXIT_OK
+def reasons_of(cluster: Cluster, name: str) -> tuple[dict[int, str], bool]:
+    """Why pods of a job have not come to their end, by index, and whether the job goes on."""
+    job = cluster.get(path_of("Job", cluster.namespace, name))
+    if job is None:
+        return {}, False
+    found = Aggregates(job_status(job))
+    found.relist(cluster.items(path_of("Pod", cluster.namespace), labels=selector(name))[0])
+    found.look(found.job)
+    waits = found.job.waits or (found.job.reason if found.job.over else "")
+    pods = [pod for pod in map(found.pod, range(found.job.pods)) if pod.phase is not Phase.DONE]
+    return {
+        pod.index: f"pod {pod.index} is {pod.phase}" + (f": {why}" if (why := pod.why or waits) else "")
+        for pod in pods
+    }, found.job.over is None
 
 
-def find_job_folder(runs: Path, named: str) -> RunFolder:
-    """The run folder of a job, by the run's folder or id, `latest`, or the job's name.
-
-    Raises:
-        MissingInputError: there is none.
-    """
-    try:
-        return find_run(runs, named, holding=RECORD_FILE)
-    except MissingInputError:
-        for path in sorted(runs.glob(f"*/{RECORD_FILE}"), reverse=True):
-            # One that cannot be read hides no other.
-            with contextlib.suppress(SpyreCiError, OSError):
-                if read_record(path.parent).name == named:
-                    return RunFolder(path=path.parent)
-        raise
-
-
-def collect_job(
-    context: Context,
-    folder: RunFolder,
-    where: str,
-    *,
-    record: JobRecord | None,
-    reasons: Mapping[int, str],
-    allow_collect_errors: bool = False,
-    ended: bool = False,
-    goes_on: bool = False,
-) -> int:
-    """Gather, say of shards without a journal why that is, and report; the run's exit code.
-
-    Args:
-        context: the outside world.
-        folder: of the run.
-        where: the store as seen from here, a folder or s3://….
-        record: of the job; None where nobody noted it.
-        reasons: by pod, why it left nothing, where that is known.
-        allow_collect_errors: whether files in scope may fail to collect.
-        ended: the job has, so that a store without anything is what became of it.
-        goes_on: the cluster says that it has not: it is reported here, and nobody is told of its end.
-
-    Raises:
-        MissingInputError: there is nothing of the run in the store, and nobody says why.
-        RunInUseError: somebody else works in the run's folder.
-    """
-    with run_lock(folder.path, alone=True):
-        gather_job(context, folder, where, record=record, reasons=reasons, ended=ended)
-        image = "" if record is None or not BY_DIGEST.fullmatch(record.image) else record.image
-        code = report_step(
-            context, folder, allow_collect_errors=allow_collect_errors, goes_on=goes_on, image=image
-        ).exit_code
-    if goes_on:
-        _say(context, "the job goes on: HUD, MLflow, the history and the CI's page hear of it at its end")
-        return code
-    summary = read_json(folder.summary, "summary")
-    seconds = context.clock() - read_identity(folder.path).started_at
-    tracker_of(context, folder).end(status_of(code), metrics_of(summary["verdicts"], seconds), where)
-    return code
-
-
-def gather_job(
-    context: Context,
-    folder: RunFolder,
-    where: str,
-    *,
-    record: JobRecord | None,
-    reasons: Mapping[int, str],
-    ended: bool,
-) -> None:
-    """Gather a job's journals into its run's folder, with a word for shards without one.
-
-    Raises:
-        MissingInputError: there is nothing of the run in the store, and nobody says why.
-    """
-    identity, plan = read_identity(folder.path), read_plan(folder.plan)
-    run = run_of(identity) if record is None else record.run
-    pods = () if record is None else record.shards
-    owners = {shard: pod for pod, shards in enumerate(pods) for shard in shards}
-    if (moved := make_room(folder.path, run, record)) is not None:
-        _say(context, f"what was here is not of {run}, and is in {moved} now")
-    found = gather(where, run, folder.path, owners)
-    if not (found.files or reasons or ended):
-        raise MissingInputError(
-            f"there is nothing of the pods of {run}", where=where, remedy="name the job's store"
-        )
-    _say(context, f"gathered {counted(found.files, 'file')} of pods, {found.new_bytes:,} bytes new")
-    for note in [*found.notes, *([f"and {found.more:,} more of the kind"] if found.more else [])]:
-        _say(context, f"gathered: {note}")
-    why = {shard: reasons[pod] for shard, pod in owners.items() if pod in reasons}
-    untold = tell_untold(folder.path, plan, why, moment=identity.started_at)
-    if untold:
-        _say(context, f"no journal tells of {counted(len(untold), 'shard')}")
-
-
-def _record_in(folder: RunFolder) -> JobRecord | None:
-    """The job of a run; None where nobody noted it.
-
-    Raises:
-        MissingInputError: it was of an earlier run in the same folder, and this one's was not submitted.
-    """
-    if not (folder.path / RECORD_FILE).is_file():
-        return None
-    record, run = read_record(folder.path), run_of(read_identity(folder.path))
-    if record.run != run:
-        raise MissingInputError(
-            f"{record.name} was a job of {record.run}, and the run is {run} now",
-            where=folder.path / RECORD_FILE,
-            remedy="submit this run, then collect it; what the earlier one came to is in the store still",
-        )
-    return record
-
-
-def _seen_at(store: str | None, record: JobRecord | None, named: str) -> str:
-    """Where the store is seen from here.
+def _store_of(store: str | None, record: JobRecord | None, named: str) -> str:
+    """The store as seen from here.
 
     Raises:
         SettingsError: it is a volume, and nobody says where that is mounted here.
@@ -224,26 +117,105 @@ def _seen_at(store: str | None, record: JobRecord | None, named: str) -> str:
     )
 
 
-def _asked(context: Context, record: JobRecord | None, cluster_context: str | None) -> Told:
-    """What the cluster says of pods; nothing where there is none to ask: the journals are what counts."""
-    if record is None or not record.shards or record.namespace == HERE:
-        return Told()
-    try:
-        cluster = open_cluster(os.environ, namespace=record.namespace, context=cluster_context)
-    except SpyreCiError as error:
-        _say(context, f"no cluster is asked why pods left nothing: {error.what}")
-        return Told()
-    return _told(context, cluster, record.name)
+def collect_watched(
+    context: Context, folder: RunFolder, cluster: Cluster, store: Path | None, *, report: bool, goes_on: bool
+) -> int:
+    """Report the run of a job that was watched, or only collect its journals; the exit code."""
+    record = read_record(folder.path)
+    where, reasons = _store_of(str(store) if store else None, record, record.name), dict[int, str]()
+    if not goes_on:
+        try:
+            reasons, _ = reasons_of(cluster, record.name)
+        except SpyreCiError as error:
+            say(context, f"the cluster does not say why pods left nothing: {error.what}")
+    if report:
+        return collect_job(
+            context, folder, where, record=record, reasons=reasons, ended=True, goes_on=goes_on
+        )
+    with run_lock(folder.path, alone=True):
+        _collect_files(context, folder, where, record=record, reasons=reasons, ended=True)
+    return EXIT_OK
 
 
-def _told(context: Context, cluster: Cluster, name: str) -> Told:
-    try:
-        return ask_cluster(cluster, name)
-    except SpyreCiError as error:
-        _say(context, f"the cluster does not say why pods left nothing: {error.what}")
-        return Told()
+def collect_job(
+    context: Context,
+    folder: RunFolder,
+    where: str,
+    *,
+    record: JobRecord | None,
+    reasons: Mapping[int, str],
+    allow_collect_errors: bool = False,
+    ended: bool = False,
+    goes_on: bool = False,
+) -> int:
+    """Collect, say of shards without a journal why that is, and report; the run's exit code.
+
+    Args:
+        context: the outside world.
+        folder: of the run.
+        where: the store as seen from here, a folder or s3://….
+        record: of the job; None if nobody noted it.
+        reasons: by pod, why it left nothing, where that is known.
+        allow_collect_errors: files in scope may fail to collect.
+        ended: the job has, so that a store without anything is what became of it.
+        goes_on: the job has not ended: it is reported here, and nobody is told of its end.
+
+    Raises:
+        MissingInputError: there is nothing of the run in the store, and nobody says why.
+        RunInUseError: somebody else works in the run's folder.
+    """
+    with run_lock(folder.path, alone=True):
+        _collect_files(context, folder, where, record=record, reasons=reasons, ended=ended)
+        image = "" if record is None or not BY_DIGEST.fullmatch(record.image) else record.image
+        summary = report_step(
+            context, folder, allow_collect_errors=allow_collect_errors, goes_on=goes_on, image=image
+        )
+    code: int = summary.exit_code
+    if goes_on:
+        say(context, "the job goes on: HUD, MLflow, the history and the CI's page hear of it at its end")
+        return code
+    verdicts = read_json(folder.summary, "summary")["verdicts"]
+    seconds = context.clock() - read_identity(folder.path).started_at
+    tracker_of(context, folder).end(status_of(code), metrics_of(verdicts, seconds), where)
+    return code
 
 
-def _say(context: Context, text: str) -> None:
-    """Names in a store are data: they command neither a terminal nor a CI."""
+def _collect_files(
+    context: Context,
+    folder: RunFolder,
+    where: str,
+    *,
+    record: JobRecord | None,
+    reasons: Mapping[int, str],
+    ended: bool,
+) -> None:
+    """Collect a job's journals into its run's folder, with a word for shards without one."""
+    identity, plan = read_identity(folder.path), read_plan(folder.plan)
+    run = run_of(identity) if record is None else record.run
+    pods = () if record is None else record.shards
+    owners = {shard: pod for pod, shards in enumerate(pods) for shard in shards}
+    if (moved := make_room(folder.path, run, record)) is not None:
+        say(context, f"what was here is not of {run}, and is in {moved} now")
+    found = collect_files(where, run, folder.path, owners)
+    if not (found.files or reasons or ended):
+        raise MissingInputError(
+            f"there is nothing of the pods of {run}", where=where, remedy="name the job's store"
+        )
+    say(context, f"collected {counted(found.files, 'file')} of pods, {found.new_bytes:,} bytes new")
+    for note in [*found.notes, *([f"and {found.more:,} more of the kind"] if found.more else [])]:
+        say(context, f"collected: {note}")
+    why = {shard: reasons[pod] for shard, pod in owners.items() if pod in reasons}
+    if lost := fill_missing_shards(folder.path, plan, why, moment=identity.started_at):
+        say(context, f"no journal tells of {counted(len(lost), 'shard')}")
+
+
+def tracker_of(context: Context, folder: RunFolder) -> Tracker:
+    """Tells MLflow of a run folder's job; nothing if the spec tracks nothing."""
+    return Tracker(
+        folder=folder.path, environ=os.environ, clock=context.clock, warn=lambda line: say(context, line)
+    )
+
+
+def say(context: Context, text: str) -> None:
+    """A line that quotes strangers; it commands neither a terminal nor a CI."""
     context.say(defused(plain(text)))

@@ -1,182 +1,183 @@
-"""`spyre-ci job render` and `submit`: a spec's manifests, and a cluster that makes a job of them."""
+"""`spyre-ci job submit`: a spec becomes a job on a cluster, on the container engine here, or manifests."""
 
 from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ci.core.errors import UsageError
+from ci.core.errors import EXIT_INCOMPLETE, UsageError
+from ci.core.object_store import Bucket
 from ci.core.text import counted
-from ci.jobs.cli_collect import collect_watched
-from ci.jobs.cluster_cli import WATCH_PATIENCE_S, InContext, Namespace, watched
+from ci.jobs.cli import InContext, Namespace, PendingLimit, watched
+from ci.jobs.cli_collect import collect_job, collect_watched, say, tracker_of
+from ci.jobs.cluster import PATIENCE_S, SPEC_ANNOTATION, Cluster, open_cluster
+from ci.jobs.errors import ClusterAwayError
 from ci.jobs.job import Job
-from ci.jobs.labels import SPEC_ANNOTATION
-from ci.jobs.prepare import Asked, prepare, save_spec, tracker_of
-from ci.jobs.record import record_of, refuse_another_deal, write_record
-from ci.jobs.render import render as manifests_of
-from ci.jobs.render import to_yaml
-from ci.jobs.slices import put_inputs
-from ci.jobs.token import how_to_make, is_made, secret_name, secret_of
+from ci.jobs.labels import labels_of
+from ci.jobs.prepare import Asked, at_checkout, prepare, token_secret
+from ci.jobs.record import HERE, read_record, record_of, refuse_another_deal, write_record
+from ci.jobs.render import render, to_yaml
+from ci.jobs.submit import Submitted
+from ci.jobs.submit import submit as make_job
+from ci.jobs.uploader import put_plan
+from ci.jobs.watch import PATIENCE_S as WATCH_PATIENCE_S
+from ci.jobs.watch import View
 from ci.steps import options
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
-from test_selection.files import document_text, write_text
-
-TOKEN_BYTES = 24
-SpecFile = Annotated[Path, typer.Argument(metavar="SPEC", help="The job's YAML file; examples/ has some.")]
-Param = Annotated[
-    list[str] | None, typer.Option("--param", metavar="NAME=VALUE", help="Over the spec's; repeatable.")
-]
-RunId = Annotated[
-    str | None,
-    typer.Option(
-        "--run", help="Id of the run, by which a submit is known; default: the plan's, or a new one."
-    ),
-]
-Plan = Annotated[
-    str | None, typer.Option("--plan", metavar="RUN", help="Run folder or id, over the spec's `tests.plan`.")
-]
-AllowDirty = Annotated[
-    bool, typer.Option("--allow-dirty", help="Take a checkout with changes; the job is marked with them.")
-]
-Place = Annotated[
-    Path | None,
-    typer.Option("--store", metavar="WHERE", help="The spec's volume as seen from here: a folder."),
-]
-
-
-def render(
-    ctx: typer.Context,
-    spec: SpecFile,
-    out: Annotated[Path | None, typer.Option("--out", help="File to write; default: print it.")] = None,
-    param: Param = None,
-    plan: Plan = None,
-    run: RunId = None,
-    namespace: Namespace = None,
-) -> None:
-    """Print the manifests of a job, as `kubectl apply -f -` takes them; no cluster is asked.
-
-    Example: spyre-ci job render examples/gpu-evaluation.yaml --run trial
-    """
-    from ci.jobs.submit import check_checkout  # noqa: PLC0415  # git, for this verb and submit
-
-    context = options.make_context(ctx, {}, json_output=out is None)
-    checkout = check_checkout(Path.cwd(), allow_dirty=True)
-    asked = Asked(
-        run=run, plan=plan, parameters=param or (), namespace=namespace or "default",
-        commit=checkout.commit, dirty=checkout.dirty,
-    )  # fmt: skip
-    job, _ = prepare(context, spec, asked)
-    if not job.image:
-        raise UsageError(
-            "the image is built when the job is submitted",
-            where=spec,
-            remedy="give image.name, or take what `submit --save-spec` wrote",
-        )
-    text = to_yaml(manifests_of(job))
-    if out is None:
-        typer.echo(text, nl=False)
-    else:
-        write_text(out, text)
-        context.say(f"{job.name}: {out}")
-    if is_made(job):
-        said = f"its pod waits for the secret {secret_name(job)}, which only `spyre-ci job submit` makes;"
-        typer.echo(f"{said} by hand:\n{how_to_make(job)}", err=True)
+from test_selection.files import document_text
 
 
 def submit(
     ctx: typer.Context,
-    spec: SpecFile,
-    param: Param = None,
-    plan: Plan = None,
-    run: RunId = None,
-    allow_dirty: AllowDirty = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Have the cluster check it all, and make nothing.")
-    ] = False,
-    save: Annotated[
-        Path | None, typer.Option("--save-spec", metavar="FILE", help="Write the spec as it was sent.")
+    spec: Annotated[Path, typer.Argument(metavar="SPEC", help="The job's YAML file; examples/ has some.")],
+    param: Annotated[
+        list[str] | None, typer.Option("--param", metavar="NAME=VALUE", help="Over the spec's; repeatable.")
     ] = None,
+    plan: Annotated[
+        str | None,
+        typer.Option("--plan", metavar="RUN", help="Run folder or id, over the spec's `tests.plan`."),
+    ] = None,
+    run: Annotated[
+        str | None,
+        typer.Option(
+            "--run", help="Id of the run, by which a submit is known; default: the plan's, or a new one."
+        ),
+    ] = None,
+    allow_dirty: Annotated[
+        bool, typer.Option("--allow-dirty", help="Take a checkout with changes; the job is marked with them.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the manifests; no cluster is asked.")
+    ] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Have the cluster check it all, and make nothing.")
+    ] = False,
+    local: Annotated[
+        bool, typer.Option("--local", help="Run it on the container engine here; cards are emulated.")
+    ] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Watch it until it ends.")] = False,
     collect: Annotated[
         bool, typer.Option("--collect", help="Watch it, then report its run; ends as the run does.")
     ] = False,
     gather: Annotated[
-        bool,
-        typer.Option("--gather", help="Watch it, then gather its journals for a report elsewhere."),
+        bool, typer.Option("--gather", help="Watch it, then collect its journals for a report elsewhere.")
     ] = False,
-    pending_limit: Annotated[
-        float | None, typer.Option(min=0, help="Minutes after which a job of which nothing runs is given up.")
+    pending_limit: PendingLimit = None,
+    store: Annotated[
+        Path | None,
+        typer.Option(
+            "--store", metavar="DIR", help="The spec's volume as seen from here, or what stands for it."
+        ),
     ] = None,
-    store: Place = None,
+    network: Annotated[
+        str, typer.Option(help="With --local: of the containers, as the engine knows it.")
+    ] = "bridge",
+    port: Annotated[
+        int | None,
+        typer.Option(min=1, max=65535, help="With --local: of this machine; default: the job's own."),
+    ] = None,
     namespace: Namespace = None,
     cluster_context: InContext = None,
     json_output: options.Json = False,
 ) -> None:
     """Submit a job: image, checkout and inputs looked up, all of it checked by the cluster, then made.
 
-    Done again with the same run it makes what is missing, and nothing twice.
+    Done again with the same run it makes what is missing, and nothing twice. `--dry-run` prints what
+    `kubectl create -f -` takes.
 
     Example: spyre-ci job submit examples/tests-stage1.yaml
 
-    Example: spyre-ci job submit examples/tests-stage1.yaml --dry-run
-    """
-    from ci.jobs.cluster import PATIENCE_S, open_cluster  # noqa: PLC0415  # its client takes a second
-    from ci.jobs.submit import submit as make  # noqa: PLC0415
+    Example: spyre-ci job submit examples/tests-stage1.yaml --collect --store /mnt/results
 
-    context = options.make_context(ctx, {}, json_output=json_output)
-    patience_s = WATCH_PATIENCE_S if watch or collect or gather else PATIENCE_S
-    cluster = open_cluster(os.environ, namespace=namespace, context=cluster_context, patience_s=patience_s)
-    asked = Asked(run=run, begins=True, plan=plan, parameters=param or (), namespace=cluster.namespace)
-    job, folder = prepare(context, spec, at_checkout(asked, allow_dirty=allow_dirty))
-    if collect or gather:
-        # Said before anything runs for hours.
-        check_journals(job, store)
-    job = replace(job, image=image_of(context, job, spec))
-    refuse_another_deal(folder.path, record_of(job))
-    manifests = all_manifests(job)
+    Example: spyre-ci job submit examples/gpu-evaluation.yaml --run trial --dry-run
+    """
+    context = options.make_context(ctx, {}, json_output=json_output or dry_run)
+    asked = Asked(run=run, plan=plan, parameters=param or (), namespace=namespace or "default")
+    if local:
+        _run_local(context, spec, asked, store, network=network, port=port)
     if dry_run:
-        make(cluster, manifests, dry_run=True)
-        context.say(f"{job.name}: the cluster takes it; nothing was made")
-        _print_json(json_output, job, folder, begun_by="")
+        job, folder = prepare(context, spec, at_checkout(asked, Path.cwd(), allow_dirty=True))
+        if json_output:
+            typer.echo(document_text("job-submit", _submitted(job, folder, "")))
+        else:
+            _print_manifests(job, spec)
         return
+    waits = watch or collect or gather
+    patience_s = WATCH_PATIENCE_S if waits else PATIENCE_S
+    cluster = open_cluster(os.environ, namespace=namespace, context=cluster_context, patience_s=patience_s)
+    asked = replace(asked, namespace=cluster.namespace, begins=True)
+    job, folder = prepare(context, spec, at_checkout(asked, Path.cwd(), allow_dirty=allow_dirty))
+    if collect or gather:
+        _check_journals(job, store)
+    job = replace(job, image=_image_of(context, job, spec))
+    done = _make(context, cluster, job, folder, check_only=check)
+    if json_output:  # before it is watched for hours: whoever reads this wants the name
+        typer.echo(document_text("job-submit", _submitted(job, folder, done.begins)))
+    if check:
+        return
+    tracker_of(context, folder).begin(job, str(spec), spec.read_bytes())
+    if not waits:
+        context.say(f"watch it with `spyre-ci job watch {job.name}`")
+        return
+    view = View(console=context.console, environ=os.environ)
+    if not (collect or gather):
+        raise typer.Exit(watched(cluster, job.name, view, pending_limit)[0].exit_code)
+    raise typer.Exit(
+        _watch_and_collect(context, cluster, folder, view, store, pending_limit, report=not gather)
+    )
+
+
+def _make(context: Context, cluster: Cluster, job: Job, folder: RunFolder, *, check_only: bool) -> Submitted:
+    """Have the cluster make the job, and say what it did."""
+    refuse_another_deal(folder.path, record_of(job))
 
     def ready() -> None:
         # What pods read is there before they are, and who they are is known before they do anything.
-        if job.by_volume:
-            context.say(f"slices: {put_inputs(job, store)}")
+        if job.plan:
+            context.say(f"plan: {put_plan(Bucket(job.store, where='store.bucket'), job.run, job.plan)}")
         folder.path.mkdir(parents=True, exist_ok=True)
         write_record(folder.path, record_of(job))
-        if save is not None:
-            save_spec(save, job, folder)
 
-    done = make(cluster, manifests, shards=job.shards, ready=ready)
-    context.say(f"{job.name}: {counted(job.pods, 'pod')}, run {job.run}; begun by {done.begins}")
-    # Before it is watched for hours: whoever reads this wants the name.
-    _print_json(json_output, job, folder, begun_by=done.begins)
-    if is_made(job):
-        context.say(f"its token is in the secret {secret_name(job)}")
-    tracker_of(context, folder).begin(job, str(spec), spec.read_bytes())
-    if not (watch or collect or gather):
-        context.say(f"watch it with `spyre-ci job watch {job.name}`")
-        return
-    ending = watched(cluster, job.name, context.console, pending_limit_min=pending_limit)
-    if not (collect or gather):
-        raise typer.Exit(ending.exit_code)
-    where = None if store is None else str(store)
-    raise typer.Exit(collect_watched(context, folder, cluster, store=where, report=not gather))
+    done = make_job(cluster, _manifests(job), shards=job.shards, check_only=check_only, ready=ready)
+    for warning in done.warnings:
+        say(context, f"warning: {warning}")
+    begun = f"begun by {done.begins}" if done.begins else "the cluster takes it; nothing was made"
+    context.say(f"{job.name}: {counted(job.pods, 'pod')}, run {job.run}; {begun}")
+    if done.begins and _makes_token(job):
+        context.say(f"its token is in the secret {token_secret(job)}")
+    return done
 
 
-def _print_json(wanted: bool, job: Job, folder: RunFolder, *, begun_by: str) -> None:
-    """Print what was made, where that is wanted; nobody began a job that is only checked."""
-    if not wanted:
-        return
-    content = {
+def _watch_and_collect(
+    context: Context,
+    cluster: Cluster,
+    folder: RunFolder,
+    view: View,
+    store: Path | None,
+    pending_limit: float | None,
+    *,
+    report: bool,
+) -> int:
+    """Watch a job to its end and collect it; or what there is of it, once the cluster cannot be asked."""
+    name = read_record(folder.path).name
+    try:
+        watched(cluster, name, view, pending_limit)
+    except ClusterAwayError as error:
+        say(context, f"{error.what}; {error.remedy}")
+        collect_watched(context, folder, cluster, store, report=report, goes_on=True)
+        return EXIT_INCOMPLETE
+    return collect_watched(context, folder, cluster, store, report=report, goes_on=False)
+
+
+def _submitted(job: Job, folder: RunFolder, begun_by: str) -> Mapping[str, Any]:
+    return {
         "job": job.name,
         "namespace": job.namespace,
         "run": job.run,
@@ -185,27 +186,90 @@ def _print_json(wanted: bool, job: Job, folder: RunFolder, *, begun_by: str) -> 
         "image": job.image,
         "begun_by": begun_by,
     }
-    typer.echo(document_text("job-submit", content))
 
 
-def check_journals(job: Job, store: Path | None) -> None:
-    """Refuse to watch for journals that could not be gathered.
+def _run_local(
+    context: Context, spec: Path, asked: Asked, store: Path | None, *, network: str, port: int | None
+) -> None:
+    """Run a job's pods on the container engine here, and report a run of tests; ends with its exit code."""
+    from ci.jobs.local import Here, run_here, user_of  # noqa: PLC0415  # the engine's client takes its time
 
-    Raises:
-        UsageError: the job has none, or nobody says where its volume is seen.
-    """
+    job, folder = prepare(context, spec, asked)
+    job = replace(job, image=_image_of(context, job, spec))
+    home = context.state("jobs", job.name)
+    here = Here(
+        results=(store or home / "results").resolve(),
+        work=home / "work",
+        environ=os.environ,
+        user=user_of(os.getuid()),
+        devices=context.settings.model.image.devices,
+        network=network,
+        port=port,
+    )
+    folder.path.mkdir(parents=True, exist_ok=True)
+    record = record_of(job, namespace=HERE)
+    write_record(folder.path, record)
+    if job.plan:
+        put_plan(Bucket(job.store, where="store.bucket"), job.run, job.plan)
+    code = run_here(job, here, echo=context.say)
+    if job.spec.kind == "tests":
+        where = job.store if job.plan else str(here.results)
+        code = collect_job(context, folder, where, record=record, reasons={}, ended=True)
+    raise typer.Exit(code)
+
+
+def _manifests(job: Job) -> list[dict[str, Any]]:
+    """A job's manifests; with the secret of a notebook's token first if the spec names none."""
+    manifests = render(job)
+    if not _makes_token(job):
+        return manifests
+    digest = manifests[-1]["metadata"]["annotations"][SPEC_ANNOTATION]
+    about = {"name": token_secret(job), "namespace": job.namespace, "labels": labels_of(job)}
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": about | {"annotations": {SPEC_ANNOTATION: digest}},
+        "type": "Opaque",
+        "stringData": {"token": secrets.token_urlsafe(24)},
+    }
+    return [secret, *manifests]
+
+
+def _makes_token(job: Job) -> bool:
+    """True if a submit makes the secret of a notebook's token."""
+    return job.spec.notebook is not None and job.spec.notebook.token == token_secret(job)
+
+
+def _print_manifests(job: Job, spec: Path) -> None:
+    if not job.image:
+        raise UsageError(
+            "the image is built when the job is submitted",
+            where=spec,
+            remedy="build it, and give its name in image.name",
+        )
+    typer.echo(to_yaml(render(job)), nl=False)
+    if job.plan:
+        typer.echo(f"the plan goes into {job.store} by `spyre-ci job submit` alone", err=True)
+    if _makes_token(job):
+        made = f"oc create secret generic -n {job.namespace} {token_secret(job)} --from-file=token=/dev/stdin"
+        said = f"its pod waits for the secret {token_secret(job)}, which only `spyre-ci job submit` makes;"
+        typer.echo(f"{said} by hand:\nopenssl rand -hex 24 | tr -d '\\n' | {made}", err=True)
+
+
+def _check_journals(job: Job, store: Path | None) -> None:
+    """Refuse to watch for hours for journals that could not be collected."""
     if job.spec.kind != "tests":
         raise UsageError(f"journals are of tests, and this is kind {job.spec.kind}", remedy="give --watch")
-    if job.spec.store is not None and job.spec.store.volume is not None and store is None:
+    if not job.plan and store is None:
         raise UsageError(
-            f"the journals will be in the volume {job.spec.store.volume}",
+            "the journals will be in the spec's volume",
             where="--store",
             remedy="name the folder where it is mounted here, or give --watch and collect elsewhere",
         )
 
 
-def image_of(context: Context, job: Job, spec: Path) -> str:
-    """What the pods run in: by its digest, built and pushed first where the spec has it so."""
+def _image_of(context: Context, job: Job, spec: Path) -> str:
+    """The image by its digest, built and pushed first if the spec has it so."""
     from ci.image.builder import ImageBuilder  # noqa: PLC0415  # with requests and docker's settings
     from ci.jobs.images import Builder  # noqa: PLC0415  # the same
 
@@ -213,23 +277,3 @@ def image_of(context: Context, job: Job, spec: Path) -> str:
     command = ImageBuilder(name=image.builder, environ=os.environ, echo=context.say, network=image.network)
     builder = Builder(folder=spec.resolve().parent, environ=os.environ, builder=command, echo=context.say)
     return builder.resolve(job.spec.image)
-
-
-def at_checkout(asked: Asked, *, allow_dirty: bool) -> Asked:
-    """What was asked for, with what the checkout here is at.
-
-    Raises:
-        UsageError: it holds changes, and they are not allowed.
-    """
-    from ci.jobs.submit import check_checkout  # noqa: PLC0415  # git, for verbs that submit
-
-    checkout = check_checkout(Path.cwd(), allow_dirty=allow_dirty)
-    return replace(asked, commit=checkout.commit, dirty=checkout.dirty)
-
-
-def all_manifests(job: Job) -> list[dict[str, Any]]:
-    """A job's manifests, with the secret of a notebook's token first where the spec names none."""
-    manifests = manifests_of(job)
-    digest = manifests[-1]["metadata"]["annotations"][SPEC_ANNOTATION]
-    secret = secret_of(job, secrets.token_urlsafe(TOKEN_BYTES), digest)
-    return manifests if secret is None else [secret, *manifests]

@@ -15,54 +15,49 @@ class ClusterError(SpyreCiError):
     """
 
     def __init__(
-        self,
-        what: str,
-        *,
-        where: str | Path | None = None,
-        remedy: str | None = None,
-        said: str = "",
+        self, what: str, *, where: str | Path | None = None, remedy: str | None = None, said: str = ""
     ) -> None:
         super().__init__(what, where=where, remedy=remedy)
         self.said = said
 
 
 class CredentialsError(ClusterError):
-    """Nothing says which cluster is meant, or how one shows who asks."""
+    """No cluster is configured, or its credentials cannot be used."""
 
 
 class ForbiddenError(ClusterError):
-    """Whoever asks is not known, or may not do this (401, 403)."""
+    """The cluster does not know the caller, or does not allow the request (401, 403)."""
 
 
 class MissingError(ClusterError):
-    """What a call needs is not there (404): the namespace, or a kind this cluster does not serve."""
+    """The namespace, object or kind does not exist (404)."""
 
 
 class RefusedError(ClusterError):
-    """The cluster understood and does not take it (400, 422 and others of 4xx)."""
+    """The cluster rejects the request (400, 422 and others of 4xx)."""
 
 
 class ConflictError(ClusterError):
-    """Something else has the name, or changed meanwhile (409)."""
+    """Another object has the name, or it changed meanwhile (409)."""
 
 
 class GoneError(ClusterError):
-    """The version a list or watch was to go on from is no longer kept (410)."""
+    """The version of a list or watch is no longer kept (410)."""
 
     exit_code = EXIT_INCOMPLETE
 
 
 class ClusterAwayError(ClusterError):
-    """No whole answer came, a bad one, or one that asks for more patience than there is."""
+    """No complete answer came within the time there was."""
 
     exit_code = EXIT_INCOMPLETE
 
 
 class CutError(ClusterAwayError):
-    """An answer began and did not come to its end."""
+    """A stream broke off before its end."""
 
 
 class NotInTimeError(ClusterError):
-    """What a cluster was to come to did not come within the time it had."""
+    """The cluster did not reach the wanted state in time."""
 
     exit_code = EXIT_INCOMPLETE

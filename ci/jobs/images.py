@@ -11,14 +11,24 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ci.core.errors import MissingInputError, SpyreCiError
+from ci.core.errors import EXIT_INCOMPLETE, MissingInputError, SpyreCiError, UsageError
 from ci.core.registry import by_digest, find_digest
 from ci.core.repositories import commit_of, put_files
 from ci.image.builder import REVISION_LABEL, ImageBuilder, Order
 from ci.image.checkout import put_folder
-from ci.jobs.parts import GitImage, Image, UploadImage
+from ci.jobs.spec import GitImage, Image, UploadImage
 
 SOURCE_LABEL = "org.opencontainers.image.source"
+
+
+class UnpinnedImageError(UsageError):
+    """An image whose digest cannot be had."""
+
+
+class UnpinnedAwayError(UnpinnedImageError):
+    """The same, since its registry does not answer now."""
+
+    exit_code = EXIT_INCOMPLETE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,12 +48,13 @@ class Builder:
     echo: Callable[[str], None]
 
     def resolve(self, image: Image) -> str:
-        """The image's name with its digest; of one whose digest cannot be had, the name as it is.
+        """The image's name with its digest; the tag as it is only if the spec allows that.
 
         Args:
             image: of a spec; it is built and pushed where the registry does not have it yet.
 
         Raises:
+            UnpinnedImageError: its digest cannot be had: two pods may run different images in one report.
             MissingInputError: there is no such folder or Containerfile.
             BuildStepError: a step of the build failed.
             SpyreCiError: git, the engine or the registry cannot be reached, or refuses.
@@ -53,20 +64,24 @@ class Builder:
         if image.upload is not None:
             return self._of_folder(image.upload)
         assert image.name is not None  # noqa: S101  # the spec has exactly one
-        return self._of_name(image.name)
+        return self._of_name(image.name, may_move=image.allow_moving_tag)
 
-    def _of_name(self, name: str) -> str:
+    def _of_name(self, name: str, *, may_move: bool) -> str:
         if "@" in name:
             return name
+        away = False
         try:
-            digest = find_digest(name)
+            digest, why = find_digest(name), "its registry has no such image"
         except SpyreCiError as error:
-            return self._as_it_is(name, error.what)
-        if digest is None:
-            return self._as_it_is(name, "its registry has no such image")
-        return by_digest(name, digest)
-
-    def _as_it_is(self, name: str, why: str) -> str:
+            digest, why, away = None, error.what, error.exit_code == EXIT_INCOMPLETE
+        if digest is not None:
+            return by_digest(name, digest)
+        if not may_move:
+            raise (UnpinnedAwayError if away else UnpinnedImageError)(
+                f"the digest of {name} cannot be had ({why}), and its tag may be another image for each pod",
+                where="image.name",
+                remedy="give the digest (name@sha256:…), log in, or set image.allow_moving_tag",
+            )
         self.echo(f"{name} is not pinned: its digest cannot be had ({why})")
         return name
 

@@ -1,7 +1,4 @@
-"""Names, labels and annotations of what is made in a cluster: how all of a job is found, what it was made of.
-
-Names are readable and drawn from a seed, so that the same run always has the same.
-"""
+"""Names, labels and annotations: how all of a job is found in a cluster, and what it was made of."""
 
 from __future__ import annotations
 
@@ -11,8 +8,6 @@ import re
 from ci.core.errors import SettingsError
 from ci.jobs.job import Job
 
-# Pods are called `<job>-<index>-<five letters>`, and a name has 63 letters; an index has four digits.
-LONGEST = 52
 _ADJECTIVES = (
     "amber", "bold", "brave", "bright", "brisk", "calm", "clear", "clever", "crisp", "deft", "eager",
     "early", "fair", "fond", "free", "fresh", "gentle", "golden", "grand", "green", "happy", "keen",
@@ -32,22 +27,23 @@ NAME_LABEL = "app.kubernetes.io/name"
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 COMPONENT_LABEL = "app.kubernetes.io/component"
 RUN_LABEL = "spyre-ci.io/run"
-# Kueue starts what has it when there is room for all of it, https://kueue.sigs.k8s.io/docs/tasks/run/jobs/
+# Kueue starts what has it once there is room for all of it, https://kueue.sigs.k8s.io/docs/tasks/run/jobs/
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 ANNOTATION = "spyre-ci.io/"
-SPEC_ANNOTATION = f"{ANNOTATION}spec"
-# All keys and values of an object, by the API's TotalAnnotationSizeLimitB; the spec's digest is added later.
+# Of all keys and values of an object (TotalAnnotationSizeLimitB), less the hash of the spec.
 MAX_ANNOTATIONS = 256 * 1024 - 128
 # https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set
 _VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
 def job_name(word: str, seed: str) -> str:
-    """`<word>-<adjective>-<noun>-<five hex digits>`, a DNS label of at most 52 letters.
+    """`<word>-<adjective>-<noun>-<five hex digits>`: a DNS label, the same for the same seed.
+
+    It has 52 letters at most: pods are called `<job>-<index>-<five letters>`, and a name has 63.
 
     Args:
         word: the spec's name or kind.
-        seed: the run's id; the same gives the same name.
+        seed: the run's id.
     """
     digest = hashlib.sha256(f"{word}\n{seed}".encode()).digest()
     adjective = _ADJECTIVES[digest[0] % len(_ADJECTIVES)]
@@ -55,33 +51,27 @@ def job_name(word: str, seed: str) -> str:
     return f"{word}-{adjective}-{noun}-{digest[2:5].hex()[:5]}"
 
 
-def labels_of(job: Job) -> dict[str, str]:
-    """What every object of a job is labelled with, its pods too."""
-    return {
-        MANAGED_BY_LABEL: MANAGED_BY,
-        NAME_LABEL: job.name,
-        COMPONENT_LABEL: job.spec.kind,
-        RUN_LABEL: label_value(job.run),
-    }
-
-
 def found_by(name: str) -> dict[str, str]:
-    """The labels that are a job's alone, as a Service and a Deployment choose their pods."""
+    """The labels of everything that is a job's, as a Service and a Deployment choose their pods."""
     return {NAME_LABEL: name, MANAGED_BY_LABEL: MANAGED_BY}
 
 
 def selector(name: str) -> str:
-    """The same as the API is asked: all that is of a job."""
+    """The same as a selector of the API."""
     return ",".join(f"{key}={value}" for key, value in found_by(name).items())
 
 
+def labels_of(job: Job) -> dict[str, str]:
+    """The labels of every object of a job, its pods too."""
+    return found_by(job.name) | {COMPONENT_LABEL: job.spec.kind, RUN_LABEL: label_value(job.run)}
+
+
 def label_value(text: str) -> str:
-    """A text as a label's value: itself where it is one, else what can stand of it and a digest."""
+    """A text as a label's value: itself if it is one, else what can stand of it and a hash."""
     if _VALUE.fullmatch(text):
         return text
-    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
     kept = re.sub(r"[^A-Za-z0-9_.]+", "-", text)[:54]
-    return f"{kept}-{digest}".lstrip("-_.")
+    return f"{kept}-{hashlib.sha256(text.encode()).hexdigest()[:8]}".lstrip("-_.")
 
 
 def origin_of(job: Job) -> dict[str, str]:

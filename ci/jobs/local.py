@@ -1,60 +1,87 @@
-"""Run a job on the container engine here, pod by pod, with a cluster's mounts and failure policy."""
+"""Run a job on the container engine here, a container a pod, with a cluster's mounts and failure policy."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import wait as wait_for
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from enum import Enum
-from http import HTTPStatus
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 import docker
-from docker.errors import APIError
 
+from ci.config.explain import variable_of
 from ci.core.container_engine import TIMEOUT_S, check_is_here, engine, fetch
-from ci.core.containers import Conditions, Ended, container, follow
-from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE
-from ci.core.text import shell_line
-from ci.jobs.here import (
-    GROUP,
-    JOB_LABEL,
-    Here,
-    conditions_of,
-    fetching,
-    images_of,
-    made_ready,
-    secrets_of,
-    shown_line,
-    url_of,
+from ci.core.containers import LABEL, Conditions, container, follow
+from ci.core.errors import (
+    EXIT_INCOMPLETE,
+    EXIT_OK,
+    EXIT_TEST_FAILED,
+    EXIT_USAGE,
+    DeviceError,
+    SettingsError,
+    UsageError,
 )
-from ci.jobs.job import Job, container_of, fetches_of, mounts_of
-from ci.jobs.kinds import SCRATCH
+from ci.core.text import plain, shell_line
+from ci.core.workflow_commands import defused
+from ci.jobs.job import (
+    INDEX_VARIABLE,
+    SCRATCH,
+    Helper,
+    Job,
+    container_of,
+    environment_of,
+    helpers_of,
+    mounts_of,
+)
+from ci.jobs.prepare import token_secret
+from ci.jobs.spec import SecretRef
 
+JOB_LABEL = f"{LABEL}.job"
+EMULATE = "SPYRE_CI_EMULATE"
+# As a cluster's pods run: a user that no image knows, with the group of root.
+ARBITRARY_USER, GROUP = 1_000_800_000, 0
+# A cluster's pods have as much as their memory; here it is taken as far as it is used.
+SHARED_MEMORY_BYTES = 8 << 30
+# Of the lines of a secret; a shorter one, such as a bracket, tells nothing and is in any line.
+LINE_LENGTH = 6
 # A run that is told to end writes its account first; whoever pressed Ctrl-C waits for it.
-GRACE_S = 30.0
-_POLL_S = 0.2
+GRACE_S = 30
+_FINAL = {EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE}
+
+
+class MissingSecretError(SettingsError):
+    """A secret of the cluster that the environment here does not stand in for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PodEnd:
-    """How an index ended.
+class Here:
+    """How a job runs on this machine.
 
     Attributes:
-        index: of the pods.
-        code: exit code of the last of them.
-        pods: how many there were.
+        results: folder that stands for the store's volume.
+        work: folder below which scratch disks are made.
+        environ: of the caller; secrets are read from it.
+        user: number that the containers run as.
+        devices: real cards, such as /dev/vfio/1; none: they are emulated.
+        network: of the containers, as the engine knows it.
+        port: of loopback that leads to the job's; None: the same number.
     """
 
-    index: int
-    code: int
-    pods: int
+    results: Path
+    work: Path
+    environ: Mapping[str, str]
+    user: int
+    devices: Sequence[str] = ()
+    network: str = "bridge"
+    port: int | None = None
+
+
+def user_of(caller: int) -> int:
+    """The user that containers run as: the caller, who then owns results; for root, one as clusters give."""
+    return caller or ARBITRARY_USER
 
 
 def run_here(
@@ -63,236 +90,235 @@ def run_here(
     *,
     echo: Callable[[str], None],
     clock: Callable[[], float] = time.monotonic,
-    grace_s: float = GRACE_S,
-) -> tuple[list[PodEnd], int]:
-    """Run all pods of a job; how each index ended, and the exit code of it all.
+    grace_s: int = GRACE_S,
+) -> int:
+    """Run all pods of a job, one after another; the exit code of it all: usage, incomplete, failed tests.
 
     Args:
         job: what is run.
         here: this machine.
-        echo: takes lines for people, of several pods at once.
+        echo: takes lines for people.
         clock: seconds, monotonic.
-        grace_s: seconds that pods have to end in when all of it is interrupted.
+        grace_s: seconds that a pod has to end in when all of it is interrupted.
 
     Raises:
         SpyreCiError: the engine refuses, there is no such image, or the job cannot run here.
     """
-    job, here = made_ready(job, here)
-    with folders_of(job, here) as configs, engine(here.environ) as client:
+    job = _with_own_token(job)
+    check_here(job, here)
+    here = replace(here, results=here.results.absolute(), work=here.work.absolute())
+    own_folder(here.results, here.user)
+    here.work.mkdir(parents=True, exist_ok=True)
+    # A pod may say nothing for all the time it has.
+    timeout_s = max(TIMEOUT_S, job.deadline_s + GRACE_S)
+    prefix = f"{job.name}-config-"
+    with (
+        tempfile.TemporaryDirectory(prefix=prefix, dir=here.work) as folder,
+        engine(here.environ, timeout_s=timeout_s) as client,
+    ):
         check_is_here(client)
-        for image in images_of(job):
+        for image in dict.fromkeys([job.image, *(one.image for one in helpers_of(job))]):
             fetch(client, image)
-        secrets = list(secrets_of(job, here.environ).values())
-        local = Local(job=job, here=here, configs=configs, secrets=secrets, echo=echo, clock=clock)
-        if (url := url_of(job, here)) is not None:
-            echo(f"{url} leads to it once it listens; Ctrl-C ends it")
-        ends = _all_of(local, range(job.pods), client, grace_s)
-    return ends, exit_code_of([one.code for one in ends])
+        configs = put_files(job.files, Path(folder) / "files")
+        local = Local(
+            client=client, job=job, here=here, configs=configs, echo=echo, clock=clock, grace_s=grace_s
+        )
+        if (port := container_of(job).port) is not None:
+            echo(f"http://127.0.0.1:{here.port or port} leads to it once it listens; Ctrl-C ends it")
+        until = clock() + job.deadline_s
+        codes = {local.run_index(index, until) for index in range(job.pods)}
+    if "results" in mounts_of(job):
+        echo(f"what they left is in {here.results}")
+    told = {code if code in _FINAL else EXIT_INCOMPLETE for code in codes}
+    return next((code for code in (EXIT_USAGE, EXIT_INCOMPLETE, EXIT_TEST_FAILED) if code in told), EXIT_OK)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Local:
-    """A job that runs here; its methods are called by a thread for each pod.
+    """A job that runs here; its attributes are those of `run_here`, and `configs` has the job's files."""
 
-    Attributes:
-        job: what is run.
-        here: this machine.
-        configs: folder with the job's files.
-        secrets: values that are not to be shown.
-        echo: takes lines for people.
-        clock: seconds, monotonic.
-        stopping: no more containers are begun.
-        lock: held while a line is shown.
-    """
-
+    client: docker.DockerClient
     job: Job
     here: Here
     configs: Path
-    secrets: Sequence[str]
     echo: Callable[[str], None]
     clock: Callable[[], float]
-    stopping: threading.Event = field(default_factory=threading.Event)
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    grace_s: int
 
-    def index(self, index: int, until: float) -> PodEnd:
-        """Run pods of an index until one is done, or none is to follow."""
-        retries, tries = self.job.spec.retries, 0
-        # A pod may say nothing for all the time it has.
-        patience_s = max(TIMEOUT_S, self.job.deadline_s + int(GRACE_S))
-        # A connection of its own: those of the library are not for several threads.
-        with engine(self.here.environ, timeout_s=patience_s) as client:
-            while True:
-                tries += 1
-                code = self._pod(client, index, until)
-                what = decide(code, tries=tries, retries=retries)
-                if what is not Next.AGAIN or self.stopping.is_set() or self.clock() >= until:
-                    return PodEnd(index=index, code=code, pods=tries)
-                self.say(index, f"ended with code {code}: another pod takes it up, {tries} of {retries}")
+    def run_index(self, index: int, until: float) -> int:
+        """Run pods of an index until one is done, or none is to follow; the exit code of the last."""
+        retries, tries = self.job.spec.retries, 1
+        while (code := self._pod(index, until)) not in _FINAL and tries <= retries and self.clock() < until:
+            self._say(index, f"ended with code {code}: another pod takes it up, {tries} of {retries}")
+            tries += 1
+        how = "done" if code == EXIT_OK else f"ended with code {code}"
+        self.echo(f"pod {index}: {how}" + (f" after {tries} pods" if tries > 1 else ""))
+        return code
 
-    def _pod(self, client: docker.DockerClient, index: int, until: float) -> int:
-        """Run a pod, what it fetches first; its exit code."""
-        if self.job.pod_deadline_s:
-            until = min(until, self.clock() + self.job.pod_deadline_s)
-        with pod_disk(self.job, index, self.here) as scratch:
-            main = conditions_of(self.job, index, self.here, scratch=scratch, configs=self.configs)
-            # A cluster takes no code of an init container for a verdict: the pod is tried again.
-            if not self.fetch(client, index, main, until):
-                return EXIT_INCOMPLETE
-            return self._run(client, index, (self.job.image, container_of(self.job).args, main), until)
+    def _pod(self, index: int, until: float) -> int:
+        """Run a pod with its helpers; its exit code."""
+        job = self.job
+        if job.pod_deadline_s:
+            until = min(until, self.clock() + job.pod_deadline_s)
+        with _scratch_disk(job, index, self.here) as scratch:
+            main = conditions_of(job, index, self.here, scratch=scratch, configs=self.configs)
+            helpers = helpers_of(job)
+            for helper in (one for one in helpers if not one.beside):
+                # A cluster takes no code of an init container for a verdict: the pod is tried again.
+                if self._help(helper, index, main, until):
+                    return EXIT_INCOMPLETE
+            code = self._run(index, job.image, container_of(job).args, main, until)
+            # What runs beside it on a cluster finds everything there when it begins now.
+            late = [self._help(helper, index, main, until) for helper in helpers if helper.beside]
+            return EXIT_INCOMPLETE if any(late) else code
 
-    def fetch(self, client: docker.DockerClient, index: int, main: Conditions, until: float) -> bool:
-        """Fetch what a pod's container finds when it begins; whether all of it could be had."""
-        fetcher = self.job.spec.source_image or self.job.image
-        for one in fetches_of(self.job):
-            self.say(index, f"{one.name}: {shell_line(one.command)}")
-            if code := self._run(client, index, (fetcher, (), fetching(main, one)), until):
-                self.say(index, f"{one.name} ended with code {code}")
-                return False
-        return True
+    def _help(self, helper: Helper, index: int, main: Conditions, until: float) -> int:
+        self._say(index, f"{helper.name}: {shell_line(helper.command)}")
+        if code := self._run(
+            index, helper.image, (), helping(main, helper, self.job, index, self.here), until
+        ):
+            self._say(index, f"{helper.name} ended with code {code}")
+        return code
 
-    def _run(
-        self,
-        client: docker.DockerClient,
-        index: int,
-        what: tuple[str, Sequence[str], Conditions],
-        until: float,
-    ) -> int:
+    def _run(self, index: int, image: str, args: Sequence[str], conditions: Conditions, until: float) -> int:
         """Run a container to its end; its exit code."""
-        if self.stopping.is_set() or (left := until - self.clock()) <= 0:
+        if (left := until - self.clock()) <= 0:
             return EXIT_INCOMPLETE
-        with container(client, *what) as made:
-            ended = follow(made, timeout_s=left, echo=lambda line: self.say(index, line))
-        return self._code(index, ended)
-
-    def _code(self, index: int, ended: Ended) -> int:
+        with container(self.client, image, args, conditions) as made:
+            try:
+                ended = follow(made, timeout_s=left, echo=lambda line: self._say(index, line))
+            except BaseException:
+                made.stop(timeout=self.grace_s)
+                raise
         if ended.timed_out:
-            self.say(index, "ended: its time is over")
+            self._say(index, "ended: its time is over")
             return EXIT_INCOMPLETE
         if ended.out_of_memory:
-            self.say(index, "ended: it ran out of memory")
+            self._say(index, "ended: it ran out of memory")
         return ended.exit_code
 
-    def say(self, index: int, line: str) -> None:
-        """Show a line of a pod."""
-        with self.lock:
-            self.echo(shown_line(line, index, self.secrets))
+    def _say(self, index: int, line: str) -> None:
+        self.echo(shown_line(line, index, list(secrets_of(self.job, self.here.environ).values())))
 
 
-def _all_of(
-    local: Local, indexes: Sequence[int], client: docker.DockerClient, grace_s: float
-) -> list[PodEnd]:
-    """Run all indexes, so many at a time; where one cannot be run, or all is interrupted, none goes on."""
-    until = local.clock() + local.job.deadline_s
-    pool = ThreadPoolExecutor(max_workers=local.here.parallel, thread_name_prefix="pod")
-    running: list[Future[PodEnd]] = []
-    try:
-        running.extend(pool.submit(local.index, index, until) for index in indexes)
-        done, _ = wait_for(running, return_when="FIRST_EXCEPTION")
-        for one in done:
-            one.result()
-        return [one.result() for one in running]
-    except BaseException:
-        local.stopping.set()
-        pool.shutdown(wait=False, cancel_futures=True)
-        _end(client, local.job.name, running, grace_s, local.clock)
-        raise
-    finally:
-        pool.shutdown()
-
-
-def _end(
-    client: docker.DockerClient,
-    name: str,
-    running: Sequence[Future[PodEnd]],
-    grace_s: float,
-    clock: Callable[[], float],
-) -> None:
-    """Ask a job's containers to end, then end them; whoever waits for one removes it."""
-    asked: set[str] = set()
-    last = clock() + grace_s
-    while not all(one.done() for one in running):
-        late = clock() >= last
-        for one in client.api.containers(filters={"label": f"{JOB_LABEL}={name}"}):
-            if late or one["Id"] not in asked:
-                with _already_ended():
-                    client.api.kill(one["Id"], "SIGKILL" if late else "SIGTERM")
-                asked.add(one["Id"])
-        wait_for(running, timeout=_POLL_S)
-
-
-@contextmanager
-def _already_ended() -> Iterator[None]:
-    try:
-        yield
-    except APIError as error:
-        if error.status_code not in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
-            raise
-
-
-def local(job: Job, here: Here, *, echo: Callable[[str], None]) -> int:
-    """Run a job on the engine here, and say how each pod ended; its exit code.
-
-    Args:
-        job: ready.
-        here: this machine.
-        echo: takes lines for people.
+def check_here(job: Job, here: Here) -> None:
+    """Refuse what this machine cannot give, before anything runs.
 
     Raises:
-        SpyreCiError: see `ci.jobs.local.run_here`.
+        UsageError: a port that a network of the host cannot lead to.
+        DeviceError: fewer cards than a pod wants.
+        MissingSecretError: see `secrets_of`.
     """
-    ends, code = run_here(job, here, echo=echo)
-    for one in ends:
-        how = "done" if one.code == EXIT_OK else f"ended with code {one.code}"
-        echo(f"pod {one.index}: {how}" + (f" after {one.pods} pods" if one.pods > 1 else ""))
-    if "results" in mounts_of(job):
-        echo(f"what they left is in {here.results}")
-    return code
+    if here.port is not None and here.network == "host":
+        raise UsageError(
+            f"--port {here.port} has no meaning with the host's network",
+            remedy="leave it out: the job listens at its own port",
+        )
+    cards = job.spec.resources.cards
+    # Beside the groups of cards there may be what all of them share, such as /dev/vfio/vfio.
+    if here.devices and len(here.devices) < cards:
+        raise DeviceError(
+            f"a pod wants {cards} cards, and {len(here.devices)} devices are given",
+            where="image.devices",
+            remedy="name more of them, or none: then cards are emulated",
+        )
+    secrets_of(job, here.environ)
 
 
-class Next(Enum):
-    """What a cluster's failure policy makes of a pod that ended."""
+def _with_own_token(job: Job) -> Job:
+    """A notebook whose token a submit would make takes one of its own, and prints it."""
+    section = job.spec.notebook
+    if section is None or section.token != token_secret(job):
+        return job
+    unnamed = section.model_copy(update={"token": None})
+    return replace(job, spec=job.spec.model_copy(update={"notebook": unnamed}))
 
-    DONE = "done"
-    FAILED = "failed"
-    AGAIN = "again"
+
+def secrets_of(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
+    """The values of the job's references to secrets, from the caller's variables of the same names.
+
+    Raises:
+        MissingSecretError: variables that are not set, each with the secret and key it stands for.
+    """
+    wanted = {name: value for name, value in environment_of(job).items() if isinstance(value, SecretRef)}
+    missing = [f"{name} ({ref.key} of {ref.secret})" for name, ref in wanted.items() if not environ.get(name)]
+    if missing:
+        raise MissingSecretError(
+            f"secrets of the cluster are wanted here as variables that are not set: {', '.join(missing)}",
+            where="environment",
+            remedy="export them; they reach the containers and are shown nowhere",
+        )
+    return {name: environ[name] for name in wanted}
 
 
-def decide(code: int, *, tries: int, retries: int) -> Next:
-    """Whether another pod takes up an index: not where a test failed or usage is wrong.
+def conditions_of(job: Job, index: int, here: Here, *, scratch: Path, configs: Path) -> Conditions:
+    """How a pod's own container runs.
 
     Args:
-        code: the pod's exit code.
-        tries: pods of the index so far, this one among them.
-        retries: how often one is replaced.
+        job: what is run.
+        index: of the pod.
+        here: this machine.
+        scratch: folder that is the pod's disk.
+        configs: folder with the job's files.
     """
-    if code == EXIT_OK:
-        return Next.DONE
-    if code in {EXIT_TEST_FAILED, EXIT_USAGE} or tries > retries:
-        return Next.FAILED
-    return Next.AGAIN
+    writable = {"scratch": scratch, "results": here.results}
+    folders = {**writable, "config": configs}
+    mounts, own = mounts_of(job), container_of(job)
+    if "model" in mounts:
+        folders["model"] = scratch / PurePosixPath(helpers_of(job)[0].at).relative_to(SCRATCH)
+    return Conditions(
+        environment=_environment(job, index, here, own.environment),
+        entrypoint=own.command or None,
+        user=f"{here.user}:{GROUP}",
+        restricted=True,
+        mounts={at: folders[name] for name, at in mounts.items() if name in writable},
+        read_only_mounts={at: folders[name] for name, at in mounts.items() if name not in writable},
+        devices=here.devices if job.spec.resources.cards else (),
+        network=here.network,
+        # The host's network has the container's own port.
+        ports={here.port or own.port: own.port} if own.port is not None and here.network != "host" else {},
+        shared_memory_bytes=SHARED_MEMORY_BYTES,
+        labels={JOB_LABEL: job.name},
+    )
 
 
-def exit_code_of(codes: Sequence[int]) -> int:
-    """The whole job's exit code: usage, then what is incomplete, then failed tests.
+def helping(main: Conditions, helper: Helper, job: Job, index: int, here: Here) -> Conditions:
+    """How a helper of a pod runs: it has the pod's disk, all keys, and no cards and no port."""
+    return replace(
+        main,
+        environment=_environment(job, index, here, environment_of(job)),
+        entrypoint=helper.command,
+        mounts={SCRATCH: main.mounts[SCRATCH]},
+        read_only_mounts={},
+        devices=(),
+        ports={},
+    )
 
-    Args:
-        codes: of the pods that were each index's last.
-    """
-    told = {code if code in {EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE} else EXIT_INCOMPLETE for code in codes}
-    return next((code for code in (EXIT_USAGE, EXIT_INCOMPLETE, EXIT_TEST_FAILED) if code in told), EXIT_OK)
+
+def _environment(job: Job, index: int, here: Here, given: Mapping[str, str | SecretRef]) -> dict[str, str]:
+    """The environment of a pod's container; the spec's own variables win over those that emulate cards."""
+    found = {INDEX_VARIABLE: str(index)}
+    if cards := job.spec.resources.cards:
+        found[variable_of("run.cards")] = str(cards)
+        found |= {} if here.devices else {EMULATE: "1"}
+    known = secrets_of(job, here.environ)
+    return found | {name: value if isinstance(value, str) else known[name] for name, value in given.items()}
 
 
-@contextmanager
-def folders_of(job: Job, here: Here) -> Iterator[Path]:
-    """Folders that a job wants here; gives the one with its files, which is there while the block runs."""
-    own_folder(here.results, here.user)
-    here.work.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f"{job.name}-config-", dir=here.work) as folder:
-        yield put_files(job.files, Path(folder) / "files")
+def shown_line(line: str, index: int, secrets: Sequence[str]) -> str:
+    """A line of a pod behind its index: harmless to a terminal and a CI, and without the secrets."""
+    # A key of many lines is printed line by line.
+    lines = {
+        one for secret in secrets for raw in secret.splitlines() if len(one := raw.strip()) >= LINE_LENGTH
+    }
+    # The longest first: one may be a part of another.
+    for secret in sorted(filter(None, {*secrets, *lines}), key=len, reverse=True):
+        line = line.replace(secret, "***")
+    return defused(f"[{index}] {plain(line)}")
 
 
 def put_files(files: Mapping[str, bytes], folder: Path) -> Path:
-    """Write a job's files, for any user to read; gives their folder."""
+    """Write a job's files, for any user to read; returns their folder."""
     folder.mkdir(mode=0o755, parents=True)
     for name, content in files.items():
         path = folder / name
@@ -303,12 +329,7 @@ def put_files(files: Mapping[str, bytes], folder: Path) -> Path:
 
 
 def own_folder(path: Path, user: int) -> Path:
-    """A folder that the containers' user can write, made where it is not there.
-
-    Args:
-        path: of it.
-        user: number; only root can give a folder away.
-    """
+    """A folder that the containers' user can write; only root can give it to another user."""
     path.mkdir(parents=True, exist_ok=True)
     if os.geteuid() == 0:
         os.chown(path, user, GROUP)
@@ -316,17 +337,11 @@ def own_folder(path: Path, user: int) -> Path:
 
 
 @contextmanager
-def pod_disk(job: Job, index: int, here: Here) -> Iterator[Path]:
-    """The disk of a pod, which ends with it."""
+def _scratch_disk(job: Job, index: int, here: Here) -> Iterator[Path]:
+    """A pod's disk, which ends with it, with the folders that helpers fill."""
     prefix = f"{job.name}-{index}-"
     with tempfile.TemporaryDirectory(prefix=prefix, dir=here.work, ignore_cleanup_errors=True) as folder:
-        yield make_disk(job, Path(folder) / "scratch", here)
-
-
-def make_disk(job: Job, scratch: Path, here: Here) -> Path:
-    """A pod's disk, with the folders that are fetched to, of which one may be mounted as the model."""
-    own_folder(scratch, here.user)
-    for one in fetches_of(job):
-        for path in (one.to, one.at):
+        scratch = own_folder(Path(folder) / "scratch", here.user)
+        for path in (path for one in helpers_of(job) for path in (one.folder, one.at) if path):
             own_folder(scratch / PurePosixPath(path).relative_to(SCRATCH), here.user)
-    return scratch
+        yield scratch

@@ -1,82 +1,50 @@
-"""Read the logs of a job's pods as they come, to the screen or into files: nothing is held whole.
+"""Read the logs of a job's pods as they come, to the screen or into files: no log is held in memory.
 
-The API server fetches a log from the pod's node, and fails itself (5xx) where that does not answer; such
-nodes are told apart from a cluster that does not answer.
+The API server fetches a log from the pod's node, and answers 5xx itself where that node does not; such nodes
+are told apart from a cluster that does not answer.
 """
 
 from __future__ import annotations
 
 import contextlib
-import threading
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, UsageError
-from ci.core.text import counted, one_line
-from ci.jobs.cluster import Cluster
+from ci.core.text import counted, one_line, plain
+from ci.core.workflow_commands import defused
+from ci.jobs.cluster import Cluster, path_of
 from ci.jobs.errors import ClusterAwayError, CutError, MissingError, RefusedError
-from ci.jobs.fate import index_of
 from ci.jobs.labels import selector
-from ci.jobs.log_lines import Unseen, shown_line, split_lines, without_time
-from ci.jobs.paths import path_of
+from ci.jobs.status import index_of
 from test_selection.files import atomic_writer
 from test_selection.shard_subset import format_ranges
 
-# One node is not to make the logs of all others wait: so long its first is asked for, its others once.
+Unit = Literal["minutes", "hours", "days", "weeks"]
+SECONDS: Mapping[Unit, int] = {"minutes": 60, "hours": 3600, "days": 86_400, "weeks": 7 * 86_400}
+# One node must not make the logs of all others wait: so long its first log is asked for, others once.
 LOG_PATIENCE_S = 15.0
-# So many nodes one after another are the cluster itself.
+# So many silent nodes one after another are the cluster itself.
 MOST_AWAY = 3
-MAIN = "main"
-# Each log that is followed is a connection of its own.
-MOST_FOLLOWED = 32
 # How often a followed log that was cut is taken up again without a line between.
 RESUMES = 5
+# A longer line is shown in parts.
+LONGEST_LINE = 1 << 16
+_TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 Write = Callable[[str], object]
-
-
-class Away:
-    """What is known of nodes while one log after another is asked for."""
-
-    def __init__(self) -> None:
-        self._nodes: set[str] = set()
-        self._in_a_row = 0
-
-    @property
-    def all(self) -> bool:
-        """Whether it is the cluster itself that does not answer."""
-        return self._in_a_row >= MOST_AWAY
-
-    def patience_s(self, node: str) -> float:
-        """For how long a log of a pod there is asked for."""
-        return 0.0 if node in self._nodes else LOG_PATIENCE_S
-
-    def answered(self) -> None:
-        """The cluster did."""
-        self._in_a_row = 0
-
-    def silent(self, node: str) -> None:
-        """A node did not; an empty name is that of one nobody knows."""
-        self._in_a_row += node not in self._nodes
-        self._nodes |= {node} - {""}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which part of logs is asked for.
+    """Which part of a log is read: see `Cluster.log`."""
 
-    Attributes:
-        container: of the pods.
-        since_s: the last so many seconds; None: all.
-        follow: whether to wait for more until the pods end.
-        previous: of the container before its last restart.
-    """
-
-    container: str = MAIN
+    container: str = "main"
     since_s: int | None = None
     follow: bool = False
     previous: bool = False
@@ -84,14 +52,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A pod whose log is asked for.
-
-    Attributes:
-        index: of the job's pods.
-        name: of the pod.
-        prefix: of its lines.
-        node: it is on; empty where it is on none.
-    """
+    """A pod whose log is read; `prefix` stands before its lines."""
 
     index: int
     name: str
@@ -99,13 +60,32 @@ class Source:
     node: str = ""
 
 
-def sources_of(pods: list[dict[str, Any]], index: int | None) -> list[Source]:
-    """The pods of a job, or of one index, in order; a prefix tells those of one index apart; pure."""
-    told = sorted(
-        (index_of(one), str(one["metadata"].get("creationTimestamp")), _name(one), _node(one)) for one in pods
+def find_sources(cluster: Cluster, name: str, *, index: int | None, follow: bool) -> list[Source]:
+    """The pods of a job, or of one index, that are there; to be followed, the newest of one index.
+
+    Raises:
+        UsageError: several are to be followed.
+        ClusterError: the cluster does not say.
+    """
+    pods, _ = cluster.items(path_of("Pod", cluster.namespace), labels=selector(name))
+    sources = sources_of(pods, index)
+    if follow and len({one.index for one in sources}) > 1:
+        raise UsageError(
+            f"{counted(len(sources), 'pod')} cannot be followed at once",
+            remedy="give --index, or read what is there without --follow",
+        )
+    return sources[-1:] if follow else sources
+
+
+def sources_of(pods: Iterable[Mapping[str, Any]], index: int | None) -> list[Source]:
+    """The pods of a job, or of one index, in order; prefixes tell those of one index apart; pure."""
+    found = sorted(
+        (index_of(one), str(about.get("creationTimestamp")), one_line(str(about.get("name", ""))), node)
+        for one in pods
+        for about, node in [(one["metadata"], str((one.get("spec") or {}).get("nodeName") or ""))]
+        if index in {None, index_of(one)}
     )
-    wanted = [(number, name, node) for number, _, name, node in told if index in {None, number}]
-    several = Counter(number for number, *_ in wanted)
+    several = Counter(number for number, *_ in found)
     return [
         Source(
             index=number,
@@ -113,197 +93,168 @@ def sources_of(pods: list[dict[str, Any]], index: int | None) -> list[Source]:
             prefix=f"[{number}] " if several[number] == 1 else f"[{number} {name.rpartition('-')[2]}] ",
             node=node,
         )
-        for number, name, node in wanted
+        for number, _, name, node in found
     ]
 
 
-def find_sources(cluster: Cluster, name: str, *, index: int | None, follow: bool) -> list[Source]:
-    """The pods of a job that are there.
-
-    Raises:
-        UsageError: they are too many to be followed.
-        ClusterError: the cluster does not say.
-    """
-    pods, _ = cluster.items(path_of("Pod", cluster.namespace), labels=selector(name))
-    sources = sources_of(pods, index)
-    if follow and len(sources) > MOST_FOLLOWED:
-        raise UsageError(
-            f"{counted(len(sources), 'pod')} are more than the {MOST_FOLLOWED} that are followed at once",
-            remedy="give --index, or read what is there without --follow",
-        )
-    return sources
-
-
 def missing(sources: list[Source], pods: int, index: int | None) -> str:
-    """The pods whose logs nobody has any more, or not yet; empty where there are none; pure."""
+    """A sentence about the pods that have no log any more, or not yet; may be empty; pure."""
     there = {one.index for one in sources}
     gone = [number for number in (range(pods) if index is None else [index]) if number not in there]
     return f"no log of pods {format_ranges(gone)}: they are gone, or were not made yet" if gone else ""
 
 
-def write_logs(
-    cluster: Cluster,
-    sources: list[Source],
-    wanted: Wanted,
-    into: Callable[[Source], AbstractContextManager[Write]],
-    say: Write,
-) -> int:
-    """Write the logs of pods, one after another, or as they come where they are followed.
+@dataclass(slots=True, kw_only=True)
+class LogReader:
+    """Reads logs of pods, and knows which nodes do not answer.
 
-    Args:
-        cluster: they are on.
-        sources: the pods.
-        wanted: of their logs.
-        into: what takes a pod's lines.
-        say: takes what is to be said of logs that cannot be had.
-
-    Returns:
-        The exit code: 3 where none could be had, one was cut, or a node or the cluster did not answer.
+    Attributes:
+        cluster: the pods are on.
+        wanted: which part of each log.
+        say: takes a sentence about a log that cannot be had.
     """
-    lock = threading.Lock()
-    ends: list[bool] = []
-    away = Away()
 
-    def one(source: Source) -> None:
-        try:
-            with into(source) as write:
-                patience_s = away.patience_s(source.node)
-                ends.append(_write(cluster, source, wanted, told(write), told(say), patience_s=patience_s))
-                away.answered()
-        except (MissingError, RefusedError) as error:
-            away.answered()
-            told(say)(f"no log of pod {source.index} ({source.name}): {error.said}")
-        except ClusterAwayError as error:
-            away.silent(source.node)
-            ends.append(False)
-            told(say)(f"no log of pod {source.index} ({source.name}): {error.said or error.what}")
+    cluster: Cluster
+    wanted: Wanted
+    say: Write
+    _ends: list[bool] = field(default_factory=list, init=False)
+    _away: set[str] = field(default_factory=set, init=False)
+    _in_a_row: int = field(default=0, init=False)
 
-    def told(write: Write) -> Write:
-        def locked(line: str) -> None:
-            with lock:
-                write(line)
+    def write_all(
+        self, sources: list[Source], into: Callable[[Source], AbstractContextManager[Write]]
+    ) -> int:
+        """Write the logs of pods, one after another.
 
-        return locked
+        Args:
+            sources: the pods.
+            into: takes a pod's lines.
 
-    if wanted.follow:
-        _side_by_side([partial(one, source) for source in sources])
-    else:
-        for number, source in enumerate(sources, start=1):
-            one(source)
-            if away.all and number < len(sources):
-                left = format_ranges([other.index for other in sources[number:]])
-                say(f"the cluster does not answer: the logs of pods {left} are not asked for")
+        Returns:
+            The exit code: 3 if none could be had, one was cut, or a node or the cluster did not answer.
+        """
+        for number, source in enumerate(sources):
+            if self._in_a_row >= MOST_AWAY:
+                left = format_ranges([one.index for one in sources[number:]])
+                self.say(f"the cluster does not answer: the logs of pods {left} are not asked for")
                 break
-    return EXIT_OK if True in ends and False not in ends else EXIT_INCOMPLETE
+            self._write(source, into)
+        return EXIT_OK if self._ends and all(self._ends) else EXIT_INCOMPLETE
 
+    def _write(self, source: Source, into: Callable[[Source], AbstractContextManager[Write]]) -> None:
+        named, begun = f"log of pod {source.index} ({source.name})", False
+        with contextlib.suppress(_NoLogError), into(source) as write:
+            try:
+                for line in self._lines(source):
+                    begun = True
+                    write(shown_line(line, source.prefix))
+                self._ends.append(True)
+            except (MissingError, RefusedError) as error:
+                self.say(f"no {named}: {error.said}")
+                raise _NoLogError from None
+            except ClusterAwayError as error:
+                self._ends.append(False)
+                if not begun and not isinstance(error, CutError):
+                    self.say(f"no {named}: {error.said or error.what}")
+                    self._in_a_row += source.node not in self._away
+                    self._away.add(source.node)
+                    return
+                # What came of it is worth keeping.
+                self.say(f"the {named} is cut: {error.what}")
+            self._in_a_row = 0
 
-def _write(
-    cluster: Cluster, source: Source, wanted: Wanted, write: Write, say: Write, *, patience_s: float
-) -> bool:
-    """Write a pod's log; whether it came to its end."""
-    begun = False
-    try:
-        for line in _lines(cluster, source.name, wanted, patience_s):
-            begun = True
-            write(shown_line(line, source.prefix))
-    except ClusterAwayError as error:
-        if not begun and not isinstance(error, CutError):
-            raise
-        # What came of it is worth keeping.
-        say(f"the log of pod {source.index} ({source.name}) is cut: {error.what}")
-        return False
-    return True
-
-
-def _side_by_side(calls: list[Callable[[], None]]) -> None:
-    failures: list[Exception] = []
-
-    def guarded(call: Callable[[], None]) -> None:
-        try:
-            call()
-        except Exception as error:  # noqa: BLE001  # raised below, where somebody hears it
-            failures.append(error)
-
-    # As daemons, which do not keep whoever ends this by Ctrl-C.
-    threads = [threading.Thread(target=guarded, args=(call,), daemon=True) for call in calls]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
-
-
-def _lines(cluster: Cluster, pod: str, wanted: Wanted, patience_s: float) -> Iterator[bytes]:
-    log = partial(cluster.log, pod, container=wanted.container, previous=wanted.previous)
-    if not wanted.follow:
-        yield from split_lines(log(since_s=wanted.since_s, patience_s=patience_s))
-        return
-    unseen, cuts = Unseen(), 0
-    while True:
-        # By the node's own clock, which is not that of whoever follows.
-        since_time = unseen.last.decode(errors="replace")
-        begins: dict[str, Any] = {"since_s": wanted.since_s, "patience_s": patience_s}
-        # One that was there comes back as the cluster does.
-        begins = {"since_time": since_time} if since_time else begins
-        pieces = log(follow=True, timestamps=True, **begins)
-        try:
-            for line in split_lines(pieces):
-                time, text = without_time(line)
-                if unseen.take(time):
-                    cuts = 0
-                    yield text
-        except CutError:
-            cuts += 1
-            if cuts > RESUMES:
-                raise
-            unseen.cut()
-        else:
+    def _lines(self, source: Source) -> Iterator[bytes]:
+        wanted = self.wanted
+        log = partial(
+            self.cluster.log, source.name, container=wanted.container, previous=wanted.previous,
+            patience_s=0 if source.node in self._away else LOG_PATIENCE_S,
+        )  # fmt: skip
+        if not wanted.follow:
+            yield from split_lines(log(since_s=wanted.since_s))
             return
+        last, new, cuts = b"", True, 0
+        # A runtime gives all lines that it reads at once the same time: those of the last time are counted.
+        of_last = 0
+        while True:
+            since_s, skip = (None, of_last) if last else (wanted.since_s, 0)
+            try:
+                for line in split_lines(
+                    log(follow=True, timestamps=True, since_s=since_s, since_time=last.decode())
+                ):
+                    time, text = without_time(line)
+                    if time == last and time:
+                        skip -= 1
+                        new = skip < 0
+                        of_last += new
+                    elif time:
+                        new = time > last
+                        last, of_last, skip = (time, 1, 0) if new else (last, of_last, skip)
+                    # A part of a long line has no time, and is as new as its beginning.
+                    if new:
+                        cuts = 0
+                        yield text
+            except CutError:
+                cuts += 1
+                if cuts > RESUMES:
+                    raise
+            else:
+                return
 
 
-def _node(pod: Mapping[str, Any]) -> str:
-    return one_line(str((pod.get("spec") or {}).get("nodeName") or ""))
+class _NoLogError(Exception):
+    """Nothing of a log can be had, so that no file of it is made."""
 
 
-def _name(pod: Mapping[str, Any]) -> str:
-    return one_line(str(pod["metadata"].get("name", "")))
+def split_lines(chunks: Iterable[bytes], longest: int = LONGEST_LINE) -> Iterator[bytes]:
+    """Lines without their ends, the last one even if it has none; longer ones in parts."""
+    rest = b""
+    for chunk in chunks:
+        *whole, rest = (rest + chunk).split(b"\n")
+        for line in whole:
+            yield from (line[at : at + longest] for at in range(0, len(line) or 1, longest))
+        while len(rest) > longest:
+            yield rest[:longest]
+            rest = rest[longest:]
+    if rest:
+        yield rest
 
 
-Into = Callable[[Source], AbstractContextManager[Write]]
+def without_time(line: bytes) -> tuple[bytes, bytes]:
+    """The time that a cluster puts before a line, and the line; a part of a line has no time."""
+    time, found, rest = line.partition(b" ")
+    return (time, rest) if found and _TIME.match(time) else (b"", line)
+
+
+def shown_line(line: bytes, prefix: str) -> str:
+    """A line behind its pod's prefix, harmless to a terminal and a CI."""
+    text = plain(line.removesuffix(b"\r").decode(errors="replace")).replace("\n", " ")
+    return defused(f"{prefix}{text}")
 
 
 @contextlib.contextmanager
-def into_one(write: Write) -> Iterator[Into]:
-    """All lines to what takes a line."""
-
-    @contextlib.contextmanager
-    def into(_: Source) -> Iterator[Write]:
-        yield write
-
-    yield into
-
-
-@contextlib.contextmanager
-def into_file(path: Path) -> Iterator[Into]:
-    """All lines to one file; what was followed until Ctrl-C is kept."""
-    interrupted = False
-    with _lines_to(path) as write, into_one(write) as into:
-        try:
-            yield into
-        except KeyboardInterrupt:
-            interrupted = True
-    if interrupted:
-        raise KeyboardInterrupt
+def sink(to: Path | None, echo: Write) -> Iterator[Callable[[Source], AbstractContextManager[Write]]]:
+    """Where lines go: to `echo`, to one file, or to a file a pod where `to` is a folder or has no ending."""
+    if to is None:
+        yield lambda _: contextlib.nullcontext(echo)
+    elif is_folder(to):
+        yield lambda source: _file(to / f"{source.name}.log")
+    else:
+        interrupted = False
+        with _file(to) as write:
+            try:
+                yield lambda _: contextlib.nullcontext(write)
+            except KeyboardInterrupt:  # what was followed until then is kept
+                interrupted = True
+        if interrupted:
+            raise KeyboardInterrupt
 
 
-@contextlib.contextmanager
-def into_folder(folder: Path) -> Iterator[Into]:
-    """The lines of each pod to a file of its own, named as the pod; none where it has no log."""
-    yield lambda source: _lines_to(folder / f"{source.name}.log")
+def is_folder(to: Path) -> bool:
+    """True if a folder is meant: one that exists, or a name without an ending, such as `logs`."""
+    return to.is_dir() or not to.suffix
 
 
 @contextlib.contextmanager
-def _lines_to(path: Path) -> Iterator[Write]:
+def _file(path: Path) -> Iterator[Write]:
     with atomic_writer(path) as stream:
         yield lambda line: stream.write(line.encode("utf-8", "backslashreplace") + b"\n")

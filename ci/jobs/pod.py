@@ -1,70 +1,85 @@
-"""What a pod of kind tests is told, how it runs its shards, and what it goes on from of an earlier pod."""
+"""What a pod of a job of tests runs: `spyre-ci run` on its shards, going on where an earlier pod was lost."""
 
 from __future__ import annotations
 
+import codecs
 import contextlib
+import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ci.core.errors import (
     EXIT_INCOMPLETE,
     EXIT_INTERRUPTED,
-    MissingInputError,
+    EXIT_TEST_FAILED,
+    CommandError,
     PlanMismatchError,
+    RunInUseError,
     SettingsError,
     SpyreCiError,
 )
+from ci.core.locks import run_lock
 from ci.core.object_store import SCHEME, Bucket
-from ci.core.operating_system import prctl
+from ci.core.operating_system import boot_id, host_name
+from ci.core.process import tend_command
 from ci.core.provider import BY_DIGEST
-from ci.jobs.gather import take
-from ci.jobs.job import INDEX_VARIABLE, INPUT_VARIABLE, RUN_VARIABLE, SHARE_VARIABLE, STORE_VARIABLE
-from ci.jobs.layout import PODS, SETTINGS, BucketFiles
-from ci.jobs.slices import Opened
-from ci.record import events
-from ci.record.journal import JournalWriter, gathered_journals, journal_path, next_attempt
+from ci.core.text import counted
+from ci.jobs.job import (
+    IMAGE_VARIABLE,
+    INDEX_VARIABLE,
+    INPUT_VARIABLE,
+    RUN_VARIABLE,
+    SHARE_VARIABLE,
+    STORE_VARIABLE,
+)
+from ci.jobs.plan_chunks import PodPlan, read_chunks, unpack_plan
+from ci.jobs.uploader import LOOK_S, PODS, Uploader, look_s, main_alive, restore
+from ci.record.journal import Journal, read_journals
 from ci.record.journal_line import event_of
-from test_selection.plan import Plan
+from ci.record.verdict import NO_OUTCOME, Verdict
+from ci.report.reconcile import reconcile
+from ci.runner.resume import MOST_LOSSES, pending_retries, write_off
+from ci.steps.context import Context
+from test_selection.files import convert, read_json, write_json
+from test_selection.plan import Plan, read_plan
 from test_selection.shard_subset import format_ranges
 
-# linux/prctl.h
-_PR_SET_DUMPABLE = 4
+# The pod's part of the plan, from the container that restores to the others of the pod.
+OWN_FILE, OWN_KIND = "pod.json", "pod"
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _INDEX = re.compile(r"\d{1,6}")
-# The run's own words; any other end is no account of it.
-_TOLD = frozenset({0, 1, 2, 3})
+# The run's own exit codes; any other means that it was lost.
+_KNOWN = frozenset({0, 1, 2, 3})
 TERMINATED = 128 + signal.SIGTERM
-# Keys of the store are the pod's; what tests print or leave behind is not to hold them (law 9). There are
-# many ways to name them, so of these variables only what says where the store is goes on.
-_KEYS = "AWS_"
-_NO_KEYS = ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL")
-# Objects of a pod: that it has begun, and that its every line is in the bucket, as of one that was evicted.
-BEGUN, WHOLE = "begun", "whole"
-CUT_OFF = "an earlier pod was lost with what had not reached the store"
+# How long a lock may stand whose holder's node is gone; NFS gives a lease of 90 seconds.
+LOCK_S = 180.0
+# A run that was told to end accounts for what it did; a cluster kills it long before.
+ENDING_S = 600.0
 # A journal's first line is no longer.
 LINE_BYTES = 1 << 16
 
 
 class StoreError(SpyreCiError):
-    """A store cannot be read or written now; another pod takes the shards up."""
+    """A store cannot be used now; the next pod of the index takes the shards up."""
 
     exit_code = EXIT_INCOMPLETE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Which pod of which run this is, and where its things are.
+    """Which pod of which run this is.
 
     Attributes:
         index: from 0.
-        run: the readable run id.
-        inputs: the folder of slices, or s3://….
+        run: as the store knows it.
+        inputs: folder of the plan's chunks; empty if the plan is in the bucket.
         store: a folder or s3://….
-        share: whether pods take over each other's work.
+        share: pods take over each other's work.
     """
 
     index: int
@@ -74,150 +89,177 @@ class Place:
     share: bool
 
     @property
-    def below(self) -> str:
-        """The pod's folder below the store."""
-        return f"{self.run}/pods/{self.index}"
-
-    @property
-    def by_bucket(self) -> bool:
-        """Whether the store is a bucket."""
+    def in_bucket(self) -> bool:
+        """True if the store is a bucket."""
         return self.store.startswith(SCHEME)
 
-    @property
-    def has_keys(self) -> bool:
-        """Whether the pod has keys that are not the tests'."""
-        return self.by_bucket or self.inputs.startswith(SCHEME)
-
     def folder(self, scratch: Path) -> Path:
-        """The pod's run folder: in the store, or on its own disk where that is a bucket."""
-        return (scratch if self.by_bucket else Path(self.store)) / self.below
+        """The pod's run folder: in the store's volume, or on its own disk if the store is a bucket."""
+        return (scratch if self.in_bucket else Path(self.store)) / self.run / PODS / str(self.index)
+
+    def bucket(self) -> Bucket:
+        """The store."""
+        return Bucket(self.store, where=STORE_VARIABLE)
 
 
 def place_of(environ: Mapping[str, str]) -> Place:
-    """What the environment says.
+    """Which pod this is, from its environment.
 
     Raises:
-        SettingsError: a variable is not there, or has a value it cannot have.
+        SettingsError: a variable is missing, or has a value it cannot have.
     """
-    index, run = _given(environ, INDEX_VARIABLE), _given(environ, RUN_VARIABLE)
-    for variable, value, form in ((INDEX_VARIABLE, index, _INDEX), (RUN_VARIABLE, run, _RUN)):
-        if not form.fullmatch(value):
-            raise _bad(f"is {value!r:.80}", variable)
-    found = Place(
-        index=int(index),
-        run=run,
-        inputs=_given(environ, INPUT_VARIABLE),
-        store=_given(environ, STORE_VARIABLE).rstrip("/"),
+
+    def given(variable: str, form: re.Pattern[str] | None = None) -> str:
+        value = environ.get(variable, "").strip()
+        if not value or (form and not form.fullmatch(value)):
+            what = f"is {value!r:.80}" if value else "is not set"
+            remedy = "this verb is what the pods of a job run; submit one with spyre-ci job"
+            raise SettingsError(what, where=variable, remedy=remedy)
+        return value
+
+    store = given(STORE_VARIABLE).rstrip("/")
+    return Place(
+        index=int(given(INDEX_VARIABLE, _INDEX)),
+        run=given(RUN_VARIABLE, _RUN),
+        inputs="" if store.startswith(SCHEME) else given(INPUT_VARIABLE),
+        store=store,
         share=bool(environ.get(SHARE_VARIABLE)),
     )
-    if found.share and found.by_bucket:
-        raise _bad("pods that share want a volume, not a bucket", SHARE_VARIABLE)
-    return found
 
 
-def _given(environ: Mapping[str, str], variable: str) -> str:
-    if value := environ.get(variable, "").strip():
-        return value
-    raise _bad("is not set", variable)
+def restore_pod(context: Context, place: Place, scratch: Path) -> None:
+    """Fill the pod's run folder from the bucket, before the tests' container begins.
+
+    Raises:
+        StoreError: the bucket cannot be used now.
+    """
+    folder = place.folder(scratch)
+    with _store_away(place.store):
+        own = restore(place.bucket(), place.run, place.index, folder, context.say)
+    write_json(folder / OWN_FILE, OWN_KIND, asdict(own))
 
 
-def _bad(what: str, variable: str) -> SettingsError:
-    return SettingsError(
-        what, where=variable, remedy="this verb is what the pods of a job run; submit one with spyre-ci job"
+def upload_pod(context: Context, place: Place, scratch: Path) -> int:
+    """Upload what the tests' container writes, until it is over; the exit code."""
+    folder = place.folder(scratch)
+    with _store_away(place.store):
+        bucket = place.bucket()
+    # Few pods go on, and where one of them is lost again it is worth more to know at which test.
+    resumes = any((folder / "journal").glob("*.jsonl"))
+    return Uploader(
+        bucket=bucket,
+        below=f"{place.run}/{PODS}/{place.index}",
+        folder=folder,
+        say=context.say,
+        look_s=LOOK_S if resumes else look_s(_own(folder).pods),
+    ).run()
+
+
+def run_pod(context: Context, place: Place, scratch: Path, source: str | None) -> int:
+    """Run the pod's shards; the exit code that the job's failure policy decides by.
+
+    Args:
+        context: the outside world.
+        place: the pod's.
+        scratch: the pod's own disk.
+        source: of the tests in the image; None: where the run's are.
+
+    Raises:
+        StoreError: another pod of the index still works there.
+        PlanMismatchError: an earlier pod ran another image.
+    """
+    folder = place.folder(scratch)
+    folder.mkdir(parents=True, exist_ok=True)
+    with main_alive(folder) if place.in_bucket else contextlib.nullcontext():
+        wait_for_lock(folder, context.monotonic, time.sleep)
+        refuse_another_image(folder, os.environ.get(IMAGE_VARIABLE, ""))
+        if place.in_bucket:
+            own = _own(folder)
+        else:
+            packed = read_chunks(Path(place.inputs))
+            own = unpack_plan(packed, place.index, folder, where=place.inputs)
+        if source is not None:
+            write_json(folder / "source.json", "source", {"where": source, "sha": ""})
+        return _run(context, place, own, folder, source)
+
+
+def _own(folder: Path) -> PodPlan:
+    content = read_json(folder / OWN_FILE, OWN_KIND)
+    return convert(
+        content, PodPlan, where=folder / OWN_FILE, remedy="the next pod of the index tries it again"
     )
 
 
-def command_of(opened: Opened, folder: Path, *, resumes: bool, source: str | None = None) -> Sequence[str]:
+def _run(context: Context, place: Place, own: PodPlan, folder: Path, source: str | None) -> int:
+    resumes = any((folder / "journal").glob("*.jsonl"))
+    context.say(
+        f"pod {place.index} of {own.pods:,}, run {own.run}: {len(own.shards):,} shards on {own.cards:,} cards"
+        + (", going on with an earlier pod's work" if resumes else "")
+    )
+    plan = read_plan(folder / "plan.json")
+    plan = replace(plan, shards=tuple(shard for shard in plan.shards if shard.index in own.shards))
+    if resumes and not place.share:  # else another pod may have run it meanwhile
+        gone = write_off(
+            folder, plan, read_journals(folder), boot=boot_id(), host=host_name(), clock=context.clock
+        )
+        if gone:
+            lost = f"each took {MOST_LOSSES} pods down with it"
+            context.say(f"{counted(len(gone), 'test')} not run again: {lost}")
+    with _log(folder / "logs", place.index) as output:
+        code, interrupts = tend_command(
+            command_of(own, folder, resumes=resumes, source=source),
+            output=output,
+            env=environment_of(os.environ, place),
+            ending_s=ENDING_S,
+            orphans=os.getpid() == 1,
+        )
+    code = exit_code_of(code, interrupts)
+    if code != EXIT_INCOMPLETE or place.share or not (folder / "journal").is_dir():
+        return code
+    if only_cards_failed(plan, read_journals(folder), context.settings.model.run.retries):
+        context.say("no other pod is needed: nothing is left to run, and what is missing is a card's fault")
+        return EXIT_TEST_FAILED
+    return code
+
+
+def command_of(own: PodPlan, folder: Path, *, resumes: bool, source: str | None = None) -> Sequence[str]:
     """The command line that runs a pod's shards.
 
     Args:
-        opened: what the pod is to do.
+        own: what the pod runs.
         folder: its run folder.
         resumes: an earlier pod of the same index has begun.
-        source: where the tests are here; None: where the run's are.
+        source: of the tests in the image; None: where the run's are.
     """
     words = [sys.executable, "-m", "ci.cli", "run", "--resume" if resumes else "--run-dir", str(folder)]
-    words += ["--shard", format_ranges(opened.shards), "--cards", str(opened.cards)]
+    words += ["--shard", format_ranges(own.shards), "--cards", str(own.cards)]
     return words if source is None else [*words, "--pytorch-src", source]
 
 
 def environment_of(environ: Mapping[str, str], place: Place) -> dict[str, str]:
-    """The environment of that command: the pod's without its store's keys, and where pods share.
-
-    HUD is told of the whole run where it is collected, never of a part of it.
-    """
-    found = {name: value for name, value in environ.items() if not (place.has_keys and _is_key(name))}
-    found["SPYRE_CI__REPORT__ENDPOINT"] = "none"
+    """The environment of that command. HUD hears of the whole run where it is collected, never of a part."""
+    found = {**environ, "SPYRE_CI__REPORT__ENDPOINT": "none"}
     if place.share:
         found["SPYRE_CI__RUN__SHARE"] = f"{place.store}/{place.run}/claims"
     return found
 
 
-def _is_key(name: str) -> bool:
-    return name.startswith(_KEYS) and not name.startswith(_NO_KEYS)
-
-
 def exit_code_of(code: int, interrupts: Sequence[int]) -> int:
-    """What a pod ends with: the run's word, or by which signal it was told to end.
+    """What a pod ends with: the run's code, or the signal it was told to end by.
 
-    A run that gave no word was lost, as by the kernel when memory ran out: another pod takes it up.
+    A run that ended otherwise was lost, as by the kernel when memory ran out: another pod takes it up.
     """
-    if interrupts and code not in _TOLD:
+    if interrupts and code not in _KNOWN:
         return TERMINATED if signal.SIGTERM in interrupts else EXIT_INTERRUPTED
-    return code if code in _TOLD else EXIT_INCOMPLETE
-
-
-def fetch_earlier(
-    bucket: Bucket, place: Place, folder: Path, note: Callable[[str], None]
-) -> tuple[set[str], bool]:
-    """Bring what earlier pods of an index left, and note that one more has begun.
-
-    A pod that began and left nothing has lost all it had: the bucket was away until it went.
-
-    Args:
-        bucket: the store.
-        place: the pod's.
-        folder: its run folder.
-        note: told what is left in the store, and why.
-
-    Returns:
-        The files that are there, and whether their ends may be missing.
-
-    Raises:
-        CommandError: the bucket cannot be read or written.
-    """
-    brought = set()
-    for held in BucketFiles(bucket, f"{place.run}/{PODS}/", note).files(place.index):
-        if held.trouble:
-            note(f"{held.file}: {held.trouble}")
-        take(held, folder, note)
-        brought.add(held.file)
-    with contextlib.suppress(MissingInputError):
-        bucket.download(f"{place.below}/{SETTINGS}", folder / SETTINGS)
-    begun, whole = (f"{place.below}/{name}" for name in (BEGUN, WHOLE))
-    if not _is_there(bucket, begun):
-        bucket.put(begun, b"")
-        return brought, bool(brought)
-    if not _is_there(bucket, whole):
-        return brought, True
-    bucket.delete([whole])  # from here on it may be lost, too
-    return brought, False
-
-
-def _is_there(bucket: Bucket, name: str) -> bool:
-    try:
-        bucket.get(name)
-    except MissingInputError:
-        return False
-    return True
+    return code if code in _KNOWN else EXIT_INCOMPLETE
 
 
 def refuse_another_image(folder: Path, image: str) -> None:
-    """Refuse to go on with what an earlier pod began in another image: one report would hold both's verdicts.
+    """Refuse to go on with what a pod in another image began: one report would hold the verdicts of both.
 
     Args:
         folder: the pod's run folder.
-        image: this pod's, as its environment says; where that is no digest, nobody knows which it was.
+        image: this pod's; unless it is a digest, nobody knows which image it was.
 
     Raises:
         PlanMismatchError: a journal is of another image.
@@ -226,8 +268,7 @@ def refuse_another_image(folder: Path, image: str) -> None:
         return
     for path in sorted((folder / "journal").glob("*.jsonl")):
         with path.open("rb") as stream:
-            event = event_of(stream.readline(LINE_BYTES))
-        seen = getattr(event, "image", "")
+            seen = getattr(event_of(stream.readline(LINE_BYTES)), "image", "")
         if seen and seen.rpartition("@")[2] != image.rpartition("@")[2]:
             raise PlanMismatchError(
                 f"is of an earlier pod in {seen!r:.300}, and this one is in {image}",
@@ -236,56 +277,66 @@ def refuse_another_image(folder: Path, image: str) -> None:
             )
 
 
-def mark_doubts(
-    folder: Path, plan: Plan, shards: Collection[int], *, boot: str, host: str, clock: Callable[[], float]
-) -> int:
-    """Note in journals of their own which tests may have run without a word that reached the bucket.
+def wait_for_lock(folder: Path, clock: Callable[[], float], sleep: Callable[[float], object]) -> None:
+    """Wait until nobody works in a pod's run folder: a lost node takes a while to lose its lock.
 
-    That is every test that no journal tells of: none runs twice without a mark.
+    Raises:
+        StoreError: somebody still does.
+    """
+    end = clock() + LOCK_S
+    while True:
+        try:
+            with run_lock(folder, alone=True):
+                return
+        except RunInUseError as error:
+            if clock() >= end:
+                raise StoreError(
+                    f"another pod of this index still works there: {error.what}",
+                    where=folder,
+                    remedy="the next pod of the index takes it up",
+                ) from error
+            sleep(1.0)
+
+
+def only_cards_failed(plan: Plan, journals: Sequence[Journal], retries: int) -> bool:
+    """True if nothing is left to run, on other cards either, and what is missing is the fault of cards.
 
     Args:
-        folder: the pod's run folder.
-        plan: of its slice.
-        shards: its own.
-        boot: of this machine.
-        host: its name.
-        clock: seconds since the epoch.
-
-    Returns:
-        How many tests those are.
+        plan: of what was to run here.
+        journals: all there are of it.
+        retries: how often a test that failed is run again.
     """
-    told = {getattr(event, "id", None) for journal in gathered_journals(folder) for event in journal.events}
-    count = 0
-    for index in shards:
-        ids = [name for name in plan.shards[index].ids if name not in told]
-        if not ids:
-            continue
-        count += len(ids)
-        attempt = next_attempt(folder, index)
-        with contextlib.closing(JournalWriter(journal_path(folder, index, attempt), clock)) as journal:
-            journal.write(
-                events.ShardStart(
-                    shard=index,
-                    attempt=attempt,
-                    planned=0,
-                    fingerprint=plan.fingerprint,
-                    host=host,
-                    boot=boot,
-                )
-            )
-            journal.write(events.Resumed(ids=ids, message=CUT_OFF))
-    return count
+    account = reconcile(plan, journals)
+    counts = account.counts
+    if account.holes or not counts[Verdict.HARDWARE] or any(counts[verdict] for verdict in NO_OUTCOME):
+        return False
+    faults = {one.id for one in account.results if one.verdict is Verdict.HARDWARE}
+    return not any(one.id in faults for one in pending_retries(journals, retries, boot=""))
 
 
-def close_process(*, closed: bool = True) -> bool:
-    """Have procfs and ptrace refuse this process to its own user; what it starts anew is open again.
+@contextlib.contextmanager
+def _store_away(where: str) -> Iterator[None]:
+    """A store that cannot be used ends the pod as one that another takes up."""
+    try:
+        yield
+    except CommandError as error:
+        raise StoreError(
+            error.what, where=where, remedy="the next pod of the index tries it again"
+        ) from error
 
-    Source: the manual's PR_SET_DUMPABLE(2const) and proc(5).
 
-    Args:
-        closed: False opens it.
+@contextlib.contextmanager
+def _log(folder: Path, index: int) -> Iterator[Callable[[bytes], object]]:
+    """The run's output goes to a log of this pod, beside its journals, and to standard output."""
+    folder.mkdir(exist_ok=True)
+    number = len(list(folder.glob(f"pod-{index}-*.log"))) + 1
+    text = codecs.getincrementaldecoder("utf-8")("replace")
+    with (folder / f"pod-{index}-{number}.log").open("xb", buffering=0) as stream:
 
-    Returns:
-        Whether the system did so; only Linux can.
-    """
-    return prctl(_PR_SET_DUMPABLE, int(not closed))
+        def output(data: bytes) -> None:
+            with contextlib.suppress(OSError):  # a full disk is told of by the run
+                stream.write(data)
+            sys.stdout.write(text.decode(data))
+            sys.stdout.flush()
+
+        yield output

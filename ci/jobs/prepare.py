@@ -1,41 +1,42 @@
-"""From a spec's file to a job that is ready: its run found, its shards dealt, its files read."""
+"""From a spec's file to a job: its run found, its shards grouped into pods, its files read."""
 
 from __future__ import annotations
 
 import math
-import os
+import re
 import secrets
+import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from ci.core.errors import SettingsError, UsageError
-from ci.core.text import plain
-from ci.core.workflow_commands import defused
-from ci.jobs.again import check_run, once_more
-from ci.jobs.job import Job
-from ci.jobs.kinds import check_contract
+from ci.core.git import changes, git, hidden_changes, parts
+from ci.core.text import counted, listed, one_line
+from ci.jobs.job import Job, check_contract
 from ci.jobs.labels import job_name
-from ci.jobs.parcels import too_large
-from ci.jobs.parts import SecretRef
-from ci.jobs.slices import make_slices
-from ci.jobs.spec import Kind, Spec, Tests, read_spec
-from ci.jobs.token import with_token
-from ci.jobs.tracking import Tracker
+from ci.jobs.plan_chunks import chunks_of, pack_plan
+from ci.jobs.record import FILE as RECORD_FILE
+from ci.jobs.spec import Notebook, SecretRef, Spec, Tests, read_spec
 from ci.main_job.cli_matrix import Target, legs_of, worded
-from ci.record.identity import RunIdentity, read_identity
+from ci.record.identity import FILE as IDENTITY_FILE
+from ci.record.identity import RunIdentity, read_identity, write_identity
+from ci.report.results import RESULTS_FILE, SUMMARY_FILE
+from ci.report.write import MARKDOWN_FILE, PAGE_FILE
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder, find_plan
-from test_selection.ci_jobs import CiJob
-from test_selection.files import write_text
 from test_selection.plan import read_plan
 
 DAY_S = 24 * 3600
-MINUTE_S = 60
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
+# Of an earlier run of the same plan.
+_ITS_OWN = {RECORD_FILE, IDENTITY_FILE, RESULTS_FILE, SUMMARY_FILE, MARKDOWN_FILE, PAGE_FILE}
+SHOWN_FILES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,12 +45,12 @@ class Asked:
 
     Attributes:
         run: id of the run; None: the plan's, or, for kinds that have none, a new one.
-        begins: whether a plan of another run is run once more, as a run of this id.
+        begins: a plan of another run is run once more, as a run of this id.
         plan: the run's folder or id, over the spec's.
         parameters: NAME=VALUE, over those of the spec.
         namespace: of the cluster.
-        commit: of the checkout, with `dirty`.
-        dirty: whether it had changes nobody committed.
+        commit: of the checkout; empty if it is no repository.
+        dirty: the checkout holds what nobody committed.
     """
 
     run: str | None = None
@@ -62,7 +63,7 @@ class Asked:
 
 
 def prepare(context: Context, path: Path, asked: Asked) -> tuple[Job, RunFolder]:
-    """A job of a spec's file, and the folder of its run.
+    """The job of a spec's file, and the folder of its run.
 
     Args:
         context: the outside world.
@@ -72,23 +73,50 @@ def prepare(context: Context, path: Path, asked: Asked) -> tuple[Job, RunFolder]
     Raises:
         SpyreCiError: the spec or what it names cannot be taken; nothing was sent anywhere.
     """
-    check_run(asked.run)
+    if asked.run is not None and not _ID.fullmatch(asked.run):
+        raise UsageError(
+            f"--run is {asked.run!r:.100}", remedy="give letters, digits, dots, - and _, at most 128 of them"
+        )
     spec = with_parameters(read_spec(path), asked.parameters)
     check_contract(spec, path)
-    if spec.kind == "tests":
-        return _of_tests(context, spec, asked)
+    folder, more = (
+        _of_tests(context, spec, asked) if spec.kind == "tests" else _of_a_command(context, spec, path, asked)
+    )
+    run = more.pop("run")
+    job = Job(
+        spec=spec,
+        name=job_name(spec.name or spec.kind, run),
+        run=run,
+        # As the spec has it; the name of one that is built is known once it was built.
+        image=spec.image.name or "",
+        namespace=asked.namespace,
+        commit=asked.commit,
+        dirty=asked.dirty,
+        **more,
+    )
+    if spec.kind == "notebook" and not (spec.notebook and spec.notebook.token):
+        named = (spec.notebook or Notebook()).model_copy(update={"token": token_secret(job)})
+        job = replace(job, spec=spec.model_copy(update={"notebook": named}))
+    return job, folder
+
+
+def _of_a_command(context: Context, spec: Spec, path: Path, asked: Asked) -> tuple[RunFolder, dict[str, Any]]:
     if asked.plan is not None:
         raise UsageError(f"--plan is {asked.plan}, and kind {spec.kind} has none", remedy="leave it out")
-    run = asked.run or _new_run(spec.kind, context.clock())
-    folder = RunFolder(path=context.runs / run)
+    stamp = datetime.fromtimestamp(math.floor(context.clock()), UTC).strftime("%Y%m%d-%H%M%S")
+    run = asked.run or f"{stamp}-{spec.kind}-{secrets.token_hex(2)}"
+    deadline_s = DAY_S if spec.deadline_minutes is None else spec.deadline_minutes * 60
     files = _configs(spec, path.resolve().parent)
-    minutes = spec.deadline_minutes
-    deadline_s = DAY_S if minutes is None else minutes * MINUTE_S
-    return _job(spec, run, asked, pods=1, files=files, deadline_s=deadline_s), folder
+    return RunFolder(path=context.runs / run), {
+        "run": run,
+        "pods": 1,
+        "files": files,
+        "deadline_s": deadline_s,
+    }
 
 
-def _of_tests(context: Context, spec: Spec, asked: Asked) -> tuple[Job, RunFolder]:
-    """The job of a plan: a pod serves the shards of a leg."""
+def _of_tests(context: Context, spec: Spec, asked: Asked) -> tuple[RunFolder, dict[str, Any]]:
+    """The run of a plan: each pod serves the shards of a leg."""
     section = spec.tests or Tests()
     folder = RunFolder(path=find_plan(context.runs, asked.plan or section.plan).parent)
     run = run_of(read_identity(folder.path))
@@ -108,59 +136,55 @@ def _of_tests(context: Context, spec: Spec, asked: Asked) -> tuple[Job, RunFolde
     pod_s = int(words["activeDeadlineSeconds"])
     minutes = spec.deadline_minutes
     # Each try may take its time, and a pod may have waited for its cards.
-    whole_s = DAY_S + pod_s * (spec.retries + 1) if minutes is None else minutes * MINUTE_S
-    files = make_slices(folder.path, legs)
-    job = _job(
-        spec,
-        run,
-        asked,
-        pods=len(legs),
-        files=files,
-        deadline_s=whole_s,
-        pod_deadline_s=min(pod_s, whole_s),
-        fingerprint=plan.fingerprint,
-        legs=legs,
-        by_volume=too_large(files),
-    )
-    return job, folder
+    whole_s = DAY_S + pod_s * (spec.retries + 1) if minutes is None else minutes * 60
+    packed = pack_plan(folder.path, legs)
+    in_bucket = spec.store is not None and spec.store.bucket is not None
+    return folder, {
+        "run": run,
+        "pods": len(legs),
+        "files": {} if in_bucket else chunks_of(packed),
+        "plan": packed if in_bucket else b"",
+        "deadline_s": whole_s,
+        "pod_deadline_s": min(pod_s, whole_s),
+        "fingerprint": plan.fingerprint,
+        "shards": tuple(tuple(leg.shards) for leg in legs),
+    }
 
 
-def _job(
-    spec: Spec,
-    run: str,
-    asked: Asked,
-    *,
-    pods: int,
-    files: Mapping[str, bytes],
-    deadline_s: int,
-    pod_deadline_s: int = 0,
-    fingerprint: str = "",
-    legs: Sequence[CiJob] = (),
-    by_volume: bool = False,
-) -> Job:
-    job = Job(
-        spec=spec,
-        name=job_name(spec.name or spec.kind, run),
-        run=run,
-        # A name as the spec has it; what is built is known once it was built.
-        image=spec.image.name or "",
-        namespace=asked.namespace,
-        pods=pods,
-        deadline_s=deadline_s,
-        pod_deadline_s=pod_deadline_s,
-        shards=tuple(tuple(leg.shards) for leg in legs),
-        commit=asked.commit,
-        dirty=asked.dirty,
-        fingerprint=fingerprint,
-        files=files,
-        by_volume=by_volume,
-    )
-    return with_token(job)
+def once_more(context: Context, planned: RunFolder, run: str) -> RunFolder:
+    """The folder of another run of a plan, with an identity of its own; made once (law 6).
+
+    Args:
+        context: the outside world.
+        planned: the folder with the plan; itself if it is this run's.
+        run: the id.
+    """
+    folder = RunFolder(path=context.runs / run)
+    if run == planned.run or folder.plan.is_file():
+        return planned if run == planned.run else folder
+    now = context.clock()
+    identity = replace(read_identity(planned.path), run=run, run_id=max(int(now), 1), started_at=now)
+    # Whole or not at all: a plan without its identity would be somebody else's run.
+    with tempfile.TemporaryDirectory(prefix=f".{run}-", dir=context.runs) as made:
+        half = Path(made) / "run"
+        half.mkdir()
+        for file in planned.path.iterdir():
+            if file.is_file() and file.name not in _ITS_OWN:
+                shutil.copyfile(file, half / file.name)
+        write_identity(half, identity)
+        if not folder.path.exists():
+            half.rename(folder.path)
+    return folder
 
 
 def run_of(identity: RunIdentity) -> str:
-    """What a run is known by on a cluster and in a store: a folder may have the same name every night."""
+    """What a run is called on a cluster and in a store: a folder may have the same name every night."""
     return f"{identity.run}-{identity.run_id}-{identity.run_attempt}"
+
+
+def token_secret(job: Job) -> str:
+    """The name of the secret that a submit makes for a notebook."""
+    return f"{job.name}-token"
 
 
 def with_parameters(spec: Spec, given: Sequence[str]) -> Spec:
@@ -169,8 +193,6 @@ def with_parameters(spec: Spec, given: Sequence[str]) -> Spec:
     Raises:
         UsageError: one is no NAME=VALUE, or its name is none.
     """
-    if not given:
-        return spec
     found = dict(spec.parameters)
     for text in given:
         name, equals, value = text.partition("=")
@@ -182,7 +204,11 @@ def with_parameters(spec: Spec, given: Sequence[str]) -> Spec:
             )
         found[name] = value
     try:
-        return Spec.model_validate({**spec.model_dump(exclude_unset=True), "parameters": found})
+        return (
+            Spec.model_validate({**spec.model_dump(exclude_unset=True), "parameters": found})
+            if given
+            else spec
+        )
     except ValidationError as error:
         told = error.errors()[0]
         raise UsageError(
@@ -191,7 +217,7 @@ def with_parameters(spec: Spec, given: Sequence[str]) -> Spec:
         ) from None
 
 
-def _configs(spec: Spec, base: Path) -> dict[str, bytes]:
+def _configs(spec: Spec, base: Path) -> Mapping[str, bytes]:
     """The configuration files, by their paths below the spec's folder.
 
     Raises:
@@ -208,28 +234,29 @@ def _configs(spec: Spec, base: Path) -> dict[str, bytes]:
     return found
 
 
-def save_spec(path: Path, job: Job, folder: RunFolder) -> None:
-    """Write the spec as it was sent: the image by what it is, the run by its id, parameters with it."""
-    content = job.spec.model_dump(mode="json", exclude_unset=True, exclude_none=True)
-    content["image"] = {
-        "name": job.image,
-        **({"pull_secrets": job.spec.image.pull_secrets} if job.spec.image.pull_secrets else {}),
-    }
-    if job.spec.kind == "tests":
-        content["tests"] = {**content.get("tests", {}), "plan": folder.run}
-    write_text(path, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+def at_checkout(asked: Asked, folder: Path, *, allow_dirty: bool) -> Asked:
+    """What was asked for, with the commit of a checkout.
 
+    Args:
+        asked: what was asked for.
+        folder: in the checkout.
+        allow_dirty: take changes that nobody committed; the job is then marked with them.
 
-def _new_run(kind: Kind, epoch_s: float) -> str:
-    stamp = datetime.fromtimestamp(math.floor(epoch_s), UTC).strftime("%Y%m%d-%H%M%S")
-    return f"{stamp}-{kind}-{secrets.token_hex(2)}"
-
-
-def tracker_of(context: Context, folder: RunFolder) -> Tracker:
-    """The tracker of a run folder; it does nothing where the spec tracks nothing."""
-    return Tracker(
-        folder=folder.path,
-        environ=os.environ,
-        clock=context.clock,
-        warn=lambda line: context.say(defused(plain(line))),
-    )
+    Raises:
+        UsageError: there are changes, and they are not allowed.
+        CommandError: git did not answer.
+    """
+    if not any((one / ".git").exists() for one in (folder.absolute(), *folder.absolute().parents)):
+        return asked
+    commit = git(folder, "rev-parse", "HEAD").strip()
+    changed, untracked = changes(git(folder, "status", "--porcelain=v2", "-z", "--no-renames"))
+    hidden = [f"{part.below}{name}" for part in parts(folder) for name in hidden_changes(part)]
+    found = [*changed, *hidden, *untracked]
+    if found and not allow_dirty:
+        shown = listed([one_line(name) for name in found], SHOWN_FILES)
+        raise UsageError(
+            f"{counted(len(found), 'file')} of the checkout differ from {commit[:12]}: {shown}",
+            where=folder,
+            remedy="commit them, or give --allow-dirty, which marks the job",
+        )
+    return replace(asked, commit=commit, dirty=bool(found))

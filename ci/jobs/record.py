@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ci.core.errors import BadFileError, MissingInputError, PlanMismatchError
+from ci.core.errors import BadFileError, MissingInputError, PlanMismatchError, SpyreCiError
 from ci.core.text import counted
 from ci.jobs.job import Job
+from ci.steps.folder import RunFolder, find_run
 from test_selection.files import convert, read_json, write_json
 
 KIND = "job"
@@ -22,13 +24,13 @@ class JobRecord:
 
     Attributes:
         name: of the job.
-        namespace: it is in; HERE where it ran on this machine.
+        namespace: it is in; HERE if it ran on this machine.
         kind: of the spec.
-        run: the readable run id.
+        run: as the store knows it.
         image: its pods run in.
-        commit: of the checkout; empty where there is none.
+        commit: of the checkout; empty if there is none.
         fingerprint: of the plan; empty for other kinds than tests.
-        store: where pods put what they have, as they see it: a folder or s3://…; empty where there is none.
+        store: where pods put what they have, as they see it: a folder or s3://…; empty if there is none.
         shards: of each pod, by index; empty for other kinds than tests.
     """
 
@@ -43,11 +45,11 @@ class JobRecord:
     shards: tuple[tuple[int, ...], ...]
 
 
-def record_of(job: Job) -> JobRecord:
-    """What is noted of a job."""
+def record_of(job: Job, *, namespace: str | None = None) -> JobRecord:
+    """The record of a job."""
     return JobRecord(
         name=job.name,
-        namespace=job.namespace,
+        namespace=job.namespace if namespace is None else namespace,
         kind=job.spec.kind,
         run=job.run,
         image=job.image,
@@ -74,15 +76,34 @@ def read_record(folder: Path) -> JobRecord:
     return convert(read_json(path, KIND), JobRecord, where=path, remedy="submit the run again")
 
 
+def find_job_folder(runs: Path, named: str) -> RunFolder:
+    """The run folder of a job, by the run's folder or id, `latest`, or the job's name.
+
+    Raises:
+        MissingInputError: there is none.
+    """
+    try:
+        return find_run(runs, named, holding=FILE)
+    except MissingInputError:
+        for path in sorted(runs.glob(f"*/{FILE}"), reverse=True):
+            # One that cannot be read hides no other.
+            with contextlib.suppress(SpyreCiError, OSError):
+                if read_record(path.parent).name == named:
+                    return RunFolder(path=path.parent)
+        raise
+
+
 def refuse_another_deal(folder: Path, record: JobRecord) -> None:
-    """Refuse to submit a run of tests again that is not as it was: results of two would be taken for one's.
+    """Refuse to submit a run of tests again with another image, plan or number of pods.
+
+    Results of two would be taken for those of one.
 
     Args:
         folder: the run's.
         record: of the job that is to be submitted.
 
     Raises:
-        PlanMismatchError: it was submitted before, with another image or plan, or dealt to pods otherwise.
+        PlanMismatchError: it was submitted otherwise before.
     """
     try:
         before = read_record(folder)
@@ -102,5 +123,5 @@ def refuse_another_deal(folder: Path, record: JobRecord) -> None:
         raise PlanMismatchError(
             f"{record.run} was submitted before as {before.name}: {'; '.join(changed)}",
             where=folder / FILE,
-            remedy="collect, select and plan a new run; or, where no pod of it ever began, remove this file",
+            remedy="collect, select and plan a new run; or, if no pod of it ever began, remove this file",
         )

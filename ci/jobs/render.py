@@ -14,12 +14,12 @@ from typing import Any
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from ci.jobs.job import Fetch, Job, container_of, fetches_of, mounts_of
-from ci.jobs.kinds import SCRATCH
-from ci.jobs.labels import QUEUE_LABEL, SPEC_ANNOTATION, annotations_of, found_by, labels_of, origin_of
-from ci.jobs.parcels import Parcel, parcels
-from ci.jobs.parts import Scratch, SecretRef, Toleration
-from ci.jobs.spec import Spec
+from ci.core.errors import SettingsError
+from ci.jobs.cluster import SPEC_ANNOTATION
+from ci.jobs.job import SCRATCH, Helper, Job, container_of, environment_of, helpers_of, mounts_of
+from ci.jobs.labels import QUEUE_LABEL, annotations_of, found_by, labels_of, origin_of
+from ci.jobs.plan_chunks import CHUNK_BYTES
+from ci.jobs.spec import Scratch, SecretRef, Spec
 
 _NOT_ASCII = re.compile(r"[^\x20-\x7e]")
 # Many times as fast where libyaml is there, for ConfigMaps of some megabytes.
@@ -30,6 +30,13 @@ _WORD = re.compile(r"[A-Za-z][-A-Za-z0-9_./]+")
 # PyTorch's workers hand tensors over in it, and 64 MiB are soon full.
 SHARED_MEMORY = "/dev/shm"  # noqa: S108  # a place of the container
 READ_ONLY = {"config", "model"}
+# Every pod mounts all of a job's ConfigMaps.
+MAX_CONFIG_MAPS = 16
+# `..` begins what the kubelet keeps beside the files, ..data among them.
+_KEY = re.compile(r"(?!\.\.)(?!\.$)[-._a-zA-Z0-9]{1,253}")
+_SMALL = {"cpu": "250m", "memory": "512Mi"}
+UPLOADER = {"limits": _SMALL, "requests": _SMALL}
+NAMES = {"seconds": "tolerationSeconds"}
 Manifest = dict[str, Any]
 
 
@@ -56,7 +63,7 @@ def quoted(value: Any) -> str:
 
 
 def to_yaml(manifests: list[dict[str, Any]]) -> str:
-    """Manifests as YAML documents, as `kubectl apply` reads them."""
+    """Manifests as YAML documents, as `kubectl create` reads them."""
     return yaml.dump_all(manifests, Dumper=_Dumper, sort_keys=False, explicit_start=True, width=110)
 
 
@@ -89,14 +96,27 @@ def _represent(dumper: yaml.SafeDumper, value: str) -> yaml.Node:
 _Dumper.add_representer(str, _represent)
 
 
-def pod_of(job: Job, packed: Sequence[Parcel]) -> dict[str, Any]:
+def pod_of(job: Job, config_maps: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     """The template of a job's pods.
 
     Args:
-        job: resolved.
-        packed: what its ConfigMaps hold, in order.
+        job: to be rendered.
+        config_maps: path by key of each ConfigMap.
     """
-    spec = job.spec
+    spec, container = job.spec, container_of(job)
+    helpers = helpers_of(job)
+    cards = {spec.resources.card_resource: str(spec.resources.cards)} if spec.resources.cards else {}
+    mounts = [*_mounts(job), {"name": "shm", "mountPath": SHARED_MEMORY}]
+    main = {
+        "name": "main",
+        "image": job.image,
+        "command": _literal(container.command),
+        "args": _literal(container.args),
+        "environment": _variables(container.environment),
+        "port": container.port,
+        "mounts": mounts,
+        **_resources(spec, cards),
+    }
     return fill(
         "pod",
         spec=spec,
@@ -107,11 +127,13 @@ def pod_of(job: Job, packed: Sequence[Parcel]) -> dict[str, Any]:
         # A Deployment's pods may have none.
         deadline_s=0 if spec.kind == "serve" else job.pod_deadline_s,
         pull_secrets=[{"name": name} for name in spec.image.pull_secrets],
-        tolerations=[_toleration(one) for one in spec.tolerations],
-        environment=_variables(container_of(job).environment),
-        fetches=[_fetch(job, one) for one in fetches_of(job)],
-        main=_main(job),
-        volumes=_volumes(job, packed),
+        tolerations=[
+            {NAMES.get(name, name): value for name, value in one.model_dump(exclude_none=True).items()}
+            for one in spec.tolerations
+        ],
+        before=[_helper(job, one) for one in helpers if not one.beside],
+        containers=[main, *(_helper(job, one) for one in helpers if one.beside)],
+        volumes=_volumes(job, config_maps),
     )
 
 
@@ -124,44 +146,24 @@ def asks_for_disk(spec: Spec) -> bool:
     return spec.resources.scratch.storage_class is None and spec.queue is None
 
 
-def config_map_name(job: Job, number: int) -> str:
-    """The name of a job's ConfigMap."""
-    return f"{job.name}-{number}"
-
-
-def _main(job: Job) -> dict[str, Any]:
-    container = container_of(job)
-    resources = job.spec.resources
-    cards = {resources.card_resource: str(resources.cards)} if resources.cards else {}
+def _helper(job: Job, helper: Helper) -> dict[str, Any]:
     return {
-        "name": "main",
-        "image": job.image,
-        "command": _literal(container.command),
-        "args": _literal(container.args),
-        "port": container.port,
-        "mounts": [*_mounts(job), {"name": "shm", "mountPath": SHARED_MEMORY}],
-        **_resources(job, cards),
-    }
-
-
-def _fetch(job: Job, fetch: Fetch) -> dict[str, Any]:
-    return {
-        "name": fetch.name,
-        "image": job.spec.source_image or job.image,
-        "command": _literal(fetch.command),
+        "name": helper.name,
+        "image": helper.image,
+        "command": _literal(helper.command),
         "args": [],
+        "environment": _variables(environment_of(job)),
         "port": None,
         "mounts": [{"name": "scratch", "mountPath": SCRATCH}],
-        # As much as the pod's own: it runs before that and costs nothing more.
-        **_resources(job, {}),
+        # What runs before costs nothing more than the pod's own.
+        **(UPLOADER if helper.beside else _resources(job.spec, {})),
     }
 
 
-def _resources(job: Job, cards: Mapping[str, str]) -> dict[str, Any]:
-    resources = job.spec.resources
-    limits = {"cpu": resources.cpu, "memory": resources.memory, **cards}
+def _resources(spec: Spec, cards: Mapping[str, str]) -> dict[str, Any]:
+    limits = {"cpu": spec.resources.cpu, "memory": spec.resources.memory, **cards}
     # A node is chosen that has the room on its disk; the limit is the volume's own.
-    disk = {"ephemeral-storage": resources.scratch.size} if asks_for_disk(job.spec) else {}
+    disk = {"ephemeral-storage": spec.resources.scratch.size} if asks_for_disk(spec) else {}
     return {"limits": limits, "requests": limits | disk}
 
 
@@ -189,24 +191,33 @@ def _mounts(job: Job) -> list[dict[str, Any]]:
         if name in READ_ONLY:
             mount["readOnly"] = True
         if name == "model":
-            below = PurePosixPath(fetches_of(job)[0].at).relative_to(SCRATCH)
+            below = PurePosixPath(helpers_of(job)[0].at).relative_to(SCRATCH)
             mount |= {"name": "scratch", "subPath": str(below)}
         found.append(mount)
     return found
 
 
-def _volumes(job: Job, packed: Sequence[Parcel]) -> list[dict[str, Any]]:
+def _volumes(job: Job, config_maps: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = [
         {"name": "scratch", **_scratch(job, job.spec.resources.scratch)},
         # What is put there counts against the memory's limit.
         {"name": "shm", "emptyDir": {"medium": "Memory"}},
     ]
-    if packed:
-        sources = [_projection(config_map_name(job, number), one) for number, one in enumerate(packed)]
+    if config_maps:
+        sources = [
+            {"configMap": {"name": f"{job.name}-{number}"} | _items(paths)}
+            for number, paths in enumerate(config_maps)
+        ]
         found.append({"name": "config", "projected": {"sources": sources}})
     if job.spec.store is not None and job.spec.store.volume is not None:
         found.append({"name": "results", "persistentVolumeClaim": {"claimName": job.spec.store.volume}})
     return found
+
+
+def _items(paths: Mapping[str, str]) -> dict[str, Any]:
+    if all(key == path for key, path in paths.items()):
+        return {}
+    return {"items": [{"key": key, "path": path} for key, path in paths.items()]}
 
 
 def _scratch(job: Job, scratch: Scratch) -> dict[str, Any]:
@@ -224,20 +235,30 @@ def _scratch(job: Job, scratch: Scratch) -> dict[str, Any]:
     return {"ephemeral": {"volumeClaimTemplate": {"metadata": {"labels": labels_of(job)}, "spec": claim}}}
 
 
-def _projection(name: str, parcel: Parcel) -> dict[str, Any]:
-    items = [{"key": key, "path": path} for key, path in parcel.paths.items()]
-    return {"configMap": {"name": name} | ({"items": items} if items else {})}
+def config_maps_of(files: Mapping[str, bytes]) -> list[dict[str, str]]:
+    """Path by key of the files of each ConfigMap; a path that is no key gets a number for one.
 
-
-def _toleration(one: Toleration) -> dict[str, Any]:
-    found = {
-        "key": one.key,
-        "operator": one.operator,
-        "value": one.value,
-        "effect": one.effect,
-        "tolerationSeconds": one.seconds,
-    }
-    return {key: value for key, value in found.items() if value is not None}
+    Raises:
+        SettingsError: they are more than ConfigMaps hold.
+    """
+    found: list[dict[str, str]] = []
+    room = 0
+    for number, path in enumerate(sorted(files)):
+        size = len(files[path])
+        if not found or size > room:
+            found.append({})
+            room = CHUNK_BYTES
+        room -= size
+        key = path if _KEY.fullmatch(path) else f"file-{number}"
+        found[-1][key if key == path or key not in files else f"{key}-of-a-folder"] = path
+        if room < 0 or len(found) > MAX_CONFIG_MAPS:
+            raise SettingsError(
+                f"{len(files):,} files of {sum(map(len, files.values())):,} bytes are more than "
+                f"{MAX_CONFIG_MAPS} ConfigMaps of {CHUNK_BYTES:,} bytes hold",
+                where="configs",
+                remedy="fetch what is large with `source`, or put it into the image; of a plan: store.bucket",
+            )
+    return found
 
 
 def render(job: Job) -> list[Manifest]:
@@ -247,10 +268,10 @@ def render(job: Job) -> list[Manifest]:
         job: resolved; the contract of its kind holds.
 
     Raises:
-        SettingsError: the configuration files do not go into ConfigMaps, or the tags into annotations.
+        SettingsError: the files do not go into ConfigMaps, or the tags into annotations.
     """
-    packed = [] if job.by_volume else parcels(job.files)
-    manifests = [_config_map(job, number, parcel) for number, parcel in enumerate(packed)]
+    packed = config_maps_of(job.files)
+    manifests = [_config_map(job, number, paths) for number, paths in enumerate(packed)]
     pod = pod_of(job, packed)
     port = container_of(job).port
     if port is not None:
@@ -258,18 +279,18 @@ def render(job: Job) -> list[Manifest]:
         manifests.append(fill("service", metadata=_metadata(job), found_by=found, port=port))
     manifests.append(_deployment(job, pod) if job.spec.kind == "serve" else _job(job, pod))
     # A job of the same name with another digest was rendered of something else.
-    digest = hashlib.sha256(json.dumps(manifests, sort_keys=True).encode()).hexdigest()
+    content = json.dumps(manifests, sort_keys=True).encode() + job.plan
+    digest = hashlib.sha256(content).hexdigest()
     for one in manifests:
         one["metadata"]["annotations"][SPEC_ANNOTATION] = digest
     return manifests
 
 
-def _config_map(job: Job, number: int, parcel: Parcel) -> Manifest:
-    texts = {key: text for key, content in parcel.files.items() if (text := _text(content)) is not None}
-    binaries = {
-        key: base64.b64encode(content).decode() for key, content in parcel.files.items() if key not in texts
-    }
-    metadata = _metadata(job, config_map_name(job, number))
+def _config_map(job: Job, number: int, paths: Mapping[str, str]) -> Manifest:
+    files = {key: job.files[path] for key, path in paths.items()}
+    texts = {key: text for key, content in files.items() if (text := _text(content)) is not None}
+    binaries = {key: base64.b64encode(content).decode() for key, content in files.items() if key not in texts}
+    metadata = _metadata(job) | {"name": f"{job.name}-{number}"}
     return fill("configmap", metadata=metadata, texts=texts, binaries=binaries)
 
 
@@ -279,6 +300,7 @@ def _job(job: Job, pod: Manifest) -> Manifest:
         metadata=_metadata(job, queue=job.spec.queue),
         pods=job.pods,
         suspend=job.spec.queue is not None,
+        uploads=bool(job.plan),
         retries=job.spec.retries,
         deadline_s=job.deadline_s,
         ttl_s=job.spec.ttl_minutes * 60,
@@ -291,12 +313,11 @@ def _deployment(job: Job, pod: Manifest) -> Manifest:
     return fill("deployment", metadata=metadata, found_by=found_by(job.name), pod=pod)
 
 
-def _metadata(job: Job, name: str = "", queue: str | None = None) -> Manifest:
-    labels = labels_of(job) | ({QUEUE_LABEL: queue} if queue else {})
+def _metadata(job: Job, queue: str | None = None) -> Manifest:
     return {
-        "name": name or job.name,
+        "name": job.name,
         "namespace": job.namespace,
-        "labels": labels,
+        "labels": labels_of(job) | ({QUEUE_LABEL: queue} if queue else {}),
         "annotations": annotations_of(job),
     }
 

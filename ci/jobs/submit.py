@@ -1,45 +1,39 @@
-"""Having a cluster make a job: checked whole before anything is made, and finished by whoever does it again.
+"""Make a job's objects on a cluster, checked before anything is made, and remove them.
 
-The Job comes first and is held, so that all else can be its own and goes when it goes; it begins when what it
-needs is there. A submit that is killed half way leaves a job that is held, which the next one lets begin.
+The Job comes first and is suspended, so that all else can be owned by it and goes when it goes; it begins
+once everything is there. A submit that is killed half way leaves a suspended job, which the next one lets
+begin.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from ci.core.errors import UsageError
-from ci.core.git import changes, git, hidden_changes, parts
-from ci.core.text import counted, listed, one_line
-from ci.jobs.cluster import Cluster, same_spec
-from ci.jobs.errors import ConflictError
-from ci.jobs.labels import ANNOTATION, QUEUE_LABEL
-from ci.jobs.paths import path_of
-from ci.jobs.policy import check_kept
-from ci.jobs.standing import SHARDS_ANNOTATION, End, standing_of
+from ci.core.text import listed
+from ci.jobs.cluster import Cluster, kueue_api, path_of, same_spec
+from ci.jobs.errors import ConflictError, ForbiddenError, NotInTimeError, RefusedError
+from ci.jobs.labels import ANNOTATION, QUEUE_LABEL, selector
+from ci.jobs.status import SHARDS_ANNOTATION, End, job_status
 
 Manifest = Mapping[str, Any]
-# What holds an owner until it may begin; a pod waits for what it mounts by itself.
-HOLD = {"Job": "suspend", "Deployment": "paused", "Pod": None}
-# That it was let begin: who holds it afterwards means it.
+# What suspends an owner until it may begin.
+HOLD = {"Job": "suspend", "Deployment": "paused"}
+# It was let begin once: whoever suspends it afterwards means it.
 BEGUN = f"{ANNOTATION}begun"
-SHOWN_FILES = 5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checkout:
-    """What a checkout is at.
-
-    Attributes:
-        commit: its SHA; empty where it is no repository.
-        dirty: whether it holds what nobody committed.
-    """
-
-    commit: str = ""
-    dirty: bool = False
+# Before Kubernetes 1.29 the API server drops these silently, strict or not: failed tests would be tried
+# again, and two pods of an index could run at once.
+KEPT_SINCE = 29
+_KEPT = ("backoffLimitPerIndex", "maxFailedIndexes", "podReplacementPolicy")
+KEEP_REMEDY = (
+    f"use a cluster of Kubernetes 1.{KEPT_SINCE} (OpenShift 4.16) or later, or have its gates "
+    "JobBackoffLimitPerIndex and JobPodReplacementPolicy turned on"
+)
+OWNED = ("Pod", "Service", "ConfigMap", "PersistentVolumeClaim", "Secret")
+# Whoever may submit need not see the namespace's secrets; those of a job go with their owner.
+_MAY_BE_HIDDEN = {"Secret", "PersistentVolumeClaim"}
+LOOK_EVERY_S = 1.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,10 +42,11 @@ class Submitted:
 
     Attributes:
         name: of the job.
-        kind: Job, Deployment or, to look into one, Pod.
-        made: kinds and names of what was made now.
-        there: those that were there already.
-        begins: what starts it: this submit, an earlier one, or a queue; empty after a dry run.
+        kind: Job or Deployment.
+        made: kinds and names that were made now.
+        there: those that existed.
+        begins: what starts it: this submit, an earlier one, or a queue; empty after a check.
+        warnings: sentences about what may keep it waiting.
     """
 
     name: str
@@ -59,33 +54,7 @@ class Submitted:
     made: list[str] = field(default_factory=list)
     there: list[str] = field(default_factory=list)
     begins: str = ""
-
-
-def check_checkout(folder: Path, *, allow_dirty: bool) -> Checkout:
-    """What a checkout is at; one with changes nobody committed is refused unless told.
-
-    Args:
-        folder: in the checkout.
-        allow_dirty: whether changes are taken; the job is then marked with them.
-
-    Raises:
-        UsageError: there are changes, and they were not allowed.
-        CommandError: git did not answer.
-    """
-    if not any((one / ".git").exists() for one in (folder.absolute(), *folder.absolute().parents)):
-        return Checkout()
-    commit = git(folder, "rev-parse", "HEAD").strip()
-    changed, untracked = changes(git(folder, "status", "--porcelain=v2", "-z", "--no-renames"))
-    hidden = [f"{part.below}{name}" for part in parts(folder) for name in hidden_changes(part)]
-    found = [*changed, *hidden, *untracked]
-    if found and not allow_dirty:
-        shown = listed([one_line(name) for name in found], SHOWN_FILES)
-        raise UsageError(
-            f"{counted(len(found), 'file')} of the checkout differ from {commit[:12]}: {shown}",
-            where=folder,
-            remedy="commit them, or give --allow-dirty, which marks the job",
-        )
-    return Checkout(commit=commit, dirty=bool(found))
+    warnings: list[str] = field(default_factory=list)
 
 
 def submit(
@@ -93,7 +62,7 @@ def submit(
     manifests: Sequence[Manifest],
     *,
     shards: Sequence[Sequence[int]] = (),
-    dry_run: bool = False,
+    check_only: bool = False,
     ready: Callable[[], object] = lambda: None,
 ) -> Submitted:
     """Make a job of its manifests, or what is missing of it.
@@ -101,39 +70,42 @@ def submit(
     Args:
         cluster: that makes it.
         manifests: of one job, all with the same hash of its spec.
-        shards: of each pod, by index, so that a watch can count them; empty for other kinds than tests.
-        dry_run: whether to have it all checked, and make nothing.
+        shards: of each pod, by index, for a watch to count; empty for other kinds than tests.
+        check_only: have it all checked, and make nothing.
         ready: called once all of it was checked, before anything is made.
 
     Raises:
-        ConflictError: something else has a name of it, or the job is of another spec, or has failed.
-        ClusterError: the cluster refuses a part, or would drop what a job counts on, and then nothing was
+        ConflictError: a name of it is taken by another object, or the job failed before.
+        ClusterError: the cluster refuses a part, or would drop a field that the job relies on: nothing was
             made; or it went away.
     """
     owner = next(one for one in manifests if one["kind"] in HOLD)
-    others = [one for one in manifests if one is not owner]
     done = Submitted(name=owner["metadata"]["name"], kind=owner["kind"])
     there = {_word(one): cluster.get(_path(one, named=True)) for one in manifests}
+    made: Manifest | None = there[_word(owner)]
     for one in manifests:
-        _check_same(there[_word(one)], one, there[_word(owner)])
-    _check_goes_on(there[_word(owner)], done)
-    for one in manifests:
-        if there[_word(one)] is None:
-            check_kept(one, cluster.create(_path(one), one, dry_run=True))
+        _check_same(there[_word(one)], one, made)
+    if made is not None and done.kind == "Job" and (status := job_status(made)).over is End.FAILED:
+        # No cluster takes up a failed Job again.
+        raise ConflictError(
+            f"Job {done.name} is there, and has failed: {status.reason or 'nobody says why'}",
+            remedy=f"remove it, then submit again: spyre-ci job cancel {done.name}; what has a verdict stays",
+        )
+    _check(cluster, [one for one in manifests if there[_word(one)] is None], done)
     done.there = [word for word, found in there.items() if found is not None]
-    if dry_run:
+    if check_only:
         return done
     ready()
-    made = there[_word(owner)] or _make(cluster, _held(owner, shards), done)
-    for one in others:
-        if there[_word(one)] is None:
-            _make(cluster, _owned(one, made), done)
-    done.begins = _begin(cluster, owner, made)
+    job = made or _make(cluster, _held(owner, shards), done)
+    for one in manifests:
+        if there[_word(one)] is None and one is not owner:
+            _make(cluster, _owned(one, job), done)
+    done.begins = _begin(cluster, owner, job)
     return done
 
 
 def _check_same(there: Manifest | None, wanted: Manifest, owner: Manifest | None) -> None:
-    """Refuse what has a name of the job and is not it."""
+    """Refuse an object that has a name of the job and is not its."""
     if there is None:
         return
     word, about = _word(wanted), there["metadata"]
@@ -147,22 +119,57 @@ def _check_same(there: Manifest | None, wanted: Manifest, owner: Manifest | None
         )
     owners = {ref.get("uid") for ref in about.get("ownerReferences") or ()}
     if wanted["kind"] not in HOLD and (owner is None or owner["metadata"]["uid"] not in owners):
-        # It goes with its owner, which may be any moment.
+        # It is removed with its owner, which may be any moment.
         raise ConflictError(
             f"{word} is there, left of a job that is gone",
             remedy=f"remove what is left, then submit again: spyre-ci job cancel {name}",
         )
 
 
-def _check_goes_on(there: Manifest | None, done: Submitted) -> None:
-    """Refuse a Job that came to nothing: no cluster takes one up again."""
-    if there is None or done.kind != "Job":
-        return
-    if (standing := standing_of(there)).over is End.FAILED:
-        raise ConflictError(
-            f"Job {done.name} is there, and has failed: {standing.reason or 'nobody says why'}",
-            remedy=f"remove it, then submit again: spyre-ci job cancel {done.name}; what has a verdict stays",
-        )
+def _check(cluster: Cluster, missing: Sequence[Manifest], done: Submitted) -> None:
+    """Have the cluster check what is to be made, and a pod of it."""
+    for one in missing:
+        answer = cluster.create(_path(one), one, dry_run=True)
+        if one["kind"] not in HOLD:
+            continue
+        if one["kind"] == "Job" and (lost := dropped(one, answer)):
+            raise RefusedError(
+                f"the cluster would drop {', '.join(lost)} of {_word(one)}", remedy=KEEP_REMEDY
+            )
+        _check_pod(cluster, one, done)
+        if one["kind"] == "Job" and _queue(one) and kueue_api(cluster) is None:
+            done.warnings.append(
+                f"no Kueue serves on this cluster, and a job of the queue {_queue(one)} waits until one does;"
+                " to have it begin at once, cancel it and leave `queue` out"
+            )
+
+
+def _check_pod(cluster: Cluster, owner: Manifest, done: Submitted) -> None:
+    """Ask what the job's controller would be told of each pod: its account, priority, limits, security."""
+    template, about = owner["spec"]["template"], owner["metadata"]
+    named = {**template.get("metadata", {}), "name": f"{done.name}-check", "namespace": about["namespace"]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": named, "spec": template["spec"]}
+    try:
+        cluster.create(_path(pod), pod, dry_run=True)
+    except ForbiddenError as error:
+        if "exceeded quota" in error.said:
+            done.warnings.append(f"its pods wait until the namespace's quota has room: {error.said}")
+        elif "cannot create resource" in error.said:
+            raise
+        else:
+            raise RefusedError(
+                f"the namespace {about['namespace']} takes no pod of it: {error.said}",
+                remedy="change the spec, or have the namespace changed; see `spyre-ci job validate --spec`",
+                said=error.said,
+            ) from None
+
+
+def dropped(sent: Manifest, answered: Manifest) -> list[str]:
+    """What a Job says of pods that fail and the cluster's answer to a dry run lacks; pure."""
+    said, kept = sent["spec"], answered.get("spec") or {}
+    found = [name for name in _KEPT if name in said and kept.get(name) != said[name]]
+    wanted, there = (len((one.get("podFailurePolicy") or {}).get("rules") or ()) for one in (said, kept))
+    return [*found, "rules of podFailurePolicy"] if there < wanted else found
 
 
 def _make(cluster: Cluster, body: Manifest, done: Submitted) -> Manifest:
@@ -172,38 +179,38 @@ def _make(cluster: Cluster, body: Manifest, done: Submitted) -> Manifest:
 
 
 def _begin(cluster: Cluster, owner: Manifest, made: Manifest) -> str:
-    """Let the job begin, once; and what starts it."""
-    if owner["kind"] == "Job" and standing_of(made).over is End.COMPLETE:
+    """Let the job begin, once; returns what starts it."""
+    if owner["kind"] == "Job" and job_status(made).over is End.COMPLETE:
         return "an earlier submit, and done"
-    if (owner["metadata"].get("labels") or {}).get(QUEUE_LABEL) and owner["kind"] == "Job":
+    if owner["kind"] == "Job" and _queue(owner):
         return "its queue"
     if BEGUN in (made["metadata"].get("annotations") or {}):
         return "an earlier submit"
-    if (hold := HOLD[owner["kind"]]) is not None:
-        about = {"annotations": {BEGUN: "true"}}
-        cluster.patch(_path(owner, named=True), {"metadata": about, "spec": {hold: False}})
+    change = {"metadata": {"annotations": {BEGUN: "true"}}, "spec": {HOLD[owner["kind"]]: False}}
+    cluster.patch(_path(owner, named=True), change)
     return "this submit"
 
 
 def _held(owner: Manifest, shards: Sequence[Sequence[int]]) -> Manifest:
-    about, spec = owner["metadata"], owner["spec"]
+    about = owner["metadata"]
     if shards:
         told = {SHARDS_ANNOTATION: ",".join(str(len(one)) for one in shards)}
         about = {**about, "annotations": {**about["annotations"], **told}}
-    if (hold := HOLD[owner["kind"]]) is not None:
-        spec = {**spec, hold: True}
-    return {**owner, "metadata": about, "spec": spec}
+    return {**owner, "metadata": about, "spec": {**owner["spec"], HOLD[owner["kind"]]: True}}
 
 
 def _owned(body: Manifest, owner: Manifest) -> Manifest:
     """The object as its owner's own: it goes when that goes.
 
-    It does not block its owner's deletion (blockOwnerDeletion): OpenShift grants that only to whoever may
-    write finalizers.
+    Without blockOwnerDeletion, which OpenShift grants only to who may write finalizers.
     """
     about = {name: owner["metadata"][name] for name in ("name", "uid")}
     reference = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], **about}
     return {**body, "metadata": {**body["metadata"], "ownerReferences": [reference]}}
+
+
+def _queue(owner: Manifest) -> str:
+    return str((owner["metadata"].get("labels") or {}).get(QUEUE_LABEL, ""))
 
 
 def _word(body: Manifest) -> str:
@@ -213,3 +220,58 @@ def _word(body: Manifest) -> str:
 def _path(body: Manifest, *, named: bool = False) -> str:
     about = body["metadata"]
     return path_of(body["kind"], about["namespace"], about["name"] if named else None)
+
+
+def cancel(cluster: Cluster, name: str, *, timeout_s: float, say: Callable[[str], object]) -> list[str]:
+    """Remove a job and everything of it, and wait until nothing is left; twice removes nothing more.
+
+    Args:
+        cluster: it is on.
+        name: of the job.
+        timeout_s: for how long to wait; 0: not at all.
+        say: takes a line of progress.
+
+    Returns:
+        Kinds and names of what there was.
+
+    Raises:
+        NotInTimeError: something is still there.
+        ClusterError: the cluster refuses, or went away; doing it again goes on.
+    """
+    kinds = [*HOLD, *OWNED]
+    found = left = _left_of(cluster, name, kinds)
+    # Owners first: what makes pods must not make them again.
+    for kind, one in found:
+        if kind in HOLD:
+            cluster.delete(path_of(kind, cluster.namespace, one), propagation="Foreground")
+    for kind in dict.fromkeys(kind for kind, _ in found if kind not in HOLD):
+        cluster.delete_all(path_of(kind, cluster.namespace), selector(name))
+    end, count = cluster.effects.monotonic() + timeout_s, 0
+    while timeout_s > 0 and left and (left := _left_of(cluster, name, kinds)):
+        if cluster.effects.monotonic() >= end:
+            words = [f"{kind} {one}" for kind, one in left]
+            raise NotInTimeError(
+                f"still there after {timeout_s:g} s: {listed(words, 10)}",
+                remedy="do it again; a pod of a node that does not answer goes with "
+                "`oc delete pod --force --grace-period=0`",
+            )
+        if len(left) != count:
+            count = len(left)
+            say(f"waiting for {count:,} to go")
+        cluster.effects.sleep(LOOK_EVERY_S)
+    return [f"{kind} {one}" for kind, one in found]
+
+
+def _left_of(cluster: Cluster, name: str, kinds: list[str]) -> list[tuple[str, str]]:
+    """Kind and name of everything of a job; kinds that may not be listed are taken out of `kinds`."""
+    found = []
+    for kind in list(kinds):
+        try:
+            items, _ = cluster.items(path_of(kind, cluster.namespace), labels=selector(name))
+        except ForbiddenError:
+            if kind not in _MAY_BE_HIDDEN:
+                raise
+            kinds.remove(kind)
+            continue
+        found += [(kind, str(one["metadata"]["name"])) for one in items]
+    return found

@@ -1,32 +1,35 @@
-"""Keep a job's run in MLflow: begun, ended, given files, and kept beside the results till MLflow has it.
+"""Keep a job's run in MLflow: what it was made of, how it ended, and its output.
 
-No job fails for it (law 7): what MLflow cannot be told is said, and told the next time.
+No job fails for it (law 7): what MLflow cannot be told is kept beside the results, and told the next time.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ci.core.addresses import safe_line
-from ci.core.errors import SettingsError
+from ci.core.errors import EXIT_INTERRUPTED, EXIT_OK, SettingsError
 from ci.core.extras import wanted
 from ci.core.object_store import SCHEME, Bucket
-from ci.jobs.job import Job
-from ci.jobs.tracking_facts import JOB_TAG, Status, configs_of, params_of, tags_of
+from ci.core.registry import parse_image
+from ci.jobs.job import TRACKING_VARIABLE, Job
+from ci.jobs.spec import SecretRef
 from ci.jobs.transfer import fetch, files_of
 from test_selection.files import atomic_writer, read_json, write_json
 
-URI_VARIABLE = "MLFLOW_TRACKING_URI"
-# A batch takes no more.
-_BATCH = 100
-# MLflow's own would have a job wait for minutes, and tell its makers of its use. It reads them from the
-# environment of its process alone.
-_BOUNDS = {
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+# MLflow's own limits would have a job wait for minutes, and tell its makers of its use. It reads them from
+# the environment of its process alone.
+_LIMITS = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
@@ -34,15 +37,78 @@ _BOUNDS = {
     # It prints the server's address as it is, with a password that is in it.
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
-FOLDER = "tracking"
-_KIND = "tracking"
+# A job's run is found again by this tag.
+JOB_TAG = "spyre-ci.job"
+FOLDER = KIND = "tracking"
+# A batch takes no more.
+_BATCH = 100
+Status = Literal["FINISHED", "FAILED", "KILLED"]
 
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
+
+def tags_of(job: Job, config_path: str, spec: bytes) -> dict[str, str]:
+    """The tags of a job's run: the spec's own, and ours, which they do not replace.
+
+    Args:
+        job: submitted.
+        config_path: of the spec's file, as it is shown.
+        spec: content of that file.
+    """
+    source = job.spec.source
+    artifact = source.artifact if source else None
+    ours = {
+        JOB_TAG: job.name,
+        "spyre-ci.run": job.run,
+        "spyre-ci.kind": job.spec.kind,
+        "spyre-ci.config-path": config_path,
+        "spyre-ci.config-sha256": config_sha(spec, _configs(job)),
+        "spyre-ci.image": job.image,
+        "spyre-ci.image-tag": parse_image(job.image).tag,
+        "spyre-ci.resources": json.dumps(job.spec.resources.model_dump(exclude_none=True), sort_keys=True),
+        "spyre-ci.source": f"runs:/{artifact.run}/{artifact.path}"
+        if artifact
+        else (source and source.bucket) or "",
+        "spyre-ci.commit": job.commit,
+        "spyre-ci.dirty": str(job.dirty).lower(),
+        "spyre-ci.fingerprint": job.fingerprint,
+        # Where MLflow's own pages look for it.
+        "mlflow.source.git.commit": job.commit,
+    }
+    return dict(job.spec.tags) | {name: value for name, value in ours.items() if value}
+
+
+def params_of(job: Job) -> dict[str, str]:
+    """The job's parameters; of a secret, where it is and never what."""
+    return {
+        name: f"secret {value.secret}, key {value.key}" if isinstance(value, SecretRef) else str(value)
+        for name, value in sorted(job.spec.parameters.items())
+    }
+
+
+def metrics_of(verdicts: Mapping[str, int], seconds: float) -> dict[str, float]:
+    """Counts of verdicts by their names, and how long it took."""
+    return {f"verdict.{name}": float(count) for name, count in verdicts.items()} | {"seconds": seconds}
+
+
+def status_of(exit_code: int) -> Status:
+    """MLflow's word for how a job ended."""
+    return {EXIT_OK: "FINISHED", EXIT_INTERRUPTED: "KILLED"}.get(exit_code, "FAILED")  # type: ignore[return-value]
+
+
+def config_sha(spec: bytes, configs: Mapping[str, bytes]) -> str:
+    """One hash of a spec and its configuration files, with their names."""
+    whole = hashlib.sha256()
+    for name, content in (("", spec), *sorted(configs.items())):
+        whole.update(f"{name}\0{len(content)}\0".encode())
+        whole.update(content)
+    return whole.hexdigest()
+
+
+def _configs(job: Job) -> dict[str, bytes]:
+    return {name: job.files[name] for name in job.spec.configs if name in job.files}
 
 
 @dataclass(kw_only=True)
-class Account:
+class State:
     """What MLflow is to be told of a job, and how much of it was; `tracking/state.json` of a run folder.
 
     Attributes:
@@ -53,7 +119,7 @@ class Account:
         params: of the run.
         begun_ms: since the epoch.
         run: its id in MLflow; empty: it was never reached.
-        told: `begun` and `ended`, where it was told that.
+        told: `begun` and `ended`, once it was told that.
         status: how it ended; empty: it has not.
         metrics: at its end.
         ended_ms: since the epoch.
@@ -70,89 +136,6 @@ class Account:
     status: str = ""
     metrics: dict[str, float] | None = None
     ended_ms: int = 0
-
-
-def open_client(environ: MutableMapping[str, str]) -> MlflowClient:
-    """A client of the server that the environment names, which waits for a minute at most.
-
-    Args:
-        environ: of this process; what bounds the client is set in it.
-
-    Raises:
-        SettingsError: it names none.
-        CommandError: MLflow is not installed.
-    """
-    uri = environ.get(URI_VARIABLE, "")
-    if not uri.startswith(("http://", "https://")):
-        raise SettingsError(f"{URI_VARIABLE} names no server", remedy=f"set {URI_VARIABLE} to http(s)://…")
-    for name, value in _BOUNDS.items():
-        environ.setdefault(name, value)
-    with wanted("tracking wants", extra="mlflow"):
-        from mlflow import MlflowClient  # noqa: PLC0415  # an extra, and it takes seconds
-    # An address of its own: what else uses MLflow in this process keeps its own.
-    return MlflowClient(tracking_uri=uri)
-
-
-def run_of(client: MlflowClient, account: Account) -> str:
-    """The id of the job's run: of the one that an earlier call opened, or of a new one."""
-    experiment = _experiment_of(client, account.experiment)
-    # A job's name is a DNS label, so nothing in it ends the quotes.
-    found = client.search_runs([experiment], f"tags.`{JOB_TAG}` = '{account.job}'", max_results=1)
-    if found:
-        return str(found[0].info.run_id)
-    tags = {JOB_TAG: account.job}
-    run = client.create_run(experiment, start_time=account.begun_ms, tags=tags, run_name=account.job)
-    return str(run.info.run_id)
-
-
-def _experiment_of(client: MlflowClient, name: str) -> str:
-    from mlflow.exceptions import MlflowException  # noqa: PLC0415  # an extra
-
-    if (found := client.get_experiment_by_name(name)) is not None:
-        return str(found.experiment_id)
-    try:
-        return str(client.create_experiment(name))
-    except MlflowException:
-        # Somebody else was faster.
-        if (found := client.get_experiment_by_name(name)) is None:
-            raise
-        return str(found.experiment_id)
-
-
-def log_begin(client: MlflowClient, account: Account, folder: Path) -> None:
-    """Tell a run its tags and parameters, and log the job's files as `job/…`."""
-    from mlflow.entities import Param, RunTag  # noqa: PLC0415  # an extra
-
-    rows: list[Any] = [RunTag(*one) for one in account.tags.items()]
-    rows += [Param(*one) for one in account.params.items()]
-    for first in range(0, len(rows), _BATCH):
-        batch = rows[first : first + _BATCH]
-        client.log_batch(
-            account.run,
-            tags=[one for one in batch if isinstance(one, RunTag)],
-            params=[one for one in batch if isinstance(one, Param)],
-        )
-    log_files(client, account.run, folder, "job")
-
-
-def log_end(client: MlflowClient, account: Account) -> None:
-    """Tell a run how it ended."""
-    from mlflow.entities import Metric  # noqa: PLC0415  # an extra
-
-    # The time is the account's: told twice, it is the same metric.
-    rows = [Metric(name, value, account.ended_ms, 0) for name, value in (account.metrics or {}).items()]
-    client.log_batch(account.run, metrics=rows)
-    client.set_terminated(account.run, account.status, account.ended_ms)
-
-
-def log_files(client: MlflowClient, run: str, folder: Path, below: str) -> None:
-    """Log a folder's files; what a job wrote may hold links, and none of them leads to a file of ours."""
-    for name, path in files_of(folder).items():
-        client.log_artifact(run, str(path), str(Path(below, name).parent))
-
-
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,72 +155,70 @@ class Tracker:
     warn: Callable[[str], object]
 
     def begin(self, job: Job, config_path: str, spec: bytes) -> None:
-        """A job is submitted: open its run, or take it up again; nothing where the spec tracks nothing.
+        """Open the run of a job that is submitted, or take it up again; nothing if the spec tracks nothing.
 
         Args:
             job: with its name.
             config_path: of the spec's file, as it is shown.
-            spec: what that file holds.
+            spec: content of that file.
         """
         if job.spec.tracking is None:
             return
-        with self._said():
-            account = Account(
+        with self._never_failing():
+            state = State(
                 job=job.name,
                 experiment=job.spec.tracking.experiment,
                 output=f"{job.run}/{output}" if (output := job.spec.tracking.output) else "",
                 tags=tags_of(job, config_path, spec),
                 params=params_of(job),
-                begun_ms=self._now_ms(),
+                begun_ms=int(self.clock() * 1000),
             )
-            if (before := self._read()) is not None and before.job == account.job:
-                account = before
-            for name, content in {"spec.yaml": spec, **_below("configs", configs_of(job))}.items():
-                with atomic_writer(self._home / "job" / name) as stream:
+            if (before := self._read()) is not None and before.job == state.job:
+                state = before
+            for name, content in {"spec.yaml": spec, **_configs(job)}.items():
+                below = "" if name == "spec.yaml" else "configs"
+                with atomic_writer(self._home / "job" / below / name) as stream:
                     stream.write(content)
-            self._write(account)
-            self._send(account, None)
+            self._write(state)
+            self._send(state, None)
 
     def end(self, status: Status, metrics: Mapping[str, float], store: str | None) -> None:
-        """A job ended, or more of it is known: tell it, and what could not be told before.
+        """Tell how a job ended, and what could not be told before.
 
         Args:
             status: how it ended.
             metrics: by name.
-            store: where pods put what they have, as seen from here: a folder or s3://…; None: it is not seen,
-                and no output is logged.
+            store: as seen from here, a folder or s3://…; None: it is not seen, and no output is logged.
         """
-        with self._said():
-            account = self._read()
-            if account is None:
+        with self._never_failing():
+            state = self._read()
+            if state is None:
                 return
-            if (account.status, account.metrics) != (status, dict(metrics)):
-                account.status, account.metrics = status, dict(metrics)
-                account.ended_ms = self._now_ms()
-                account.told = tuple(word for word in account.told if word != "ended")
-                self._write(account)
-            self._send(account, store)
+            if (state.status, state.metrics) != (status, dict(metrics)):
+                state.status, state.metrics = status, dict(metrics)
+                state.ended_ms = int(self.clock() * 1000)
+                state.told = tuple(word for word in state.told if word != "ended")
+                self._write(state)
+            self._send(state, store)
 
     @property
     def _home(self) -> Path:
         return self.folder / FOLDER
 
-    def _now_ms(self) -> int:
-        return int(self.clock() * 1000)
-
-    def _read(self) -> Account | None:
+    def _read(self) -> State | None:
         path = self._home / "state.json"
         if not path.is_file():
             return None
-        content = read_json(path, _KIND)
+        content = read_json(path, KIND)
         del content["schema"]
-        return Account(**content)
+        return State(**content)
 
-    def _write(self, account: Account) -> None:
-        write_json(self._home / "state.json", _KIND, asdict(account))
+    def _write(self, state: State, *told: str) -> None:
+        state.told = (*state.told, *told)
+        write_json(self._home / "state.json", KIND, asdict(state))
 
     @contextmanager
-    def _said(self) -> Iterator[None]:
+    def _never_failing(self) -> Iterator[None]:
         try:
             yield
         except Exception as error:  # noqa: BLE001  # law 7: not even a bug of the reporter may fail a job
@@ -247,34 +228,99 @@ class Tracker:
                 " and told by the next `spyre-ci job collect`"
             )
 
-    def _send(self, account: Account, store: str | None) -> None:
-        due = {"begun"} | ({"ended"} if account.status else set())
-        if due <= set(account.told):
+    def _send(self, state: State, store: str | None) -> None:
+        ended = bool(state.status) and "ended" not in state.told
+        if "begun" in state.told and not ended:
             return
-        client = open_client(self.environ)
-        if not account.run:
-            account.run = run_of(client, account)
-            self._write(account)
-        if "begun" not in account.told:
-            log_begin(client, account, self._home / "job")
-            account.told = (*account.told, "begun")
-            self._write(account)
-        if account.status and "ended" not in account.told:
-            log_end(client, account)
-            if account.output and store is not None:
-                self._log_output(client, account, store)
-            account.told = (*account.told, "ended")
-            self._write(account)
+        client = _client(self.environ)
+        if not state.run:
+            state.run = _run_of(client, state)
+            self._write(state)
+        if "begun" not in state.told:
+            _log_begin(client, state)
+            _log_files(client, state.run, self._home / "job", "job")
+            self._write(state, "begun")
+        if ended:
+            _log_end(client, state)
+            if state.output and store is not None:
+                self._log_output(client, state, f"{store.rstrip('/')}/{state.output}")
+            self._write(state, "ended")
 
-    def _log_output(self, client: MlflowClient, account: Account, store: str) -> None:
-        where = f"{store.rstrip('/')}/{account.output}"
+    def _log_output(self, client: MlflowClient, state: State, where: str) -> None:
         if not where.startswith(SCHEME):
-            log_files(client, account.run, Path(where), "output")
+            _log_files(client, state.run, Path(where), "output")
             return
         with tempfile.TemporaryDirectory(dir=self._home, prefix="output-") as folder:
-            fetch(Bucket(where, where="store.bucket"), Path(folder), say=lambda _: None, clock=self.clock)
-            log_files(client, account.run, Path(folder), "output")
+            fetch(Bucket(where, where="store.bucket"), Path(folder), say=lambda _: None)
+            _log_files(client, state.run, Path(folder), "output")
 
 
-def _below(folder: str, files: Mapping[str, bytes]) -> dict[str, bytes]:
-    return {f"{folder}/{name}": content for name, content in files.items()}
+def _client(environ: MutableMapping[str, str]) -> MlflowClient:
+    """A client of the server that the environment names; its limits are set there.
+
+    Raises:
+        SettingsError: it names none.
+        CommandError: MLflow is not installed.
+    """
+    uri = environ.get(TRACKING_VARIABLE, "")
+    if not uri.startswith(("http://", "https://")):
+        raise SettingsError(
+            f"{TRACKING_VARIABLE} names no server", remedy=f"set {TRACKING_VARIABLE} to http(s)://…"
+        )
+    for name, value in _LIMITS.items():
+        environ.setdefault(name, value)
+    with wanted("tracking wants", extra="mlflow"):
+        from mlflow import MlflowClient  # noqa: PLC0415  # an extra, and it takes seconds
+    # With an address of its own: what else uses MLflow in this process keeps its own.
+    return MlflowClient(tracking_uri=uri)
+
+
+def _run_of(client: MlflowClient, state: State) -> str:
+    """The id of the job's run: of the one that an earlier call opened, or of a new one."""
+    from mlflow.exceptions import MlflowException  # noqa: PLC0415  # an extra
+
+    found = client.get_experiment_by_name(state.experiment)
+    if found is None:
+        try:
+            experiment = str(client.create_experiment(state.experiment))
+        except MlflowException:
+            # Somebody else was faster.
+            if (found := client.get_experiment_by_name(state.experiment)) is None:
+                raise
+    if found is not None:
+        experiment = str(found.experiment_id)
+    # A job's name is a DNS label, so nothing in it ends the quotes.
+    runs = client.search_runs([experiment], f"tags.`{JOB_TAG}` = '{state.job}'", max_results=1)
+    run = (
+        runs[0]
+        if runs
+        else client.create_run(
+            experiment, start_time=state.begun_ms, tags={JOB_TAG: state.job}, run_name=state.job
+        )
+    )
+    return str(run.info.run_id)
+
+
+def _log_begin(client: MlflowClient, state: State) -> None:
+    from mlflow.entities import Param, RunTag  # noqa: PLC0415  # an extra
+
+    tags = [RunTag(*one) for one in state.tags.items()]
+    params = [Param(*one) for one in state.params.items()]
+    for first in range(0, max(len(tags), len(params)), _BATCH // 2):
+        rest = slice(first, first + _BATCH // 2)
+        client.log_batch(state.run, tags=tags[rest], params=params[rest])
+
+
+def _log_end(client: MlflowClient, state: State) -> None:
+    from mlflow.entities import Metric  # noqa: PLC0415  # an extra
+
+    # The time is the state's: told twice, it is the same metric.
+    rows: list[Any] = [Metric(name, one, state.ended_ms, 0) for name, one in (state.metrics or {}).items()]
+    client.log_batch(state.run, metrics=rows)
+    client.set_terminated(state.run, state.status, state.ended_ms)
+
+
+def _log_files(client: MlflowClient, run: str, folder: Path, below: str) -> None:
+    """Log a folder's files; what a job wrote may hold links, and none of them leads to a file of ours."""
+    for name, path in files_of(folder).items():
+        client.log_artifact(run, str(path), str(Path(below, name).parent))

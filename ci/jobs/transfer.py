@@ -1,6 +1,6 @@
-"""Move a folder from and into a bucket: side by side, checked by name, told as not whole till its manifest.
+"""Move a folder from and into a bucket: several files at once, checked by a manifest that is put last.
 
-A fetch that broke off is taken up again. Of what is put, what is there is left, and a manifest comes last.
+A transfer that broke off is taken up again: what is there already is not moved a second time.
 """
 
 from __future__ import annotations
@@ -8,37 +8,59 @@ from __future__ import annotations
 import hashlib
 import shutil
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, field
-from itertools import islice
-from pathlib import Path
-from typing import TypeVar
+from pathlib import Path, PurePosixPath
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ci.core.errors import BadFileError, MissingInputError, NotWholeError
-from ci.core.object_store import PART_BYTES, Bucket
-from ci.jobs.transfer_names import (
-    LARGEST_MANIFEST,
-    MANIFEST,
-    OWN,
-    Manifest,
-    Sum,
-    Wanted,
-    check_names,
-    read_manifest,
-    wanted,
-)
-from test_selection.files import convert, read_json, write_json
+from ci.core.object_store import PART_BYTES, Bucket, Held
+from ci.core.text import size as amount
+from ci.jobs.spec import leads_out
+from test_selection.files import convert, read_json, schema_name, write_json
 
+# Whoever finds it in force knows that the folder in the bucket is whole.
+MANIFEST = "spyre-ci-manifest.json"
+# What a fetch keeps for itself in the folder it fills.
+OWN = ".spyre-ci-fetch"
+# Of a manifest with a hundred thousand files about twenty.
+LARGEST_MANIFEST = 256 << 20
 # Files under way at once; a large one has parts side by side besides.
 AT_ONCE = 4
 LINE_EVERY_S = 10.0
-Item = TypeVar("Item")
 _KIND = "fetch"
+_PUT_AGAIN = "put the folder again with `spyre-ci job put`"
+Say = Callable[[str], object]
+
+
+class Sum(BaseModel):
+    """What a file holds."""
+
+    model_config = ConfigDict(frozen=True)
+
+    size: int = Field(ge=0)
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+
+
+class Manifest(BaseModel):
+    """The files of a folder in a bucket; `whole` is false while it is being put."""
+
+    model_config = ConfigDict(frozen=True, populate_by_name=True)
+
+    form: str = Field(default=schema_name("manifest"), alias="schema", pattern=r"^spyre-ci/manifest/1$")
+    whole: bool
+    files: dict[str, Sum]
+
+    def as_bytes(self) -> bytes:
+        """As it is put."""
+        return self.model_dump_json(by_alias=True, indent=1).encode() + b"\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _State:
+class State:
     """What a folder holds: from where, whether all of it, and each file's ETag by its name."""
 
     source: str
@@ -46,45 +68,52 @@ class _State:
     etags: dict[str, str] = field(default_factory=dict)
 
 
-def fetch(bucket: Bucket, folder: Path, *, say: Callable[[str], object], clock: Callable[[], float]) -> Moved:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """What a transfer did: files and bytes there are at its end, and how many files were moved."""
+
+    files: int
+    size: int
+    moved: int
+
+
+def fetch(bucket: Bucket, folder: Path, *, say: Say, clock: Callable[[], float] = time.monotonic) -> Moved:
     """Fetch every object below an address into a folder.
 
-    What an earlier call fetched is kept where the bucket still holds the same; what it no longer holds is
-    removed. Until the end the folder is told as not whole (`check_fetched`).
+    Files that an earlier call fetched stay if the bucket still holds the same; what it no longer holds is
+    removed. Until the end the folder is marked as not whole (`check_fetched`).
 
     Args:
         bucket: the address.
-        folder: made where it is not there.
+        folder: made if it does not exist.
         say: takes a line of progress.
         clock: seconds, monotonic.
 
     Raises:
         BadFileError: the address holds nothing, or a name that leads out of the folder.
-        NotWholeError: what is there is a part, or changed meanwhile.
+        NotWholeError: the source is a part, or changed meanwhile.
         BucketAwayError: the endpoint is not reached; the next call goes on from here.
         CommandError: the bucket refuses.
     """
-    files = _source(bucket)
+    files, sums = _source(bucket)
     left = _begin(bucket.address(), folder, files)
-    tally = Tally(word="fetched", files=len(left), size=sum(file.size for file in left), say=say, clock=clock)
-    parts = folder / OWN / "parts"
-    inside = folder.resolve()
+    inside, parts = folder.resolve(), folder / OWN / "parts"
 
-    def one(file: Wanted) -> None:
-        part = parts / hashlib.sha256(file.name.encode()).hexdigest()
-        bucket.download(file.name, part, seen=tally.seen)
-        _check_same(part, file, bucket.address(file.name))
-        target = folder / file.name
+    def one(name: str, seen: Callable[[int], object]) -> None:
+        part = parts / hashlib.sha256(name.encode()).hexdigest()
+        bucket.download(name, part, seen=seen)
+        _check_same(part, files[name], sums.get(name), bucket.address(name))
+        target = folder / name
         _check_inside(target, inside)
         target.parent.mkdir(parents=True, exist_ok=True)
         part.replace(target)
 
     try:
-        each(one, left, tally)
+        _each("fetched", one, {name: files[name].size for name in left}, say, clock)
     finally:
         shutil.rmtree(parts, ignore_errors=True)
     _write_state(folder, bucket.address(), files, whole=True)
-    return Moved(files=len(files), size=sum(file.size for file in files), moved=len(left))
+    return Moved(files=len(files), size=sum(one.size for one in files.values()), moved=len(left))
 
 
 def check_fetched(folder: Path) -> None:
@@ -93,71 +122,155 @@ def check_fetched(folder: Path) -> None:
     Raises:
         NotWholeError: its fetch broke off.
     """
-    state = folder / OWN / "state.json"
-    if state.is_file() and not _read_state(state).whole:
+    if (folder / OWN / "state.json").is_file() and not _read_state(folder).whole:
         raise NotWholeError(
             "was not fetched to its end", where=folder, remedy="do the `spyre-ci job fetch` into it again"
         )
 
 
-def _source(bucket: Bucket) -> list[Wanted]:
-    held = list(bucket.objects())
-    manifest = None
-    if (told := next((one for one in held if one.name == MANIFEST), None)) is not None:
-        if told.size > LARGEST_MANIFEST:
-            raise BadFileError(
-                f"is no manifest: it has {amount(told.size)}",
-                where=bucket.address(MANIFEST),
-                remedy="put the folder again with `spyre-ci job put`, or remove this object",
+def _source(bucket: Bucket) -> tuple[dict[str, Held], dict[str, Sum]]:
+    """The objects to fetch by name, and what the manifest tells of them, if there is one."""
+    where = bucket.address()
+    # Consoles make empty objects to show a folder.
+    held = {
+        one.name: one for one in bucket.objects() if one.size or (one.name and not one.name.endswith("/"))
+    }
+    told = held.pop(MANIFEST, None)
+    sums: dict[str, Sum] = {}
+    if told is not None:
+        manifest = read_manifest(bucket, told.size)
+        sums = manifest.files
+        if not manifest.whole:
+            remedy = "wait for `spyre-ci job put`, or do it again"
+            raise NotWholeError("a put to this folder is under way or broke off", where=where, remedy=remedy)
+        others = [name for name, one in sums.items() if name not in held or held[name].size != one.size]
+        if others:
+            raise NotWholeError(
+                f"{len(others)} of {len(sums)} files are not as the manifest tells, like {others[0]!r}",
+                where=where,
+                remedy=_PUT_AGAIN,
             )
-        manifest = read_manifest(bucket.get(MANIFEST), bucket.address(MANIFEST))
-    return wanted(held, manifest, bucket.address())
+        held = {name: held[name] for name in sums}
+    if not held:
+        raise BadFileError(
+            "holds no object", where=where, remedy="check the address: it names a folder, not one object"
+        )
+    check_names(held, where)
+    return held, sums
 
 
-def _begin(source: str, folder: Path, files: list[Wanted]) -> list[Wanted]:
-    """Tell that the folder is not whole, and what of it is still to be fetched."""
-    state = folder / OWN / "state.json"
-    before = _read_state(state) if state.is_file() else _State(source=source)
+def read_manifest(bucket: Bucket, size: int) -> Manifest:
+    """The manifest of a folder in a bucket, of so many bytes.
+
+    Raises:
+        BadFileError: it is none.
+    """
+    try:
+        if size > LARGEST_MANIFEST:
+            raise ValueError(f"it has {size:,} bytes")
+        return Manifest.model_validate_json(bucket.get(MANIFEST))
+    except ValueError as error:
+        said = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+        raise BadFileError(
+            f"is no manifest: {said}",
+            where=bucket.address(MANIFEST),
+            remedy=f"{_PUT_AGAIN}, or remove this object",
+        ) from None
+
+
+def check_names(names: Iterable[str], where: str) -> None:
+    """Refuse names that lead out of a folder, or that cannot all be in one.
+
+    Args:
+        names: with `/` between their parts.
+        where: the bucket or folder, for errors.
+
+    Raises:
+        BadFileError: the first of them that is refused, and why.
+    """
+    known = set(names)
+    for name in sorted(known):
+        above = {str(one) for one in PurePosixPath(name).parents} & known
+        parts = name.split("/")
+        if leads_out(name):
+            why = "leads out of the folder"
+        elif {"", "."} & set(parts):
+            why = "has an empty part"
+        elif not name.isprintable():
+            why = "has characters that are not printed"
+        elif max(len(part.encode()) for part in parts) > 255:  # noqa: PLR2004  # of file systems
+            why = "has a part of more than 255 bytes"
+        elif parts[0] == OWN or name == MANIFEST:
+            why = "is one that transfers keep for themselves"
+        elif above:
+            name, why = min(above), "is both a file and a folder"  # noqa: PLW2901  # it is the one
+        else:
+            continue
+        remedy = "rename or remove it there; nothing was moved"
+        raise BadFileError(f"the name {name!r} {why}", where=where, remedy=remedy)
+
+
+def _begin(source: str, folder: Path, files: Mapping[str, Held]) -> list[str]:
+    """Mark the folder as not whole; returns the names that are still to be fetched."""
+    before = _read_state(folder) if (folder / OWN / "state.json").is_file() else State(source=source)
     if before.source != source:
         raise BadFileError(
             f"holds what was fetched from {before.source}",
             where=folder,
             remedy="name another folder, or remove this one",
         )
-    had = before.etags
-    check_names(had, str(folder))
-    now = {file.name: file for file in files}
-    kept = set()
+    check_names(before.etags, str(folder))
     inside = folder.resolve()
-    for name in had.keys() | now.keys():
-        path = folder / name
-        same = name in now and had.get(name) == now[name].etag
-        if same and path.is_file() and not path.is_symlink() and path.stat().st_size == now[name].size:
-            kept.add(name)
+    left = []
+    # What goes goes first: a file may become a folder, or a folder a file.
+    for name in sorted(before.etags.keys() | files.keys(), key=lambda name: (name in files, name)):
+        path, now = folder / name, files.get(name)
+        same = now is not None and before.etags.get(name) == now.etag and not path.is_symlink()
+        if same and path.is_file() and path.stat().st_size == now.size:  # type: ignore[union-attr]  # it is there
+            continue
+        _check_inside(path, inside)
+        if path.is_dir() and not path.is_symlink():
+            _remove_empty(path)
         else:
-            _check_inside(path, inside)
             # A file appears whole, so one that is there after this is the one of this list.
             path.unlink(missing_ok=True)
+        if now is not None:
+            left.append(name)
     shutil.rmtree(folder / OWN / "parts", ignore_errors=True)
     _write_state(folder, source, files, whole=False)
-    return [file for file in files if file.name not in kept]
+    return left
 
 
-def _read_state(path: Path) -> _State:
+def _remove_empty(folder: Path) -> None:
+    """Remove a folder where a file is to be, of which an earlier fetch left only folders.
+
+    Raises:
+        BadFileError: it holds a file that nobody fetched.
+    """
+    for path in sorted(folder.rglob("*"), reverse=True):
+        if path.is_symlink() or not path.is_dir():
+            remedy = "remove it, or name another folder"
+            raise BadFileError("stands where a fetched file is to be", where=path, remedy=remedy)
+        path.rmdir()
+    folder.rmdir()
+
+
+def _read_state(folder: Path) -> State:
+    path = folder / OWN / "state.json"
     remedy = "remove the folder, and do the `spyre-ci job fetch` into it again"
-    return convert(read_json(path, _KIND), _State, where=path, remedy=remedy)
+    return convert(read_json(path, _KIND), State, where=path, remedy=remedy)
 
 
-def _write_state(folder: Path, source: str, files: list[Wanted], *, whole: bool) -> None:
-    state = _State(source=source, whole=whole, etags={file.name: file.etag for file in files})
+def _write_state(folder: Path, source: str, files: Mapping[str, Held], *, whole: bool) -> None:
+    state = State(source=source, whole=whole, etags={name: one.etag for name, one in files.items()})
     write_json(folder / OWN / "state.json", _KIND, asdict(state))
 
 
-def _check_same(part: Path, file: Wanted, where: str) -> None:
-    same = part.stat().st_size == file.size
-    if same and file.sha256:
+def _check_same(part: Path, held: Held, told: Sum | None, where: str) -> None:
+    same = part.stat().st_size == held.size
+    if same and told is not None:
         with part.open("rb") as stream:
-            same = hashlib.file_digest(stream, "sha256").hexdigest() == file.sha256
+            same = hashlib.file_digest(stream, "sha256").hexdigest() == told.sha256
     if not same:
         raise NotWholeError(
             "is not what the bucket told of it: it was changed meanwhile, or damaged",
@@ -167,7 +280,7 @@ def _check_same(part: Path, file: Wanted, where: str) -> None:
 
 
 def _check_inside(path: Path, inside: Path) -> None:
-    """Refuse a file that a link which lies here already would lead out of the folder."""
+    """Refuse a file that a link in the folder would lead out of it."""
     if not path.parent.resolve().is_relative_to(inside):
         raise BadFileError(
             "is reached by a link that leads out of the folder",
@@ -176,11 +289,11 @@ def _check_inside(path: Path, inside: Path) -> None:
         )
 
 
-def put(folder: Path, bucket: Bucket, *, say: Callable[[str], object], clock: Callable[[], float]) -> Moved:
-    """Put every file of a folder below an address, and at the end a manifest that tells it is whole.
+def put(folder: Path, bucket: Bucket, *, say: Say, clock: Callable[[], float] = time.monotonic) -> Moved:
+    """Put every file of a folder below an address, and at the end a manifest.
 
-    What is there with the same content is left. Objects there that are not in the folder stay; a fetch
-    passes them over.
+    Objects with the same content stay as they are. Objects that are not in the folder stay as well, and a
+    fetch passes them over.
 
     Args:
         folder: with files.
@@ -196,27 +309,25 @@ def put(folder: Path, bucket: Bucket, *, say: Callable[[str], object], clock: Ca
         CommandError: the bucket refuses.
     """
     paths = files_of(folder)
-    there = {one.name: one for one in bucket.objects()}
+    there = {one.name: one.etag for one in bucket.objects()}
     sizes = {name: path.stat().st_size for name, path in paths.items()}
     sums: dict[str, Sum] = {}
     etags: dict[str, str] = {}
-    tally = Tally(word="read", files=len(paths), size=sum(sizes.values()), say=say, clock=clock)
 
-    def read(name: str) -> None:
-        sums[name], etags[name] = digests(paths[name], tally.seen)
+    def read(name: str, seen: Callable[[int], object]) -> None:
+        sums[name], etags[name] = digests(paths[name], seen)
 
-    each(read, list(paths), tally)
-    changed = [name for name in paths if name not in there or there[name].etag != etags[name]]
+    def send(name: str, seen: Callable[[int], object]) -> None:
+        bucket.put(name, paths[name], seen=seen)
+
+    _each("read", read, sizes, say, clock)
+    changed = [name for name in paths if there.get(name) != etags[name]]
     manifest = Manifest(whole=True, files={name: sums[name] for name in paths})
-    moved = Moved(files=len(paths), size=tally.size, moved=len(changed))
-    if not changed and MANIFEST in there and bucket.get(MANIFEST) == manifest.as_bytes():
-        return moved
-    size = sum(sizes[name] for name in changed)
-    tally = Tally(word="put", files=len(changed), size=size, say=say, clock=clock)
-    bucket.put(MANIFEST, Manifest(whole=False, files={}).as_bytes(), kind="application/json")
-    each(lambda name: bucket.put(name, paths[name], seen=tally.seen), changed, tally)
-    bucket.put(MANIFEST, manifest.as_bytes(), kind="application/json")
-    return moved
+    if changed or MANIFEST not in there or bucket.get(MANIFEST) != manifest.as_bytes():
+        bucket.put(MANIFEST, Manifest(whole=False, files={}).as_bytes(), kind="application/json")
+        _each("put", send, {name: sizes[name] for name in changed}, say, clock)
+        bucket.put(MANIFEST, manifest.as_bytes(), kind="application/json")
+    return Moved(files=len(paths), size=sum(sizes.values()), moved=len(changed))
 
 
 def files_of(folder: Path) -> dict[str, Path]:
@@ -253,16 +364,14 @@ def files_of(folder: Path) -> dict[str, Path]:
 def digests(path: Path, seen: Callable[[int], object]) -> tuple[Sum, str]:
     """What a file holds, and the ETag it would have in a bucket.
 
-    An ETag is the MD5 of the object or, where it came in parts, of the parts' MD5 sums. Where the bucket
-    makes it otherwise (as where it encrypts with keys of a service) it never fits, and the file is put again.
+    An ETag is the MD5 of the object or, if it came in parts, of the parts' MD5 sums. A bucket that makes it
+    otherwise (as one that encrypts with keys of a service) gets the file again.
 
     Args:
         path: of the file.
         seen: told of so many more bytes that were read.
     """
-    size = 0
-    whole = hashlib.sha256()
-    parts = []
+    size, whole, parts = 0, hashlib.sha256(), []
     with path.open("rb") as stream:
         while data := stream.read(PART_BYTES):
             whole.update(data)
@@ -271,89 +380,46 @@ def digests(path: Path, seen: Callable[[int], object]) -> tuple[Sum, str]:
             seen(len(data))
     joined = hashlib.md5(b"".join(parts), usedforsecurity=False).hexdigest()
     alone = parts[0].hex() if parts else joined
-    etag = alone if size < PART_BYTES else f"{joined}-{len(parts)}"
-    return Sum(size=size, sha256=whole.hexdigest()), etag
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moved:
-    """What a transfer did.
-
-    Attributes:
-        files: how many there are at its end.
-        size: of all of them, in bytes.
-        moved: how many of them were moved; the others were there.
-    """
-
-    files: int
-    size: int
-    moved: int
+    return Sum(size=size, sha256=whole.hexdigest()), alone if size < PART_BYTES else f"{joined}-{len(parts)}"
 
 
 class _StoppedError(Exception):
     """A transfer that ends because another one failed."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Tally:
-    """What was moved so far, and lines that tell it; `word` is what is done to it."""
-
-    word: str
-    files: int
-    size: int
-    say: Callable[[str], object]
-    clock: Callable[[], float]
-    done: int = 0
-    moved: int = 0
-    stop: threading.Event = field(default_factory=threading.Event)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _said: float = 0.0
-
-    def seen(self, count: int) -> None:
-        """So many more bytes, from any thread; it ends the transfer where another failed."""
-        if self.stop.is_set():
-            raise _StoppedError
-        with self._lock:
-            self.moved += count
-
-    def tell(self) -> None:
-        """A line, where it is time for one."""
-        if (now := self.clock()) - self._said >= LINE_EVERY_S:
-            self._said = now
-            amounts = f"{amount(self.moved)} of {amount(self.size)}"
-            self.say(f"{self.word} {self.done} of {self.files} files, {amounts}")
-
-
-def amount(size: int) -> str:
-    """A number of bytes as people read it."""
-    for unit, word in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if size >= unit:
-            return f"{size / unit:.1f} {word}"
-    return f"{size} B"
-
-
-def each(work: Callable[[Item], object], items: Sequence[Item], tally: Tally) -> None:
-    """Do a piece of work for each of many, some at once; the first that fails ends the others.
+def _each(
+    word: str,
+    work: Callable[[str, Callable[[int], object]], object],
+    sizes: Mapping[str, int],
+    say: Say,
+    clock: Callable[[], float],
+) -> None:
+    """Do a piece of work for each file, some at once, and say how it goes; the first failure ends the others.
 
     Raises:
-        Exception: what the first of them raised.
+        Exception: the first failure.
     """
-    rest = iter(items)
+    stop, lock = threading.Event(), threading.Lock()
+    moved, said = 0, clock()
+
+    def seen(count: int) -> None:
+        nonlocal moved
+        if stop.is_set():
+            raise _StoppedError
+        with lock:
+            moved += count
+
     with ThreadPoolExecutor(AT_ONCE) as pool:
-
-        def more(count: int) -> set[Future[object]]:
-            return {pool.submit(work, one) for one in islice(rest, count)}
-
-        left = more(2 * AT_ONCE)
+        left = {pool.submit(work, name, seen) for name in sizes}
         try:
             while left:
                 done, left = wait(left, timeout=LINE_EVERY_S, return_when=FIRST_COMPLETED)
                 for one in done:
                     one.result()
-                tally.done += len(done)
-                tally.tell()
-                left |= more(len(done))
+                if clock() - said >= LINE_EVERY_S:
+                    said, amounts = clock(), f"{amount(moved)} of {amount(sum(sizes.values()))}"
+                    say(f"{word} {len(sizes) - len(left)} of {len(sizes)} files, {amounts}")
         except BaseException:
-            tally.stop.set()
+            stop.set()
             pool.shutdown(cancel_futures=True)
             raise

@@ -1,101 +1,41 @@
-"""Watch a job until it ends: list, watch, go on from where a watch ended, and show what is heard."""
+"""Watch a job until it ends, and show its pods: a line that stays on a terminal, some lines in a log."""
 
 from __future__ import annotations
 
 import contextlib
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.status import Status
 
 from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE, MissingInputError
-from ci.core.progress import ticking
-from ci.core.text import one_line, span
-from ci.jobs.board import Board
-from ci.jobs.cluster import Cluster
-from ci.jobs.errors import ForbiddenError, GoneError
-from ci.jobs.fate import NODE_AWAY, Fate, Phase
+from ci.core.provider import in_log
+from ci.core.text import counted, one_line, span
+from ci.core.workflow_commands import defused
+from ci.jobs.cluster import Cluster, path_of
+from ci.jobs.errors import ClusterAwayError, ClusterError, ForbiddenError, GoneError
 from ci.jobs.labels import selector
-from ci.jobs.paths import path_of
-from ci.jobs.standing import End, Standing, standing_of
+from ci.jobs.status import NODE_AWAY, UNBORN, Aggregates, End, Phase, PodStatus, job_status
 from test_selection.shard_subset import format_ranges
 
-TICK_S = 0.5
-# A watch is opened anew so often; between two the job itself is looked at. An open one costs nothing.
-WINDOW_S = 15
-SETTLED_WINDOW_S = 1
-# What a pod has to write its account once it is ended (`terminationGracePeriodSeconds`), and a margin.
-ENDING_S = 120 + 30
+# A control plane that is renewed is away for some minutes; a watch has nothing else to do.
+PATIENCE_S = 600
+# A watch is opened again so often; between two the job itself is looked at.
+WINDOW_S, SETTLED_WINDOW_S = 15, 1
 # A server that ends each watch at once is not asked more often than this.
 SHORTEST_S = 1.0
-# Which codes of a pod beat which, worst first; others are infrastructure's.
+# Of a pod that is ended: `terminationGracePeriodSeconds`, and a margin.
+ENDING_S = 120 + 30
+# Once pods have been missing for so long, the events say why none can be made.
+UNBORN_S = 30.0
+# In a log: a line where something changed, and one where nothing did.
+LINE_EVERY_S, SILENCE_S = 10.0, 60.0
+MAX_REASONS, MAX_TOLD = 3, 100
+# Exit codes of pods, worst first; others are the infrastructure's.
 _WORST = (EXIT_INCOMPLETE, EXIT_USAGE, EXIT_TEST_FAILED)
-
-
-class View(Protocol):
-    """What shows a job to people."""
-
-    def tell(self, fate: Fate) -> None:
-        """A pod ended badly."""
-
-    def show(self, board: Board, now: float) -> None:
-        """What is known has changed, or time has passed."""
-
-    def end(self, board: Board) -> None:
-        """The watch is over."""
-
-
-class Watcher:
-    """Takes what is heard of a job.
-
-    Args:
-        board: of the job.
-        view: that shows it.
-        clock: monotonic seconds.
-    """
-
-    def __init__(self, board: Board, view: View, clock: Callable[[], float]) -> None:
-        self.board = board
-        self._view, self._clock = view, clock
-        self._lock = threading.Lock()
-
-    def take(self, kind: str, pod: Mapping[str, Any]) -> None:
-        """One event of a watch."""
-        with self._lock:
-            now = self._clock()
-            if (fate := self.board.take(kind, pod, now)) is not None:
-                self._view.tell(fate)
-            self._view.show(self.board, now)
-
-    def relist(self, pods: Iterable[Mapping[str, Any]]) -> None:
-        """All pods there are."""
-        with self._lock:
-            now = self._clock()
-            for fate in self.board.relist(pods, now):
-                self._view.tell(fate)
-            self._view.show(self.board, now)
-
-    def look(self, standing: Standing) -> None:
-        """What the job's controller says now."""
-        with self._lock:
-            self.board.look(standing, self._clock())
-
-    def stalled_s(self) -> float:
-        """For how many seconds nothing has run, while pods are pending."""
-        return self.board.stalled_s(self._clock())
-
-    @contextlib.contextmanager
-    def moving(self) -> Iterator[None]:
-        """Within, the view moves though nothing happens; it ends with the block."""
-        try:
-            with ticking(self._tick, TICK_S, name="watch"):
-                yield
-        finally:
-            self._view.end(self.board)
-
-    def _tick(self) -> None:
-        with self._lock:
-            self._view.show(self.board, self._clock())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,12 +43,79 @@ class Ending:
     """How a watch ended.
 
     Attributes:
-        exit_code: 0 all done, 1 tests failed, 2 pods ended for wrong usage, 3 something is missing.
-        why: on one line; empty where all is done.
+        exit_code: 0 all done, 1 tests failed, 2 pods were used wrongly, 3 something is missing.
+        why: on one line; empty if all is done.
     """
 
     exit_code: int
     why: str = ""
+
+
+def overall(found: Aggregates) -> str:
+    """The pods by phase, on one line."""
+    counts = [f"{found.counts[one]:,} {one}" for one in Phase if found.counts[one]]
+    shards = sum(found.job.shards)
+    ran = f"; {found.shards_done:,}/{shards:,} shards" if shards else ""
+    again = f"; {counted(found.replaced, 'pod')} replaced" if found.replaced > 0 else ""
+    return f"{counted(found.job.pods, 'pod')}: {', '.join(counts)}{ran}{again}"
+
+
+def reasons(found: Aggregates) -> list[str]:
+    """Why pods are pending: the commonest reasons, or what the whole job waits for."""
+    if found.job.waits and found.counts[Phase.PENDING]:
+        return [f"the job {found.job.waits}"]
+    common = found.reasons.most_common(MAX_REASONS + 1)
+    lines = [f"{number:,} pending: {why}" for why, number in common[:MAX_REASONS]]
+    return [*lines, "and for other reasons"] if len(common) > MAX_REASONS else lines
+
+
+@dataclass(slots=True, kw_only=True)
+class View:
+    """Shows a job to people.
+
+    Attributes:
+        console: for people.
+        environ: tells a CI's log from a terminal.
+    """
+
+    console: Console
+    environ: Mapping[str, str]
+    _status: Status | None = field(default=None, init=False)
+    _last: str = field(default="", init=False)
+    _at: float | None = field(default=None, init=False)
+    _told: int = field(default=0, init=False)
+
+    def tell(self, pod: PodStatus) -> None:
+        """A pod ended badly."""
+        self._told += 1
+        if self._told <= MAX_TOLD:
+            self.say(pod.line)
+
+    def show(self, found: Aggregates, now: float) -> None:
+        """Show the state; in a log only where it changed, or after a silence."""
+        line, why = overall(found), reasons(found)
+        if self.console.is_terminal and not self.console.is_dumb_terminal and not in_log(self.environ):
+            if self._status is None:
+                self._status = self.console.status("")
+                self._status.start()
+            self._status.update(escape("\n  ".join([line, *why])))
+            return
+        since = None if self._at is None else now - self._at
+        if since is None or (since >= LINE_EVERY_S and (line != self._last or since >= SILENCE_S)):
+            self._last, self._at = line, now
+            self.say("; ".join([line, *why]))
+
+    def end(self, found: Aggregates) -> None:
+        """Show how it ended."""
+        if self._status is not None:
+            self._status.stop()
+        if self._told > MAX_TOLD:
+            self.say(f"{self._told - MAX_TOLD:,} more that ended badly are not shown")
+        self.say(overall(found))
+
+    def say(self, text: str) -> None:
+        """A line; what it quotes of a cluster commands neither a terminal nor a CI."""
+        self.console.print(defused(one_line(text, 2000)), markup=False, highlight=False, soft_wrap=True)
 
 
 def find_job(cluster: Cluster, name: str) -> tuple[str, dict[str, Any]]:
@@ -124,112 +131,146 @@ def find_job(cluster: Cluster, name: str) -> tuple[str, dict[str, Any]]:
             return path, found
     raise MissingInputError(
         f"there is no job {one_line(name)} in the namespace {cluster.namespace}",
-        remedy="see `spyre-ci job list`; a job that has ended is removed after its ttl_minutes",
+        remedy="see `oc get jobs`; a job that has ended is removed after its ttl_minutes",
     )
 
 
 def watch_job(
-    cluster: Cluster, name: str, watcher: Watcher, *, path: str, pending_limit_s: float | None = None
-) -> Ending:
+    cluster: Cluster, name: str, view: View, *, pending_limit_s: float | None = None
+) -> tuple[Ending, Aggregates]:
     """Watch a job's pods until it ends, or until nothing can come any more.
 
     Args:
         cluster: it is on.
         name: of the job.
-        watcher: takes what happens.
-        path: of the job, as `find_job` has it.
-        pending_limit_s: seconds after which a job is given up whose pods all wait, or are stuck; None: never.
+        view: shows it.
+        pending_limit_s: seconds after which a job of which no pod runs is given up; None: never.
 
     Raises:
-        ClusterError: the cluster went away for longer than a call is tried; the job goes on.
+        ClusterAwayError: the cluster cannot be asked any more; the job goes on.
     """
-    clock, version = cluster.effects.monotonic, ""
-    over_at: float | None = None
-    while True:
-        began = clock()
-        job = cluster.get(path)
-        if job is None:
-            return Ending(exit_code=EXIT_INCOMPLETE, why="the job is gone: somebody removed it")
-        watcher.look(standing_of(job))
-        over = watcher.board.standing.over is not None
-        if not version or (over and over_at is None):
-            pods, version = cluster.items(path_of("Pod", cluster.namespace), labels=selector(name))
-            watcher.relist(pods)
-        if over:
-            # Pods that are ended write what they have: whoever gathers it is not to come before that.
-            over_at = began if over_at is None else over_at
-            left = job.get("kind") != "Deployment" and watcher.board.counts[Phase.RUNNING]
-            if not left or clock() - over_at >= ENDING_S:
-                return ending_of(watcher.board)
-        elif pending_limit_s is not None and watcher.stalled_s() >= pending_limit_s:
-            return _given_up(cluster, name, watcher.board, pending_limit_s)
-        version = _window(cluster, name, watcher, version)
-        if (rest_s := SHORTEST_S - (clock() - began)) > 0:
-            cluster.effects.sleep(rest_s)
+    path, job = find_job(cluster, name)
+    watch = _Watch(cluster, name, view, Aggregates(job_status(job)))
+    try:
+        return watch.until_over(path, pending_limit_s), watch.found
+    except ClusterError as error:
+        remedy = f"the job goes on; watch it again with `spyre-ci job watch {name}`"
+        if isinstance(error, ForbiddenError):
+            remedy = f"sign in again (oc login): {remedy}"
+        raise ClusterAwayError(error.what, where=error.where, remedy=remedy, said=error.said) from None
+    finally:
+        view.end(watch.found)
 
 
-def ending_of(board: Board) -> Ending:
-    """How a job ended whose controller says that it did, or is about to; pure."""
-    standing = board.standing
-    if standing.over is not End.FAILED:
-        return Ending(exit_code=EXIT_OK)
-    bad = [index for index in range(board.pods) if board.fate(index).phase is not Phase.DONE]
-    if not standing.reason.startswith("FailedIndexes"):
-        return Ending(
-            exit_code=EXIT_INCOMPLETE, why=f"{standing.reason}; without an end: {_pods(bad)}{_left(board)}"
+class _Watch:
+    """One watch of a job: what is known of it, and since when nothing has run."""
+
+    def __init__(self, cluster: Cluster, name: str, view: View, found: Aggregates) -> None:
+        self.found = found
+        self._cluster, self._name, self._view = cluster, name, view
+        self._clock: Callable[[], float] = cluster.effects.monotonic
+        self._pods, self._version = path_of("Pod", cluster.namespace), ""
+        self._idle_since = self._unborn_since = self._clock()
+        self._done = 0
+
+    def until_over(self, path: str, pending_limit_s: float | None) -> Ending:
+        """Look at the job, then at its pods for a while, until it is over or given up."""
+        over_at: float | None = None
+        while True:
+            began = self._clock()
+            job = self._cluster.get(path)
+            if job is None:
+                return Ending(exit_code=EXIT_INCOMPLETE, why="the job is gone: somebody removed it")
+            self._tell(self.found.look(job_status(job)))
+            if not self._version or (self.found.job.over and over_at is None):
+                pods, self._version = self._cluster.items(self._pods, labels=selector(self._name))
+                self._tell(self.found.relist(pods))
+            if self.found.job.over:
+                # Pods that are ended still write what they have, which whoever collects waits for.
+                over_at = began if over_at is None else over_at
+                left = job.get("kind") != "Deployment" and self.found.counts[Phase.RUNNING]
+                if not left or self._clock() - over_at >= ENDING_S:
+                    return ending_of(self.found)
+            elif pending_limit_s is not None and self._idle_s() >= pending_limit_s:
+                why = self.found.job.waits or refused_pods(self._cluster, self._name) or worst(self.found)
+                said = f"nothing has run for {span(pending_limit_s)}, and the job is left as it is: {why}"
+                return Ending(exit_code=EXIT_INCOMPLETE, why=said)
+            self._explain_unborn()
+            self._window()
+            if (rest_s := SHORTEST_S - (self._clock() - began)) > 0:
+                self._cluster.effects.sleep(rest_s)
+
+    def _window(self) -> None:
+        """Take the events of one watch."""
+        watched = self._cluster.watch(
+            self._pods,
+            labels=selector(self._name),
+            resource_version=self._version,
+            timeout_s=SETTLED_WINDOW_S if self.found.settled else WINDOW_S,
         )
-    found = {board.fate(index).exit_code for index in bad}
-    known = {code if code in _WORST else EXIT_INCOMPLETE for code in found}
-    code = next((one for one in _WORST if one in known), EXIT_INCOMPLETE)
-    return Ending(exit_code=code, why=f"failed for good: {_pods(bad)}{_left(board)}")
+        self._view.show(self.found, self._clock())
+        with contextlib.closing(watched) as events:
+            try:
+                for event in events:
+                    pod = event["object"]
+                    self._version = str(pod.get("metadata", {}).get("resourceVersion") or self._version)
+                    if event["type"] != "BOOKMARK":
+                        self._tell([self.found.take(event["type"], pod)])
+                        if self.found.quiet:
+                            break
+                    self._view.show(self.found, self._clock())
+            except GoneError:
+                self._version = ""
+
+    def _tell(self, news: list[PodStatus | None] | list[PodStatus]) -> None:
+        for pod in news:
+            if pod is not None:
+                self._view.tell(pod)
+
+    def _idle_s(self) -> float:
+        """For how many seconds nothing has run while pods are pending or stuck."""
+        counts = self.found.counts
+        waiting = counts[Phase.PENDING] or self.found.stuck
+        if counts[Phase.RUNNING] or not waiting or counts[Phase.DONE] > self._done:
+            self._idle_since, self._done = self._clock(), counts[Phase.DONE]
+        return self._clock() - self._idle_since
+
+    def _explain_unborn(self) -> None:
+        """Ask the events why no pod is made, once pods have been missing for a while."""
+        now = self._clock()
+        if not self.found.unborn or self.found.job.waits:
+            self._unborn_since = now
+        elif now - self._unborn_since >= UNBORN_S:
+            self._unborn_since = now
+            self.found.unborn_because(refused_pods(self._cluster, self._name) or UNBORN)
 
 
-def _left(board: Board) -> str:
-    """The pods that did not go though their job is over."""
-    stay = [index for index in range(board.pods) if board.fate(index).phase is Phase.RUNNING]
-    still = f"; still being ended: {_pods(stay)}" if stay else ""
-    return f"{still}; {_stuck(board)}" if board.stuck else still
+def ending_of(found: Aggregates) -> Ending:
+    """How a job ended that is over; pure."""
+    job = found.job
+    if job.over is not End.FAILED:
+        return Ending(exit_code=EXIT_OK)
+    pods = [found.pod(index) for index in range(job.pods)]
+    bad = [one for one in pods if one.phase is not Phase.DONE]
+    left = [one.index for one in bad if one.phase is Phase.RUNNING]
+    more = f"; still being ended: {_pods(left)}" if left else ""
+    more += f"; {_stuck(found)}" if found.stuck else ""
+    named = _pods([one.index for one in bad])
+    if not job.reason.startswith("FailedIndexes"):
+        return Ending(exit_code=EXIT_INCOMPLETE, why=f"{job.reason}; without an end: {named}{more}")
+    codes = {one.exit_code if one.exit_code in _WORST else EXIT_INCOMPLETE for one in bad}
+    code = next((one for one in _WORST if one in codes), EXIT_INCOMPLETE)
+    return Ending(exit_code=code, why=f"failed for good: {named}{more}")
 
 
-def _stuck(board: Board) -> str:
-    return f"{_pods(sorted(board.stuck))}: {NODE_AWAY}"
+def worst(found: Aggregates) -> str:
+    """Why most of the pending pods wait, and which are stuck."""
+    why = [f"{number} x {why}" for why, number in found.reasons.most_common(1)]
+    return "; ".join([*why, *([_stuck(found)] if found.stuck else [])]) or "nobody says why"
 
 
-def _pods(indexes: list[int]) -> str:
-    return f"pods {format_ranges(indexes)}" if indexes else "none"
-
-
-def _window(cluster: Cluster, name: str, watcher: Watcher, version: str) -> str:
-    """Take what one watch tells; the version the next goes on from, empty where one has to list again."""
-    watched = cluster.watch(
-        path_of("Pod", cluster.namespace),
-        labels=selector(name),
-        resource_version=version,
-        # Where nothing is left to happen, the controller is about to say so.
-        timeout_s=SETTLED_WINDOW_S if watcher.board.settled else WINDOW_S,
-    )
-    with contextlib.closing(watched) as events:
-        try:
-            for event in events:
-                pod = event["object"]
-                version = str(pod.get("metadata", {}).get("resourceVersion") or version)
-                if event["type"] != "BOOKMARK":
-                    watcher.take(event["type"], pod)
-                    if watcher.board.quiet:
-                        break  # the job itself says whether that is all
-        except GoneError:
-            return ""
-    return version
-
-
-def _given_up(cluster: Cluster, name: str, board: Board, limit_s: float) -> Ending:
-    why = board.standing.waits or _refused_pods(cluster, name) or worst_reason(board)
-    said = f"nothing has run for {span(limit_s)}, and the job is left as it is: {why}"
-    return Ending(exit_code=EXIT_INCOMPLETE, why=said)
-
-
-def _refused_pods(cluster: Cluster, name: str) -> str:
-    """Why the job's controller can make no pods, such as a quota; empty where it can, or nobody may ask."""
+def refused_pods(cluster: Cluster, name: str) -> str:
+    """Why the job's controller can make no pods, such as a quota; empty: it can, or nobody may ask."""
     fields = f"involvedObject.kind=Job,involvedObject.name={name}"
     try:
         events, _ = cluster.items(path_of("Event", cluster.namespace), fields=fields)
@@ -240,8 +281,9 @@ def _refused_pods(cluster: Cluster, name: str) -> str:
     return "" if newest is None else f"no pod can be made: {one_line(str(newest.get('message')))}"
 
 
-def worst_reason(board: Board) -> str:
-    """Why most of what is pending is, and what is stuck."""
-    stuck = [_stuck(board)] if board.stuck else []
-    why = [f"{number} x {why}" for why, number in board.reasons.most_common(1)]
-    return "; ".join([*why, *stuck]) or "nobody says why"
+def _stuck(found: Aggregates) -> str:
+    return f"{_pods(sorted(found.stuck))}: {NODE_AWAY}"
+
+
+def _pods(indexes: list[int]) -> str:
+    return f"pods {format_ranges(indexes)}" if indexes else "none"

@@ -1,4 +1,4 @@
-"""A job over 2,048 pods on paper: its slices, and what they left gathered, told of and reported.
+"""A job over 2,048 pods on paper: its packed plan, and what they left gathered, told of and reported.
 
 Collecting runs in a process of its own, whose time and memory it is that count.
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
-from ci.jobs.slices import make_slices
+from ci.jobs.plan_chunks import chunks_of, pack_plan
 from test_selection.ci_jobs import CiJob
 from test_selection.plan import Plan
 from tests.many_pods import RUN, make_folder, make_plan, make_store
@@ -52,12 +52,12 @@ def collect(runs: Path, store: str, out: Path, **environ: str) -> dict[str, Any]
     return found | {"said": done.stdout}
 
 
-def slices(folder: Path, plan: Plan) -> dict[str, Any]:
-    """Seconds, and bytes in all and at most, of a slice for each shard."""
+def packed(folder: Path, plan: Plan) -> dict[str, Any]:
+    """Seconds, bytes in all and chunks of the packed plan, with a pod for each shard."""
     legs = [CiJob(shards=(shard.index,), cards=1, expected_s=shard.expected_s) for shard in plan.shards]
     began = time.perf_counter()
-    sizes = [len(data) for data in make_slices(folder, legs).values()]
-    return {"seconds": time.perf_counter() - began, "bytes": sum(sizes), "largest": max(sizes)}
+    sizes = [len(data) for data in chunks_of(pack_plan(folder, legs)).values()]
+    return {"seconds": time.perf_counter() - began, "bytes": sum(sizes), "chunks": len(sizes)}
 
 
 def measure(shards: int, tests: int) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def measure(shards: int, tests: int) -> dict[str, Any]:
         plan = make_plan(shards, tests)
         make_folder(home / "runs" / RUN, plan)
         made = make_store(home / "store", plan)
-        found = {"slices": slices(home / "runs" / RUN, plan)}
+        found = {"plan": packed(home / "runs" / RUN, plan)}
         found["collect"] = collect(home / "runs", str(home / "store"), home / "first.json")
         found["again"] = collect(home / "runs", str(home / "store"), home / "second.json")
         return found | {"counts": made.counts, "pods": shards, "tests": tests}
@@ -75,9 +75,9 @@ def measure(shards: int, tests: int) -> dict[str, Any]:
 
 def show(found: dict[str, Any]) -> None:
     """What `measure` found, as lines."""
-    cut = found["slices"]
+    plan = found["plan"]
     print(f"{found['pods']:,} pods, {found['tests']:,} tests")
-    print(f"  slices: {cut['seconds']:.1f} s, {cut['bytes']:,} bytes, the largest {cut['largest']:,}")
+    print(f"  plan: {plan['seconds']:.1f} s, {plan['bytes']:,} bytes in {plan['chunks']} chunks")
     for what in ("collect", "again"):
         row = found[what]
         took = f"{row['seconds']:.1f} s, {row['cpu_s']:.1f} s of them CPU"

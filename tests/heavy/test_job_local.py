@@ -57,8 +57,8 @@ def test_a_job_here_comes_to_the_verdicts_of_the_plain_run(
     }
     (tmp_path / "spec.json").write_text(json.dumps(spec))
     pods = SHARDS // cards
-    given = ("--network", "none", "--parallel", str(pods), "--results", "out")
-    code, out, err = spyre_ci("job", "local", "spec.json", *given)
+    given = ("--local", "--network", "none", "--store", "out")
+    code, out, err = spyre_ci("job", "submit", "spec.json", *given)
     said = " ".join((out + err).split())
     assert code == 0, said[-3000:]
     assert [f"pod {index}: done" in said for index in range(pods + 1)] == [True] * pods + [False]

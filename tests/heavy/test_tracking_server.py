@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 import requests
 
-from ci.jobs.job import Fetch
-from ci.jobs.parts import Source
+from ci.jobs.job import helpers_of
+from tests import job_specs
+from tests.job_specs import MLFLOW
 from tests.tracked import bounded, check_told_from_begin_to_end, job_of, told
 
 # What `mlflow` has and `mlflow-skinny` has not.
@@ -69,10 +70,11 @@ def test_a_real_server_is_told_from_begin_to_end_and_mlflow_fetches_what_it_was_
     # What an init container does: the artifact lies where the job looks for it.
     run, _ = told(server, tmp_path / "told")
     for path, found in (("output", "deep/scores.json"), ("job/configs", "conf/helm.conf")):
-        source = Source.model_validate({"artifact": {"run": run.info.run_id, "path": path}})
-        fetch = Fetch(name="fetch-source", source=source, to=f"{tmp_path}/scratch/inputs")
-        words = [sys.executable, "-m", *fetch.command]
+        source = {"artifact": {"run": run.info.run_id, "path": path}}
+        (fetch,) = helpers_of(job_specs.job_of(job_specs.spec_of("serve", source=source, environment=MLFLOW)))
+        here = [word.replace("/scratch", f"{tmp_path}/scratch") for word in fetch.command]
+        words = [sys.executable, "-m", *here]
         subprocess.run(words, check=True, timeout=120, capture_output=True)
         # By the last part of its path, whatever stands before it.
-        assert Path(fetch.to, Path(path).name, found).is_file()
+        assert Path(fetch.at.replace("/scratch", f"{tmp_path}/scratch"), found).is_file()
         assert run.data.tags["spyre-ci.job"] == job_of().name

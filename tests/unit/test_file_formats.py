@@ -30,8 +30,7 @@ from ci.jobs.record import JobRecord
 from ci.jobs.record import read_record as read_job
 from ci.jobs.record import write_record as write_job
 from ci.jobs.spec import read_spec
-from ci.jobs.transfer import check_fetched
-from ci.jobs.transfer_names import OWN
+from ci.jobs.transfer import OWN, check_fetched
 from ci.package.records import read_record as read_step
 from ci.record.identity import RunIdentity, read_identity, write_identity
 from ci.record.result import Result

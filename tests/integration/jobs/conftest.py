@@ -12,8 +12,8 @@ import docker
 import pytest
 
 from ci.core.containers import LABEL
-from ci.jobs.here import Here
 from ci.jobs.job import Job
+from ci.jobs.local import Here
 from ci.jobs.spec import Spec
 from tests.engine import engine_client
 

@@ -1,4 +1,4 @@
-"""A run of two pods on this host: its folder, its slices, its store, and the verbs as processes."""
+"""A run of two pods on this host: its folder, its plan, its store, and the verbs as processes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import pytest
 
+from ci.jobs.plan_chunks import chunks_of, pack_plan
 from ci.jobs.record import JobRecord, write_record
-from ci.jobs.slices import make_slices
 from ci.record.identity import RunIdentity, write_identity
 from ci.record.result import Result
 from ci.record.verdict import Verdict
@@ -84,7 +85,7 @@ def plan_of_three() -> Plan:
 
 
 class Site:
-    """A run that was planned here and runs in pods, which have their slices of it and the store."""
+    """A run that was planned here and runs in pods, which have its plan and the store."""
 
     def __init__(self, tree: Path, store: str = "", *, device: str = "cpu", **environ: str) -> None:
         self.tree, self.device = tree, device
@@ -102,7 +103,8 @@ class Site:
         self.prefix: tuple[str, ...] = ()
         self.plan = plan_of_three()
         self.write(self.run_dir)
-        for name, data in make_slices(self.run_dir, LEGS).items():
+        self.packed = pack_plan(self.run_dir, LEGS)
+        for name, data in chunks_of(self.packed).items():
             (self.inputs / name).write_bytes(data)
         record = JobRecord(
             name="tests-calm-otter-1f2e3", namespace="default", kind="tests", run=STORED, image="", commit="",
@@ -139,26 +141,28 @@ class Site:
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
 
-    def start_pod(self, index: int, **environ: str) -> subprocess.Popen[str]:
-        """A pod; each has its own disk."""
+    def start_pod(self, index: int, **environ: str) -> Pod:
+        """A pod with its own disk, and with a bucket two containers besides, which alone have its keys."""
         told = {
             "JOB_COMPLETION_INDEX": str(index), "SPYRE_CI_JOB_RUN": STORED, "SPYRE_CI_JOB_STORE": self.store,
             "SPYRE_CI_JOB_INPUT": str(self.inputs),
             "SPYRE_CI__RUN__LEASES": str(self.home / f"leases-{index}"),
         }  # fmt: skip
         scratch = self.home / f"scratch-{index}-{time.monotonic_ns()}"
-        return self.start("job", "pod", "--scratch", str(scratch), **(told | environ))
-
-    def folder_of(self, index: int, process: subprocess.Popen[str]) -> Path:
-        """The run folder of a pod that runs."""
-        if self.store.startswith("s3://"):
-            words = process.args
-            assert isinstance(words, list)
-            return Path(words[-1]) / STORED / "pods" / str(index)
-        return Path(self.store) / STORED / "pods" / str(index)
+        words = ("job", "pod", "--scratch", str(scratch))
+        given = told | environ
+        if not self.store.startswith("s3://"):
+            return Pod(self.start(*words, **given), Path(self.store) / STORED / "pods" / str(index))
+        restored = end(self.start(*words, "--role", "restore", **given))
+        if restored[0]:
+            return Pod(self.start("config", "show", **given), scratch, failed=restored)
+        uploader = self.start(*words, "--role", "upload", **given)
+        bare = {name: "" for name in self.environ if name in {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}}
+        main = self.start(*words, **(given | bare))
+        return Pod(main, scratch / STORED / "pods" / str(index), uploader=uploader)
 
     def pod(self, index: int, **environ: str) -> tuple[int, str, str]:
-        return end(self.start_pod(index, **environ))
+        return self.start_pod(index, **environ).end()
 
     def collect(self, *words: str) -> tuple[int, str, str]:
         return end(self.start("job", "collect", RUN, "--from", self.store, *words))
@@ -214,15 +218,37 @@ def wait_for(true: Callable[[], bool]) -> None:
     pytest.fail("it did not come about")
 
 
-def kill(process: subprocess.Popen[str], run_dir: Path) -> None:
-    """End a pod as the kernel ends a container: all of its processes, without a word."""
-    for pid in [*children_of(process.pid), process.pid]:
-        os.kill(pid, signal.SIGKILL)
-    process.communicate(timeout=TIMEOUT_S)
-    for stray in find_orphans_of_run(run_dir):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(stray, signal.SIGKILL)
-    wait_for(lambda: not find_orphans_of_run(run_dir))
+@dataclass
+class Pod:
+    """The containers of a pod, and its run folder; where it could not be restored, what that said."""
+
+    main: subprocess.Popen[str]
+    folder: Path
+    uploader: subprocess.Popen[str] | None = None
+    failed: tuple[int, str, str] | None = None
+
+    @property
+    def over(self) -> bool:
+        return self.main.poll() is not None
+
+    def end(self) -> tuple[int, str, str]:
+        """As a Job takes it: an uploader that did not come to its end has another pod run it again."""
+        code, out, err = end(self.main)
+        if self.uploader is not None:
+            uploaded, said, _ = end(self.uploader)
+            return (uploaded, out + said, err) if uploaded else (code, out, err)
+        return self.failed or (code, out, err)
+
+    def kill(self) -> None:
+        """End it as a node that goes away does: all of its processes, without a word."""
+        for process in filter(None, (self.uploader, self.main)):
+            for pid in [*children_of(process.pid), process.pid]:
+                os.kill(pid, signal.SIGKILL)
+            process.communicate(timeout=TIMEOUT_S)
+        for stray in find_orphans_of_run(self.folder):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(stray, signal.SIGKILL)
+        wait_for(lambda: not find_orphans_of_run(self.folder))
 
 
 def children_of(pid: int) -> list[int]:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ci.core.process import run_command
-from ci.jobs.job import Fetch
-from ci.jobs.parts import Source
+from ci.jobs.job import helpers_of
+from tests.job_specs import MLFLOW, job_of, spec_of
 
 LOG = """
 import sys, mlflow
@@ -28,8 +28,9 @@ def test_mlflow_puts_an_artifact_where_the_job_finds_it(tmp_path: Path) -> None:
     tracking = {"MLFLOW_TRACKING_URI": (tmp_path / "runs").as_uri(), "MLFLOW_ALLOW_FILE_STORE": "true"}
     env = {**os.environ, **tracking, "MLFLOW_DISABLE_TELEMETRY": "true", "GIT_PYTHON_REFRESH": "quiet"}
     run = run_command([sys.executable, "-c", LOG, model], timeout_s=120, env=env, cwd=tmp_path).split()[-1]
-    source = Source.model_validate({"artifact": {"run": run, "path": "models/base"}})
-    fetch = Fetch(name="fetch-source", source=source, to=str(tmp_path / "inputs"))
-    mlflow, *words = fetch.command
+    source = {"artifact": {"run": run, "path": "models/base"}}
+    (fetch,) = helpers_of(job_of(spec_of("serve", source=source, environment=MLFLOW)))
+    mlflow, *words = (word.replace("/scratch", str(tmp_path)) for word in fetch.command)
     run_command([Path(sys.executable).with_name(mlflow), *words], timeout_s=120, env=env, cwd=tmp_path)
-    assert [one.name for one in Path(fetch.at).iterdir()] == ["config.json"]
+    found = Path(fetch.at.replace("/scratch", str(tmp_path)))
+    assert [one.name for one in found.iterdir()] == ["config.json"]

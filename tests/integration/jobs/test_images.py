@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,10 +12,10 @@ import docker
 import pytest
 from docker.errors import APIError
 
-from ci.core.errors import CommandError, MissingInputError, UsageError
+from ci.core.errors import EXIT_INCOMPLETE, EXIT_USAGE, CommandError, MissingInputError, UsageError
 from ci.image.builder import REVISION_LABEL, BuildStepError, ImageBuilder
-from ci.jobs.images import Builder
-from ci.jobs.parts import Image
+from ci.jobs.images import Builder, UnpinnedAwayError, UnpinnedImageError
+from ci.jobs.spec import Image
 from tests.repositories import commit
 
 
@@ -131,20 +131,23 @@ def test_a_registry_that_is_not_there_is_told(site: Site) -> None:
         site.of_folder()
 
 
-def test_a_name_is_pinned_without_a_pull(site: Site) -> None:
-    resolve: Callable[[str], str] = lambda name: site.builder.resolve(Image(name=name))  # noqa: E731
+def test_a_name_is_pinned_without_a_pull_and_one_without_a_digest_is_refused(site: Site) -> None:
     base = os.environ["TEST_BASE_IMAGE"]
-    pinned = resolve(base)
+    pinned = site.builder.resolve(Image(name=base))
     assert pinned.startswith(f"{base.rpartition(':')[0]}@sha256:")
-    assert resolve(pinned) == pinned
-    assert site.lines == []
+    assert site.builder.resolve(Image(name=pinned)) == pinned
     missing = f"{os.environ['TEST_REGISTRY']}/nothing:1"
-    assert resolve(missing) == missing
-    assert site.lines[-1].endswith("its digest cannot be had (its registry has no such image)")
+    with pytest.raises(UnpinnedImageError, match=r"cannot be had \(its registry has no such image") as caught:
+        site.builder.resolve(Image(name=missing))
+    assert caught.value.exit_code == EXIT_USAGE
+    assert "image.allow_moving_tag" in str(caught.value)
 
 
-def test_a_name_whose_registry_is_away_is_taken_as_it_is_and_that_is_said(tmp_path: Path) -> None:
+def test_a_name_whose_registry_is_away_is_taken_only_where_the_spec_allows_it(tmp_path: Path) -> None:
     lines: list[str] = []
     name = "127.0.0.1:1/spyre/runtime:1"
-    assert builder(tmp_path, lines).resolve(Image(name=name)) == name
+    with pytest.raises(UnpinnedAwayError, match="may be another image for each pod") as caught:
+        builder(tmp_path, lines).resolve(Image(name=name))
+    assert caught.value.exit_code == EXIT_INCOMPLETE
+    assert builder(tmp_path, lines).resolve(Image(name=name, allow_moving_tag=True)) == name
     assert f"{name} is not pinned: its digest cannot be had (the registry 127.0.0.1:1 cannot be" in lines[0]

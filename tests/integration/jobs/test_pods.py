@@ -1,4 +1,4 @@
-"""Pods of a job as they run: each with its slice, into a store that outlives it."""
+"""Pods of a job as they run: each with the plan, into a store that outlives it."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from moto.server import ThreadedMotoServer
 
-from ci.jobs.pod import CUT_OFF
+from ci.jobs.uploader import CUT_OFF
 from ci.record.events import ShardStart
 from ci.record.journal_line import event_of, line_of
 from ci.record.verdict import Verdict
 from tests.s3_server import s3_server
 
-from .pod_site import FILES, NAMES, RUN, STORED, WHOLE, Site, children_of, end, id_of, kill, wait_for
+from .pod_site import FILES, NAMES, RUN, STORED, WHOLE, Pod, Site, children_of, end, id_of, wait_for
 
 # Each is several runs, in processes that are killed and begun again.
 pytestmark = pytest.mark.nightly
@@ -42,21 +43,27 @@ def site(tree: Path, request: pytest.FixtureRequest) -> Site:
     url = request.getfixturevalue("endpoint")
     bucket = f"results-{time.time_ns()}"
     client = boto3.client("s3", endpoint_url=url, region_name="us-east-1", **CLIENT_KEYS)
+    return in_bucket(tree, client, bucket, url)
+
+
+def in_bucket(tree: Path, client: Any, bucket: str, url: str) -> Site:
     client.create_bucket(Bucket=bucket)
-    return Site(tree, f"s3://{bucket}/jobs", AWS_ENDPOINT_URL_S3=url, **KEYS)
+    made = Site(tree, f"s3://{bucket}/jobs", AWS_ENDPOINT_URL_S3=url, **KEYS)
+    client.put_object(Bucket=bucket, Key=f"jobs/{STORED}/inputs/plan.json.gz", Body=made.packed)
+    return made
 
 
-def waiting(site: Site, index: int, file: str) -> subprocess.Popen[str]:
+def waiting(site: Site, index: int, file: str) -> Pod:
     """A pod whose third test waits."""
     process = site.start_pod(index)
-    wait_for(lambda: site.ran(file, "c_waits") > 0 or process.poll() is not None)
+    wait_for(lambda: site.ran(file, "c_waits") > 0 or process.over)
     return process
 
 
 def test_two_pods_give_what_the_plain_run_gives(site: Site) -> None:
     site.release()
     for process in [site.start_pod(index) for index in (0, 1)]:
-        code, out, err = end(process)
+        code, out, err = process.end()
         assert (code, err) == (1, ""), out
     code, out, err = site.collect()
     assert (code, err) == (1, ""), out
@@ -74,7 +81,7 @@ def test_two_pods_give_what_the_plain_run_gives(site: Site) -> None:
 def test_a_pod_that_is_killed_loses_the_running_test_and_the_next_of_its_index_goes_on(site: Site) -> None:
     process = waiting(site, 0, "One")
     time.sleep(2)  # the store of a job of two pods is at most half a second behind
-    kill(process, site.folder_of(0, process))
+    process.kill()
     code, out, _ = site.collect()
     assert code == 3
     lost = site.results
@@ -105,13 +112,13 @@ def test_a_pod_that_is_killed_loses_the_running_test_and_the_next_of_its_index_g
 def test_a_test_that_takes_its_pod_down_costs_no_other_its_turn(site: Site) -> None:
     process = waiting(site, 1, "Two")
     time.sleep(2)
-    kill(process, site.folder_of(1, process))
+    process.kill()
     # As if it took the second down as well; all others have run by then.
     process = site.start_pod(1)
-    wait_for(lambda: site.ran("Two", "c_waits") > 1 or process.poll() is not None)
+    wait_for(lambda: site.ran("Two", "c_waits") > 1 or process.over)
     assert site.ran("Two", "d_passes") == 1
     time.sleep(2)
-    kill(process, site.folder_of(1, process))
+    process.kill()
     code, out, err = site.pod(1)
     assert (code, err) == (1, ""), out
     assert "1 test not run again: each took 2 pods down with it" in out
@@ -128,10 +135,9 @@ def test_a_pod_whose_bucket_was_away_until_it_was_lost_is_not_forgotten(tree: Pa
     boto3 = pytest.importorskip("boto3")
     bucket = f"results-{time.time_ns()}"
     client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", **CLIENT_KEYS)
-    client.create_bucket(Bucket=bucket)
-    site = Site(tree, f"s3://{bucket}/jobs", AWS_ENDPOINT_URL_S3=endpoint, **KEYS)
+    site = in_bucket(tree, client, bucket, endpoint)
     process = waiting(site, 1, "Two")
-    kill(process, site.folder_of(1, process))
+    process.kill()
     below = f"jobs/{STORED}/pods/1/"
     held = [row["Key"] for row in client.list_objects_v2(Bucket=bucket, Prefix=below)["Contents"]]
     assert f"{below}begun" in held
@@ -150,8 +156,9 @@ def test_a_pod_whose_bucket_was_away_until_it_was_lost_is_not_forgotten(tree: Pa
 
 def test_a_pod_that_is_evicted_writes_its_account(site: Site) -> None:
     process = waiting(site, 0, "One")
-    process.send_signal(signal.SIGTERM)
-    code, out, err = end(process)
+    for one in filter(None, (process.uploader, process.main)):
+        one.send_signal(signal.SIGTERM)
+    code, out, err = process.end()
     assert (code, err) == (128 + signal.SIGTERM, ""), out
     assert site.collect()[0] == 130
     found = site.results
@@ -175,11 +182,11 @@ def test_a_pod_that_is_the_first_process_of_its_container_hears_of_its_end(tree:
     site = Site(tree, device="spyre")
     site.prefix = alone
     process = waiting(site, 1, "Two")
-    first = next(pid for pid in children_of(process.pid) if is_first(pid))
+    first = next(pid for pid in children_of(process.main.pid) if is_first(pid))
     os.kill(first, signal.SIGTERM)
-    code, out, err = end(process)
+    code, out, err = process.end()
     assert (code, err) == (128 + signal.SIGTERM, ""), out
-    assert '"status":"interrupted"' in (site.folder_of(1, process) / "journal" / "1-1.jsonl").read_text()
+    assert '"status":"interrupted"' in (process.folder / "journal" / "1-1.jsonl").read_text()
 
 
 def is_first(pid: int) -> bool:
@@ -239,14 +246,12 @@ def test_pods_that_share_take_over_from_each_other(tree: Path) -> None:
     share = {"SPYRE_CI_JOB_SHARE": "1"}
     # The first has two shards and one card, and waits in the first of them.
     process = site.start_pod(0, **share)
-    wait_for(lambda: site.ran("One", "c_waits") > 0 or process.poll() is not None)
+    wait_for(lambda: site.ran("One", "c_waits") > 0 or process.over)
     other = site.start_pod(1, **share)
-    wait_for(
-        lambda: site.ran("Three", "c_waits") + site.ran("Two", "c_waits") > 0 or other.poll() is not None
-    )
+    wait_for(lambda: site.ran("Three", "c_waits") + site.ran("Two", "c_waits") > 0 or other.over)
     site.release()
     for one in (process, other):
-        code, out, err = end(one)
+        code, out, err = one.end()
         assert (code, err) == (1, ""), out
     code, out, err = site.collect()
     assert (code, err) == (1, ""), out
@@ -264,15 +269,14 @@ def test_a_bucket_that_goes_away_costs_the_run_nothing_and_is_told_of(tree: Path
     host, port = server.get_host_and_port()
     url = f"http://{host}:{port}"
     client = boto3.client("s3", endpoint_url=url, region_name="us-east-1", **CLIENT_KEYS)
-    client.create_bucket(Bucket="goes-away")
-    site = Site(tree, "s3://goes-away", AWS_ENDPOINT_URL_S3=url, **KEYS)
-    process = site.start_pod(1, POD_FLUSH_S="3")
-    wait_for(lambda: site.ran("Two", "c_waits") > 0 or process.poll() is not None)
+    site = in_bucket(tree, client, "goes-away", url)
+    process = site.start_pod(1)
+    wait_for(lambda: site.ran("Two", "c_waits") > 0 or process.over)
     server.stop()
     site.release()
-    code, out, err = end(process)
+    code, out, err = process.end()
     assert (code, err) == (3, ""), out
-    assert "bytes of journals and logs are not in the store" in out
+    assert "not everything is in the store" in out
     assert {site.ran("Two", name) for name in NAMES[:4]} == {1}
     # A store that is away from the beginning is for the next pod of the index.
     code, out, err = site.pod(1)
@@ -290,4 +294,4 @@ def test_what_cannot_be_collected_is_told_of(tree: Path) -> None:
     assert f"there is nothing of the pods of {RUN}" in err
     code, _, err = end(site.start("job", "pod"))
     assert code == 2
-    assert "JOB_COMPLETION_INDEX: is not set" in err
+    assert "SPYRE_CI_JOB_STORE: is not set" in err

@@ -24,8 +24,8 @@ from ci.core.errors import (
     SettingsError,
 )
 from ci.jobs import transfer
-from ci.jobs.cli import fetch_verb, put_verb
-from ci.jobs.transfer_names import MANIFEST, OWN
+from ci.jobs.cli_pod import fetch_verb, put_verb
+from ci.jobs.transfer import MANIFEST, OWN
 from tests.cutting_proxy import CuttingProxy
 from tests.s3_server import s3_server
 
@@ -83,7 +83,7 @@ def test_a_folder_comes_with_all_below_it_and_nothing_of_its_neighbours(tmp_path
     fill(store, {"model-2/config.json": b"other", "model/": b"", "model": b"an object of the same name"})
     result = call("fetch", "s3://box/model", tmp_path / "inputs")
     assert result.exit_code == 0, result.output
-    assert result.stdout == "fetched 3 files (1.0 kB)\n"
+    assert result.stdout == "fetched 3 files (1 KiB)\n"
     assert content_of(tmp_path / "inputs") == model
     assert json.loads((tmp_path / "inputs" / OWN / "state.json").read_text())["whole"] is True
 
@@ -107,7 +107,7 @@ def test_what_is_there_is_not_fetched_again_and_what_changed_is(tmp_path: Path, 
     store.delete_object(Bucket="box", Key="m/gone")
     (tmp_path / "was-file").unlink()
     result = call("fetch", "s3://box/m", tmp_path)
-    assert result.stdout == "fetched 4 of 5 files (10 B); the others were there already\n"
+    assert result.stdout == "fetched 4 of 5 files (0 KiB); the others were there already\n"
     assert content_of(tmp_path) == {
         "a": b"one",
         "b": b"TWO",
@@ -116,6 +116,18 @@ def test_what_is_there_is_not_fetched_again_and_what_changed_is(tmp_path: Path, 
         "was-folder/x": b"",
     }
     assert (tmp_path / "a").stat().st_ino == kept
+
+
+def test_a_folder_that_became_a_file_and_a_file_that_became_a_folder_are_fetched_anew(
+    tmp_path: Path, store: Any
+) -> None:
+    fill(store, {"m/a/b": b"one", "m/c": b"two"})
+    assert call("fetch", "s3://box/m", tmp_path).exit_code == 0
+    for name in ("m/a/b", "m/c"):
+        store.delete_object(Bucket="box", Key=name)
+    fill(store, {"m/a": b"ONE", "m/c/d": b"TWO"})
+    assert call("fetch", "s3://box/m", tmp_path).exit_code == 0
+    assert content_of(tmp_path) == {"a": b"ONE", "c/d": b"TWO"}
 
 
 def test_what_somebody_else_left_is_not_taken_for_what_was_fetched(tmp_path: Path, store: Any) -> None:
@@ -228,7 +240,7 @@ def test_a_fetch_that_was_cut_is_told_as_not_whole_and_goes_on_where_it_was(
     (folder / OWN / "parts" / "left").write_text("x")
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", endpoint)
     result = call("fetch", "s3://box/m", folder)
-    assert result.stdout == "fetched 1 of 2 files (3.0 MB); the others were there already\n"
+    assert result.stdout == "fetched 1 of 2 files (2.9 MiB); the others were there already\n"
     assert not (folder / OWN / "parts").exists()
 
 
@@ -260,7 +272,7 @@ def test_a_folder_goes_and_comes_back_the_same(tmp_path: Path, store: Any) -> No
     (folder / "linked").symlink_to("blob")
     result = call("put", folder, "s3://box/to/here")
     assert result.exit_code == 0, result.output
-    assert result.stdout == "put 5 files (50.3 MB)\n"
+    assert result.stdout == "put 5 files (48.0 MiB)\n"
     manifest = json.loads(store.get_object(Bucket="box", Key=f"to/here/{MANIFEST}")["Body"].read())
     assert manifest["schema"] == "spyre-ci/manifest/1"
     assert manifest["whole"] is True
@@ -273,7 +285,7 @@ def test_a_folder_goes_and_comes_back_the_same(tmp_path: Path, store: Any) -> No
     # What was fetched may be put: what the fetch keeps for itself does not go with it.
     before = keys(store)
     again = call("put", tmp_path / "back", "s3://box/to/here")
-    assert again.stdout == "put 0 of 5 files (50.3 MB); the others were there already\n"
+    assert again.stdout == "put 0 of 5 files (48.0 MiB); the others were there already\n"
     assert keys(store) == before
 
 
@@ -284,7 +296,7 @@ def test_only_what_changed_is_put_again_and_others_objects_stay(tmp_path: Path, 
     assert call("put", tmp_path, "s3://box/m").exit_code == 0
     (tmp_path / "b").write_text("TWO")
     result = call("put", tmp_path, "s3://box/m")
-    assert result.stdout == "put 1 of 2 files (6 B); the others were there already\n"
+    assert result.stdout == "put 1 of 2 files (0 KiB); the others were there already\n"
     assert set(keys(store)) == {"m/a", "m/b", "m/other", f"m/{MANIFEST}"}
     assert call("fetch", "s3://box/m", tmp_path / "back").exit_code == 0
     assert content_of(tmp_path / "back") == {"a": b"one", "b": b"TWO"}
@@ -337,7 +349,7 @@ def test_a_manifest_that_is_none_or_far_too_large_is_refused(
     monkeypatch.setattr("ci.jobs.transfer.LARGEST_MANIFEST", 3)
     error = call("fetch", "s3://box/m", tmp_path / "in").exception
     assert isinstance(error, BadFileError)
-    assert error.what == "is no manifest: it has 7 B"
+    assert error.what == "is no manifest: it has 7 bytes"
 
 
 def test_what_leads_out_of_a_folder_or_is_no_file_is_not_put(tmp_path: Path, store: Any) -> None:
@@ -376,7 +388,7 @@ def test_progress_is_told_in_lines(tmp_path: Path, store: Any, monkeypatch: pyte
     monkeypatch.setattr(transfer, "LINE_EVERY_S", 0)
     fill(store, {f"m/{number:03}": b"x" * 10 for number in range(20)})
     result = call("fetch", "s3://box/m", tmp_path / "in")
-    assert result.stderr.splitlines()[-1] == "fetched 20 of 20 files, 200 B of 200 B"
+    assert result.stderr.splitlines()[-1] == "fetched 20 of 20 files, 0 KiB of 0 KiB"
     result = call("put", tmp_path / "in", "s3://box/n")
-    assert "read 20 of 20 files, 200 B of 200 B" in result.stderr.splitlines()
-    assert result.stderr.splitlines()[-1] == "put 20 of 20 files, 200 B of 200 B"
+    assert "read 20 of 20 files, 0 KiB of 0 KiB" in result.stderr.splitlines()
+    assert result.stderr.splitlines()[-1] == "put 20 of 20 files, 0 KiB of 0 KiB"

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
-import yaml
-
 from ci.jobs import cli as job_cli
 from ci.jobs.cluster import open_cluster
+from ci.jobs.plan_chunks import chunks_of, pack_plan
 from ci.jobs.prepare import run_of
 from ci.jobs.record import JobRecord, write_record
-from ci.jobs.slices import make_slices
 from ci.jobs.submit import submit
 from ci.record.identity import read_identity
 from test_selection.ci_jobs import CiJob
 from test_selection.plan import read_plan
-from tests.engine import engine_client
 from tests.kubernetes_api import KubernetesApi
 from tests.kubernetes_cluster import CardCluster
 from tests.kubernetes_jobs import hasty, manifests_of
@@ -38,6 +34,9 @@ def specs(world: World) -> None:
 def cluster(world: World) -> None:
     """A cluster with cards, which a kubeconfig leads to."""
     api: KubernetesApi = world.request.getfixturevalue("kubernetes")
+    # What the examples name.
+    api.put({"kind": "PriorityClass", "metadata": {"name": "nightly"}, "value": 100})
+    api.put({"kind": "ServiceAccount", "metadata": {"name": "spyre-ci"}})
     world.patch.setenv("KUBECONFIG", str(api.kubeconfig(world.base)))
     world.patch.setenv("CI", "1")
 
@@ -60,8 +59,6 @@ def card_cluster(world: World) -> None:
     put = api.put
     put({"kind": "PersistentVolumeClaim", "metadata": {"name": "runs"},
          "spec": {"accessModes": ["ReadWriteMany"]}, "status": {"phase": "Bound"}})  # fmt: skip
-    put({"kind": "PriorityClass", "metadata": {"name": "nightly"}, "value": 100})
-    put({"kind": "ServiceAccount", "metadata": {"name": "spyre-ci"}})
     put({"kind": "ClusterVersion", "metadata": {"name": "version"}, "spec": {"clusterID": "0123-abcd"},
          "status": {"desired": {"version": "4.20.1"}}})  # fmt: skip
     world.patch.setattr(
@@ -80,7 +77,7 @@ def bucket(world: World) -> None:
 
 
 def job_run(world: World) -> Path:
-    """The run, as a job whose pods have it by slices; the folder of its inputs."""
+    """The run, as a job whose pods have it in chunks; the folder of its inputs."""
     run = world.folder / "runs" / "nightly"
     for name in ("journal", "junit", "logs"):
         shutil.rmtree(run / name)
@@ -91,7 +88,7 @@ def job_run(world: World) -> Path:
     legs = tuple(CiJob(shards=(one.index,), cards=1, expected_s=1) for one in plan.shards)
     inputs = world.base / "inputs"
     inputs.mkdir()
-    for name, data in make_slices(run, legs).items():
+    for name, data in chunks_of(pack_plan(run, legs)).items():
         (inputs / name).write_bytes(data)
     write_record(
         run,
@@ -127,16 +124,3 @@ def pod_journals(world: World) -> None:
         journal = world.folder / "results" / of_run / "pods" / str(index) / "journal"
         journal.mkdir(parents=True)
         shutil.copy(left / f"{index}-1.jsonl", journal)
-
-
-def script(world: World) -> None:
-    """A job of the smallest image in place of the example's, which no registry has; and the engine."""
-    with engine_client():
-        spec = {
-            "version": 1,
-            "kind": "evaluation",
-            "image": {"name": os.environ["TEST_BASE_IMAGE"]},
-            "store": {"volume": "results"},
-            "evaluation": {"command": ["/bin/sh", "-c", "echo hello"]},
-        }
-    world.write("examples/tests-stage1.yaml", yaml.safe_dump(spec))

@@ -19,7 +19,7 @@ SCHEMAS = ROOT / "docs" / "schemas"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 FLAG = "--json"
 # jenkins/vars/spyreImage.groovy reads the last line of `image build`; the others are for users like it.
-ON_ONE_LINE = {"image build", "image tree", "job watch", "job cancel", "job list", "hud rows", "prune"}
+ON_ONE_LINE = {"image build", "image tree", "job watch", "job cancel", "hud rows", "prune"}
 
 
 def takers() -> list[str]:

@@ -32,7 +32,6 @@ MEANINGS = {
     "--out": "the file to write",
     "--plan": "a plan: its file, or the run that has it",
     "--port": "of this machine",
-    "--results": "where results go",
     "--run": "of a release a run's folder; of a job its run's id",
     "--sha": "a commit",
     "--shards": "how many",
@@ -46,8 +45,8 @@ MEANINGS = {
     "--pytorch-src": "PyTorch's source; `scope` only counts its files",
     "--network": "of a container",
     "--limit": "how many",
+    "--local": "on this machine alone: of a bisect's branch, of a job's pods",
     "--run-dir": "the run's folder, with the default of each verb",
-    "--pending-limit": "minutes",
 }
 # Types of a flag's meanings that differ.
 KINDS = {

@@ -1,22 +1,51 @@
-"""What a pod is told, what it runs, and what it ends with."""
+"""What a pod is told, what it runs and ends with, and how what it leaves reaches a bucket."""
 
 from __future__ import annotations
 
+import contextlib
+import gzip
+import json
 import signal
+import threading
+import time
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
-from ci.core.errors import SettingsError
-from ci.jobs.pod import command_of, environment_of, exit_code_of, place_of
-from ci.jobs.slices import Opened
+from ci.core.errors import EXIT_INCOMPLETE, BadFileError, MissingInputError, PlanMismatchError, SettingsError
+from ci.core.locks import run_lock
+from ci.core.object_store import Bucket
+from ci.jobs.plan_chunks import PodPlan, chunks_of, pack_plan, read_chunks, unpack_plan
+from ci.jobs.pod import (
+    LOCK_S,
+    StoreError,
+    command_of,
+    environment_of,
+    exit_code_of,
+    only_cards_failed,
+    place_of,
+    refuse_another_image,
+    wait_for_lock,
+)
+from ci.jobs.uploader import BYTES_A_SECOND, Uploader, look_s, main_alive, main_is_over, restore
+from ci.record import events
+from ci.record.journal import Journal, JournalWriter, journal_path
+from ci.runner.retries import NO_OTHER_CARD
+from test_selection.ci_jobs import CiJob
+from test_selection.durations import Durations, read_durations, write_durations
+from test_selection.files import read_json, write_json
+from test_selection.plan import Group, Plan, Shard, fingerprint, read_plan, write_plan
+from test_selection.selection import Expectation, Selection, read_selection, write_selection
+from tests.fake_bucket import FakeBucket
+from tests.journal_rows import Row, events_from
 
 TOLD = {
     "JOB_COMPLETION_INDEX": "7", "SPYRE_CI_JOB_RUN": "a-run", "SPYRE_CI_JOB_INPUT": "/etc/spyre-ci/job",
     "SPYRE_CI_JOB_STORE": "/results/", "AWS_SECRET_ACCESS_KEY": "s", "HOME": "/root",
 }  # fmt: skip
 BUCKET = TOLD | {"SPYRE_CI_JOB_STORE": "s3://bucket/some"}
-OPENED = Opened(run="a-run", shards=(0, 1, 5), cards=2, pods=9)
+OWN = PodPlan(run="a-run", shards=(0, 1, 5), cards=2, pods=9)
 
 
 def test_a_pods_run_folder_is_in_the_volume_or_on_its_own_disk() -> None:
@@ -39,35 +68,17 @@ def test_what_a_pod_must_know_is_asked_for(variable: str, value: str, said: str)
     assert caught.value.where == variable
 
 
-def test_pods_that_share_want_a_volume() -> None:
-    assert place_of(TOLD | {"SPYRE_CI_JOB_SHARE": "1"}).share
-    with pytest.raises(SettingsError, match="want a volume, not a bucket"):
-        place_of(BUCKET | {"SPYRE_CI_JOB_SHARE": "1"})
-
-
 def test_a_pod_runs_its_shards_or_goes_on() -> None:
     folder = Path("/f")
-    words = command_of(OPENED, folder, resumes=False)
+    words = command_of(OWN, folder, resumes=False)
     assert words[1:] == ["-m", "ci.cli", "run", "--run-dir", "/f", "--shard", "0-1,5", "--cards", "2"]
-    words = command_of(OPENED, folder, resumes=True, source="/opt/pytorch")
+    words = command_of(OWN, folder, resumes=True, source="/opt/pytorch")
     assert words[4:6] == ["--resume", "/f"]
     assert words[-2:] == ["--pytorch-src", "/opt/pytorch"]
 
 
-def test_tests_do_not_see_the_keys_of_the_store_and_hud_hears_of_no_part() -> None:
-    keys = {
-        "AWS_ACCESS_KEY_ID", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE",
-        "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-        "AWS_CONTAINER_AUTHORIZATION_TOKEN",
-    }  # fmt: skip
-    where = {"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"}
-    environ = BUCKET | dict.fromkeys(keys | where, "x")
-    found = environment_of(environ, place_of(environ))
-    assert {name for name in found if name.startswith("AWS_")} == where
-    # Slices of a bucket want keys as well; without one they are whoever's.
-    fetches = environ | {"SPYRE_CI_JOB_STORE": "/results", "SPYRE_CI_JOB_INPUT": "s3://bucket/some"}
-    assert "AWS_SECRET_ACCESS_KEY" not in environment_of(fetches, place_of(fetches))
-    assert environment_of(TOLD, place_of(TOLD))["AWS_SECRET_ACCESS_KEY"] == "s"
+def test_hud_hears_of_no_part_and_pods_that_share_claim_in_the_store() -> None:
+    found = environment_of(TOLD, place_of(TOLD))
     assert (found["HOME"], found["SPYRE_CI__REPORT__ENDPOINT"]) == ("/root", "none")
     assert "SPYRE_CI__RUN__SHARE" not in found
     sharing = TOLD | {"SPYRE_CI_JOB_SHARE": "1"}
@@ -84,3 +95,325 @@ def test_tests_do_not_see_the_keys_of_the_store_and_hud_hears_of_no_part() -> No
 )  # fmt: skip
 def test_what_a_pod_ends_with(code: int, interrupts: list[int], ends_with: int) -> None:
     assert exit_code_of(code, interrupts) == ends_with
+
+
+SHARDS = tuple(
+    Shard(
+        index=index,
+        expected_s=1.0,
+        groups=(Group(file=f"{name}.py", ids=(f"{name}.py::1", f"{name}.py::2")),),
+    )
+    for index, name in enumerate("abcd")
+)
+PLAN = Plan(fingerprint=fingerprint(SHARDS), bound_s=1.0, makespan_s=1.0, binds="balance", shards=SHARDS)
+LEGS = (CiJob(shards=(0, 3), cards=2, expected_s=1), CiJob(shards=(1, 2), cards=2, expected_s=1))
+EXPECTED = {"a.py::1": Expectation(mode="xfail", reason="known"), "c.py::2": Expectation(mode="skip")}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    folder = tmp_path / "the-run"
+    write_plan(folder / "plan.json", PLAN)
+    write_selection(
+        folder / "selection.json", Selection(stage=2, percent=25, ids=PLAN.ids, expectations=EXPECTED)
+    )
+    ids = PLAN.ids
+    write_durations(
+        folder / "durations.json.gz",
+        Durations(tests=dict.fromkeys(ids, 0.5), files={"a.py": 2.0, "c.py": 3.0}, spread={"a.py::1": 0.7}),
+    )
+    write_json(folder / "run.json", "run", {"run": "the-run", "run_id": 3})
+    write_json(folder / "source.json", "source", {"where": None, "sha": "c0ffee"})
+    return folder
+
+
+def unpacked(run: Path, pod: int = 0, packed: bytes = b"") -> PodPlan:
+    return unpack_plan(packed or pack_plan(run, LEGS), pod, run.parent / f"pod-{pod}", where="here")
+
+
+def test_a_pod_has_the_plan_its_shards_the_outcomes_and_the_seconds(run: Path) -> None:
+    assert pack_plan(run, LEGS) == pack_plan(run, LEGS)
+    assert unpacked(run, 1) == PodPlan(run="the-run", shards=(1, 2), cards=2, pods=2)
+    into = run.parent / "pod-1"
+    assert read_plan(into / "plan.json") == PLAN
+    selection = read_selection(into / "selection.json")
+    assert (selection.stage, selection.percent, selection.ids) == (2, 25.0, PLAN.ids)
+    assert selection.expectations == EXPECTED
+    assert read_durations(into / "durations.json.gz") == read_durations(run / "durations.json.gz")
+    # What the planner's own torch is, is nothing a pod has to be like.
+    assert read_json(into / "run.json", "run") == read_json(run / "run.json", "run") | {"pytorch_version": ""}
+    assert read_json(into / "source.json", "source") == read_json(run / "source.json", "source") | {"sha": ""}
+
+
+def test_chunks_are_put_together_again(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ci.jobs.plan_chunks.CHUNK_BYTES", 100)
+    packed = pack_plan(run, LEGS)
+    chunks = chunks_of(packed)
+    assert len(chunks) == -(-len(packed) // 100)
+    for name, content in chunks.items():
+        (run / name).write_bytes(content)
+    assert read_chunks(run) == packed
+    with pytest.raises(MissingInputError, match="there is no plan of a job"):
+        read_chunks(run.parent)
+
+
+def test_a_branch_is_handed_on_as_the_commit_it_was_planned_at(run: Path) -> None:
+    sha, where = "c0ffee" + "0" * 34, "git+ssh://git@example.com/pytorch/pytorch"
+    write_json(run / "source.json", "source", {"where": f"{where}@main", "sha": sha})
+    unpacked(run)
+    found = read_json(run.parent / "pod-0" / "source.json", "source")
+    assert (found["where"], found["sha"]) == (f"{where}@{sha}", sha)
+
+
+def test_a_bare_plan_with_its_identity_is_enough(run: Path) -> None:
+    for name in ("selection.json", "durations.json.gz", "source.json"):
+        (run / name).unlink()
+    unpacked(run)
+    assert not (run.parent / "pod-0" / "source.json").exists()
+    assert read_selection(run.parent / "pod-0" / "selection.json").expectations == {}
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"schema": "other"}, "is no spyre-ci/job-plan/1"), ({"pods": [[9], [1]]}, "cannot be used by pod 0"),
+        ({"pods": [[]]}, "are not in its plan"), ({"pods": []}, "cannot be used by pod 0"),
+        ({"run": 3}, "cannot be used"), ({"cards": None}, "cannot be used"),
+        ({"selection": {}}, "of the wrong kind"), ({"durations": {"tests": [-1]}}, "cannot be used"),
+        ({"plan": {"shards": []}}, "of the wrong kind"),
+    ],
+)  # fmt: skip
+def test_a_plan_that_was_changed_is_refused(run: Path, more: dict[str, Any], said: str) -> None:
+    content = json.loads(gzip.decompress(pack_plan(run, LEGS))) | more
+    with pytest.raises(BadFileError, match=said):
+        unpacked(run, 0, gzip.compress(json.dumps(content).encode()))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"no gzip", gzip.compress(b"no json", mtime=0), gzip.compress(b"{}" * 99, mtime=0)[:20]],
+    ids=["no gzip", "no json", "cut"],
+)
+def test_a_plan_that_cannot_be_read_or_is_too_large_is_told_of(
+    run: Path, data: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(BadFileError, match="cannot be read"):
+        unpacked(run, 0, data)
+    monkeypatch.setattr("ci.jobs.plan_chunks.MOST_BYTES", 100)
+    with pytest.raises(BadFileError, match="is no spyre-ci/job-plan/1 of at most"):
+        unpacked(run)
+
+
+@pytest.fixture
+def bucket(run: Path) -> FakeBucket:
+    return FakeBucket({"r/inputs/plan.json.gz": pack_plan(run, LEGS)})
+
+
+def uploader(bucket: FakeBucket, folder: Path, said: list[str] | None = None) -> Uploader:
+    say = (said if said is not None else []).append
+    return Uploader(bucket=cast("Bucket", bucket), below="r/pods/0", folder=folder, say=say, look_s=0.01)
+
+
+def left(folder: Path, name: str, data: bytes) -> None:
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(data)
+
+
+def test_what_a_pod_leaves_is_uploaded_whole_as_it_grows(bucket: FakeBucket, tmp_path: Path) -> None:
+    for name in ("run-settings.json", "journal/0-1.jsonl", "logs/pod-0-1.log", "control/journal/0-1.jsonl"):
+        left(tmp_path, name, b"one\n")
+    left(tmp_path, "plan.json", b"not ours")
+    one = uploader(bucket, tmp_path)
+    assert one.upload()
+    names = {name.removeprefix("r/pods/0/") for name in bucket.held if "/pods/" in name}
+    assert names == {
+        "run-settings.json",
+        "journal/0-1.jsonl",
+        "logs/pod-0-1.log",
+        "control/journal/0-1.jsonl",
+    }
+    puts = len(bucket.put_names)
+    assert one.upload()
+    assert len(bucket.put_names) == puts
+    left(tmp_path, "journal/0-1.jsonl", b"one\ntwo\n")
+    assert one.upload(final=True)
+    assert bucket.held["r/pods/0/journal/0-1.jsonl"] == b"one\ntwo\n"
+
+
+def test_a_large_file_waits_longer_until_the_end(bucket: FakeBucket, tmp_path: Path) -> None:
+    left(tmp_path, "journal/0-1.jsonl", bytes(BYTES_A_SECOND * 100))
+    one = uploader(bucket, tmp_path)
+    one.upload()
+    left(tmp_path, "journal/0-1.jsonl", bytes(BYTES_A_SECOND * 100 + 1))
+    one.upload()
+    assert len(bucket.put_names) == 1
+    one.upload(final=True)
+    assert len(bucket.put_names) == 2
+
+
+def test_an_uploader_ends_after_the_main_container_and_tells_what_is_not_there(
+    bucket: FakeBucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    one = uploader(bucket, tmp_path, said)
+    codes: list[int] = []
+    thread = threading.Thread(target=lambda: codes.append(one.run()))
+    monkeypatch.setattr("ci.core.interrupts.noted", lambda: contextlib.nullcontext([]))
+    with main_alive(tmp_path):
+        thread.start()
+        left(tmp_path, "journal/0-1.jsonl", b"one\n")
+        time.sleep(0.1)
+        assert thread.is_alive()
+        bucket.away = True
+        left(tmp_path, "journal/0-1.jsonl", b"one\ntwo\n")
+        time.sleep(0.1)
+        bucket.away = False
+    thread.join(10)
+    assert (codes, bucket.held["r/pods/0/journal/0-1.jsonl"]) == ([0], b"one\ntwo\n")
+    assert "r/pods/0/whole" in bucket.held
+    assert [line.partition(":")[0] for line in said] == [
+        "the store is away, and is tried again",
+        "the store is back",
+    ]
+    monkeypatch.setattr("ci.jobs.uploader.FLUSH_S", 0.0)
+    left(tmp_path, "journal/0-1.jsonl", b"one\ntwo\nthree\n")
+    bucket.away = True
+    assert one.run() == 3
+    assert said[-1].startswith("not everything is in the store")
+
+
+def test_a_main_container_that_was_killed_is_over(tmp_path: Path) -> None:
+    assert not main_is_over(tmp_path)
+    with main_alive(tmp_path):
+        assert not main_is_over(tmp_path)
+    assert main_is_over(tmp_path)
+
+
+@pytest.mark.parametrize(("there", "doubts"), [([], 0), (["begun"], 4), (["begun", "whole"], 0)])
+def test_the_next_pod_of_an_index_has_what_earlier_ones_left_and_marks_what_is_in_doubt(
+    bucket: FakeBucket, tmp_path: Path, there: list[str], doubts: int
+) -> None:
+    bucket.held |= {f"r/pods/0/{name}": b"" for name in there}
+    bucket.held |= {"r/pods/0/journal/0-1.jsonl": b"", "r/pods/0/run-settings.json": b"{}", "r/pods/0/x": b""}
+    said: list[str] = []
+    own = restore(cast("Bucket", bucket), "r", 0, tmp_path / "pod", said.append)
+    assert own.shards == (0, 3)
+    for name in ("journal/0-1.jsonl", "run-settings.json", "plan.json"):
+        assert (tmp_path / "pod" / name).is_file()
+    assert not (tmp_path / "pod" / "x").exists()
+    assert said == (
+        [f"{doubts} tests may have run in an earlier pod that was lost before it told"] if doubts else []
+    )
+    assert ("r/pods/0/begun" in bucket.held, "r/pods/0/whole" in bucket.held) == (True, False)
+
+
+@pytest.mark.parametrize(("pods", "seconds"), [(1, 0.5), (256, 2.0), (2048, 5.0)])
+def test_all_pods_together_look_so_often_a_second(pods: int, seconds: float) -> None:
+    assert look_s(pods) == seconds
+
+
+OLD, NEW = (f"registry.example.com/some@sha256:{letter * 64}" for letter in "ab")
+
+
+def begun_in(folder: Path, image: str) -> None:
+    with contextlib.closing(JournalWriter(journal_path(folder, 0, 1), lambda: 50.0)) as journal:
+        journal.write(events.ShardStart(shard=0, attempt=1, fingerprint=PLAN.fingerprint, image=image))
+
+
+def test_a_pod_does_not_go_on_with_what_was_begun_in_another_image(tmp_path: Path) -> None:
+    begun_in(tmp_path, OLD)
+    with pytest.raises(PlanMismatchError, match="is of an earlier pod in ") as caught:
+        refuse_another_image(tmp_path, NEW)
+    assert "submit a new run" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        (OLD, OLD),
+        (OLD, OLD.replace("example.com", "example.com:5000")),
+        ("", NEW),
+        (OLD, ""),
+        (OLD, "some:latest"),
+    ],
+)
+def test_the_same_image_and_one_that_nobody_names_go_on(tmp_path: Path, before: str, now: str) -> None:
+    refuse_another_image(tmp_path, now)
+    begun_in(tmp_path, before)
+    journal_path(tmp_path, 1, 1).write_bytes(b"torn")
+    refuse_another_image(tmp_path, now)
+
+
+CARD_SHARDS = (Shard(index=0, expected_s=1, groups=(Group(file="test_x.py", ids=("a", "b")),)),)
+CARD_PLAN = Plan(
+    fingerprint=fingerprint(CARD_SHARDS), bound_s=1, makespan_s=1, binds="balance", shards=CARD_SHARDS
+)
+
+
+def journal(*rows: tuple[str, str], number: int = 1) -> Journal:
+    rows_: list[Row] = [
+        {"e": "shard_start", "t": 0.0, "fingerprint": CARD_PLAN.fingerprint, "boot": f"boot {number}"}
+    ]
+    for name, outcome in rows:
+        more = {"try": number} if number > 1 else {}
+        rows_.append({"e": "start", "t": float(number), "id": name, **more})
+        rows_.append({"e": "end", "t": float(number), "id": name, "outcome": outcome})
+        if outcome == "hardware":
+            rows_.append({"e": "no_retry", "ids": [name], "message": NO_OTHER_CARD})
+    rows_.append({"e": "shard_end", "status": "done"})
+    return Journal(path=Path(f"journal/0-{number}.jsonl"), shard=0, attempt=number, events=events_from(rows_))
+
+
+BAD = journal(("a", "passed"), ("b", "hardware"))
+AGAIN = journal(("b", "hardware"), number=2)
+
+
+@pytest.mark.parametrize(
+    ("journals", "ended"),
+    [
+        # Another node's card may do it.
+        ([BAD], False),
+        ([BAD, AGAIN], True),
+        # It passed there, and says so of its first card for good.
+        ([BAD, journal(("b", "passed"), number=2)], True),
+        ([journal(("b", "hardware")), AGAIN], False),
+        ([journal(("a", "passed"), ("b", "failed"))], False),
+        ([], False),
+    ],
+)
+def test_the_pod_ends_for_good_where_only_cards_failed(journals: list[Journal], ended: bool) -> None:
+    assert only_cards_failed(CARD_PLAN, journals, 1) is ended
+
+
+def test_without_second_tries_no_other_card_is_tried() -> None:
+    assert only_cards_failed(CARD_PLAN, [BAD], 0)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.sleeps = 0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.sleeps += 1
+        self.now += 60 * seconds
+
+
+def test_a_folder_that_is_free_is_not_waited_for(tmp_path: Path) -> None:
+    clock = Clock()
+    wait_for_lock(tmp_path, clock, clock.sleep)
+    assert clock.sleeps == 0
+
+
+def test_a_lock_that_outlasts_its_pod_is_waited_for_and_then_the_next_pod_tries(tmp_path: Path) -> None:
+    clock = Clock()
+    with (
+        run_lock(tmp_path, alone=True),
+        pytest.raises(StoreError, match="another pod of this index") as caught,
+    ):
+        wait_for_lock(tmp_path, clock, clock.sleep)
+    assert caught.value.exit_code == EXIT_INCOMPLETE
+    assert clock.now >= LOCK_S

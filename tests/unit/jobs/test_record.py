@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ci.core.errors import EXIT_USAGE, PlanMismatchError
-from ci.jobs.record import FILE, HERE, JobRecord, refuse_another_deal, write_record
+from ci.core.errors import EXIT_USAGE, MissingInputError, PlanMismatchError
+from ci.jobs.record import FILE, HERE, JobRecord, find_job_folder, refuse_another_deal, write_record
 
 RECORD = JobRecord(
     name="tests-calm-otter-1f2e3", namespace="default", kind="tests", run="some-1-1", image="a@sha256:1",
@@ -56,3 +56,13 @@ def test_a_record_that_is_none_or_broken_is_written_anew(tmp_path: Path) -> None
     refuse_another_deal(tmp_path, RECORD)
     (tmp_path / FILE).write_text("{")
     refuse_another_deal(tmp_path, RECORD)
+
+
+def test_a_record_that_is_broken_hides_no_other(tmp_path: Path) -> None:
+    write_record(tmp_path / "a", RECORD)
+    for name, content in (("b", "{"), ("c", '{"schema": "spyre-ci/job/1"}')):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / FILE).write_text(content)
+    assert find_job_folder(tmp_path, RECORD.name).path == tmp_path / "a"
+    with pytest.raises(MissingInputError, match="there is no run 'another'"):
+        find_job_folder(tmp_path, "another")

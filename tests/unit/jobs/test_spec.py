@@ -1,4 +1,4 @@
-"""What a spec is told when it cannot be taken, and where."""
+"""What a spec is told when it cannot be taken, and where; and what each kind promises its container."""
 
 from __future__ import annotations
 
@@ -8,10 +8,25 @@ from typing import Any
 
 import pytest
 import yaml
+from pydantic import BaseModel, ValidationError
 
 from ci.core.errors import EXIT_USAGE, MissingInputError, SettingsError
-from ci.jobs.spec import Spec, read_spec
+from ci.jobs.job import CONTRACTS, check_contract
+from ci.jobs.spec import (
+    KINDS,
+    Resources,
+    Scratch,
+    Source,
+    Spec,
+    Store,
+    Toleration,
+    Tracking,
+    leads_out,
+    read_spec,
+)
+from tests.job_specs import ARTIFACT, BUCKET, IMAGE, spec_of
 
+PLACE = ARTIFACT["artifact"]
 NAMED = {"name": "registry.example.com/spyre/runtime:1"}
 GIT = {"url": "https://git.example.com/a.git", "ref": "main", "to": "registry.example.com/a"}
 COMMAND = {"command": ["run"]}
@@ -133,6 +148,10 @@ def test_a_key_that_cannot_be_taken_is_told(tmp_path: Path, keys: dict[str, Any]
         ({"git": GIT | {"containerfile": "a/../../b"}}, "image.git.containerfile: leads out of its folder"),
         ({"git": GIT | {"to": "registry.example.com/a:1"}}, "image.git.to: String should match pattern"),
         ({"upload": {"folder": "", "to": "a/b"}}, "image.upload.folder: String should have at least 1"),
+        (
+            {"git": GIT | {"url": "https://me:pw1234@example.com/x.git"}},
+            "image.git.url: holds a user or a password, which a saved spec would tell",
+        ),
         ({"upload": {"folder": ".", "to": "a", "containerfile": "/x"}}, "image.upload.containerfile: String"),
     ],
 )
@@ -168,3 +187,137 @@ def test_a_value_is_what_yaml_says_it_is(tmp_path: Path) -> None:
     }
     assert type(found["C"]) is bool
     assert type(found["D"]) is str
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "told"),
+    [
+        (Resources, {"cards": 3, "tier": 1}, "tier 1 takes 1 card or an even number, not 3"),
+        (Resources, {"cards": 5, "tier": 2}, "tier 2 takes 1 card or an even number, not 5"),
+        (Resources, {"tier": 0}, "a tier is of cards, and there are none"),
+        (
+            Resources,
+            {"cards": 2, "tier": 0, "resource": "nvidia.com/gpu"},
+            "tiers are of ibm.com's cards, not of nvidia.com/gpu",
+        ),
+        (Resources, {"cards": 65}, "less than or equal to 64"),
+        (Resources, {"memory": "16 GB"}, "should match pattern"),
+        (Resources, {"memory": "100"}, "100 are bytes, and no pod runs in them: is it 100Mi or 100Gi?"),
+        (Resources, {"cpu": True}, "should be a valid string"),
+        (Resources, {"resource": "gpu"}, "should match pattern"),
+        (Scratch, {"size": "much"}, "should match pattern"),
+        (Toleration, {"key": "a", "operator": "Equal"}, "Equal wants a value, and Exists has none"),
+        (Toleration, {"key": "a", "value": "b"}, "Equal wants a value, and Exists has none"),
+        (Toleration, {"operator": "Equal", "value": "b"}, "without a key only Exists can be asked"),
+        (Toleration, {"key": "a", "seconds": 1}, "seconds are of NoExecute alone"),
+        (Source, {}, "give exactly one of artifact and bucket"),
+        (Source, {"artifact": PLACE, "bucket": "s3://bucket"}, "give exactly one of artifact and bucket"),
+        (Source, {"artifact": PLACE | {"path": "a/../../b"}}, "leads out of its folder"),
+        (Source, {"artifact": PLACE | {"path": "/a"}}, "should match pattern"),
+        (Source, {"artifact": PLACE | {"run": "latest"}}, "should match pattern"),
+        (Source, {"bucket": "s3://Bucket"}, "should match pattern"),
+        (Source, {"bucket": "s3://bucket/a b"}, "should match pattern"),
+        (Source, {"bucket": "s3://bucket/a\x01b"}, "should match pattern"),
+        (Store, {}, "give exactly one of volume and bucket"),
+        (Store, {"volume": "a", "bucket": "s3://bucket"}, "give exactly one of volume and bucket"),
+        (Tracking, {"experiment": ""}, "at least 1 character"),
+        (Tracking, {"experiment": "a", "output": "../b"}, "should match pattern"),
+        (Tracking, {"experiment": "a", "output": "b/../.."}, "leads out of its folder"),
+    ],
+)
+def test_what_cannot_be_taken_is_told(model: type[BaseModel], given: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValidationError, match=told):
+        model.model_validate(given)
+
+
+@pytest.mark.parametrize("cards", [1, 2, 4, 8])
+def test_near_cards_come_alone_or_in_pairs(cards: int) -> None:
+    assert Resources(cards=cards, tier=2).card_resource == "ibm.com/spyre_pf_tier2"
+
+
+def test_a_tier_of_none_may_have_any_number_of_cards() -> None:
+    assert Resources(cards=3, tier=0).card_resource == "ibm.com/spyre_pf_tier0"
+    assert Resources(cards=3).card_resource == "ibm.com/spyre_pf"
+
+
+def test_cores_and_memory_may_be_numbers() -> None:
+    resources = Resources.model_validate({"cpu": 0.5, "memory": 1 << 30})
+    assert (resources.cpu, resources.memory) == ("0.5", "1073741824")
+
+
+@pytest.mark.parametrize("path", ["/a", "..", "a/../b", "a/..", "C:a", "c:/a"])
+def test_paths_that_lead_out_are_known(path: str) -> None:
+    assert leads_out(path)
+
+
+@pytest.mark.parametrize("path", ["a", "a/b", "..a/b", "a/b..", "./a"])
+def test_paths_that_stay_are_known(path: str) -> None:
+    assert not leads_out(path)
+
+
+WHERE = Path("job.yaml")
+
+
+def made(kind: str, **keys: Any) -> Spec:
+    return Spec.model_validate({"version": 1, "kind": kind, "image": {"name": IMAGE}, **keys})
+
+
+def test_every_kind_has_a_contract() -> None:
+    assert set(CONTRACTS) == set(KINDS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_spec_of_every_kind_keeps_its_contract(kind: str) -> None:
+    assert spec_of(kind).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (made("serve"), "kind serve wants a `source`"),
+        (made("load", load={"to": "s3://models/base"}), "kind load wants a `source`"),
+        (made("train", train={"command": ["a"]}), "kind train wants a `source`"),
+        (made("tests", source=BUCKET, store={"volume": "a"}), "`source` has no meaning for kind tests"),
+        (made("tests"), "kind tests wants a `store`"),
+        (made("train", source=BUCKET, train={"command": ["a"]}), "kind train wants a `store`"),
+        (
+            made("tests", store={"bucket": "s3://runs"}, tests={"share": True}),
+            "tests.share wants a volume that all pods write",
+        ),
+        (
+            made("serve", source=BUCKET, deadline_minutes=60),
+            "`deadline_minutes` has no meaning for kind serve, which lasts until it is cancelled",
+        ),
+        (made("serve", source=BUCKET, retries=1), "`retries` has no meaning for kind serve"),
+        (
+            made("evaluation", evaluation={"command": ["run", "--conf={configs}/a"]}),
+            r"the command names \{configs\}, and there are none",
+        ),
+        (
+            made("serve", source=BUCKET, serve={"command": ["serve", "{results}"]}),
+            r"the command names \{results\}, and there is no `store`",
+        ),
+        (made("serve", source=ARTIFACT), "an artifact is fetched, and nothing says from where"),
+        (
+            made(
+                "train",
+                source=BUCKET,
+                store={"volume": "a"},
+                train={"command": ["a"], "dataset": ARTIFACT},
+            ),
+            "an artifact is fetched, and nothing says from where",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.kind,
+)
+def test_a_contract_that_is_not_kept_is_told_with_what_to_give(given: Spec, told: str) -> None:
+    with pytest.raises(SettingsError, match=told) as caught:
+        check_contract(given, WHERE)
+    assert caught.value.where == "job.yaml"
+    assert caught.value.remedy
+    assert caught.value.exit_code == EXIT_USAGE
+
+
+def test_an_address_from_a_secret_will_do() -> None:
+    address = {"MLFLOW_TRACKING_URI": {"secret": "mlflow", "key": "address"}}
+    check_contract(made("serve", source=ARTIFACT, environment=address), WHERE)

@@ -1,77 +1,103 @@
-"""Many files moved side by side: bounded, ended together, told of in lines."""
+"""What a folder in a bucket may hold, and many files moved at once."""
 
 from __future__ import annotations
 
+import itertools
+import re
 import threading
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ci.jobs.transfer import AT_ONCE, Tally, each
+from ci.core.errors import BadFileError
+from ci.jobs.transfer import AT_ONCE, MANIFEST, _each, check_names
+
+WHERE = "s3://bucket/model"
 
 
-def tally_of(files: int, said: list[str]) -> Tally:
-    return Tally(word="moved", files=files, size=files, say=said.append, clock=lambda: 0.0)
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("../x", "leads out of the folder"),
+        ("a/../../x", "leads out of the folder"),
+        ("a/../x", "leads out of the folder"),
+        ("/etc/passwd", "leads out of the folder"),
+        ("C:/x", "leads out of the folder"),
+        ("a//b", "has an empty part"),
+        ("a/", "has an empty part"),
+        ("", "has an empty part"),
+        ("a/./b", "has an empty part"),
+        ("a\nb", "has characters that are not printed"),
+        ("a\0b", "has characters that are not printed"),
+        ("a\x1b[2Jb", "has characters that are not printed"),
+        ("\udcff", "has characters that are not printed"),
+        ("é" * 128, "has a part of more than 255 bytes"),
+        (".spyre-ci-fetch/state.json", "is one that transfers keep for themselves"),
+        (MANIFEST, "is one that transfers keep for themselves"),
+    ],
+)
+def test_a_name_that_leads_out_or_is_none_is_refused(name: str, why: str) -> None:
+    with pytest.raises(BadFileError) as refused:
+        check_names(["fine", name], WHERE)
+    assert refused.value.what == f"the name {name!r} {why}"
+    assert refused.value.where == WHERE
+    assert refused.value.remedy == "rename or remove it there; nothing was moved"
 
 
-def test_each_is_done_once_and_no_more_than_a_few_at_a_time() -> None:
-    done: list[int] = []
+def test_a_name_that_is_file_and_folder_is_refused() -> None:
+    with pytest.raises(BadFileError, match="the name 'a/b' is both a file and a folder"):
+        check_names(["a/b", "a/b/c/d", "e"], WHERE)
+
+
+@given(st.sets(st.text(alphabet="ab./\\:é\n\0", max_size=8), max_size=4))
+def test_names_that_are_taken_are_files_of_the_folder_side_by_side(names: set[str]) -> None:
+    try:
+        check_names(names, WHERE)
+    except BadFileError:
+        return
+    folder = Path("/folder")
+    paths = {folder / name for name in names}
+    assert all(path.is_relative_to(folder) and ".." not in path.parts for path in paths)
+    assert len(paths) == len(names)
+    assert not any(set(path.parents) & paths for path in paths)
+
+
+def test_each_file_is_moved_once_some_at_a_time_and_lines_come_now_and_then() -> None:
+    done: list[str] = []
+    said: list[str] = []
     running = threading.Semaphore(AT_ONCE)
+    clock = itertools.count(0, 11)
 
-    def work(number: int) -> None:
+    def work(name: str, seen: Callable[[int], object]) -> None:
         assert running.acquire(blocking=False)
-        done.append(number)
+        seen(1)
+        done.append(name)
         running.release()
 
-    each(work, range(500), tally_of(500, []))
-    assert sorted(done) == list(range(500))
-
-
-def test_lines_come_now_and_then() -> None:
-    said: list[str] = []
-    tally = tally_of(9, said)
-    times = iter([100, 105, 109, 110, 121])
-    tally.clock = lambda: float(next(times))
-    for _ in range(5):
-        tally.seen(1)
-        tally.tell()
-    assert said == [f"moved 0 of 9 files, {number} B of 9 B" for number in (1, 4, 5)]
+    _each("moved", work, {str(number): 1 for number in range(500)}, said.append, lambda: float(next(clock)))
+    assert len(done) == len(set(done)) == 500
+    assert re.fullmatch(r"moved \d+ of 500 files, \d+ KiB of \d+ KiB", said[0])
 
 
 @pytest.mark.parametrize("error", [RuntimeError("away"), KeyboardInterrupt()])
 def test_the_first_that_fails_ends_the_others(error: BaseException) -> None:
-    begun: list[int] = []
-    tally = tally_of(1000, [])
+    begun: list[str] = []
 
-    def work(number: int) -> None:
-        begun.append(number)
-        if number == 1:
+    def work(name: str, seen: Callable[[int], object]) -> None:
+        begun.append(name)
+        if name == "1":
             raise error
         for _ in range(6000):
             time.sleep(0.01)
-            tally.seen(1)
+            seen(1)
 
     before = time.monotonic()
     with pytest.raises(type(error)):
-        each(work, range(1000), tally)
+        _each("moved", work, {str(number): 1 for number in range(1000)}, print, time.monotonic)
     assert time.monotonic() - before < 30
-    assert len(begun) <= 2 * AT_ONCE
-
-
-def test_an_interrupt_where_it_is_waited_for_ends_the_work() -> None:
-    def interrupted(_: str) -> None:
-        raise KeyboardInterrupt
-
-    tally = tally_of(10, [])
-    tally.say = interrupted
-    tally.clock = lambda: 100.0
-
-    def work(number: int) -> None:
-        for _ in range(6000 if number else 1):
-            tally.seen(1)
-            time.sleep(0.01)
-
-    before = time.monotonic()
-    with pytest.raises(KeyboardInterrupt):
-        each(work, range(10), tally)
-    assert time.monotonic() - before < 30
+    # Some begin until the error is seen, and most of the thousand never do.
+    assert len(begun) <= 10 * AT_ONCE

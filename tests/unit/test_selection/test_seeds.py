@@ -14,7 +14,6 @@ from test_selection.errors import BadFileError
 from test_selection.pack import make_plan
 from test_selection.plan import Plan, plan_to_json, read_plan, write_plan
 from test_selection.seeds import MOST, seed_of_fingerprint, seed_of_test
-from test_selection.shard_subset import merged, slice_of
 
 SEEDS = st.integers(0, MOST)
 
@@ -63,11 +62,3 @@ def test_what_is_no_seed_is_no_plan(tmp_path: Path, seed: object) -> None:
 def test_what_is_left_of_a_run_and_what_its_control_runs_have_its_seed() -> None:
     whole = replace(plan(), seed=5)
     assert what_is_left(whole, set()).run_seed == control_plan(whole, set(), {0}).run_seed == 5
-
-
-def test_slices_hand_the_seed_on_and_refuse_another_s() -> None:
-    whole = replace(plan(), seed=5)
-    parts = [slice_of(whole, [0]), slice_of(whole, [1])]
-    assert merged([(one, "f") for one in parts]).seed == 5
-    with pytest.raises(BadFileError, match="another plan"):
-        merged([(parts[0], "f"), ({**parts[1], "seed": 6}, "g")])

@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import re
-import time
 from pathlib import Path
 
 import pytest
 import yaml
+from rich.console import Console
 
 from ci.core.findings import PASSED
-from ci.jobs.board import Board
-from ci.jobs.cancel import cancel, left_of
-from ci.jobs.cluster import Cluster
+from ci.jobs.cli_submit import _manifests
+from ci.jobs.cluster import Cluster, path_of
 from ci.jobs.errors import ForbiddenError
-from ci.jobs.labels import SPEC_ANNOTATION
-from ci.jobs.listing import jobs_of
-from ci.jobs.logs import Wanted, find_sources, into_one, write_logs
-from ci.jobs.paths import path_of
+from ci.jobs.logs import LogReader, Wanted, find_sources, sink
 from ci.jobs.render import render
 from ci.jobs.spec import KINDS
-from ci.jobs.standing import standing_of
-from ci.jobs.submit import submit
-from ci.jobs.token import secret_of, with_token
-from ci.jobs.validate.facts import Asked, Facts, card_nodes
-from ci.jobs.validate.probing import try_cards, try_image
-from ci.jobs.validate.rights import RIGHTS
-from ci.jobs.watch import Watcher, find_job, watch_job
-from ci.jobs.watch_view import Lines
+from ci.jobs.submit import cancel, submit
+from ci.jobs.trial import try_cards
+from ci.jobs.validate import RIGHTS, card_nodes
+from ci.jobs.validate import Wanted as Validated
+from ci.jobs.watch import View, watch_job
 from tests.job_specs import job_of, spec_of
 from tests.kubernetes_api import NAMESPACE, KubernetesApi
 from tests.kubernetes_cluster import CardCluster
@@ -60,26 +54,6 @@ def test_the_role_is_what_validate_asks_for() -> None:
     assert sorted(role()) == sorted(rights)
 
 
-def whole_life(api: KubernetesApi, cluster: Cluster) -> None:
-    """A job from its submit to its end, of which nothing is left."""
-    submit(cluster, manifests_of())
-    for index in range(3):
-        api.world.pod(index).run()
-        api.world.pod(index).log("hello")
-    lines: list[str] = []
-    with into_one(lines.append) as into:
-        write_logs(cluster, find_sources(cluster, NAME, index=None, follow=False), Wanted(), into, print)
-    assert lines == ["[0] hello", "[1] hello", "[2] hello"]
-    for index in range(3):
-        api.world.pod(index).succeed()
-    path, job = find_job(cluster, NAME)
-    watcher = Watcher(Board(standing_of(job), time.monotonic()), Lines(say=print), time.monotonic)
-    assert watch_job(cluster, NAME, watcher, path=path).exit_code == 0
-    assert [row.state for row in jobs_of(cluster, now_s=0)] == ["complete"]
-    cancel(cluster, NAME, timeout_s=5, say=print)
-    assert left_of(cluster, NAME) == []
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_rendered_is_taken_for_every_kind(api: KubernetesApi, cluster: Cluster, kind: str) -> None:
     job = job_of(spec_of(kind))
@@ -93,31 +67,51 @@ def test_what_is_rendered_is_taken_for_every_kind(api: KubernetesApi, cluster: C
     assert found["spec"]["suspend" if done.kind == "Job" else "paused"] is False
 
 
+def view() -> View:
+    return View(console=Console(quiet=True), environ=os.environ)
+
+
+def whole_life(api: KubernetesApi, cluster: Cluster) -> None:
+    """A job from its submit to its end, of which nothing is left."""
+    submit(cluster, manifests_of())
+    for index in range(3):
+        api.world.pod(index).run()
+        api.world.pod(index).log("hello")
+    lines: list[str] = []
+    with sink(None, lines.append) as into:
+        sources = find_sources(cluster, NAME, index=None, follow=False)
+        LogReader(cluster=cluster, wanted=Wanted(), say=print).write_all(sources, into)
+    assert lines == ["[0] hello", "[1] hello", "[2] hello"]
+    for index in range(3):
+        api.world.pod(index).succeed()
+    assert watch_job(cluster, NAME, view())[0].exit_code == 0
+    cancel(cluster, NAME, timeout_s=5, say=print)
+
+
 def others(api: KubernetesApi, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a job of tests has no need of: a server, a notebook with its secret."""
+    """What a job of tests has no need of: a server, a notebook with its secret, a job that gets no pods."""
     for kind in ("serve", "notebook"):
-        job = with_token(job_of(spec_of(kind), namespace=NAMESPACE))
-        manifests = render(job)
-        secret = secret_of(job, "token", manifests[-1]["metadata"]["annotations"][SPEC_ANNOTATION])
-        made = submit(cluster, [secret, *manifests] if secret else manifests).made
-        assert (f"Secret {job.name}-token" in made) == (kind == "notebook")
+        name = job_of(spec_of(kind)).name
+        more = {"notebook": {"token": f"{name}-token"}} if kind == "notebook" else {}
+        job = job_of(spec_of(kind, **more), namespace=NAMESPACE)
+        made = submit(cluster, _manifests(job)).made
+        assert (f"Secret {name}-token" in made) == (kind == "notebook")
         cancel(cluster, job.name, timeout_s=5, say=print)
     monkeypatch.setattr("ci.jobs.watch.WINDOW_S", 1)
     api.world.refuse_pods = "exceeded quota"
+    submit(cluster, manifests_of(queue="cards"))
     submit(cluster, manifests_of())
-    path, there = find_job(cluster, NAME)
-    watcher = Watcher(Board(standing_of(there), time.monotonic()), Lines(say=print), time.monotonic)
-    assert "exceeded quota" in watch_job(cluster, NAME, watcher, path=path, pending_limit_s=0.1).why
+    cluster.patch(path_of("Job", NAMESPACE, NAME), {"spec": {"suspend": False}})
+    assert "exceeded quota" in watch_job(cluster, NAME, view(), pending_limit_s=0.1)[0].why
 
 
 def tried(api: KubernetesApi, folder: Path) -> None:
-    """A pod pulls the image and a job checks the cards of a node."""
+    """A job checks the cards of a node."""
     made = CardCluster(api, nodes=1)
     cluster = api.cluster(folder, effects=made.effects())
-    asked = Asked(stage=0, cards=8, namespace=NAMESPACE, image="registry.example.com/a:1")
-    assert try_image(cluster, asked, "validate-a", timeout_s=60).state == PASSED
-    nodes = card_nodes(Facts(nodes=(made.node("node-1"),)), asked)
-    (found,) = try_cards(cluster, asked, nodes, "b", timeout_s=60, card_s=1)
+    wanted = Validated(stage=0, cards=8, namespace=NAMESPACE, image="registry.example.com/a:1")
+    nodes = card_nodes((made.node("node-1"),), wanted)
+    (found,) = try_cards(cluster, wanted, nodes, "b", timeout_s=60, card_s=1)
     assert found.state == PASSED
 
 

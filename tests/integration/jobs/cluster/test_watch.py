@@ -1,6 +1,7 @@
+"""A job is watched until it ends, whatever becomes of its pods, its node, its queue and the cluster."""
+
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,34 +12,33 @@ from typing import Any
 import pytest
 
 from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, MissingInputError
-from ci.jobs.board import NEXT, Board
-from ci.jobs.cluster import Cluster
+from ci.jobs.cluster import Cluster, path_of
 from ci.jobs.errors import ClusterAwayError
-from ci.jobs.fate import NODE_AWAY, Fate, Phase
-from ci.jobs.paths import path_of
-from ci.jobs.standing import standing_of
+from ci.jobs.status import DELETED, ENDED_WITH_JOB, NODE_AWAY, SUSPENDED, Aggregates, Phase, PodStatus
 from ci.jobs.submit import submit
-from ci.jobs.watch import Ending, Watcher, find_job, watch_job
+from ci.jobs.watch import Ending, find_job, watch_job
 from tests.kubernetes_api import NAMESPACE, KubernetesApi
-from tests.kubernetes_jobs import NAME, manifests_of
+from tests.kubernetes_jobs import NAME, manifests_of, server_of
 
 JOB = path_of("Job", NAMESPACE, NAME)
+UNSCHEDULED = "no scheduler has looked at it"
 
 
 @dataclass
 class Told:
     """A view that keeps what it is told."""
 
-    fates: list[Fate] = field(default_factory=list)
+    pods: list[PodStatus] = field(default_factory=list)
+    found: Aggregates | None = None
 
-    def tell(self, fate: Fate) -> None:
-        self.fates.append(fate)
+    def tell(self, pod: PodStatus) -> None:
+        self.pods.append(pod)
 
-    def show(self, board: Board, now: float) -> None:
-        pass
+    def show(self, found: Aggregates, _: float) -> None:
+        self.found = found
 
-    def end(self, board: Board) -> None:
-        pass
+    def end(self, found: Aggregates) -> None:
+        self.found = found
 
 
 @dataclass
@@ -46,47 +46,45 @@ class Watched:
     """A watch that goes on in a thread of its own."""
 
     told: Told
-    board: Board
-    future: Future[Ending]
+    future: Future[tuple[Ending, Aggregates]]
 
-    def until(self, holds: Callable[[Board], bool]) -> None:
+    def until(self, holds: Callable[[Aggregates], object]) -> None:
         end = time.monotonic() + 20
-        while not holds(self.board):
+        while self.told.found is None or not holds(self.told.found):
             assert not self.future.done(), self.future.result()
-            assert time.monotonic() < end, self.board.counts
+            assert time.monotonic() < end, self.told.found and self.told.found.counts
             time.sleep(0.01)
 
     def ending(self) -> Ending:
-        return self.future.result(30)
+        return self.future.result(120)[0]
 
 
 Watch = Callable[..., Watched]
 
 
 @pytest.fixture
-def watch(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
+def watch(api: KubernetesApi, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
     # The job itself is looked at as often as a watch is opened.
     for name in ("WINDOW_S", "SETTLED_WINDOW_S"):
         monkeypatch.setattr(f"ci.jobs.watch.{name}", 0.2)
-    with ThreadPoolExecutor() as pool, contextlib.ExitStack() as stack:
+    monkeypatch.setattr("ci.jobs.watch.UNBORN_S", 0.1)
+    with ThreadPoolExecutor() as pool:
 
         def begin(**options: Any) -> Watched:
-            path, job = find_job(cluster, NAME)
-            board, told = Board(standing_of(job), time.monotonic()), Told()
-            watcher = Watcher(board, told, time.monotonic)
-            stack.enter_context(watcher.moving())
-            future = pool.submit(watch_job, cluster, NAME, watcher, path=path, **options)
-            return Watched(told=told, board=board, future=future)
+            told = Told()
+            return Watched(told=told, future=pool.submit(watch_job, cluster, NAME, told, **options))  # type: ignore[arg-type]  # a view
 
         yield begin
+        # What a failed test leaves ends with its token.
+        api.token = "gone"
 
 
-def running(number: int) -> Callable[[Board], bool]:
-    return lambda board: board.counts[Phase.RUNNING] == number
+def running(number: int) -> Callable[[Aggregates], object]:
+    return lambda found: found.counts[Phase.RUNNING] == number
 
 
-def failed(number: int) -> Callable[[Board], bool]:
-    return lambda board: board.badly[Phase.FAILED] == number
+def ended_badly(number: int) -> Callable[[Aggregates], object]:
+    return lambda found: found.ended_badly == number
 
 
 def test_a_shard_that_fails_three_times_fails_for_good(
@@ -100,30 +98,18 @@ def test_a_shard_that_fails_three_times_fails_for_good(
         api.world.pod(1).run()
         watched.until(running(1))
         api.world.pod(1).fail(3)
-        watched.until(failed(number + 1))
+        watched.until(ended_badly(number + 1))
     assert watched.ending() == Ending(exit_code=EXIT_INCOMPLETE, why="failed for good: pods 1")
-    assert [fate.why for fate in watched.told.fates] == [
+    assert [pod.why for pod in watched.told.pods] == [
         "exit code 3 (incomplete, hardware or infrastructure)"
     ] * 3
-
-
-def test_a_pod_that_somebody_deletes_is_lost(api: KubernetesApi, cluster: Cluster, watch: Watch) -> None:
-    submit(cluster, manifests_of(pods=1))
-    watched = watch()
-    api.world.pod(0).run()
-    watched.until(running(1))
-    api.world.pod(0).vanish()
-    watched.until(lambda board: board.badly[Phase.LOST] == 1)
-    api.world.pod(0).succeed()
-    assert watched.ending().exit_code == EXIT_OK
-    assert watched.told.fates[0].why == "somebody or something deleted it"
 
 
 def test_a_watch_that_is_cut_goes_on_where_it_was(api: KubernetesApi, cluster: Cluster, watch: Watch) -> None:
     submit(cluster, manifests_of(pods=4))
     api.cut_watches = [1, 0, 2]
     watched = watch()
-    watched.until(lambda board: board.reasons["no scheduler has looked at it"] == 4)
+    watched.until(lambda found: found.reasons[UNSCHEDULED] == 4)
     for index in range(4):
         api.world.pod(index).run()
         api.world.pod(index).succeed()
@@ -131,53 +117,6 @@ def test_a_watch_that_is_cut_goes_on_where_it_was(api: KubernetesApi, cluster: C
     listed = [one for one in api.asked("GET", "/pods$") if "watch" not in one.query]
     # At the beginning and at the end: what was cut made nobody list again.
     assert len(listed) == 2
-
-
-def test_a_version_that_is_gone_is_listed_anew(api: KubernetesApi, cluster: Cluster, watch: Watch) -> None:
-    submit(cluster, manifests_of(pods=2))
-    api.cut_watches = [1]
-    watched = watch()
-    watched.until(lambda board: board.reasons["no scheduler has looked at it"] == 2)
-    with api.store.changed:
-        api.world.pod(0).run()
-        api.world.pod(0).vanish()
-        api.compact()
-    api.world.pod(1).run()
-    watched.until(lambda board: board.badly[Phase.LOST] == 1)
-    for index in range(2):
-        api.world.pod(index).succeed()
-    assert watched.ending().exit_code == EXIT_OK
-    assert [one for one in watched.told.fates if one.why == "it is gone"]
-
-
-def test_a_cluster_that_is_gone_ends_the_watch_not_the_job(
-    api: KubernetesApi, cluster: Cluster, watch: Watch
-) -> None:
-    submit(cluster, manifests_of(pods=1))
-    api.fail("drop", times=99)
-    with pytest.raises(ClusterAwayError, match="gives no answer"):
-        watch().ending()
-
-
-def test_a_quota_is_told_by_the_jobs_events(api: KubernetesApi, cluster: Cluster, watch: Watch) -> None:
-    api.world.refuse_pods = 'pods "x" is forbidden: exceeded quota: cards, requested: 1, used: 8, limited: 8'
-    submit(cluster, manifests_of())
-    ending = watch(pending_limit_s=0.1).ending()
-    assert 'no pod can be made: pods "x" is forbidden: exceeded quota' in ending.why
-
-
-def test_who_may_see_no_events_is_told_what_can_be_seen(
-    api: KubernetesApi, cluster: Cluster, watch: Watch
-) -> None:
-    api.denied.add(("list", "events"))
-    api.world.refuse_pods = "exceeded quota"
-    submit(cluster, manifests_of())
-    assert "no pod of it was made yet" in watch(pending_limit_s=0.1).ending().why
-
-
-def test_a_queue_is_told_as_what_the_job_waits_for(cluster: Cluster, watch: Watch) -> None:
-    submit(cluster, manifests_of(queue="cards"))
-    assert "waits in the queue cards" in watch(pending_limit_s=0.1).ending().why
 
 
 def test_a_node_that_does_not_answer_ends_a_watch_with_a_limit(
@@ -194,45 +133,7 @@ def test_a_node_that_does_not_answer_ends_a_watch_with_a_limit(
     ending = watched.ending()
     assert ending.exit_code == EXIT_INCOMPLETE
     assert f"pods 2: {NODE_AWAY}" in ending.why
-    assert [fate.phase for fate in watched.told.fates] == [Phase.LOST]
-
-
-def test_a_deadline_ends_a_watch_though_a_node_does_not_answer(
-    api: KubernetesApi, cluster: Cluster, watch: Watch
-) -> None:
-    submit(cluster, manifests_of(pods=2))
-    watched = watch()
-    for index in range(2):
-        api.world.pod(index).run()
-    watched.until(running(2))
-    api.world.pod(1).lose_node()
-    api.world.pass_deadline()
-    ending = watched.ending()
-    assert standing_of(api.world.job()).end is None
-    assert ending.exit_code == EXIT_INCOMPLETE
-    assert ending.why.startswith("DeadlineExceeded: ")
-    assert ending.why.endswith(f"without an end: pods 0-1; pods 1: {NODE_AWAY}")
-
-
-@pytest.mark.parametrize("failed_at_once", [False, True])
-def test_pods_that_write_their_account_are_waited_for(
-    api: KubernetesApi, cluster: Cluster, watch: Watch, failed_at_once: bool
-) -> None:
-    api.world.failed_at_once = failed_at_once
-    submit(cluster, manifests_of(pods=1))
-    watched = watch()
-    pod = api.world.pod(0)
-    pod.run()
-    watched.until(running(1))
-    pod.stick()
-    api.world.pass_deadline()
-    watched.until(lambda board: board.standing.over is not None)
-    looks = len(api.asked("GET", JOB))
-    # It fails where the watch ends before it has looked at the job again.
-    watched.until(lambda _: len(api.asked("GET", JOB)) > looks + 2)
-    pod.fail(3)
-    assert watched.ending().why.endswith("without an end: pods 0")
-    assert watched.told.fates[0].exit_code == 3
+    assert [pod.phase for pod in watched.told.pods] == [Phase.LOST]
 
 
 @pytest.mark.parametrize("failed_at_once", [False, True])
@@ -250,34 +151,100 @@ def test_pods_that_never_end_are_waited_for_no_longer_than_their_grace(
     assert watched.ending().why.endswith("without an end: pods 0; still being ended: pods 0")
 
 
-@pytest.mark.nightly
-def test_a_queue_that_takes_a_job_back_is_what_it_waits_for(
+def test_a_pod_that_somebody_deletes_is_lost_and_counts_as_a_try(
     api: KubernetesApi, cluster: Cluster, watch: Watch
 ) -> None:
-    submit(cluster, manifests_of(pods=2, queue="cards"))
-    cluster.patch(JOB, {"spec": {"suspend": False}})
-    for index in range(2):
-        api.world.pod(index).run()
-    watched = watch(pending_limit_s=3)
-    watched.until(running(2))
-    cluster.patch(JOB, {"spec": {"suspend": True}})
-    watched.until(lambda board: board.reasons[NEXT] == 2)
-    ending = watched.ending()
-    assert "waits in the queue cards" in ending.why
-    assert [fate.why for fate in watched.told.fates] == ["exit code 143"] * 2
-
-
-def test_a_queue_that_takes_a_job_back_too_often_fails_it(
-    api: KubernetesApi, cluster: Cluster, watch: Watch
-) -> None:
-    submit(cluster, manifests_of(pods=1, retries=1, queue="cards"))
+    submit(cluster, manifests_of(pods=1, retries=1))
     watched = watch()
-    for _ in range(2):
-        cluster.patch(JOB, {"spec": {"suspend": False}})
+    for number in range(2):
         api.world.pod(0).run()
-        cluster.patch(JOB, {"spec": {"suspend": True}})
-    cluster.patch(JOB, {"spec": {"suspend": False}})
+        watched.until(running(1))
+        api.world.pod(0).delete()
+        watched.until(ended_badly(number + 1))
+    assert [pod.why for pod in watched.told.pods] == [DELETED] * 2
     assert watched.ending() == Ending(exit_code=EXIT_INCOMPLETE, why="failed for good: pods 0")
+
+
+def test_a_version_that_is_gone_is_listed_anew(api: KubernetesApi, cluster: Cluster, watch: Watch) -> None:
+    submit(cluster, manifests_of(pods=2))
+    api.cut_watches = [1]
+    watched = watch()
+    watched.until(lambda found: found.reasons[UNSCHEDULED] == 2)
+    with api.store.changed:
+        api.world.pod(0).run()
+        api.world.pod(0).vanish()
+        api.compact()
+    api.world.pod(1).run()
+    watched.until(ended_badly(1))
+    for index in range(2):
+        api.world.pod(index).succeed()
+    assert watched.ending().exit_code == EXIT_OK
+    assert [one for one in watched.told.pods if one.why == "it is gone"]
+
+
+def gone(api: KubernetesApi) -> None:
+    api.fail("drop", times=9_999)
+
+
+def revoked(api: KubernetesApi) -> None:
+    api.token = "another"
+
+
+@pytest.mark.parametrize(
+    ("away", "said", "remedy"),
+    [
+        (gone, "gives no answer", "the job goes on"),
+        (revoked, "401: ", "sign in again (oc login): the job goes"),
+    ],
+)
+def test_a_cluster_that_is_gone_or_a_token_that_is_revoked_ends_the_watch_not_the_job(
+    api: KubernetesApi,
+    cluster: Cluster,
+    watch: Watch,
+    *,
+    away: Callable[[KubernetesApi], None],
+    said: str,
+    remedy: str,
+) -> None:
+    submit(cluster, manifests_of(pods=1))
+    watched = watch()
+    watched.until(lambda found: found.reasons[UNSCHEDULED] == 1)
+    away(api)
+    with pytest.raises(ClusterAwayError, match=said) as caught:
+        watched.ending()
+    assert caught.value.exit_code == EXIT_INCOMPLETE
+    assert remedy in str(caught.value.remedy)
+    assert f"spyre-ci job watch {NAME}" in str(caught.value.remedy)
+
+
+QUOTA = 'pods "x" is forbidden: exceeded quota: cards, requested: 1, used: 8, limited: 8'
+
+
+@pytest.mark.parametrize(
+    ("refused", "queue", "denied", "why"),
+    [
+        (QUOTA, "", set(), "no pod can be made: Error creating: pods"),
+        ("exceeded quota", "", {("list", "events")}, "no pod of it was made yet"),
+        ("", "cards", set(), "waits in the queue cards"),
+    ],
+)
+def test_why_no_pod_is_born_is_told_where_nothing_runs_in_time(
+    api: KubernetesApi,
+    cluster: Cluster,
+    watch: Watch,
+    refused: str,
+    *,
+    queue: str,
+    denied: set[tuple[str, str]],
+    why: str,
+) -> None:
+    api.world.refuse_pods, api.denied = refused, denied
+    submit(cluster, manifests_of(queue=queue))
+    watched = watch(pending_limit_s=5)
+    if refused and not denied:
+        # Those who look see it long before anybody gives up.
+        watched.until(lambda found: any("exceeded quota" in one for one in found.reasons))
+    assert why in watched.ending().why
 
 
 def test_a_quota_that_has_no_room_for_a_replacement_is_told(
@@ -289,20 +256,74 @@ def test_a_quota_that_has_no_room_for_a_replacement_is_told(
     watched.until(running(1))
     api.world.refuse_pods = "exceeded quota: cards"
     api.world.pod(0).evict()
-    assert "no pod can be made: exceeded quota: cards" in watched.ending().why
+    assert "exceeded quota: cards" in watched.ending().why
 
 
-def test_a_job_that_is_removed_ends_its_watch(api: KubernetesApi, cluster: Cluster, watch: Watch) -> None:
+def test_a_deadline_ends_a_watch_though_a_node_does_not_answer(
+    api: KubernetesApi, cluster: Cluster, watch: Watch
+) -> None:
+    submit(cluster, manifests_of(pods=2))
+    watched = watch()
+    for index in range(2):
+        api.world.pod(index).run()
+    watched.until(running(2))
+    api.world.pod(1).lose_node()
+    api.world.pass_deadline()
+    ending = watched.ending()
+    assert [one["type"] for one in api.world.job()["status"]["conditions"]] == ["FailureTarget"]
+    assert ending.exit_code == EXIT_INCOMPLETE
+    assert ending.why.startswith("DeadlineExceeded: ")
+    assert ending.why.endswith(f"without an end: pods 0-1; pods 1: {NODE_AWAY}")
+
+
+@pytest.mark.parametrize("failed_at_once", [False, True])
+def test_pods_that_write_what_they_have_are_waited_for(
+    api: KubernetesApi, cluster: Cluster, watch: Watch, failed_at_once: bool
+) -> None:
+    api.world.failed_at_once = failed_at_once
     submit(cluster, manifests_of(pods=1))
     watched = watch()
-    api.world.pod(0).run()
+    pod = api.world.pod(0)
+    pod.run()
     watched.until(running(1))
-    cluster.delete(JOB)
-    ending = watched.future.result(30)
-    assert (ending.exit_code, ending.why) == (EXIT_INCOMPLETE, "the job is gone: somebody removed it")
+    pod.stick()
+    api.world.pass_deadline()
+    watched.until(lambda found: found.job.over is not None)
+    looks = len(api.asked("GET", JOB))
+    # It fails where the watch ends before it has looked at the job again.
+    watched.until(lambda _: len(api.asked("GET", JOB)) > looks + 2)
+    pod.fail(3)
+    assert watched.ending().why.endswith("without an end: pods 0")
+    assert watched.told.pods == []
+    assert why(watched.future.result()[1]) == [ENDED_WITH_JOB]
 
 
-def test_a_job_that_is_over_is_told_from_what_is_left(
+def why(found: Aggregates) -> list[str]:
+    """Of all pods there were."""
+    return [status.why for pods in found._pods.values() for _, status in list(pods.values())]
+
+
+@pytest.mark.parametrize("retries", [0, 2])
+def test_a_queue_that_takes_a_job_back_costs_no_try(
+    api: KubernetesApi, cluster: Cluster, watch: Watch, retries: int
+) -> None:
+    submit(cluster, manifests_of(pods=2, retries=retries, queue="cards"))
+    watched = watch()
+    for _ in range(2):
+        cluster.patch(JOB, {"spec": {"suspend": False}})
+        for index in range(2):
+            api.world.pod(index).run()
+        watched.until(running(2))
+        cluster.patch(JOB, {"spec": {"suspend": True}})
+        watched.until(lambda found: set(why(found)) == {SUSPENDED})
+    cluster.patch(JOB, {"spec": {"suspend": False}})
+    for index in range(2):
+        api.world.pod(index).succeed()
+    assert watched.ending() == Ending(exit_code=EXIT_OK)
+    assert watched.told.pods == []
+
+
+def test_a_job_that_is_removed_or_over_ends_its_watch(
     api: KubernetesApi, cluster: Cluster, watch: Watch
 ) -> None:
     submit(cluster, manifests_of())
@@ -313,35 +334,34 @@ def test_a_job_that_is_over_is_told_from_what_is_left(
             api.store.remove("pods", one.content)
     watched = watch()
     assert watched.ending() == Ending(exit_code=EXIT_OK)
-    assert watched.board.counts[Phase.DONE] == 3
+    assert watched.future.result()[1].counts[Phase.DONE] == 3
+    cluster.delete(JOB)
+    with pytest.raises(MissingInputError, match=f"there is no job {NAME} in the namespace cards"):
+        find_job(cluster, NAME)
+    submit(cluster, manifests_of(pods=1))
+    watched = watch()
+    api.world.pod(0).run()
+    watched.until(running(1))
+    cluster.delete(JOB)
+    ending = watched.ending()
+    assert (ending.exit_code, ending.why) == (EXIT_INCOMPLETE, "the job is gone: somebody removed it")
 
 
 def test_a_server_is_watched_until_it_serves(api: KubernetesApi, cluster: Cluster, watch: Watch) -> None:
-    config, job = manifests_of()
-    template = job["spec"]["template"]
-    labels = {"matchLabels": template["metadata"]["labels"]}
-    server = {**job, "apiVersion": "apps/v1", "kind": "Deployment"}
-    server["spec"] = {"replicas": 1, "selector": labels, "template": template}
-    submit(cluster, [config, server])
+    submit(cluster, server_of())
     watched = watch()
     with api.store.changed:
         made = api.store.of("deployments")[0]
         made["status"] = {"replicas": 1, "availableReplicas": 1}
         api.store.tell("MODIFIED", "deployments", made)
-    assert watched.future.result(30) == Ending(exit_code=EXIT_OK)
-
-
-def test_a_job_that_is_not_there_is_told(cluster: Cluster) -> None:
-    with pytest.raises(MissingInputError, match="there is no job nothing in the namespace cards") as caught:
-        find_job(cluster, "nothing")
-    assert "spyre-ci job list" in str(caught.value)
+    assert watched.ending() == Ending(exit_code=EXIT_OK)
 
 
 def test_2048_pods_are_watched_page_by_page(api: KubernetesApi, cluster: Cluster, watch: Watch) -> None:
     pods = 2048
     submit(cluster, manifests_of(pods=pods))
     watched = watch()
-    watched.until(lambda board: board.reasons["no scheduler has looked at it"] == pods)
+    watched.until(lambda found: found.reasons[UNSCHEDULED] == pods)
 
     def move() -> None:
         with api.world.at_once():
@@ -351,8 +371,8 @@ def test_2048_pods_are_watched_page_by_page(api: KubernetesApi, cluster: Cluster
 
     mover = threading.Thread(target=move)
     mover.start()
-    assert watched.future.result(120).exit_code == EXIT_OK
+    assert watched.ending().exit_code == EXIT_OK
     mover.join()
-    assert watched.board.counts[Phase.DONE] == pods
+    assert watched.future.result()[1].counts[Phase.DONE] == pods
     limits = {one.query.get("limit") for one in api.asked("GET", "/pods$") if "watch" not in one.query}
     assert limits == {"500"}

@@ -238,13 +238,13 @@ def test_last_nights_journals_are_no_word_of_tonights_tests(
     assert "not of" not in "".join(capsys.readouterr())
 
 
-def test_a_dry_run_makes_nothing_and_asks_the_cluster_of_everything(
+def test_a_check_makes_nothing_and_asks_the_cluster_of_everything(
     api: KubernetesApi, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["job", "submit", "job.yaml", "--dry-run"]) == 0
+    assert run(["job", "submit", "job.yaml", "--check"]) == 0
     asked = [one for one in api.seen if one.method == "POST"]
     assert {one.query.get("dryRun") for one in asked} == {"All"}
-    assert {one.body["kind"] for one in asked} == {"ConfigMap", "Job"}
+    assert {one.body["kind"] for one in asked} == {"ConfigMap", "Job", "Pod"}
     assert not (project / "runs" / RUN / "job.json").exists()
     assert "the cluster takes it; nothing was made" in capsys.readouterr().out
 
@@ -255,7 +255,7 @@ def test_rendering_a_notebook_tells_how_to_make_the_secret_that_a_submit_makes(
 ) -> None:
     spec = {"version": 1, "kind": "notebook", "image": SPEC["image"]}
     Path("notebook.yaml").write_text(yaml.safe_dump(spec))
-    assert run(["job", "render", "notebook.yaml", "--run", "trial", "-n", "cards"]) == 0
+    assert run(["job", "submit", "notebook.yaml", "--dry-run", "--run", "trial", "-n", "cards"]) == 0
     out, err = capsys.readouterr()
     pod = [*yaml.safe_load_all(out)][-1]["spec"]["template"]["spec"]
     named = pod["containers"][0]["env"]
@@ -264,5 +264,5 @@ def test_rendering_a_notebook_tells_how_to_make_the_secret_that_a_submit_makes(
     # A token given as a word would be seen by whoever lists processes.
     assert f"oc create secret generic -n cards {secret} --from-file=token=/dev/stdin" in err
     Path("notebook.yaml").write_text(yaml.safe_dump({**spec, "notebook": {"token": "mine"}}))
-    assert run(["job", "render", "notebook.yaml", "--run", "trial"]) == 0
+    assert run(["job", "submit", "notebook.yaml", "--dry-run", "--run", "trial"]) == 0
     assert "secret" not in capsys.readouterr().err

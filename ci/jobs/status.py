@@ -1,0 +1,464 @@
+"""The state of a job and its pods, from what the cluster's objects say; pure.
+
+Reasons and conditions are those of kubernetes.io, "Pod Lifecycle", "Disruptions" and "Jobs".
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from ci.core.errors import EXIT_TEST_FAILED, EXIT_USAGE, UsageError
+from ci.core.text import one_line, span
+from ci.jobs.labels import ANNOTATION, QUEUE_LABEL
+from test_selection.shard_subset import parse_ranges
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+# How many shards each pod serves, by index.
+SHARDS_ANNOTATION = f"{ANNOTATION}shards"
+MAX_WHY = 240
+# More than a cluster makes of one job, so that a hostile range is never spelled out.
+MOST_PODS = 100_000
+UNBORN = "no pod of it was made yet"
+NODE_AWAY = "its node does not answer, or is tainted; where it stays so, delete the node or force the pod"
+DELETED = "somebody deleted it, which counts as a try"
+SUSPENDED = "its job was suspended, which does not count as a try"
+ENDED_WITH_JOB = "its job ended"
+_NEXT = "to be replaced"
+# The controller waits so long before it replaces a pod, twice as long after each that ended.
+FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 10, 600
+# These exit codes fail an index for good, by the job's failure policy.
+_FINAL = (EXIT_TEST_FAILED, EXIT_USAGE)
+# Reasons of a disruption that is the node's end.
+_NODE_GONE = {"DeletionByTaintManager", "DeletionByPodGC"}
+_NODE_REASONS = {"NodeLost", "NodeShutdown", "Shutdown", "Terminated"}
+_PULLING = {"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError"}
+_MEANING = {1: "tests failed", 2: "wrong usage or settings", 3: "incomplete, hardware or infrastructure"}
+Object = Mapping[str, Any]
+
+
+class End(StrEnum):
+    """How a job ended; a server ends where it answers."""
+
+    COMPLETE = "complete"
+    FAILED = "failed"
+    SERVES = "serves"
+
+
+class Phase(StrEnum):
+    """The phase of a pod."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    EVICTED = "evicted"
+    LOST = "lost"
+
+
+ENDED_BADLY = (Phase.FAILED, Phase.EVICTED, Phase.LOST)
+# From 1.31 on the first two come only once all pods have ended; until then the others announce them.
+_ENDS = {"Complete": End.COMPLETE, "Failed": End.FAILED}
+_ENDINGS = {"SuccessCriteriaMet": End.COMPLETE, "FailureTarget": End.FAILED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStatus:
+    """The status of a Job or Deployment.
+
+    Attributes:
+        pods: number of indexes.
+        done: indexes that succeeded.
+        failed: indexes that failed for good.
+        active: number of pods that have not ended.
+        end: how it ended; None: it has not.
+        ending: how it ends once its last pods have; None: not known.
+        reason: the cluster's reason for a failure.
+        shards: number of shards of each pod; empty if not told.
+        waits: why it has not begun; empty: it has.
+    """
+
+    pods: int
+    done: frozenset[int] = frozenset()
+    failed: frozenset[int] = frozenset()
+    active: int = 0
+    end: End | None = None
+    ending: End | None = None
+    reason: str = ""
+    shards: tuple[int, ...] = ()
+    waits: str = ""
+
+    @property
+    def over(self) -> End | None:
+        """How it ended or is about to: no pod of it is made any more."""
+        return self.end or self.ending
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodStatus:
+    """The status of a pod.
+
+    Attributes:
+        index: of the job's pods; 0 if the job numbers none.
+        phase: its phase.
+        why: the reason, on one line; may be empty.
+        exit_code: of the main container that failed; None if it did not end by itself.
+        stays: it is lost but still there, so that nothing replaces it.
+        deleted: it was ended by its deletion.
+    """
+
+    index: int
+    phase: Phase
+    why: str = ""
+    exit_code: int | None = None
+    stays: bool = False
+    deleted: bool = False
+
+    @property
+    def line(self) -> str:
+        """For people."""
+        return f"pod {self.index} {self.phase}: {self.why}"
+
+
+def job_status(job: Object) -> JobStatus:
+    """The status of a Job or Deployment."""
+    if job.get("kind") == "Deployment":
+        return _server_status(job)
+    spec, status = job.get("spec") or {}, job.get("status") or {}
+    pods = int(spec.get("completions") or 1)
+    end, reason = _end(status, _ENDS)
+    ending, announced = _end(status, _ENDINGS)
+    done = _indexes(status.get("completedIndexes"))
+    if (end or ending) is End.COMPLETE:
+        done = frozenset(range(pods))
+    about = job.get("metadata", {})
+    told = str((about.get("annotations") or {}).get(SHARDS_ANNOTATION, "")).split(",")
+    known = len(told) == pods and all(re.fullmatch(r"[0-9]{1,6}", one) for one in told)
+    queue = one_line(str((about.get("labels") or {}).get(QUEUE_LABEL, "")))
+    suspended = f"waits in the queue {queue}" if queue else "is suspended"
+    return JobStatus(
+        pods=pods,
+        done=done,
+        failed=_indexes(status.get("failedIndexes")),
+        active=int(status.get("active") or 0),
+        end=end,
+        ending=None if end else ending,
+        reason=reason or announced,
+        shards=tuple(map(int, told)) if known else (),
+        waits=suspended if spec.get("suspend") else "",
+    )
+
+
+def _end(status: Object, known: Mapping[str, End]) -> tuple[End | None, str]:
+    for one in status.get("conditions") or ():
+        if one.get("status") == "True" and one.get("type") in known:
+            said = ": ".join(str(part) for part in (one.get("reason"), one.get("message")) if part)
+            return known[one["type"]], one_line(said)
+    return None, ""
+
+
+def _server_status(job: Object) -> JobStatus:
+    spec, status = job.get("spec") or {}, job.get("status") or {}
+    stuck, refused = (
+        one_line(str(one.get("message") or one.get("reason") or ""))
+        for one in (condition(status, "Progressing", "False"), condition(status, "ReplicaFailure"))
+    )
+    return JobStatus(
+        pods=int(spec.get("replicas") or 1),
+        active=int(status.get("replicas") or 0),
+        end=End.SERVES if status.get("availableReplicas") else End.FAILED if stuck else None,
+        reason=stuck,
+        waits="is paused" if spec.get("paused") else f"gets no pod: {refused}" if refused else "",
+    )
+
+
+def _indexes(text: object) -> frozenset[int]:
+    """`0-7,12`, as a Job's status has it; empty for anything else."""
+    try:
+        return frozenset(parse_ranges([str(text)], MOST_PODS)) if text else frozenset()
+    except UsageError:
+        return frozenset()
+
+
+def condition(status: Object, kind: str, value: str = "True") -> Object:
+    """The condition of a kind that has a value; empty if there is none."""
+    rows = status.get("conditions") or ()
+    return next((one for one in rows if one.get("type") == kind and one.get("status") == value), {})
+
+
+def index_of(pod: Object) -> int:
+    """The index of a job's pod."""
+    about = pod.get("metadata", {})
+    told = (about.get("annotations") or {}).get(INDEX) or (about.get("labels") or {}).get(INDEX) or "0"
+    return int(told) if str(told).isdecimal() else 0
+
+
+def pod_status(pod: Object) -> PodStatus:
+    """The status of a pod."""
+    status, found = pod.get("status") or {}, PodStatus(index=index_of(pod), phase=Phase.DONE)
+    phase, leaves = status.get("phase"), "deletionTimestamp" in pod.get("metadata", {})
+    if phase == "Succeeded":
+        return found
+    if phase == "Failed":
+        return _failed(status, found, leaves=leaves)
+    if leaves and condition(status, "DisruptionTarget").get("reason") in _NODE_GONE:
+        # Only its kubelet could end it: https://github.com/kubernetes/enhancements/issues/6262
+        return replace(found, phase=Phase.LOST, why=NODE_AWAY, stays=True)
+    if phase == "Running":
+        return replace(found, phase=Phase.RUNNING, why="is being ended" if leaves else "")
+    if phase == "Unknown":
+        return replace(found, phase=Phase.LOST, why=_words(status.get("message")) or NODE_AWAY)
+    return _pending(status, found)
+
+
+def _failed(status: Object, found: PodStatus, *, leaves: bool) -> PodStatus:
+    reason, said = str(status.get("reason") or ""), _words(status.get("message"))
+    target = condition(status, "DisruptionTarget")
+    node_gone = target.get("reason") in _NODE_GONE
+    if node_gone or reason in _NODE_REASONS:
+        why = (_words(target.get("message")) if node_gone else said) or "its node is gone"
+        return replace(found, phase=Phase.LOST, why=why)
+    if target:
+        why = said or _words(target.get("message")) or str(target.get("reason") or "evicted")
+        return replace(found, phase=Phase.EVICTED, why=why)
+    found = replace(found, phase=Phase.FAILED)
+    # Evicted without that condition: beyond a limit of its own, such as its scratch's; that counts.
+    if own := {"DeadlineExceeded": "took longer than its deadline", "Evicted": said or "evicted"}.get(reason):
+        return replace(found, why=own)
+    for name, ended in _ended(status):
+        code = int(ended.get("exitCode") or 0)
+        if leaves and code not in _FINAL:
+            break
+        if code:
+            # Another container's code says nothing of tests, and no rule of the job is about it.
+            return replace(found, why=_why_ended(name, ended), exit_code=code if name == "main" else None)
+    if leaves:
+        return replace(found, phase=Phase.LOST, why=DELETED, deleted=True)
+    return replace(found, why=said or reason or "the cluster does not say why")
+
+
+def _why_ended(name: str, ended: Object) -> str:
+    code = int(ended["exitCode"])
+    if ended.get("reason") == "OOMKilled":
+        return "out of memory: more than its limit"
+    # What the image's own programs mean by other codes is not known here.
+    meaning = f" ({_MEANING[code]})" if name == "main" and code in _MEANING else ""
+    said = _words(ended.get("message"))
+    told = f"{'' if name == 'main' else f'{name}: '}exit code {code}{meaning}"
+    return _words(f"{told}: {said}" if said else told)
+
+
+def _pending(status: Object, found: PodStatus) -> PodStatus:
+    found = replace(found, phase=Phase.PENDING)
+    if scheduled := condition(status, "PodScheduled", "False"):
+        said = _words(scheduled.get("message")) or str(scheduled.get("reason") or "")
+        return replace(found, why=f"no node takes it: {said}")
+    for one in status.get("initContainerStatuses") or ():
+        if "running" in (one.get("state") or {}):
+            return replace(found, phase=Phase.RUNNING, why=f"{_words(one.get('name'))} prepares")
+    for one in _containers(status):
+        waiting = (one.get("state") or {}).get("waiting") or {}
+        reason, said = str(waiting.get("reason") or ""), _words(waiting.get("message"))
+        if reason in _PULLING:
+            # Its reasons take turns; one word for all, or a count of them would change for ever.
+            return replace(found, why=f"cannot pull {_words(one.get('image'))}")
+        if reason not in {"", "ContainerCreating", "PodInitializing"}:
+            return replace(found, why=f"{reason}: {said}" if said else reason)
+    placed = condition(status, "PodScheduled")
+    return replace(found, why="its containers are being made" if placed else "no scheduler has looked at it")
+
+
+def _containers(status: Object) -> Iterator[Object]:
+    yield from status.get("initContainerStatuses") or ()
+    yield from status.get("containerStatuses") or ()
+
+
+def _ended(status: Object) -> Iterator[tuple[str, Object]]:
+    """Name and end of each container that ended, the main one first."""
+    for one in sorted(_containers(status), key=lambda one: one.get("name") != "main"):
+        if ended := (one.get("state") or {}).get("terminated"):
+            yield _words(one.get("name")), ended
+
+
+def _words(text: object) -> str:
+    return one_line(str(text or ""), MAX_WHY)
+
+
+class Aggregates:
+    """The pods of a job by index; an event costs the same however many there are.
+
+    Attributes:
+        job: the job's own status.
+        counts: indexes by phase.
+        reasons: why indexes are pending, with how many for each.
+        stuck: indexes whose pod is lost and still there.
+        ended_badly: pods that ended badly; others may have taken up their work.
+    """
+
+    def __init__(self, job: JobStatus) -> None:
+        self.job = job
+        self.counts: Counter[Phase] = Counter()
+        self.reasons: Counter[str] = Counter()
+        self.stuck: set[int] = set()
+        self.ended_badly = 0
+        self._unborn = UNBORN
+        self._pods: dict[int, dict[str, tuple[str, PodStatus]]] = {}
+        self._current: dict[int, PodStatus] = {}
+        # Pods that were deleted: only the job tells why.
+        self._deleted: list[tuple[str, str, PodStatus]] = []
+        self._update(range(job.pods))
+
+    def take(self, kind: str, pod: Object) -> PodStatus | None:
+        """Take an event of a watch; returns the pod's status if it has just ended badly.
+
+        Args:
+            kind: ADDED, MODIFIED or DELETED.
+            pod: as it is now, or was last.
+        """
+        about, status = pod.get("metadata", {}), pod_status(pod)
+        if status.index >= self.job.pods:
+            return None
+        if kind == "DELETED" and status.stays:
+            status = replace(status, why="its node is gone", stays=False)
+        elif kind == "DELETED" and _lives(status):
+            status = PodStatus(index=status.index, phase=Phase.LOST, why=DELETED, deleted=True)
+        return self._put(str(about.get("uid", "")), str(about.get("creationTimestamp", "")), status)
+
+    def relist(self, pods: Iterable[Object]) -> list[PodStatus]:
+        """Take all pods there are; those not among them are gone. Returns those that ended badly."""
+        pods = list(pods)
+        news = [self.take("MODIFIED", pod) for pod in pods]
+        there = {str(pod.get("metadata", {}).get("uid", "")) for pod in pods}
+        for index, known in self._pods.items():
+            for uid, (made, status) in list(known.items()):
+                if uid not in there and (_lives(status) or status.stays):
+                    why = "its node is gone" if status.stays else "it is gone"
+                    news.append(self._put(uid, made, PodStatus(index=index, phase=Phase.LOST, why=why)))
+        return [one for one in news if one is not None]
+
+    def look(self, job: JobStatus) -> list[PodStatus]:
+        """Take the job's status, which tells why pods were deleted. Returns those that ended badly."""
+        before, self.job = self.job, job
+        deleted, self._deleted = self._deleted, []
+        news: list[PodStatus] = []
+        for uid, made, status in deleted:
+            why = SUSPENDED if job.waits else status.why
+            if job.over and status.index not in job.failed:
+                why = ENDED_WITH_JOB
+            told = replace(status, why=why)
+            news += [told] if why == DELETED else []
+            self._pods[status.index][uid] = made, told
+        self._update(status.index for _, _, status in deleted)
+        all_changed = (job.over is None) != (before.over is None)
+        changed = (job.done ^ before.done) | (job.failed ^ before.failed)
+        self._update(range(job.pods) if all_changed else changed)
+        self.ended_badly += len(news)
+        return news
+
+    def unborn_because(self, why: str) -> None:
+        """Tell why no pod can be made."""
+        before, self._unborn = self._unborn, why
+        self._update([index for index, one in self._current.items() if one.why == before])
+
+    def pod(self, index: int) -> PodStatus:
+        """The status of an index: of its newest pod, or of the one that did its work."""
+        return self._current[index]
+
+    @property
+    def unborn(self) -> int:
+        """Indexes of which no pod was made yet."""
+        return self.reasons[self._unborn]
+
+    @property
+    def shards_done(self) -> int:
+        """Shards of the pods that ran them to their ends, tests that failed among them."""
+        ran = (one.index for one in self._current.values() if _ran(one))
+        return sum(self.job.shards[index] for index in ran) if self.job.shards else 0
+
+    @property
+    def replaced(self) -> int:
+        """Pods that ended badly and were replaced."""
+        return self.ended_badly - sum(self.counts[one] for one in ENDED_BADLY) - self._between
+
+    @property
+    def quiet(self) -> bool:
+        """True if the job itself has the next word: no pod is there that could tell anything more."""
+        waiting = self.counts[Phase.PENDING] - self.unborn - self._between
+        return bool(self._deleted) or not (self.counts[Phase.RUNNING] or waiting)
+
+    @property
+    def settled(self) -> bool:
+        """True if no pod is pending, running or stuck: the controller is about to end the job."""
+        return not (self.counts[Phase.PENDING] or self.counts[Phase.RUNNING] or self.stuck)
+
+    @property
+    def _between(self) -> int:
+        """Indexes whose pod has ended and whose next is to come."""
+        return sum(number for why, number in self.reasons.items() if why.startswith(_NEXT))
+
+    def _put(self, uid: str, made: str, status: PodStatus) -> PodStatus | None:
+        """Keep a pod's status; returns it if it has just ended badly."""
+        known = self._pods.setdefault(status.index, {})
+        before = known.get(uid)
+        worse = status.phase in ENDED_BADLY and (before is None or before[1].phase not in ENDED_BADLY)
+        if status.deleted and not worse:
+            return None  # it had ended before
+        known[uid] = made, status
+        self._update([status.index])
+        if status.deleted:
+            self._deleted.append((uid, made, status))
+            return None
+        self.ended_badly += worse
+        return status if worse else None
+
+    def _update(self, indexes: Iterable[int]) -> None:
+        for index in indexes:
+            before, now = self._current.get(index), self._newest(index)
+            self._current[index] = now
+            for one, step in ((before, -1), (now, 1)):
+                if one is None:
+                    continue
+                self.counts[one.phase] += step
+                if one.phase is Phase.PENDING:
+                    self.reasons[one.why] += step
+                    if self.reasons[one.why] <= 0:
+                        del self.reasons[one.why]
+            (self.stuck.add if now.stays else self.stuck.discard)(index)
+
+    def _newest(self, index: int) -> PodStatus:
+        known = list(self._pods.get(index, {}).values())
+        done = next((one for _, one in known if one.phase is Phase.DONE), None)
+        if done or index in self.job.done:
+            return done or PodStatus(index=index, phase=Phase.DONE)
+        if not known:
+            if index in self.job.failed:
+                return PodStatus(index=index, phase=Phase.FAILED, why="its pods are gone")
+            return PodStatus(index=index, phase=Phase.PENDING, why=self._unborn)
+        # What is under way counts first, then the newest; two may be of the same second.
+        _, (_, newest) = max(
+            enumerate(known), key=lambda one: (_lives(one[1][1]), _there(one[1][1]), one[1][0], one[0])
+        )
+        if _there(newest) or index in self.job.failed or self.job.over:
+            return newest
+        ended = sum(one.phase in ENDED_BADLY and one.why != SUSPENDED for _, one in known)
+        wait_s = min(FIRST_BACKOFF_S * 2 ** min(max(ended - 1, 0), 10), LONGEST_BACKOFF_S)
+        why = f"{_NEXT}; after {ended} that ended the cluster waits up to {span(wait_s)}"
+        return PodStatus(index=index, phase=Phase.PENDING, why=why)
+
+
+def _ran(pod: PodStatus) -> bool:
+    """True if a pod ran its shards to their ends."""
+    return pod.phase is Phase.DONE or pod.exit_code == EXIT_TEST_FAILED
+
+
+def _lives(pod: PodStatus) -> bool:
+    return pod.phase in {Phase.PENDING, Phase.RUNNING}
+
+
+def _there(pod: PodStatus) -> bool:
+    """True if nothing replaces it yet."""
+    return _lives(pod) or pod.stays or pod.exit_code in _FINAL

@@ -1,1 +1,0 @@
-"""Whether a cluster is what jobs need, before anything runs on it: checks, a preflight, a report to sign."""

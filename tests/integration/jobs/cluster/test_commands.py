@@ -1,0 +1,281 @@
+"""The verbs of jobs: what they refuse before anything is asked, what they print, and how they end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ci.cli.app import run
+from ci.core.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, UsageError
+from ci.jobs.cluster import Cluster
+from ci.jobs.prepare import Asked, at_checkout
+from ci.jobs.submit import submit
+from ci.record.identity import RunIdentity, read_identity, write_identity
+from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
+from test_selection.selection import Selection, write_selection
+from tests.kubernetes_api import NAMESPACE, TOKEN, KubernetesApi
+from tests.kubernetes_jobs import NAME, manifests_of
+from tests.repositories import commit, git
+
+IMAGE = f"registry.example.com/spyre/runtime@sha256:{'b' * 64}"
+EVALUATION: dict[str, Any] = {
+    "version": 1,
+    "kind": "evaluation",
+    "image": {"name": IMAGE},
+    "parameters": {"BATCH": 8, "TOKEN": {"secret": "hub", "key": "token"}},
+    "evaluation": {"command": ["evaluate", "{configs}/a.yaml"], "configs": ["a.yaml"]},
+}
+TESTS: dict[str, Any] = {
+    "version": 1,
+    "kind": "tests",
+    "image": {"name": IMAGE},
+    "tests": {"plan": "some"},
+    "store": {"volume": "results"},
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path, api: KubernetesApi, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Specs of two kinds, a config file and a planned run."""
+    folder = tmp_path / "project"
+    planned = folder / "runs" / "some"
+    planned.mkdir(parents=True)
+    groups = (Group(file="test_a.py", ids=("test_a.py::T::test_1",)),)
+    shards = (Shard(index=0, expected_s=1, groups=groups),)
+    plan = Plan(fingerprint=fingerprint(shards), bound_s=1, makespan_s=1, binds="balance", shards=shards)
+    write_plan(planned / "plan.json", plan)
+    write_selection(planned / "selection.json", Selection(stage=None, percent=100, ids=plan.ids))
+    identity = RunIdentity(
+        run="some", run_id=7, run_attempt=1, device="spyre", pytorch_version="2.13.0", pytorch_sha="0" * 40,
+        stage=None, percent=100, started_at=1_772_366_400.0,
+    )  # fmt: skip
+    write_identity(planned, identity)
+    (folder / "a.yaml").write_text("model: base\n")
+    (folder / "evaluation.yaml").write_text(yaml.safe_dump(EVALUATION))
+    (folder / "tests.yaml").write_text(yaml.safe_dump(TESTS))
+    (folder / "spyre-ci.yaml").write_text("report: {endpoint: none}\n")
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig(tmp_path)))
+    monkeypatch.setenv("CI", "1")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["evaluation.yaml", "--param", "BATCH"], "--param is 'BATCH'"),
+        (["evaluation.yaml", "--param", "TOKEN=x"], "which the spec takes from a secret"),
+        (["evaluation.yaml", "--param", "bad name=x"], "bad name"),
+        (["evaluation.yaml", "--plan", "some"], "--plan is some, and kind evaluation has none"),
+        (["evaluation.yaml", "--collect"], "journals are of tests, and this is kind evaluation"),
+        (["evaluation.yaml", "--run", "../other"], "--run is '../other'"),
+        (["evaluation.yaml", "--run", ""], "--run is ''"),
+        (["tests.yaml", "--run", "../other"], "--run is '../other'"),
+        (["tests.yaml", "--run", "other", "--dry-run"], "--run is other, and the plan is of some-7-1"),
+        (["tests.yaml", "--gather"], "the journals will be in the spec's volume"),
+        (["tests.yaml", "--plan", "gone"], "there is no run 'gone'"),
+        (["gone.yaml"], "there is no such job spec"),
+        (["built.yaml", "--dry-run"], "the image is built when the job is submitted"),
+        (["lost.yaml", "--dry-run"], "the config file 'gone.yaml' is not below the spec's folder"),
+        (["linked.yaml", "--dry-run"], "the config file 'link.yaml' is not below the spec's folder"),
+    ],
+)
+def test_what_cannot_be_submitted_is_told_before_anything_is_asked(
+    project: Path, api: KubernetesApi, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    (project / "link.yaml").symlink_to(project.parent / "kubeconfig")
+    others: dict[str, dict[str, Any]] = {
+        "built": {"image": {"upload": {"folder": ".", "to": "registry.example.com/x/y"}}},
+        "lost": {"evaluation": {"command": ["x", "{configs}"], "configs": ["gone.yaml"]}},
+        "linked": {"evaluation": {"command": ["x", "{configs}"], "configs": ["link.yaml"]}},
+    }
+    for name, more in others.items():
+        (project / f"{name}.yaml").write_text(yaml.safe_dump(EVALUATION | more))
+    assert run(["job", "submit", *words]) == 2
+    assert said in capsys.readouterr().err
+    assert api.seen == []
+    assert not (project / "runs" / "other").exists()
+
+
+@pytest.mark.usefixtures("project")
+def test_a_dry_run_prints_what_kubectl_takes_and_asks_nobody(
+    api: KubernetesApi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["job", "submit", "evaluation.yaml", "--dry-run", "--run", "one", "--param", "BATCH=32"]
+    assert run(words) == 0
+    pod = list(yaml.safe_load_all(capsys.readouterr().out))[-1]["spec"]["template"]["spec"]
+    environment = {one["name"]: one.get("value") for one in pod["containers"][0]["env"]}
+    assert (environment["PARAM_BATCH"], environment["PARAM_TOKEN"]) == ("32", None)
+    assert run(["job", "submit", "tests.yaml", "--dry-run"]) == 0
+    assert [one["kind"] for one in yaml.safe_load_all(capsys.readouterr().out)] == ["ConfigMap", "Job"]
+    assert api.seen == []
+
+
+def test_a_plan_that_is_submitted_as_another_run_is_run_once_more(project: Path, api: KubernetesApi) -> None:
+    (project / "runs" / "some" / "summary.json").write_text("{}")
+    assert run(["job", "submit", "tests.yaml", "--run", "nightly-1-1"]) == 0
+    assert run(["job", "submit", "tests.yaml", "--run", "nightly-1-1"]) == 0
+    folder = project / "runs" / "nightly-1-1"
+    again = read_identity(folder)
+    assert (again.run, again.device, again.run_attempt) == ("nightly-1-1", "spyre", 1)
+    assert again.run_id > read_identity(project / "runs" / "some").run_id
+    assert (folder / "plan.json").read_bytes() == (project / "runs" / "some" / "plan.json").read_bytes()
+    assert not (folder / "summary.json").exists()
+    assert len(api.store.of("jobs")) == 1
+    assert run(["job", "submit", "tests.yaml", "--run", "nightly-2-1"]) == 0
+    assert len(api.store.of("jobs")) == 2
+    assert sorted(one.name for one in (project / "runs").iterdir()) == ["nightly-1-1", "nightly-2-1", "some"]
+
+
+def test_a_warning_of_a_submit_is_said_and_what_it_made_is_printed(
+    project: Path, api: KubernetesApi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api.world.refuse_pods = "exceeded quota: cards"
+    (project / "notebook.yaml").write_text(
+        yaml.safe_dump({"version": 1, "kind": "notebook", "image": {"name": IMAGE}})
+    )
+    assert run(["job", "submit", "notebook.yaml", "--run", "trial", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert (json.loads(out)["begun_by"], json.loads(out)["image"]) == ("this submit", IMAGE)
+    assert "warning: its pods wait until the namespace's quota has room" in err
+    (secret,) = api.store.of("secrets")
+    assert f"its token is in the secret {secret['metadata']['name']}" in err
+    assert secret["stringData"]["token"] not in out + err
+
+
+@pytest.mark.usefixtures("project")
+def test_a_cluster_that_goes_away_leaves_the_job_running(
+    api: KubernetesApi, cluster: Cluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit(cluster, manifests_of())
+    monkeypatch.setattr("ci.jobs.cli.PATIENCE_S", 0)
+    api.fail(code=503, path="/pods$", times=99)
+    assert run(["job", "watch", NAME]) == EXIT_INCOMPLETE
+    assert f"the job goes on; watch it again with `spyre-ci job watch {NAME}`" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("project")
+def test_ctrl_c_leaves_the_job_running_and_says_how_to_go_on(api: KubernetesApi, cluster: Cluster) -> None:
+    submit(cluster, manifests_of())
+    watching = subprocess.Popen(  # this interpreter, on this project
+        [sys.executable, "-c", "from ci.cli import main; main()", "job", "watch", NAME],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[4])},
+    )
+    try:
+        end = time.monotonic() + 60
+        while not any("watch" in one.query for one in api.seen):
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        watching.send_signal(signal.SIGINT)
+        _, said = watching.communicate(timeout=30)
+    finally:
+        watching.kill()
+    assert f"the job goes on: watch it again with `spyre-ci job watch {NAME}`" in said
+    assert f"end it with `spyre-ci job cancel {NAME}`" in said
+    assert len(api.world.pods()) == 3
+    assert watching.returncode == EXIT_INTERRUPTED
+
+
+def test_a_watch_tells_its_end_as_json(
+    project: Path, api: KubernetesApi, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.is_dir()
+    submit(cluster, manifests_of(pods=2))
+    api.world.pod(0).fail(1)
+    api.world.pod(1).succeed()
+    assert run(["job", "watch", NAME, "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert (found["counts"], found["exit_code"]) == ({"done": 1, "failed": 1}, 1)
+    assert found["why"] == "failed for good: pods 0"
+
+
+def test_logs_go_to_a_file_or_a_folder_and_pods_without_are_said(
+    project: Path, api: KubernetesApi, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    submit(cluster, manifests_of(pods=1))
+    api.world.pod(0).run()
+    api.world.pod(0).log("hello")
+    assert run(["job", "logs", NAME, "--to", "all.log"]) == EXIT_OK
+    assert (project / "all.log").read_text() == "[0] hello\n"
+    assert run(["job", "logs", NAME, "--to", "logs"]) == EXIT_OK
+    assert "logs of 1 pod: logs" in capsys.readouterr().err
+    assert [one.read_text() for one in (project / "logs").iterdir()] == ["[0] hello\n"]
+    run(["job", "cancel", NAME])
+    submit(cluster, manifests_of(queue="cards"))
+    assert run(["job", "logs", NAME]) == EXIT_INCOMPLETE
+    assert "no log of pods 0-2: they are gone, or were not made yet" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("project")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--shift-amount", "3"], "--shift-amount says nothing without --shift-unit"),
+        (["--follow", "--to", "logs"], "--follow writes to the screen or to one file"),
+    ],
+)
+def test_flags_that_do_not_go_together_are_refused(
+    capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    assert run(["job", "logs", NAME, *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("project")
+def test_a_job_is_cancelled_and_what_went_is_said(
+    api: KubernetesApi, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    submit(cluster, manifests_of())
+    assert run(["job", "cancel", NAME]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"removed of {NAME}: 1 Job, 3 Pod, 1 ConfigMap"
+    assert run(["job", "cancel", NAME, "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out) == {"schema": "spyre-ci/job-cancel/1", "job": NAME, "removed": []}
+    assert err == f"nothing of {NAME} is there\n"
+    del api.seen[:]
+    run(["job", "cancel", NAME, "--namespace", "other"])
+    assert all("/namespaces/other/" in one.path for one in api.seen)
+    api.token = "another"
+    assert run(["job", "cancel", NAME]) == 2
+    said = "".join(capsys.readouterr())
+    assert "sign in again" in said
+    assert TOKEN not in said
+    assert NAMESPACE != "other"
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    commit(tmp_path / "checkout", {"a.py": "1\n"})
+    return tmp_path / "checkout"
+
+
+def test_a_clean_checkout_is_its_commit_and_another_folder_has_none(checkout: Path) -> None:
+    sha = git(checkout, "rev-parse", "HEAD")
+    assert at_checkout(Asked(), checkout, allow_dirty=False) == Asked(commit=sha)
+    assert at_checkout(Asked(), checkout.parent, allow_dirty=False) == Asked()
+
+
+def test_a_dirty_checkout_is_refused_with_its_files(checkout: Path) -> None:
+    # A change git was told not to see is one as well.
+    git(checkout, "update-index", "--skip-worktree", "a.py")
+    (checkout / "a.py").write_text("2\n")
+    for number in range(6):
+        (checkout / f"new-{number}").write_text("")
+    with pytest.raises(
+        UsageError, match=r"7 files of the checkout differ .*: a.py, new-0.* and 2 more"
+    ) as caught:
+        at_checkout(Asked(), checkout, allow_dirty=False)
+    assert "--allow-dirty" in str(caught.value)
+    assert at_checkout(Asked(), checkout, allow_dirty=True).dirty
