@@ -45,7 +45,6 @@ MEANINGS = {
     "--pytorch-src": "PyTorch's source; `scope` only counts its files",
     "--network": "of a container",
     "--limit": "how many",
-    "--local": "on this machine alone: of a bisect's branch, of a job's pods",
     "--run-dir": "the run's folder, with the default of each verb",
 }
 # Types of a flag's meanings that differ.
