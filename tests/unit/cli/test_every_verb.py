@@ -88,7 +88,7 @@ def test_an_option_that_is_none_is_refused_with_the_nearest(
 
 @pytest.mark.parametrize(
     ("words", "near"),
-    [(("pytorh",), "pytorch"), (("hud", "rowz"), "rows"), (("pins", "campain"), "campaign")],
+    [(("pytorh",), "pytorch"), (("hud", "rowz"), "rows"), (("pins", "campaignn"), "campaign")],
 )
 def test_a_verb_that_is_none_is_refused_with_the_nearest(
     words: tuple[str, ...], near: str, capsys: pytest.CaptureFixture[str]
