@@ -18,7 +18,8 @@ from ci.hud.runs import ReportedRun, record_run
 from ci.hud.send import Reporter, begin, give_up, report_run
 from ci.record.environment import as_it_ran, differences
 from ci.record.identity import RunIdentity, read_identity
-from ci.record.journal import gathered_journals
+from ci.record.journal import Journal, each_journal, gathered_journals
+from ci.record.run_state import RunState, replay
 from ci.report.junit import write_junit
 from ci.report.live.events import Sink, run_end
 from ci.report.reconcile import Account, plan_without_shards, reconcile, replay_all, what_ran_here
@@ -74,10 +75,16 @@ def report_step(
         if image:
             identity = replace(identity, image=image)
         expectations = {name: one.reason for name, one in selection.expectations.items()}
-        # Where no journal is, every shard is missing. Events are many, and nobody needs them afterwards.
-        account = reconcile(
-            plan, gathered_journals(folder.path), expectations=expectations, interrupted=interrupted
-        )
+        # Before the journals, as what it reads is as large as they are, and let go of.
+        estimates = _estimates(context, selection, folder)
+        # Where no journal is, every shard is missing. Events are many, and nobody needs what is folded.
+        journals, states = list[Journal](), list[RunState]()
+        for journal in each_journal(folder.path):
+            states.append(replay(journal.shard, journal.attempt, journal.events, interrupted=interrupted))
+            journal.events.clear()
+            journals.append(journal)
+        account = reconcile(plan, journals, expectations=expectations, interrupted=interrupted, states=states)
+        del journals, states
         account = mark_step(context, account, plan, folder, began_at=identity.started_at)
         reused = read_reused(folder.path)
         account = replace(
@@ -95,7 +102,7 @@ def report_step(
             account=account,
             identity=identity,
             selection=selection,
-            estimates=_estimates(context, selection, folder),
+            estimates=estimates,
             allow_collect_errors=allow_collect_errors,
         )
         if not goes_on:

@@ -251,8 +251,6 @@ def next_attempt(run_dir: Path, shard: int) -> int:
 def read_journals(run_dir: Path) -> list[Journal]:
     """Every journal of a run folder, by shard and attempt; torn lines are counted, never fatal.
 
-    Their texts are cut so that all together have a bounded length (`ci.record.excerpts`).
-
     Raises:
         MissingInputError: the folder has no `journal` folder.
     """
@@ -261,18 +259,27 @@ def read_journals(run_dir: Path) -> list[Journal]:
         raise MissingInputError(
             "there is no journal folder", where=folder, remedy="run the plan first with `spyre-ci run`"
         )
+    return list(each_journal(run_dir))
+
+
+def each_journal(run_dir: Path) -> Iterator[Journal]:
+    """Read the journals of a run folder one by one, by shard and attempt; none where nothing ran yet.
+
+    Their texts are cut so that all together have a bounded length (`ci.record.excerpts`).
+    """
     found = []
-    for path in folder.glob("*-*.jsonl"):
+    for path in (run_dir / "journal").glob("*-*.jsonl"):
         shard, _, attempt = path.stem.partition("-")
         if shard.isdecimal() and attempt.isdecimal():
             found.append((int(shard), int(attempt), path))
     excerpts = Excerpts()
-    return [read_journal(path, shard, attempt, excerpts) for shard, attempt, path in sorted(found)]
+    for index, number, path in sorted(found):
+        yield read_journal(path, index, number, excerpts)
 
 
 def gathered_journals(run_dir: Path) -> list[Journal]:
     """As `read_journals`; none where nothing was gathered, as nothing ran yet."""
-    return read_journals(run_dir) if (run_dir / "journal").is_dir() else []
+    return list(each_journal(run_dir))
 
 
 def read_journal(path: Path, shard: int, attempt: int, excerpts: Excerpts | None = None) -> Journal:

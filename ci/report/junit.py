@@ -8,13 +8,11 @@ not_run are errors of that type.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, NamedTuple
-
-import junitparser
-from junitparser.junitparser import Attr, Element, Properties, Property
-from junitparser.junitparser import Result as Outcome
+from xml.etree.ElementTree import Element, SubElement, tostring
 
 from ci.core.text import clean, clip, iso_utc, one_line, plain, tail
 from ci.record.identity import EMULATED, MAX_COMMAND, RunIdentity, command_of
@@ -25,7 +23,6 @@ from test_selection.files import atomic_writer
 from test_selection.ids import encode_file
 
 MAX_DETAIL = 64 * 1024
-CASES_AT_A_TIME = 1000
 _DECLARATION, _END = b"<?xml version='1.0' encoding='UTF-8'?>\n", b"</testsuite>"
 
 
@@ -38,19 +35,6 @@ class ShardCases(NamedTuple):
     results: list[Result]
 
 
-class TestCase(junitparser.TestCase):
-    """A test case with its file, which HUD's rows are keyed by."""
-
-    __test__ = False
-    file = Attr()
-
-
-class Rerun(Outcome):
-    """A try that failed before a later one passed, as pytest-rerunfailures and HUD write it."""
-
-    _tag = "rerun"  # type: ignore[assignment]  # the library's own subclasses do the same
-
-
 def write_junit(folder: Path, account: Account, identity: RunIdentity) -> None:
     """Write `<shard>.xml` for every shard into `folder`; every planned test stands in exactly one."""
     for cases in shard_cases(account, identity):
@@ -59,30 +43,36 @@ def write_junit(folder: Path, account: Account, identity: RunIdentity) -> None:
 
 
 def write_suite(stream: IO[bytes], cases: ShardCases, identity: RunIdentity) -> None:
-    """Write one shard of a run as a test suite, some cases at a time: as an element, each takes 2 KB."""
-    suite = junitparser.TestSuite(clean(f"{identity.run} shard {cases.shard}"))
-    suite.hostname = clean(cases.host)
-    suite.timestamp = iso_utc(cases.started_at)
+    """Write one shard of a run as a test suite, of which no more than a case at a time is an element."""
+    counts, texts = Counter[str](), []
+    for result in cases.results:
+        case = _case(result, identity)
+        counts.update(child.tag for child in case)
+        texts.append(_bytes(case))
+    suite = Element(
+        "testsuite",
+        name=clean(f"{identity.run} shard {cases.shard}"),
+        hostname=clean(cases.host),
+        timestamp=iso_utc(cases.started_at),
+        tests=str(len(texts)),
+        errors=str(counts["error"]),
+        failures=str(counts["failure"]),
+        skipped=str(counts["skipped"]),
+        time=str(round(sum(round(one.seconds, 3) for one in cases.results), 3)),
+    )
     if identity.back_end == EMULATED:
-        suite.add_property("emulated", "no card was tested")
-    suite.add_testcases([])  # counts none
-    seconds, texts = 0.0, []
-    for first in range(0, len(cases.results), CASES_AT_A_TIME):
-        some = junitparser.TestSuite()
-        # One by one, add_testcase would count all test cases again each time.
-        some.add_testcases([_case(one, identity) for one in cases.results[first : first + CASES_AT_A_TIME]])
-        for count in ("tests", "errors", "failures", "skipped"):
-            setattr(suite, count, getattr(suite, count) + getattr(some, count))
-        seconds += some.time
-        texts.append(_text(some).partition(b">")[2].removesuffix(_END))
-    suite.time = round(seconds, 3)
-    head = _text(suite)
-    head = head.removesuffix(_END) if head.endswith(_END) else head.removesuffix(b"/>").rstrip() + b">"
+        _add_property(suite, "emulated", "no card was tested")
+    head = _bytes(suite)
+    head = head.removesuffix(_END) if head.endswith(_END) else head.removesuffix(b" />") + b">"
     stream.writelines((_DECLARATION, head, *texts, _END))
 
 
-def _text(suite: junitparser.TestSuite) -> bytes:
-    return bytes(suite.tostring())  # type: ignore[no-untyped-call]  # the library annotates only a part
+def _bytes(element: Element) -> bytes:
+    return bytes(tostring(element, encoding="utf-8"))
+
+
+def _add_property(parent: Element, name: str, value: str) -> None:
+    SubElement(SubElement(parent, "properties"), "property", name=name, value=value)
 
 
 def shard_cases(account: Account, identity: RunIdentity) -> list[ShardCases]:
@@ -110,52 +100,52 @@ def split_id(name: str, file: str) -> tuple[str, str]:
     return owner, template + bracket + parameters
 
 
-def _case(result: Result, identity: RunIdentity) -> junitparser.TestCase:
+def _case(result: Result, identity: RunIdentity) -> Element:
     owner, name = split_id(result.id, result.file)
-    case = TestCase(clean(name), clean(owner or result.file), round(result.seconds, 3))
-    case.file = clean(result.file)
-    properties = Properties()  # type: ignore[no-untyped-call]  # the library annotates only a part
-    properties.add_property(Property("id", clean(result.id)))
-    _append(case, properties)
+    case = Element(
+        "testcase",
+        name=clean(name),
+        classname=clean(owner or result.file),
+        time=str(round(result.seconds, 3)),
+        file=clean(result.file),
+    )
+    _add_property(case, "id", clean(result.id))
     for outcome in _outcomes(result):
         if result.verdict in FAILING | {Verdict.FLAKY}:
             command = clip(command_of(result, identity), MAX_COMMAND)
             outcome.text = "\n\n".join([*filter(None, [outcome.text]), f"reproduce: {command}"])
-        _append(case, outcome)
+        case.append(outcome)
     said = [f"{key}: {value}" for key, value in _notes(result)]
     if said:
-        case.system_out = plain("\n".join(said))
+        SubElement(case, "system-out").text = plain("\n".join(said))
     return case
 
 
-def _append(parent: Element, child: Element) -> None:
-    parent.append(child)  # type: ignore[no-untyped-call]  # the library annotates only a part
-
-
-def _outcomes(result: Result) -> Iterable[Outcome]:
+def _outcomes(result: Result) -> Iterable[Element]:
     """The child element of a verdict that is not a plain pass."""
     if result.forgiven:
         # As pytest writes an xfail: readers that redden a build on failures do not on this one, and the
         # failure's own text is still there.
-        yield _told(junitparser.Skipped(_message(result), "pytest.xfail"), result)
+        yield _told(Element("skipped", message=_message(result), type="pytest.xfail"), result)
         return
     message = _message(result)
-    made: Outcome
+    made: Element
     match result.verdict:
         case Verdict.PASSED | Verdict.XPASSED:
             return
         case Verdict.SKIPPED:
-            made = junitparser.Skipped(message, "pytest.skip")
+            made = Element("skipped", message=message, type="pytest.skip")
         case Verdict.XFAILED:
-            made = junitparser.Skipped(message, "pytest.xfail")
+            made = Element("skipped", message=message, type="pytest.xfail")
         case Verdict.FLAKY:
-            made = Rerun(message, clean(result.cause or "failed"))
+            # A try that failed before a later one passed, as pytest-rerunfailures and HUD write it.
+            made = Element("rerun", message=message, type=clean(result.cause or "failed"))
         case Verdict.FAILED if result.cause:
-            made = junitparser.Error(message, clean(result.cause))
+            made = Element("error", message=message, type=clean(result.cause))
         case Verdict.FAILED:
-            made = junitparser.Failure(message, "failed")
+            made = Element("failure", message=message, type="failed")
         case _:
-            made = junitparser.Error(message, result.verdict.value)
+            made = Element("error", message=message, type=result.verdict.value)
     yield _told(made, result)
 
 
@@ -167,7 +157,7 @@ def _message(result: Result) -> str:
     return one_line(f"quarantined: {result.quarantine}: {message}", 2000) if result.forgiven else message
 
 
-def _told(outcome: Outcome, result: Result) -> Outcome:
+def _told(outcome: Element, result: Result) -> Element:
     """The outcome with the full text; of what is upstream's, with that of the control device as well."""
     texts = [tail(plain(result.detail), MAX_DETAIL)] if result.detail else []
     if result.upstream and result.control is not None and result.control.detail:
