@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from urllib3.exceptions import MaxRetryError, SSLError
 from ci.jobs.cluster import _unanswered, error_of, path_of
 from ci.jobs.errors import ClusterAwayError, CredentialsError, ForbiddenError
 from ci.jobs.logs import LONGEST_LINE, SECONDS, shown_line, split_lines, without_time
+
+ROOT = Path(__file__).parent.parent.parent.parent
 
 
 @pytest.mark.parametrize(
@@ -38,6 +41,7 @@ def test_what_a_cluster_says_steers_no_terminal_and_shows_no_secret() -> None:
     assert "abc" not in told
     assert len(told) < 1000
     assert "docs/jobs-cluster.md" in told
+    assert "\nkind: Role\n" in (ROOT / "docs" / "jobs-cluster.md").read_text(encoding="utf-8")
     assert isinstance(error_of(403, b"no", "GET /x"), ForbiddenError)
 
 
