@@ -94,7 +94,7 @@ def submit(
 
     Example: spyre-ci job submit examples/tests-stage1.yaml
 
-    Example: spyre-ci job submit examples/tests-stage1.yaml --collect --store /mnt/results
+    Example: spyre-ci job submit examples/tests-stage1.yaml --check
 
     Example: spyre-ci job submit examples/gpu-evaluation.yaml --run trial --dry-run
     """

@@ -249,7 +249,9 @@ def commands_of_workflows() -> Iterator[tuple[str, str, list[str]]]:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
         for name, job in content["jobs"].items():
             for step in job.get("steps", []):
-                if "run" in step:
+                if (
+                    step.get("run", "true") != "true"
+                ):  # a job whose result alone counts has a step that does nothing
                     found = SESSION.fullmatch(step["run"].strip())
                     assert found is not None, f"{path.name}, {name}: {step['run']}"
                     yield f"{path.name}, {name}", found[1], (found[2] or "").split()

@@ -41,5 +41,5 @@ def test_what_is_not_installed_is_told_as_what_it_is(tmp_path: Path) -> None:
     assert "2 requirements of spyre-ci not met: docker>=" in found["said"]
     assert found["remedy"].startswith(f"{python} -m pip install 'docker>=")
     (cluster,) = told.of("cluster")
-    assert (cluster["level"], cluster["remedy"]) == ("warning", "install it: pip install 'spyre-ci[jobs]'")
+    assert (cluster["level"], cluster["remedy"]) == ("warning", "pip install 'spyre-ci[jobs]'")
     assert told.of("engine")[0]["remedy"] == "pip install docker"
