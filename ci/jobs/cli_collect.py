@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import typer
@@ -67,18 +67,17 @@ def collect(
                 where=folder.path / RECORD_FILE,
                 remedy="submit this run, then collect it; what the earlier one came to is in the store still",
             )
-    where = _store_of(store, record, named)
-    reasons, goes_on = dict[int, str](), False
+    where, reasons, goes_on = store_of(store, record, named), dict[int, str](), False
     if record is not None and record.shards and record.namespace != HERE:
         try:
             cluster = open_cluster(os.environ, namespace=record.namespace, context=cluster_context)
             reasons, goes_on = reasons_of(cluster, record.name)
         except SpyreCiError as error:
             say(context, f"no cluster says why pods left nothing: {error.what}")
-    code = collect_job(
-        context, folder, where, record=record, reasons=reasons, goes_on=goes_on,
-        allow_collect_errors=allow_collect_errors,
-    )  # fmt: skip
+    found = Collection(
+        context=context, folder=folder, where=where, record=record, reasons=reasons, goes_on=goes_on
+    )
+    code = found.report(allow_collect_errors=allow_collect_errors)
     if json_output:
         typer.echo(json_text(read_json(folder.summary, "summary")))
     raise typer.Exit(code)
@@ -100,7 +99,7 @@ def reasons_of(cluster: Cluster, name: str) -> tuple[dict[int, str], bool]:
     }, found.job.over is None
 
 
-def _store_of(store: str | None, record: JobRecord | None, named: str) -> str:
+def store_of(store: str | None, record: JobRecord | None, named: str) -> str:
     """The store as seen from here.
 
     Raises:
@@ -117,96 +116,80 @@ def _store_of(store: str | None, record: JobRecord | None, named: str) -> str:
     )
 
 
-def collect_watched(
-    context: Context, folder: RunFolder, cluster: Cluster, store: Path | None, *, report: bool, goes_on: bool
-) -> int:
-    """Report the run of a job that was watched, or only collect its journals; the exit code."""
-    record = read_record(folder.path)
-    where, reasons = _store_of(str(store) if store else None, record, record.name), dict[int, str]()
-    if not goes_on:
-        try:
-            reasons, _ = reasons_of(cluster, record.name)
-        except SpyreCiError as error:
-            say(context, f"the cluster does not say why pods left nothing: {error.what}")
-    if report:
-        return collect_job(
-            context, folder, where, record=record, reasons=reasons, ended=True, goes_on=goes_on
-        )
-    with run_lock(folder.path, alone=True):
-        _collect_files(context, folder, where, record=record, reasons=reasons, ended=True)
-    return EXIT_OK
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collection:
+    """What a job's pods left, on its way into the run's folder.
 
-
-def collect_job(
-    context: Context,
-    folder: RunFolder,
-    where: str,
-    *,
-    record: JobRecord | None,
-    reasons: Mapping[int, str],
-    allow_collect_errors: bool = False,
-    ended: bool = False,
-    goes_on: bool = False,
-) -> int:
-    """Collect, say of shards without a journal why that is, and report; the run's exit code.
-
-    Args:
+    Attributes:
         context: the outside world.
         folder: of the run.
         where: the store as seen from here, a folder or s3://….
         record: of the job; None if nobody noted it.
         reasons: by pod, why it left nothing, where that is known.
-        allow_collect_errors: files in scope may fail to collect.
         ended: the job has, so that a store without anything is what became of it.
         goes_on: the job has not ended: it is reported here, and nobody is told of its end.
-
-    Raises:
-        MissingInputError: there is nothing of the run in the store, and nobody says why.
-        RunInUseError: somebody else works in the run's folder.
     """
-    with run_lock(folder.path, alone=True):
-        _collect_files(context, folder, where, record=record, reasons=reasons, ended=ended)
-        image = "" if record is None or not BY_DIGEST.fullmatch(record.image) else record.image
-        summary = report_step(
-            context, folder, allow_collect_errors=allow_collect_errors, goes_on=goes_on, image=image
-        )
-    code: int = summary.exit_code
-    if goes_on:
-        say(context, "the job goes on: HUD, MLflow, the history and the CI's page hear of it at its end")
+
+    context: Context
+    folder: RunFolder
+    where: str
+    record: JobRecord | None
+    reasons: Mapping[int, str] = field(default_factory=dict)
+    ended: bool = False
+    goes_on: bool = False
+
+    def collect(self) -> int:
+        """Collect the journals, for a report elsewhere; the exit code."""
+        with run_lock(self.folder.path, alone=True):
+            self._collect()
+        return EXIT_OK
+
+    def report(self, *, allow_collect_errors: bool = False) -> int:
+        """Collect, say of shards without a journal why that is, and report; the run's exit code.
+
+        Args:
+            allow_collect_errors: files in scope may fail to collect.
+
+        Raises:
+            MissingInputError: there is nothing of the run in the store, and nobody says why.
+            RunInUseError: somebody else works in the run's folder.
+        """
+        context, folder = self.context, self.folder
+        image = self.record.image if self.record else ""
+        with run_lock(folder.path, alone=True):
+            self._collect()
+            summary = report_step(
+                context, folder, allow_collect_errors=allow_collect_errors, goes_on=self.goes_on,
+                image=image if BY_DIGEST.fullmatch(image) else "",
+            )  # fmt: skip
+        code: int = summary.exit_code
+        if self.goes_on:
+            say(context, "the job goes on: HUD, MLflow, the history and the CI's page hear of it at its end")
+            return code
+        verdicts = read_json(folder.summary, "summary")["verdicts"]
+        seconds = context.clock() - read_identity(folder.path).started_at
+        tracker_of(context, folder).end(status_of(code), metrics_of(verdicts, seconds), self.where)
         return code
-    verdicts = read_json(folder.summary, "summary")["verdicts"]
-    seconds = context.clock() - read_identity(folder.path).started_at
-    tracker_of(context, folder).end(status_of(code), metrics_of(verdicts, seconds), where)
-    return code
 
-
-def _collect_files(
-    context: Context,
-    folder: RunFolder,
-    where: str,
-    *,
-    record: JobRecord | None,
-    reasons: Mapping[int, str],
-    ended: bool,
-) -> None:
-    """Collect a job's journals into its run's folder, with a word for shards without one."""
-    identity, plan = read_identity(folder.path), read_plan(folder.plan)
-    run = run_of(identity) if record is None else record.run
-    pods = () if record is None else record.shards
-    owners = {shard: pod for pod, shards in enumerate(pods) for shard in shards}
-    if (moved := make_room(folder.path, run, record)) is not None:
-        say(context, f"what was here is not of {run}, and is in {moved} now")
-    found = collect_files(where, run, folder.path, owners)
-    if not (found.files or reasons or ended):
-        raise MissingInputError(
-            f"there is nothing of the pods of {run}", where=where, remedy="name the job's store"
-        )
-    say(context, f"collected {counted(found.files, 'file')} of pods, {found.new_bytes:,} bytes new")
-    for note in [*found.notes, *([f"and {found.more:,} more of the kind"] if found.more else [])]:
-        say(context, f"collected: {note}")
-    why = {shard: reasons[pod] for shard, pod in owners.items() if pod in reasons}
-    if lost := fill_missing_shards(folder.path, plan, why, moment=identity.started_at):
-        say(context, f"no journal tells of {counted(len(lost), 'shard')}")
+    def _collect(self) -> None:
+        context, folder, record = self.context, self.folder, self.record
+        identity, plan = read_identity(folder.path), read_plan(folder.plan)
+        run = run_of(identity) if record is None else record.run
+        pods = () if record is None else record.shards
+        owners = {shard: pod for pod, shards in enumerate(pods) for shard in shards}
+        if (moved := make_room(folder.path, run, record)) is not None:
+            say(context, f"what was here is not of {run}, and is in {moved} now")
+        found = collect_files(self.where, run, folder.path, owners)
+        if not (found.files or self.reasons or self.ended):
+            raise MissingInputError(
+                f"there is nothing of the pods of {run}", where=self.where, remedy="name the job's store"
+            )
+        say(context, f"collected {counted(found.files, 'file')} of pods, {found.new_bytes:,} bytes new")
+        for note in [*found.notes, *([f"and {found.more:,} more of the kind"] if found.more else [])]:
+            say(context, f"collected: {note}")
+        why = {shard: self.reasons[pod] for shard, pod in owners.items() if pod in self.reasons}
+        if lost := fill_missing_shards(folder.path, plan, why, moment=identity.started_at):
+            say(context, f"no journal tells of {counted(len(lost), 'shard')}")
 
 
 def tracker_of(context: Context, folder: RunFolder) -> Tracker:

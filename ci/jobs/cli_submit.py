@@ -11,17 +11,17 @@ from typing import Annotated, Any
 
 import typer
 
-from ci.core.errors import EXIT_INCOMPLETE, UsageError
+from ci.core.errors import EXIT_INCOMPLETE, SpyreCiError, UsageError
 from ci.core.object_store import Bucket
 from ci.core.text import counted
 from ci.jobs.cli import InContext, Namespace, PendingLimit, watched
-from ci.jobs.cli_collect import collect_job, collect_watched, say, tracker_of
+from ci.jobs.cli_collect import Collection, reasons_of, say, store_of, tracker_of
 from ci.jobs.cluster import PATIENCE_S, SPEC_ANNOTATION, Cluster, open_cluster
 from ci.jobs.errors import ClusterAwayError
 from ci.jobs.job import Job
 from ci.jobs.labels import labels_of
 from ci.jobs.prepare import Asked, at_checkout, prepare, token_secret
-from ci.jobs.record import HERE, read_record, record_of, refuse_another_deal, write_record
+from ci.jobs.record import HERE, record_of, refuse_another_deal, write_record
 from ci.jobs.render import render, to_yaml
 from ci.jobs.submit import Submitted
 from ci.jobs.submit import submit as make_job
@@ -109,13 +109,13 @@ def submit(
         else:
             _print_manifests(job, spec)
         return
-    waits = watch or collect or gather
+    collects = collect or gather
+    waits = watch or collects
     patience_s = WATCH_PATIENCE_S if waits else PATIENCE_S
     cluster = open_cluster(os.environ, namespace=namespace, context=cluster_context, patience_s=patience_s)
     asked = replace(asked, namespace=cluster.namespace, begins=True)
     job, folder = prepare(context, spec, at_checkout(asked, Path.cwd(), allow_dirty=allow_dirty))
-    if collect or gather:
-        _check_journals(job, store)
+    where = _journals_of(job, store) if collects else ""
     job = replace(job, image=_image_of(context, job, spec))
     done = _make(context, cluster, job, folder, check_only=check)
     if json_output:  # before it is watched for hours: whoever reads this wants the name
@@ -127,11 +127,17 @@ def submit(
         context.say(f"watch it with `spyre-ci job watch {job.name}`")
         return
     view = View(console=context.console, environ=os.environ)
-    if not (collect or gather):
+    if not collects:
         raise typer.Exit(watched(cluster, job.name, view, pending_limit)[0].exit_code)
-    raise typer.Exit(
-        _watch_and_collect(context, cluster, folder, view, store, pending_limit, report=not gather)
-    )
+    found = Collection(context=context, folder=folder, where=where, record=record_of(job), ended=True)
+    try:
+        watched(cluster, job.name, view, pending_limit)
+        found = replace(found, reasons=_reasons(context, cluster, job.name))
+    except ClusterAwayError as error:  # what there is of it is collected all the same
+        say(context, f"{error.what}; {error.remedy}")
+        found = replace(found, goes_on=True)
+    code = found.collect() if gather else found.report()
+    raise typer.Exit(EXIT_INCOMPLETE if found.goes_on else code)
 
 
 def _make(context: Context, cluster: Cluster, job: Job, folder: RunFolder, *, check_only: bool) -> Submitted:
@@ -155,25 +161,13 @@ def _make(context: Context, cluster: Cluster, job: Job, folder: RunFolder, *, ch
     return done
 
 
-def _watch_and_collect(
-    context: Context,
-    cluster: Cluster,
-    folder: RunFolder,
-    view: View,
-    store: Path | None,
-    pending_limit: float | None,
-    *,
-    report: bool,
-) -> int:
-    """Watch a job to its end and collect it; or what there is of it, once the cluster cannot be asked."""
-    name = read_record(folder.path).name
+def _reasons(context: Context, cluster: Cluster, name: str) -> Mapping[int, str]:
+    """Why pods of a job that ended left nothing, if the cluster says it."""
     try:
-        watched(cluster, name, view, pending_limit)
-    except ClusterAwayError as error:
-        say(context, f"{error.what}; {error.remedy}")
-        collect_watched(context, folder, cluster, store, report=report, goes_on=True)
-        return EXIT_INCOMPLETE
-    return collect_watched(context, folder, cluster, store, report=report, goes_on=False)
+        return reasons_of(cluster, name)[0]
+    except SpyreCiError as error:
+        say(context, f"the cluster does not say why pods left nothing: {error.what}")
+        return {}
 
 
 def _submitted(job: Job, folder: RunFolder, begun_by: str) -> Mapping[str, Any]:
@@ -214,7 +208,8 @@ def _run_local(
     code = run_here(job, here, echo=context.say)
     if job.spec.kind == "tests":
         where = job.store if job.plan else str(here.results)
-        code = collect_job(context, folder, where, record=record, reasons={}, ended=True)
+        found = Collection(context=context, folder=folder, where=where, record=record, ended=True)
+        code = found.report()
     raise typer.Exit(code)
 
 
@@ -256,16 +251,11 @@ def _print_manifests(job: Job, spec: Path) -> None:
         typer.echo(f"{said} by hand:\nopenssl rand -hex 24 | tr -d '\\n' | {made}", err=True)
 
 
-def _check_journals(job: Job, store: Path | None) -> None:
-    """Refuse to watch for hours for journals that could not be collected."""
+def _journals_of(job: Job, store: Path | None) -> str:
+    """The store as seen from here, before anybody watches for hours what could not be collected then."""
     if job.spec.kind != "tests":
         raise UsageError(f"journals are of tests, and this is kind {job.spec.kind}", remedy="give --watch")
-    if not job.plan and store is None:
-        raise UsageError(
-            "the journals will be in the spec's volume",
-            where="--store",
-            remedy="name the folder where it is mounted here, or give --watch and collect elsewhere",
-        )
+    return store_of(str(store) if store else None, record_of(job), job.name)
 
 
 def _image_of(context: Context, job: Job, spec: Path) -> str:

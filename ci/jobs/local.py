@@ -1,4 +1,4 @@
-"""Run a job on the container engine here, a container a pod, with a cluster's mounts and failure policy."""
+"""Run a job on the container engine here, a container a pod, with a cluster's mounts and environment."""
 
 from __future__ import annotations
 
@@ -52,10 +52,6 @@ GRACE_S = 30
 _FINAL = {EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE}
 
 
-class MissingSecretError(SettingsError):
-    """A secret of the cluster that the environment here does not stand in for."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Here:
     """How a job runs on this machine.
@@ -92,7 +88,7 @@ def run_here(
     clock: Callable[[], float] = time.monotonic,
     grace_s: int = GRACE_S,
 ) -> int:
-    """Run all pods of a job, one after another; the exit code of it all: usage, incomplete, failed tests.
+    """Run each pod of a job once, one after another; the worst exit code: usage, incomplete, failed tests.
 
     Args:
         job: what is run.
@@ -105,7 +101,7 @@ def run_here(
         SpyreCiError: the engine refuses, there is no such image, or the job cannot run here.
     """
     job = _with_own_token(job)
-    check_here(job, here)
+    secrets = check_here(job, here)
     here = replace(here, results=here.results.absolute(), work=here.work.absolute())
     own_folder(here.results, here.user)
     here.work.mkdir(parents=True, exist_ok=True)
@@ -121,12 +117,12 @@ def run_here(
             fetch(client, image)
         configs = put_files(job.files, Path(folder) / "files")
         local = Local(
-            client=client, job=job, here=here, configs=configs, echo=echo, clock=clock, grace_s=grace_s
-        )
+            client=client, job=job, here=here, configs=configs, secrets=list(secrets.values()), echo=echo,
+            clock=clock, grace_s=grace_s, until=clock() + job.deadline_s,
+        )  # fmt: skip
         if (port := container_of(job).port) is not None:
             echo(f"http://127.0.0.1:{here.port or port} leads to it once it listens; Ctrl-C ends it")
-        until = clock() + job.deadline_s
-        codes = {local.run_index(index, until) for index in range(job.pods)}
+        codes = {local.run_index(index) for index in range(job.pods)}
     if "results" in mounts_of(job):
         echo(f"what they left is in {here.results}")
     told = {code if code in _FINAL else EXIT_INCOMPLETE for code in codes}
@@ -135,36 +131,33 @@ def run_here(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Local:
-    """A job that runs here; its attributes are those of `run_here`, and `configs` has the job's files."""
+    """A job that runs here; see `run_here`. `configs` has the job's files, and lines show no `secrets`."""
 
     client: docker.DockerClient
     job: Job
     here: Here
     configs: Path
+    secrets: Sequence[str]
     echo: Callable[[str], None]
     clock: Callable[[], float]
     grace_s: int
+    until: float
 
-    def run_index(self, index: int, until: float) -> int:
-        """Run pods of an index until one is done, or none is to follow; the exit code of the last."""
-        retries, tries = self.job.spec.retries, 1
-        while (code := self._pod(index, until)) not in _FINAL and tries <= retries and self.clock() < until:
-            self._say(index, f"ended with code {code}: another pod takes it up, {tries} of {retries}")
-            tries += 1
-        how = "done" if code == EXIT_OK else f"ended with code {code}"
-        self.echo(f"pod {index}: {how}" + (f" after {tries} pods" if tries > 1 else ""))
+    def run_index(self, index: int) -> int:
+        """Run a pod with its helpers; its exit code. Nothing replaces it: run again, the job goes on."""
+        code = self._pod(index)
+        self.echo(f"pod {index}: " + ("done" if code == EXIT_OK else f"ended with code {code}"))
         return code
 
-    def _pod(self, index: int, until: float) -> int:
-        """Run a pod with its helpers; its exit code."""
-        job = self.job
+    def _pod(self, index: int) -> int:
+        job, until = self.job, self.until
         if job.pod_deadline_s:
             until = min(until, self.clock() + job.pod_deadline_s)
         with _scratch_disk(job, index, self.here) as scratch:
             main = conditions_of(job, index, self.here, scratch=scratch, configs=self.configs)
             helpers = helpers_of(job)
             for helper in (one for one in helpers if not one.beside):
-                # A cluster takes no code of an init container for a verdict: the pod is tried again.
+                # A cluster takes no code of an init container for a verdict.
                 if self._help(helper, index, main, until):
                     return EXIT_INCOMPLETE
             code = self._run(index, job.image, container_of(job).args, main, until)
@@ -174,9 +167,8 @@ class Local:
 
     def _help(self, helper: Helper, index: int, main: Conditions, until: float) -> int:
         self._say(index, f"{helper.name}: {shell_line(helper.command)}")
-        if code := self._run(
-            index, helper.image, (), helping(main, helper, self.job, index, self.here), until
-        ):
+        conditions = helping(main, helper, self.job, index, self.here)
+        if code := self._run(index, helper.image, (), conditions, until):
             self._say(index, f"{helper.name} ended with code {code}")
         return code
 
@@ -198,16 +190,16 @@ class Local:
         return ended.exit_code
 
     def _say(self, index: int, line: str) -> None:
-        self.echo(shown_line(line, index, list(secrets_of(self.job, self.here.environ).values())))
+        self.echo(shown_line(line, index, self.secrets))
 
 
-def check_here(job: Job, here: Here) -> None:
-    """Refuse what this machine cannot give, before anything runs.
+def check_here(job: Job, here: Here) -> dict[str, str]:
+    """Refuse what this machine cannot give, before anything runs; returns the job's secrets.
 
     Raises:
         UsageError: a port that a network of the host cannot lead to.
         DeviceError: fewer cards than a pod wants.
-        MissingSecretError: see `secrets_of`.
+        SettingsError: see `secrets_of`.
     """
     if here.port is not None and here.network == "host":
         raise UsageError(
@@ -222,7 +214,7 @@ def check_here(job: Job, here: Here) -> None:
             where="image.devices",
             remedy="name more of them, or none: then cards are emulated",
         )
-    secrets_of(job, here.environ)
+    return secrets_of(job, here.environ)
 
 
 def _with_own_token(job: Job) -> Job:
@@ -238,12 +230,12 @@ def secrets_of(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
     """The values of the job's references to secrets, from the caller's variables of the same names.
 
     Raises:
-        MissingSecretError: variables that are not set, each with the secret and key it stands for.
+        SettingsError: variables that are not set, each with the secret and key it stands for.
     """
     wanted = {name: value for name, value in environment_of(job).items() if isinstance(value, SecretRef)}
     missing = [f"{name} ({ref.key} of {ref.secret})" for name, ref in wanted.items() if not environ.get(name)]
     if missing:
-        raise MissingSecretError(
+        raise SettingsError(
             f"secrets of the cluster are wanted here as variables that are not set: {', '.join(missing)}",
             where="environment",
             remedy="export them; they reach the containers and are shown nowhere",

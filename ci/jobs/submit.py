@@ -24,10 +24,9 @@ HOLD = {"Job": "suspend", "Deployment": "paused"}
 BEGUN = f"{ANNOTATION}begun"
 # Before Kubernetes 1.29 the API server drops these silently, strict or not: failed tests would be tried
 # again, and two pods of an index could run at once.
-KEPT_SINCE = 29
 _KEPT = ("backoffLimitPerIndex", "maxFailedIndexes", "podReplacementPolicy")
 KEEP_REMEDY = (
-    f"use a cluster of Kubernetes 1.{KEPT_SINCE} (OpenShift 4.16) or later, or have its gates "
+    "use a cluster of Kubernetes 1.29 (OpenShift 4.16) or later, or have its gates "
     "JobBackoffLimitPerIndex and JobPodReplacementPolicy turned on"
 )
 OWNED = ("Pod", "Service", "ConfigMap", "PersistentVolumeClaim", "Secret")
@@ -159,7 +158,7 @@ def _check_pod(cluster: Cluster, owner: Manifest, done: Submitted) -> None:
         else:
             raise RefusedError(
                 f"the namespace {about['namespace']} takes no pod of it: {error.said}",
-                remedy="change the spec, or have the namespace changed; see `spyre-ci job validate --spec`",
+                remedy="change the spec, or have the namespace changed",
                 said=error.said,
             ) from None
 

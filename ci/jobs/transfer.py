@@ -5,6 +5,7 @@ A transfer that broke off is taken up again: what is there already is not moved 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import shutil
 import threading
@@ -105,6 +106,9 @@ def fetch(bucket: Bucket, folder: Path, *, say: Say, clock: Callable[[], float] 
         _check_same(part, files[name], sums.get(name), bucket.address(name))
         target = folder / name
         _check_inside(target, inside)
+        if target.is_dir():
+            remedy = "remove it, or name another folder"
+            raise BadFileError("stands where a fetched file is to be", where=target, remedy=remedy)
         target.parent.mkdir(parents=True, exist_ok=True)
         part.replace(target)
 
@@ -221,38 +225,25 @@ def _begin(source: str, folder: Path, files: Mapping[str, Held]) -> list[str]:
         )
     check_names(before.etags, str(folder))
     inside = folder.resolve()
-    left = []
-    # What goes goes first: a file may become a folder, or a folder a file.
-    for name in sorted(before.etags.keys() | files.keys(), key=lambda name: (name in files, name)):
-        path, now = folder / name, files.get(name)
-        same = now is not None and before.etags.get(name) == now.etag and not path.is_symlink()
-        if same and path.is_file() and path.stat().st_size == now.size:  # type: ignore[union-attr]  # it is there
-            continue
+    kept = {name for name, one in files.items() if _is_same(folder / name, one, before.etags.get(name))}
+    # What goes, goes before anything comes: a file may become a folder, or a folder a file. What is to come
+    # goes too: files appear whole, so that one which is there after this is of this list.
+    for name in sorted((before.etags.keys() | files.keys()) - kept):
+        path = folder / name
         _check_inside(path, inside)
-        if path.is_dir() and not path.is_symlink():
-            _remove_empty(path)
-        else:
-            # A file appears whole, so one that is there after this is the one of this list.
+        if not path.is_dir() or path.is_symlink():
             path.unlink(missing_ok=True)
-        if now is not None:
-            left.append(name)
+            with contextlib.suppress(OSError):  # the first that holds more
+                for above in path.parents[: len(Path(name).parents) - 1]:
+                    above.rmdir()
     shutil.rmtree(folder / OWN / "parts", ignore_errors=True)
     _write_state(folder, source, files, whole=False)
-    return left
+    return [name for name in files if name not in kept]
 
 
-def _remove_empty(folder: Path) -> None:
-    """Remove a folder where a file is to be, of which an earlier fetch left only folders.
-
-    Raises:
-        BadFileError: it holds a file that nobody fetched.
-    """
-    for path in sorted(folder.rglob("*"), reverse=True):
-        if path.is_symlink() or not path.is_dir():
-            remedy = "remove it, or name another folder"
-            raise BadFileError("stands where a fetched file is to be", where=path, remedy=remedy)
-        path.rmdir()
-    folder.rmdir()
+def _is_same(path: Path, held: Held, etag: str | None) -> bool:
+    """True if an earlier fetch left the object there."""
+    return etag == held.etag and path.is_file() and not path.is_symlink() and path.stat().st_size == held.size
 
 
 def _read_state(folder: Path) -> State:

@@ -22,7 +22,7 @@ from ci.jobs.errors import (
 from ci.jobs.labels import COMPONENT_LABEL, found_by, selector
 from ci.jobs.logs import LOG_PATIENCE_S, MOST_AWAY
 from ci.jobs.status import pod_status
-from ci.jobs.validate import Node, Object, Wanted, trial_pod, unasked
+from ci.jobs.validate import Node, Object, Wanted, unasked
 
 # A job that is left behind by a process that was killed goes by itself after so long.
 TTL_S = 600
@@ -203,6 +203,36 @@ def preflight_jobs(
         about = {"name": f"{name}-cards-{number}", "namespace": wanted.namespace, "labels": labels}
         found.append({"apiVersion": "batch/v1", "kind": "Job", "metadata": about, "spec": spec})
     return found
+
+
+def trial_pod(wanted: Wanted, name: str, words: Sequence[str], **more: str) -> dict[str, Any]:
+    """A small pod of the image, where the spec has its pods; `more` are resources."""
+    resources = {"cpu": "2", "memory": "8Gi", **more}
+    limits = {"limits": resources, "requests": resources}
+    safe = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    main = {"name": "main", "image": wanted.image or "none", "command": list(words), "resources": limits}
+    spec: dict[str, Any] = {
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 5,
+        "automountServiceAccountToken": False,
+        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        # Spyre's nodes may be kept for pods that want cards.
+        "tolerations": [{"key": "ibm.com/spyre", "operator": "Exists"}],
+        "containers": [{**main, "securityContext": safe}],
+    }
+    if (job := wanted.spec) is not None:
+        more_spec = {
+            "serviceAccountName": job.service_account,
+            "priorityClassName": job.priority,
+            "nodeSelector": dict(job.node_selector),
+            "imagePullSecrets": [{"name": one} for one in job.image.pull_secrets],
+        }
+        spec |= {key: value for key, value in more_spec.items() if value}
+        spec["tolerations"] += [
+            one.model_dump(exclude_none=True, exclude={"seconds"}) for one in job.tolerations
+        ]
+    about = {"name": name, "namespace": wanted.namespace}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": about, "spec": spec}
 
 
 def _one_a_node(labels: Mapping[str, str], nodes: Sequence[str]) -> dict[str, Any]:

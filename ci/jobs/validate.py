@@ -33,7 +33,6 @@ from ci.jobs.errors import ForbiddenError, MissingError, RefusedError
 from ci.jobs.render import UPLOADER, asks_for_disk
 from ci.jobs.spec import EXAMPLE_SPYRE, Spec, Toleration
 from ci.jobs.status import condition
-from ci.jobs.submit import KEEP_REMEDY, KEPT_SINCE, dropped
 from test_selection.files import write_text
 
 Object = Mapping[str, Any]
@@ -158,24 +157,20 @@ def card_nodes(nodes: Sequence[Object], wanted: Wanted) -> list[Node]:
     found = []
     for one in sorted(nodes, key=_name):
         status = one.get("status") or {}
-        capacity, healthy = (
-            # A card may be in several pools, by tier; each of them counts it.
-            [
-                int(parse_quantity((status.get(key) or {}).get(f"{wanted.resource}{tier}", 0)))
-                for tier in _TIERS
-            ]
-            for key in ("capacity", "allocatable")
-        )
-        most = max(range(len(_TIERS)), key=lambda number: capacity[number])
-        if capacity[most]:
-            usable = _is(one, "Ready") and not (one.get("spec") or {}).get("unschedulable")
-            found.append(
-                Node(name=_name(one), capacity=capacity[most], healthy=healthy[most], usable=bool(usable))
-            )
+        # A card may be in several pools, by tier; each of them counts it.
+        pools = [
+            [_number(status.get(key), f"{wanted.resource}{tier}") for key in ("capacity", "allocatable")]
+            for tier in ("", "_tier0", "_tier1", "_tier2")
+        ]
+        capacity, healthy = max(pools, key=lambda pool: pool[0])
+        if capacity:
+            usable = bool(_is(one, "Ready")) and not (one.get("spec") or {}).get("unschedulable")
+            found.append(Node(name=_name(one), capacity=capacity, healthy=healthy, usable=usable))
     return found
 
 
-_TIERS = ("", "_tier0", "_tier1", "_tier2")
+def _number(amounts: Object | None, name: str) -> int:
+    return int(parse_quantity((amounts or {}).get(name, 0)))
 
 
 def parse_quantity(text: object) -> Decimal:
@@ -223,7 +218,6 @@ def questions(cluster: Cluster, wanted: Wanted) -> dict[str, Callable[[], Any]]:
 
     return {
         "version": cluster.version,
-        "dropped": lambda: _not_kept(cluster, wanted),
         "nodes": items(path_of("Node")),
         "operators": items(path_of("ClusterOperator")),
         "openshift": items(path_of("ClusterVersion")),
@@ -235,7 +229,6 @@ def questions(cluster: Cluster, wanted: Wanted) -> dict[str, Callable[[], Any]]:
         "quotas": items(path_of("ResourceQuota", namespace)),
         "storage class": one("StorageClass", scratch),
         "claim": one("PersistentVolumeClaim", volume, namespace),
-        "pod": lambda: _refused_pod(cluster, wanted),
         "queue": lambda: _queues(cluster, wanted),
         "lacking": lambda: [str(right) for right in wanted.rights if not right.is_had(cluster)],
     }
@@ -252,86 +245,10 @@ def _queues(cluster: Cluster, wanted: Wanted) -> tuple[str | None, Object | None
     return api, local, cluster.get(f"{api}/clusterqueues/{quote(whole, safe='')}") if whole else None
 
 
-def _refused_pod(cluster: Cluster, wanted: Wanted) -> str | None:
-    """Why the namespace takes no pod of the job; empty: it does. None: no job is meant."""
-    if wanted.spec is None:
-        return None
-    asked = {name: _amount(number) for name, number in of_a_pod(wanted.spec).items()}
-    pod = trial_pod(wanted, "validate-pod", ["true"], **asked)
-    try:
-        cluster.create(path_of("Pod", wanted.namespace), pod, dry_run=True)
-    except (ForbiddenError, RefusedError) as error:
-        if "cannot create resource" in error.said:
-            raise
-        return error.said or error.what
-    return ""
-
-
-def _not_kept(cluster: Cluster, wanted: Wanted) -> list[str]:
-    """What the cluster drops of a Job's failure policy; nothing is made."""
-    if (minor_of(cluster.version()) or KEPT_SINCE) >= KEPT_SINCE:
-        return []
-    job = policy_job(wanted)
-    return dropped(job, cluster.create(path_of("Job", wanted.namespace), job, dry_run=True))
-
-
 def minor_of(version: Object) -> int | None:
     """The number behind `1.` of a cluster's version; None: it says none."""
     found = re.match(r"v?1\.(\d+)", str(version.get("gitVersion", "")))
     return None if found is None else int(found[1])
-
-
-def policy_job(wanted: Wanted) -> dict[str, Any]:
-    """A Job with the failure policy of jobs, for a dry run: the answer has what is kept."""
-    codes = {"containerName": "main", "operator": "In", "values": [1]}
-    # The schema of 1.28 wants conditions beside codes.
-    rules = [{"action": "FailIndex", "onExitCodes": codes, "onPodConditions": []}]
-    main = {"name": "main", "image": wanted.image or "none", "command": ["true"]}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": "validate-policy", "namespace": wanted.namespace},
-        "spec": {
-            "completionMode": "Indexed",
-            "completions": 1,
-            "parallelism": 1,
-            "backoffLimitPerIndex": 1,
-            "maxFailedIndexes": 1,
-            "podReplacementPolicy": "Failed",
-            "podFailurePolicy": {"rules": rules},
-            "template": {"spec": {"restartPolicy": "Never", "containers": [main]}},
-        },
-    }
-
-
-def trial_pod(wanted: Wanted, name: str, words: Sequence[str], **more: str) -> dict[str, Any]:
-    """A small pod of the image, where the spec has its pods; `more` are resources."""
-    resources = {"cpu": "2", "memory": "8Gi", **more}
-    limits = {"limits": resources, "requests": resources}
-    safe = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-    main = {"name": "main", "image": wanted.image or "none", "command": list(words), "resources": limits}
-    spec: dict[str, Any] = {
-        "restartPolicy": "Never",
-        "terminationGracePeriodSeconds": 5,
-        "automountServiceAccountToken": False,
-        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
-        # Spyre's nodes may be kept for pods that want cards.
-        "tolerations": [{"key": "ibm.com/spyre", "operator": "Exists"}],
-        "containers": [{**main, "securityContext": safe}],
-    }
-    if (job := wanted.spec) is not None:
-        more_spec = {
-            "serviceAccountName": job.service_account,
-            "priorityClassName": job.priority,
-            "nodeSelector": dict(job.node_selector),
-            "imagePullSecrets": [{"name": one} for one in job.image.pull_secrets],
-        }
-        spec |= {key: value for key, value in more_spec.items() if value}
-        spec["tolerations"] += [
-            one.model_dump(exclude_none=True, exclude={"seconds"}) for one in job.tolerations
-        ]
-    about = {"name": name, "namespace": wanted.namespace}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": about, "spec": spec}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -408,13 +325,11 @@ def unasked(check: str, why: str, remedy: str) -> Finding:
     return Finding(check=check, seen=why, remedy=remedy, asked=False)
 
 
-@_check("API server", "version", "dropped")
-def _api_server(_: Wanted, version: Object, lost: Sequence[str] | None) -> Judgement:
+@_check("API server", "version")
+def _api_server(_: Wanted, version: Object) -> Judgement:
     said, minor = str(version.get("gitVersion", "")) or "says no version", minor_of(version)
     if minor is not None and minor > NEWEST:
         said += f", newer than 1.{NEWEST}, the newest that manifests were checked for"
-    if lost:
-        return f"{said} drops {', '.join(lost)}", False, KEEP_REMEDY
     remedy = f"use a cluster of Kubernetes 1.{OLDEST} to 1.{NEWEST}, which manifests are checked for"
     return said, minor is not None and minor >= OLDEST, remedy
 
@@ -617,13 +532,6 @@ def _quota(wanted: Wanted, quotas: Sequence[Object]) -> Judgement:
                 short.append(f"{_name(one)}: {name} wants {_amount(needs[name])}, {_amount(left)} left")
     seen = listed(short, 4) if short else f"{len(quotas)} quotas, room for {wanted.pods:,} pods"
     return seen, not short, "have the quota raised, or use fewer pods (tests.pods) or resources"
-
-
-@_check("a pod of the job", "pod")
-def _pod(wanted: Wanted, refused: str | None) -> Judgement:
-    """The namespace takes it: its account, its priority, its limits and its security, by a dry run."""
-    remedy = f"change the spec, or have the namespace {wanted.namespace} changed"
-    return None if refused is None else (refused or "is taken", not refused, remedy)
 
 
 @_check("queue", "queue")

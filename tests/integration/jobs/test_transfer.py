@@ -130,6 +130,16 @@ def test_a_folder_that_became_a_file_and_a_file_that_became_a_folder_are_fetched
     assert content_of(tmp_path) == {"a": b"ONE", "c/d": b"TWO"}
 
 
+def test_a_folder_of_somebody_else_is_not_removed_for_a_file(tmp_path: Path, store: Any) -> None:
+    fill(store, {"m/a": b"one"})
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "mine").write_text("x")
+    error = call("fetch", "s3://box/m", tmp_path).exception
+    assert isinstance(error, BadFileError)
+    assert (error.what, error.where) == ("stands where a fetched file is to be", str(tmp_path / "a"))
+    assert content_of(tmp_path) == {"a/mine": b"x"}
+
+
 def test_what_somebody_else_left_is_not_taken_for_what_was_fetched(tmp_path: Path, store: Any) -> None:
     fill(store, {"m/a": b"one"})
     (tmp_path / "a").write_bytes(b"ONE")

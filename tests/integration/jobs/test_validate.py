@@ -110,7 +110,7 @@ def test_a_healthy_cluster_passes_and_nothing_stays_behind(
     assert found["cards"]["seen"] == "24 on 3 usable nodes; stage 0 has 24"
     assert list(found) == [
         "API server", "control plane", "nodes with cards", "Spyre operator", "device plugin", "cards",
-        "tiers", "nodes for the job", "storage", "quota", "a pod of the job", "queue", "rights", "preflight",
+        "tiers", "nodes for the job", "storage", "quota", "queue", "rights", "preflight",
     ]  # fmt: skip
     left = {key[0] for key in made.api.store.objects if key[0] in {"pods", "jobs", "configmaps"}}
     assert left == set()
@@ -190,14 +190,8 @@ def version(text: str) -> Spoil:
     return lambda made: setattr(made.api, "git_version", text)
 
 
-def limit_range(made: CardCluster) -> None:
-    limits = [{"type": "Container", "max": {"memory": "8Gi"}}]
-    made.api.put({"kind": "LimitRange", "metadata": {"name": "small"}, "spec": {"limits": limits}})
-
-
 FAULTS: list[tuple[str, Spoil, str, str]] = [
-    ("API server", version("v1.27.9"), "v1.27.9", "1.29 (OpenShift"),
-    ("API server", version("v1.28.9"), "v1.28.9 drops backoffLimitPerIndex", "JobBackoffLimitPerIndex"),
+    ("API server", version("v1.27.9"), "v1.27.9", "Kubernetes 1.28 to 1.37"),
     ("control plane", condition("control-1", "Ready", "Unknown"), "not well: control-1", "oc describe node"),
     (
         "control plane",
@@ -286,7 +280,6 @@ FAULTS: list[tuple[str, Spoil, str, str]] = [
         "raised",
     ),
     ("quota", change("resourcequotas", "room", "status", "hard", "pods", to="4"), "wants 3, 2 left", ""),
-    ("a pod of the job", limit_range, "maximum memory usage per Container is 8Gi", "change the spec"),
     ("queue", no_objects("localqueues"), "no LocalQueue cards", "oc get localqueue"),
     (
         "queue",
@@ -305,7 +298,6 @@ FAULTS: list[tuple[str, Spoil, str, str]] = [
     ),
     ("queue", groups(covering({**ROOM, f"{PF}_tier1": 24, "pods": 2})), "3 of pods wanted, 2 let in", ""),
     ("queue", lambda made: made.api.kueue.clear(), "Kueue is not served by this", "leave `queue` out"),
-    ("a pod of the job", no_objects("priorityclasses"), "no PriorityClass with name nightly", "change"),
     (
         "rights",
         lambda made: made.api.denied.update({("delete", "jobs"), ("get", "pods/log")}),
@@ -495,20 +487,6 @@ def test_a_cluster_newer_than_any_that_was_checked_passes_and_is_told(
     )
 
 
-def test_a_cluster_before_1_29_that_keeps_the_failure_policy_passes(
-    made: CardCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made.api.git_version = "v1.28.9"
-    monkeypatch.setattr("tests.kubernetes_api.kept", lambda _resource, body, _version: body)
-    assert told(capsys, "--no-preflight")[0] == 0
-    # It was asked by a dry run, of which nothing is there.
-    assert [one.query.get("dryRun") for one in made.api.asked("POST", "/jobs$")] == ["All"]
-    made.api.fail("status", code=422, reason="Invalid", message="a webhook's", method="POST", path="/jobs")
-    code, found = told(capsys, "--no-preflight")
-    assert (code, found["API server"]["state"]) == (3, "not asked")
-    assert "a webhook's" in found["API server"]["seen"]
-
-
 @pytest.mark.parametrize(
     ("objects", "seen"),
     [
@@ -568,7 +546,7 @@ def test_without_a_spec_the_cluster_alone_is_checked(capsys: pytest.CaptureFixtu
     found = {one["check"]: one for one in json.loads(capsys.readouterr().out)["findings"]}
     assert found["preflight"]["seen"] == "no image is known"
     assert "--image" in found["preflight"]["remedy"]
-    assert not {"storage", "queue", "tiers", "a pod of the job"} & set(found)
+    assert not {"storage", "queue", "tiers"} & set(found)
     assert run(["job", "validate", "--image", IMAGE, "--json"]) == 0
     capsys.readouterr()
 

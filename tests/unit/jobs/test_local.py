@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from ci.core.errors import EXIT_USAGE, DeviceError, UsageError
+from ci.core.errors import EXIT_USAGE, DeviceError, SettingsError, UsageError
 from ci.jobs.job import Job, helpers_of
 from ci.jobs.local import (
     ARBITRARY_USER,
     Here,
-    MissingSecretError,
     check_here,
     conditions_of,
     helping,
@@ -89,7 +88,7 @@ def test_a_secret_that_is_not_there_is_told_with_its_variable_and_where_it_is_on
         parameters={"TOKEN": {"secret": "models", "key": "token"}},
         environment={"AWS_SECRET_ACCESS_KEY": {"secret": "bucket", "key": "secret"}, "PLAIN": "x"},
     )
-    with pytest.raises(MissingSecretError) as caught:
+    with pytest.raises(SettingsError) as caught:
         check_here(job, replace(HERE, environ={"PARAM_TOKEN": ""}))
     assert caught.value.what.endswith(
         "not set: AWS_SECRET_ACCESS_KEY (secret of bucket), PARAM_TOKEN (token of models)"

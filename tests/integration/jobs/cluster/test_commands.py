@@ -81,7 +81,7 @@ def project(tmp_path: Path, api: KubernetesApi, monkeypatch: pytest.MonkeyPatch)
         (["evaluation.yaml", "--run", ""], "--run is ''"),
         (["tests.yaml", "--run", "../other"], "--run is '../other'"),
         (["tests.yaml", "--run", "other", "--dry-run"], "--run is other, and the plan is of some-7-1"),
-        (["tests.yaml", "--gather"], "the journals will be in the spec's volume"),
+        (["tests.yaml", "--gather"], "nobody says where the pods put what they have"),
         (["tests.yaml", "--plan", "gone"], "there is no run 'gone'"),
         (["gone.yaml"], "there is no such job spec"),
         (["built.yaml", "--dry-run"], "the image is built when the job is submitted"),
