@@ -20,7 +20,7 @@ from ci.core.text import clean, counted, iso_utc
 from ci.core.workflow_commands import defused
 from ci.jobs.cluster import Cluster, open_cluster
 from ci.jobs.labels import job_name
-from ci.jobs.logs import SECONDS, LogReader, Unit, Wanted, find_sources, is_folder, missing, sink
+from ci.jobs.logs import SECONDS, LogReader, Unit, Wanted, find_sources, missing, sink
 from ci.jobs.spec import read_spec
 from ci.jobs.status import Aggregates, job_status
 from ci.jobs.submit import cancel as cancel_job
@@ -102,7 +102,8 @@ def logs(
         bool, typer.Option("--previous", help="Of the container before its last restart.")
     ] = False,
     to: Annotated[
-        Path | None, typer.Option("--to", help="File, or folder with a file a pod, instead of the screen.")
+        Path | None,
+        typer.Option("--to", metavar="DIR", help="Folder of files, one a pod, not the screen."),
     ] = None,
     namespace: Namespace = None,
     context: InContext = None,
@@ -111,8 +112,8 @@ def logs(
 
     Example: spyre-ci job logs tests-calm-otter-1f2e3 --shift-unit days --shift-amount 3 --to logs/
     """
-    if follow and to is not None and is_folder(to):
-        raise UsageError("--follow writes to the screen or to one file", remedy=f"give --to {to / 'all.log'}")
+    if follow and to is not None:
+        raise UsageError("--follow writes to the screen", remedy="leave --to out, or --follow")
     if shift_amount is not None and shift_unit is None:
         raise UsageError("--shift-amount says nothing without --shift-unit", remedy="give both, or neither")
     since_s = None if shift_unit is None else SECONDS[shift_unit] * (shift_amount or 1)
@@ -122,8 +123,7 @@ def logs(
     wanted = Wanted(container=container, since_s=since_s, follow=follow, previous=previous)
     reader = LogReader(cluster=cluster, wanted=wanted, say=lambda line: _echo(line, err=True))
     _echo(missing(sources, pods, index), err=True)
-    with sink(to, _echo) as into:
-        code = reader.write_all(sources, into)
+    code = reader.write_all(sources, sink(to, _echo))
     if to is not None:
         _echo(f"logs of {counted(len(sources), 'pod')}: {to}", err=True)
     raise typer.Exit(code)

@@ -151,7 +151,7 @@ def _make(context: Context, cluster: Cluster, job: Job, folder: RunFolder, *, ch
         folder.path.mkdir(parents=True, exist_ok=True)
         write_record(folder.path, record_of(job))
 
-    done = make_job(cluster, _manifests(job), shards=job.shards, check_only=check_only, ready=ready)
+    done = make_job(cluster, _manifests(job), check_only=check_only, ready=ready)
     for warning in done.warnings:
         say(context, f"warning: {warning}")
     begun = f"begun by {done.begins}" if done.begins else "the cluster takes it; nothing was made"

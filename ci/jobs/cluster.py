@@ -53,8 +53,7 @@ READ_TIMEOUT_S = 60.0
 # A log that is followed may be silent for long; a server that went away is noticed in the end.
 FOLLOW_SILENCE_S = 3600.0
 LONGEST_WAIT_S = 20.0
-# A longer Retry-After is somebody's mistake.
-LONGEST_RETRY_AFTER_S = 60.0
+LONGEST_RETRY_AFTER_S = 60
 PAGE = 500
 # How often a list is begun again whose version expired between two pages.
 RELISTS = 3
@@ -117,23 +116,10 @@ class _Patience(Retry):
         made.effects, made.end = self.effects, self.end
         return made
 
-    def get_retry_after(self, response: BaseHTTPResponse) -> float | None:
-        """The seconds of Retry-After, within reason."""
-        asked = super().get_retry_after(response)
-        return None if asked is None else min(asked, LONGEST_RETRY_AFTER_S)
-
-    def increment(
-        self,
-        method: str | None = None,
-        url: str | None = None,
-        response: BaseHTTPResponse | None = None,
-        error: Exception | None = None,
-        *more: Any,
-        **named: Any,
-    ) -> Self:
+    def increment(self, method: str | None = None, url: str | None = None, *more: Any, **named: Any) -> Self:
         """Count a failure; raise it once trying again does not help."""
-        made = super().increment(method, url, response, error, *more, **named)
-        over = self.effects.monotonic() + made.wait_s(response) > self.end
+        made, error = super().increment(method, url, *more, **named), named.get("error")
+        over = self.effects.monotonic() + made.wait_s(named.get("response")) > self.end
         if over or _UNTRUSTED in str(error):
             raise MaxRetryError(None, url or "", error)  # type: ignore[arg-type]  # the pool is only shown
         return made
@@ -359,6 +345,10 @@ class Cluster:
     ) -> BaseHTTPResponse:
         """The answer to a request that was carried out; a refused credential is read anew once."""
         what = f"{method} {path}"
+        headers = {"accept": "application/json", "user-agent": "spyre-ci"}
+        if body is not None:
+            kind = "merge-patch+json" if method == "PATCH" else "json"
+            headers["content-type"] = f"application/{kind}"
         for renewed in (False, True):
             known = authorization_of(self._configuration)
             try:
@@ -366,7 +356,7 @@ class Cluster:
                     method,
                     f"{self._configuration.host}{path}" + (f"?{urlencode(query)}" if query else ""),
                     body=None if body is None else json.dumps(body).encode(),
-                    headers=_headers(method, known, has_body=body is not None),
+                    headers={**headers, **({"authorization": known} if known else {})},
                     timeout=Timeout(connect=CONNECT_TIMEOUT_S, read=read_s or READ_TIMEOUT_S),
                     preload_content=not stream,
                     retries=self._patience(self._patience_s if patience_s is None else patience_s),
@@ -403,6 +393,8 @@ class Cluster:
             backoff_factor=0.5,
             backoff_max=LONGEST_WAIT_S,
             backoff_jitter=0.5,
+            # A longer one is somebody's mistake.
+            retry_after_max=LONGEST_RETRY_AFTER_S,
         )
         made.effects, made.end = self.effects, self.effects.monotonic() + patience_s
         return made
@@ -470,15 +462,6 @@ def error_of(status: int, body: bytes, what: str) -> ClusterError:
     if "exceeded quota" in said:
         remedy = "wait until others are done, ask for less, or have the namespace's quota raised"
     return kind(text, remedy=remedy, said=said)
-
-
-def _headers(method: str, known: str, *, has_body: bool) -> dict[str, str]:
-    found = {"accept": "application/json", "user-agent": "spyre-ci"}
-    if known:
-        found["authorization"] = known
-    if has_body:
-        found["content-type"] = f"application/{'merge-patch+' if method == 'PATCH' else ''}json"
-    return found
 
 
 def _unanswered(error: Exception, what: str) -> ClusterError:

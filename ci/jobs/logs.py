@@ -231,27 +231,11 @@ def shown_line(line: bytes, prefix: str) -> str:
     return defused(f"{prefix}{text}")
 
 
-@contextlib.contextmanager
-def sink(to: Path | None, echo: Write) -> Iterator[Callable[[Source], AbstractContextManager[Write]]]:
-    """Where lines go: to `echo`, to one file, or to a file a pod where `to` is a folder or has no ending."""
+def sink(to: Path | None, echo: Write) -> Callable[[Source], AbstractContextManager[Write]]:
+    """Where the lines of a pod go: to `echo`, or to a file of its own in a folder."""
     if to is None:
-        yield lambda _: contextlib.nullcontext(echo)
-    elif is_folder(to):
-        yield lambda source: _file(to / f"{source.name}.log")
-    else:
-        interrupted = False
-        with _file(to) as write:
-            try:
-                yield lambda _: contextlib.nullcontext(write)
-            except KeyboardInterrupt:  # what was followed until then is kept
-                interrupted = True
-        if interrupted:
-            raise KeyboardInterrupt
-
-
-def is_folder(to: Path) -> bool:
-    """True if a folder is meant: one that exists, or a name without an ending, such as `logs`."""
-    return to.is_dir() or not to.suffix
+        return lambda _: contextlib.nullcontext(echo)
+    return lambda source: _file(to / f"{source.name}.log")
 
 
 @contextlib.contextmanager

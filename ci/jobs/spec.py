@@ -22,23 +22,12 @@ from ci.core.addresses import without_credentials
 from ci.core.errors import MissingInputError
 from test_selection.yaml_reader import load_document
 
-# Kubernetes' rules: RFC 1123 labels and subdomains, label keys and values, and quantities.
+# Kubernetes' rules: RFC 1123 subdomains, and quantities. What else it refuses, a dry run of a submit tells.
 _DNS_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 DnsName = Annotated[str, StringConstraints(pattern=rf"^{_DNS_LABEL}(\.{_DNS_LABEL})*$", max_length=253)]
-# What a label's value is made of, a LocalQueue's name among them: a DNS label.
-DnsLabel = Annotated[str, StringConstraints(pattern=rf"^{_DNS_LABEL}$")]
-LabelValue = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")]
-LabelKey = Annotated[
-    str,
-    StringConstraints(
-        pattern=rf"^({_DNS_LABEL}(\.{_DNS_LABEL})*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?$",
-        max_length=317,
-    ),
-]
 Quantity = Annotated[
     str, StringConstraints(pattern=r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$", max_length=32)
 ]
-SecretKey = Annotated[str, StringConstraints(pattern=r"^[-._A-Za-z0-9]{1,253}$")]
 ParameterName = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
 VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
 _REPOSITORY = r"[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9._-]+)*"
@@ -70,12 +59,18 @@ def leads_out(path: str) -> bool:
     return path.startswith("/") or ".." in PurePosixPath(path).parts or bool(re.match(r"[A-Za-z]:", path))
 
 
-def _exactly_one(model: Section, *names: str) -> None:
-    given = [name for name in names if getattr(model, name) is not None]
-    if len(given) != 1:
-        *first, last = names
-        choice = f"{', '.join(first)} and {last}"
-        raise ValueError(f"give exactly one of {choice}, not {' and '.join(given) or 'none'}")
+def _exactly_one(*names: str) -> Any:
+    """A validator of a section: one of these keys is given, and no other."""
+
+    def check(model: Section) -> Section:
+        given = [name for name in names if getattr(model, name) is not None]
+        if len(given) != 1:
+            *first, last = names
+            choice = f"{', '.join(first)} and {last}"
+            raise ValueError(f"give exactly one of {choice}, not {' and '.join(given) or 'none'}")
+        return model
+
+    return model_validator(mode="after")(check)
 
 
 def _stays_inside(path: str) -> str:
@@ -93,7 +88,7 @@ class SecretRef(Section):
     """A value that stays in a secret of the cluster; nothing of it is in the spec."""
 
     secret: DnsName = Field(description="name of the secret, in the job's namespace")
-    key: SecretKey = Field(description="which of its keys")
+    key: str = Field(description="which of its keys")
 
 
 def _no_nul(value: str) -> str:
@@ -155,10 +150,7 @@ class Image(Section):
         default=False, description="take the tag as it is where its digest cannot be had"
     )
 
-    @model_validator(mode="after")
-    def _one_way(self) -> Image:
-        _exactly_one(self, "name", "git", "upload")
-        return self
+    _one_way = _exactly_one("name", "git", "upload")
 
 
 class Scratch(Section):
@@ -216,23 +208,13 @@ class Resources(Section):
 class Toleration(Section):
     """A taint of nodes that pods may run on all the same."""
 
-    key: LabelKey | None = Field(default=None, description="the taint's key; none: any")
+    key: str | None = Field(default=None, description="the taint's key; none: any")
     operator: Literal["Exists", "Equal"] = Field(default="Exists", description="how the value is compared")
-    value: LabelValue | None = Field(default=None, description="with Equal")
+    value: str | None = Field(default=None, description="with Equal")
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = Field(
         default=None, description="none: any"
     )
     seconds: int | None = Field(default=None, ge=0, description="for how long, with NoExecute")
-
-    @model_validator(mode="after")
-    def _fits(self) -> Toleration:
-        if (self.value is None) != (self.operator == "Exists"):
-            raise ValueError("Equal wants a value, and Exists has none")
-        if self.key is None and self.operator == "Equal":
-            raise ValueError("without a key only Exists can be asked")
-        if self.seconds is not None and self.effect != "NoExecute":
-            raise ValueError("seconds are of NoExecute alone")
-        return self
 
 
 class Artifact(Section):
@@ -248,10 +230,7 @@ class Source(Section):
     artifact: Artifact | None = Field(default=None, description="an artifact of a tracked run")
     bucket: Bucket | None = Field(default=None, description="s3://bucket/prefix")
 
-    @model_validator(mode="after")
-    def _one_way(self) -> Source:
-        _exactly_one(self, "artifact", "bucket")
-        return self
+    _one_way = _exactly_one("artifact", "bucket")
 
 
 class Store(Section):
@@ -262,10 +241,7 @@ class Store(Section):
     )
     bucket: Bucket | None = Field(default=None, description="s3://bucket/prefix; keys by `environment`")
 
-    @model_validator(mode="after")
-    def _one_way(self) -> Store:
-        _exactly_one(self, "volume", "bucket")
-        return self
+    _one_way = _exactly_one("volume", "bucket")
 
 
 class Tracking(Section):
@@ -281,6 +257,8 @@ Kind = Literal["tests", "evaluation", "load", "train", "serve", "notebook"]
 KINDS: tuple[Kind, ...] = ("tests", "evaluation", "load", "train", "serve", "notebook")
 Command = Annotated[list[Word], Field(min_length=1)]
 DAY_MINUTES = 24 * 60
+# Of variables and tags, those that a job has by itself.
+_OURS = ("PARAM_", "SPYRE_CI_JOB_", "SPYRE_CI_IMAGE", "JOB_COMPLETION_", "spyre-ci.io/")
 # Of users and groups, less root's.
 _ID = Field(ge=1, le=(1 << 31) - 1)
 
@@ -350,7 +328,7 @@ class Spec(Section):
     )
     image: Image = Field(description="what the pods run in")
     resources: Resources = Field(default_factory=Resources, description="what one pod gets")
-    node_selector: dict[LabelKey, LabelValue] = Field(
+    node_selector: dict[str, str] = Field(
         default_factory=dict, description="labels of nodes, such as an accelerator's product"
     )
     service_account: DnsName | None = Field(default=None, description="whom pods run as; none: the default")
@@ -362,7 +340,7 @@ class Spec(Section):
     )
     tolerations: list[Toleration] = Field(default_factory=list, description="taints of nodes they may run on")
     priority: DnsName | None = Field(default=None, description="priority class; none: the default")
-    queue: DnsLabel | None = Field(default=None, description="Kueue's LocalQueue; none: started at once")
+    queue: DnsName | None = Field(default=None, description="Kueue's LocalQueue; none: started at once")
     deadline_minutes: int | None = Field(
         default=None, ge=1, le=30 * DAY_MINUTES, description="until it is ended; none: by its plan, or a day"
     )
@@ -380,7 +358,7 @@ class Spec(Section):
     environment: dict[VariableName, Value] = Field(
         default_factory=dict, description="other variables; values, or secret and key"
     )
-    tags: dict[LabelKey, Annotated[str, Field(max_length=500), NO_NUL]] = Field(
+    tags: dict[str, Annotated[str, Field(max_length=500), NO_NUL]] = Field(
         default_factory=dict, description="of the tracked run, and annotations of the job"
     )
     source: Source | None = Field(default=None, description="model or data fetched before it begins")
@@ -396,20 +374,12 @@ class Spec(Section):
     serve: Serve | None = Field(default=None, description="of kind serve")
     notebook: Notebook | None = Field(default=None, description="of kind notebook")
 
-    @field_validator("environment")
+    @field_validator("environment", "tags")
     @classmethod
     def _not_ours(cls, value: dict[str, Any]) -> dict[str, Any]:
         for name in value:
-            if name.startswith(("PARAM_", "SPYRE_CI_JOB_", "JOB_COMPLETION_")) or name == "SPYRE_CI_IMAGE":
+            if name.startswith(_OURS):
                 raise ValueError(f"{name} is what the job itself sets; give `parameters` for PARAM_")
-        return value
-
-    @field_validator("tags")
-    @classmethod
-    def _not_our_tags(cls, value: dict[str, str]) -> dict[str, str]:
-        for name in value:
-            if name.startswith("spyre-ci.io/"):
-                raise ValueError(f"{name} is what the job itself is tagged with; name it otherwise")
         return value
 
     @model_validator(mode="after")

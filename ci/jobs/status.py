@@ -5,7 +5,6 @@ Reasons and conditions are those of kubernetes.io, "Pod Lifecycle", "Disruptions
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -14,12 +13,10 @@ from typing import Any
 
 from ci.core.errors import EXIT_TEST_FAILED, EXIT_USAGE, UsageError
 from ci.core.text import one_line, span
-from ci.jobs.labels import ANNOTATION, QUEUE_LABEL
+from ci.jobs.labels import QUEUE_LABEL
 from test_selection.shard_subset import parse_ranges
 
 INDEX = "batch.kubernetes.io/job-completion-index"
-# How many shards each pod serves, by index.
-SHARDS_ANNOTATION = f"{ANNOTATION}shards"
 MAX_WHY = 240
 # More than a cluster makes of one job, so that a hostile range is never spelled out.
 MOST_PODS = 100_000
@@ -78,7 +75,6 @@ class JobStatus:
         end: how it ended; None: it has not.
         ending: how it ends once its last pods have; None: not known.
         reason: the cluster's reason for a failure.
-        shards: number of shards of each pod; empty if not told.
         waits: why it has not begun; empty: it has.
     """
 
@@ -89,7 +85,6 @@ class JobStatus:
     end: End | None = None
     ending: End | None = None
     reason: str = ""
-    shards: tuple[int, ...] = ()
     waits: str = ""
 
     @property
@@ -135,10 +130,7 @@ def job_status(job: Object) -> JobStatus:
     done = _indexes(status.get("completedIndexes"))
     if (end or ending) is End.COMPLETE:
         done = frozenset(range(pods))
-    about = job.get("metadata", {})
-    told = str((about.get("annotations") or {}).get(SHARDS_ANNOTATION, "")).split(",")
-    known = len(told) == pods and all(re.fullmatch(r"[0-9]{1,6}", one) for one in told)
-    queue = one_line(str((about.get("labels") or {}).get(QUEUE_LABEL, "")))
+    queue = one_line(str((job.get("metadata", {}).get("labels") or {}).get(QUEUE_LABEL, "")))
     suspended = f"waits in the queue {queue}" if queue else "is suspended"
     return JobStatus(
         pods=pods,
@@ -148,7 +140,6 @@ def job_status(job: Object) -> JobStatus:
         end=end,
         ending=None if end else ending,
         reason=reason or announced,
-        shards=tuple(map(int, told)) if known else (),
         waits=suspended if spec.get("suspend") else "",
     )
 
@@ -374,12 +365,6 @@ class Aggregates:
         return self.reasons[self._unborn]
 
     @property
-    def shards_done(self) -> int:
-        """Shards of the pods that ran them to their ends, tests that failed among them."""
-        ran = (one.index for one in self._current.values() if _ran(one))
-        return sum(self.job.shards[index] for index in ran) if self.job.shards else 0
-
-    @property
     def replaced(self) -> int:
         """Pods that ended badly and were replaced."""
         return self.ended_badly - sum(self.counts[one] for one in ENDED_BADLY) - self._between
@@ -448,11 +433,6 @@ class Aggregates:
         wait_s = min(FIRST_BACKOFF_S * 2 ** min(max(ended - 1, 0), 10), LONGEST_BACKOFF_S)
         why = f"{_NEXT}; after {ended} that ended the cluster waits up to {span(wait_s)}"
         return PodStatus(index=index, phase=Phase.PENDING, why=why)
-
-
-def _ran(pod: PodStatus) -> bool:
-    """True if a pod ran its shards to their ends."""
-    return pod.phase is Phase.DONE or pod.exit_code == EXIT_TEST_FAILED
 
 
 def _lives(pod: PodStatus) -> bool:

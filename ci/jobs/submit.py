@@ -15,7 +15,7 @@ from ci.core.text import listed
 from ci.jobs.cluster import Cluster, kueue_api, path_of, same_spec
 from ci.jobs.errors import ConflictError, ForbiddenError, NotInTimeError, RefusedError
 from ci.jobs.labels import ANNOTATION, QUEUE_LABEL, selector
-from ci.jobs.status import SHARDS_ANNOTATION, End, job_status
+from ci.jobs.status import End, job_status
 
 Manifest = Mapping[str, Any]
 # What suspends an owner until it may begin.
@@ -60,7 +60,6 @@ def submit(
     cluster: Cluster,
     manifests: Sequence[Manifest],
     *,
-    shards: Sequence[Sequence[int]] = (),
     check_only: bool = False,
     ready: Callable[[], object] = lambda: None,
 ) -> Submitted:
@@ -69,7 +68,6 @@ def submit(
     Args:
         cluster: that makes it.
         manifests: of one job, all with the same hash of its spec.
-        shards: of each pod, by index, for a watch to count; empty for other kinds than tests.
         check_only: have it all checked, and make nothing.
         ready: called once all of it was checked, before anything is made.
 
@@ -95,7 +93,7 @@ def submit(
     if check_only:
         return done
     ready()
-    job = made or _make(cluster, _held(owner, shards), done)
+    job = made or _make(cluster, {**owner, "spec": {**owner["spec"], HOLD[done.kind]: True}}, done)
     for one in manifests:
         if there[_word(one)] is None and one is not owner:
             _make(cluster, _owned(one, job), done)
@@ -188,14 +186,6 @@ def _begin(cluster: Cluster, owner: Manifest, made: Manifest) -> str:
     change = {"metadata": {"annotations": {BEGUN: "true"}}, "spec": {HOLD[owner["kind"]]: False}}
     cluster.patch(_path(owner, named=True), change)
     return "this submit"
-
-
-def _held(owner: Manifest, shards: Sequence[Sequence[int]]) -> Manifest:
-    about = owner["metadata"]
-    if shards:
-        told = {SHARDS_ANNOTATION: ",".join(str(len(one)) for one in shards)}
-        about = {**about, "annotations": {**about["annotations"], **told}}
-    return {**owner, "metadata": about, "spec": {**owner["spec"], HOLD[owner["kind"]]: True}}
 
 
 def _owned(body: Manifest, owner: Manifest) -> Manifest:

@@ -54,10 +54,8 @@ class Ending:
 def overall(found: Aggregates) -> str:
     """The pods by phase, on one line."""
     counts = [f"{found.counts[one]:,} {one}" for one in Phase if found.counts[one]]
-    shards = sum(found.job.shards)
-    ran = f"; {found.shards_done:,}/{shards:,} shards" if shards else ""
     again = f"; {counted(found.replaced, 'pod')} replaced" if found.replaced > 0 else ""
-    return f"{counted(found.job.pods, 'pod')}: {', '.join(counts)}{ran}{again}"
+    return f"{counted(found.job.pods, 'pod')}: {', '.join(counts)}{again}"
 
 
 def reasons(found: Aggregates) -> list[str]:

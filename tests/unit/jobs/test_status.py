@@ -172,13 +172,10 @@ def test_a_job_is_as_its_controller_says(given: dict[str, Any], told: dict[str, 
     assert {name: getattr(found, name) for name in told} == told
 
 
-def test_a_job_says_its_queue_and_the_shards_of_each_pod() -> None:
+def test_a_job_says_its_queue() -> None:
     one = job({"suspend": True, "completions": 3})
     one["metadata"] = {"labels": {"kueue.x-k8s.io/queue-name": "cards"}}
     assert job_status(one).waits == "waits in the queue cards"
-    for told, shards in (("2,2,1", (2, 2, 1)), ("2,2", ()), ("2,2,-1", ()), ("a,b,c", ()), (None, ())):
-        one["metadata"]["annotations"] = {"spyre-ci.io/shards": told}
-        assert job_status(one).shards == shards
 
 
 STATUS: dict[str, dict[str, Any]] = {
@@ -233,15 +230,6 @@ def test_the_newest_pod_of_an_index_counts_and_what_was_done_stays_done() -> Non
     assert one.pod(0).phase is Phase.DONE
 
 
-def test_shards_are_done_where_their_tests_ran_failed_ones_too() -> None:
-    one = aggregates(3, shards=(2, 2, 1))
-    for event in (pod(0, phase="done"), pod(1, code=1), pod(2, code=3)):
-        one.take("MODIFIED", event)
-    assert one.shards_done == 4
-    one.look(replace(one.job, failed=frozenset({1, 2})))
-    assert overall(one) == "3 pods: 1 done, 2 failed; 4/5 shards"
-
-
 def test_pods_that_a_list_does_not_have_are_lost_and_the_controllers_word_counts() -> None:
     one = aggregates(3)
     one.relist([pod(0, phase="running"), pod(1, phase="done")])
@@ -269,7 +257,7 @@ def test_a_pod_that_somebody_deletes_is_told_once_the_job_says_that_it_goes_on()
     [({"waits": "waits in the queue cards"}, SUSPENDED), ({"ending": End.FAILED}, "its job ended")],
 )
 def test_pods_that_their_job_deletes_are_no_news(change: dict[str, Any], why: str) -> None:
-    one = aggregates(2, shards=(1, 1))
+    one = aggregates(2)
     for index in range(2):
         one.take("ADDED", pod(index, phase="running"))
         one.take("MODIFIED", deleted(pod(index, code=143)))

@@ -201,14 +201,12 @@ def test_a_watch_tells_its_end_as_json(
     assert found["why"] == "failed for good: pods 0"
 
 
-def test_logs_go_to_a_file_or_a_folder_and_pods_without_are_said(
+def test_logs_go_to_a_folder_and_pods_without_are_said(
     project: Path, api: KubernetesApi, cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     submit(cluster, manifests_of(pods=1))
     api.world.pod(0).run()
     api.world.pod(0).log("hello")
-    assert run(["job", "logs", NAME, "--to", "all.log"]) == EXIT_OK
-    assert (project / "all.log").read_text() == "[0] hello\n"
     assert run(["job", "logs", NAME, "--to", "logs"]) == EXIT_OK
     assert "logs of 1 pod: logs" in capsys.readouterr().err
     assert [one.read_text() for one in (project / "logs").iterdir()] == ["[0] hello\n"]
@@ -223,7 +221,7 @@ def test_logs_go_to_a_file_or_a_folder_and_pods_without_are_said(
     ("words", "said"),
     [
         (["--shift-amount", "3"], "--shift-amount says nothing without --shift-unit"),
-        (["--follow", "--to", "logs"], "--follow writes to the screen or to one file"),
+        (["--follow", "--to", "logs"], "--follow writes to the screen"),
     ],
 )
 def test_flags_that_do_not_go_together_are_refused(

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -45,8 +44,7 @@ def read(
     found = sources or find_sources(cluster, NAME, index=index, follow=asked.follow)
     reader = LogReader(cluster=cluster, wanted=asked, say=said.append)
     to, echo = (write, print) if isinstance(write, Path) else (None, write)
-    with sink(to, echo) as into:
-        return reader.write_all(found, into)
+    return reader.write_all(found, sink(to, echo))
 
 
 def test_a_window_reaches_back_from_now(
@@ -228,7 +226,7 @@ def test_several_pods_are_not_followed(cluster: Cluster, said: list[str]) -> Non
 
 
 def test_a_node_that_does_not_answer_takes_no_others_logs_with_it(
-    api: KubernetesApi, cluster: Cluster, said: list[str], tmp_path: Path
+    api: KubernetesApi, cluster: Cluster, said: list[str]
 ) -> None:
     submit(cluster, manifests_of())
     for index in range(3):
@@ -237,10 +235,11 @@ def test_a_node_that_does_not_answer_takes_no_others_logs_with_it(
     name = api.world.pod(1).name
     api.fail(path=f"{name}/log$", message=NO_ROUTE, times=99)
     began = cluster.effects.monotonic()
-    assert read(cluster, tmp_path / "all.log", said) == EXIT_INCOMPLETE
+    found: list[str] = []
+    assert read(cluster, found.append, said) == EXIT_INCOMPLETE
     assert said == [f"no log of pod 1 ({name}): {NO_ROUTE}"]
     assert cluster.effects.monotonic() - began < 30
-    assert (tmp_path / "all.log").read_text().splitlines() == ["[0] one line", "[2] one line"]
+    assert found == ["[0] one line", "[2] one line"]
 
 
 def test_a_followed_log_that_does_not_come_back_keeps_what_came(
@@ -269,24 +268,11 @@ def test_who_may_not_read_logs_is_told_so(
 
 
 @pytest.mark.usefixtures("lines")
-def test_a_file_is_written_whole_and_a_folder_has_one_a_pod_that_has_a_log(
+def test_a_folder_has_a_file_for_each_pod_that_has_a_log(
     api: KubernetesApi, cluster: Cluster, said: list[str], tmp_path: Path
 ) -> None:
-    with sink(tmp_path / "all.log", print) as into:
-        LogReader(cluster=cluster, wanted=Wanted(), say=said.append).write_all(
-            find_sources(cluster, NAME, index=None, follow=False), into
-        )
-        assert not (tmp_path / "all.log").exists()
-    assert (tmp_path / "all.log").read_text().splitlines()[0] == "[0] one of 0"
     api.world.pod(2).wait()
     assert read(cluster, tmp_path / "logs", said) == EXIT_OK
     names = [api.world.pod(index).name for index in range(2)]
     assert sorted(one.name for one in (tmp_path / "logs").iterdir()) == [f"{name}.log" for name in names]
-
-
-def test_what_was_followed_until_ctrl_c_is_kept(tmp_path: Path) -> None:
-    with contextlib.suppress(KeyboardInterrupt), sink(tmp_path / "all.log", print) as into:
-        with into(None) as write:  # type: ignore[arg-type]  # whose it is has no meaning here
-            write("a line")
-        raise KeyboardInterrupt
-    assert (tmp_path / "all.log").read_text() == "a line\n"
+    assert (tmp_path / "logs" / f"{names[0]}.log").read_text() == "[0] one of 0\n[0] two of 0\n"

@@ -78,9 +78,8 @@ def whole_life(api: KubernetesApi, cluster: Cluster) -> None:
         api.world.pod(index).run()
         api.world.pod(index).log("hello")
     lines: list[str] = []
-    with sink(None, lines.append) as into:
-        sources = find_sources(cluster, NAME, index=None, follow=False)
-        LogReader(cluster=cluster, wanted=Wanted(), say=print).write_all(sources, into)
+    sources = find_sources(cluster, NAME, index=None, follow=False)
+    LogReader(cluster=cluster, wanted=Wanted(), say=print).write_all(sources, sink(None, lines.append))
     assert lines == ["[0] hello", "[1] hello", "[2] hello"]
     for index in range(3):
         api.world.pod(index).succeed()

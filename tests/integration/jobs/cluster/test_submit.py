@@ -70,13 +70,6 @@ def test_everything_is_checked_before_anything_is_made(api: KubernetesApi, clust
     assert made_nothing(api, cluster)
 
 
-def test_a_check_alone_asks_of_everything_and_makes_nothing(api: KubernetesApi, cluster: Cluster) -> None:
-    done = submit(cluster, manifests_of(), check_only=True)
-    assert (done.name, done.made, done.there, done.begins) == (NAME, [], [], "")
-    assert [one.body["kind"] for one in api.asked("POST", "")] == ["ConfigMap", "Job", "Pod"]
-    assert made_nothing(api, cluster)
-
-
 def test_a_cluster_of_1_28_that_drops_the_failure_policy_is_refused(
     api: KubernetesApi, cluster: Cluster
 ) -> None:
