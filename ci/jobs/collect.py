@@ -12,13 +12,16 @@ makes.
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import NamedTuple
 
 from ci.core.errors import BadFileError
 from ci.core.object_store import SCHEME, Bucket
@@ -37,13 +40,13 @@ EARLIER = "earlier"
 # Folders of a run folder that collecting fills.
 FILLED = ("journal", "logs", "control")
 ATTEMPT = 0
+_INDEX = re.compile(r"0|[1-9]\d{0,5}", re.ASCII)
 # No journal of an honest shard comes near it.
 MOST_BYTES = 4 << 30
 NO_POD = "no journal of its pod was gathered: the pod never began, or what it left is not in the store"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
+class Stored(NamedTuple):
     """A file of a pod in a store; `fetch` writes it to a path."""
 
     pod: int
@@ -101,12 +104,10 @@ def collect_files(store: str, run: str, into: Path, owners: Mapping[int, int] | 
         half.replace(target)
         return one.size
 
-    in_bucket = store.startswith(SCHEME)
-    files = (
-        _in_bucket(store, f"{run}/{PODS}", found)
-        if in_bucket
-        else _in_folder(Path(store) / run / PODS, found)
-    )
+    if in_bucket := store.startswith(SCHEME):
+        files = _in_bucket(store, f"{run}/{PODS}", found)
+    else:
+        files = _in_folder(Path(store) / run / PODS, found)
     with ThreadPoolExecutor(SIDE_BY_SIDE if in_bucket else 1) as pool:
         for number in pool.map(take, _one_each(files, owners or {}, found)):
             found.new_bytes += number
@@ -121,8 +122,8 @@ def _one_each(files: Iterator[Stored], owners: Mapping[int, int], found: Collect
             found.note(f"pod {one.pod}: {one.file} is larger than {MOST_BYTES:,} bytes, and left there")
             continue
         found.files += 1
-        shard = _shard_of(one.file)
-        owner = one.pod if shard is None else owners.get(shard, one.pod)
+        name = one.file.rpartition("/")[2]
+        owner = owners.get(int(name.partition("-")[0]), one.pod) if name.endswith(".jsonl") else one.pod
         first = whose.setdefault(one.file, owner)
         if first == one.pod:
             yield one
@@ -130,31 +131,24 @@ def _one_each(files: Iterator[Stored], owners: Mapping[int, int], found: Collect
             found.note(f"pod {one.pod} has a {one.file}, which is pod {first}'s; it is left there")
 
 
-def _shard_of(file: str) -> int | None:
-    """The shard a journal is of; None for a log."""
-    name = file.rpartition("/")[2]
-    return int(name.partition("-")[0]) if name.endswith(".jsonl") else None
-
-
 def _in_bucket(store: str, below: str, found: Collected) -> Iterator[Stored]:
     bucket = Bucket(store, where="--from")
+
+    def download(name: str, path: Path) -> None:
+        path.write_bytes(bucket.get(name))
+
     for held in bucket.objects(below):
         pod, _, file = held.name.removeprefix(f"{below}/").partition("/")
-        if pod.isdecimal() and str(int(pod)) == pod and LEFT.fullmatch(file):
-            fetch = _download(bucket, held.name)
-            yield Stored(pod=int(pod), file=file, size=held.size, fetch=fetch)
+        if _INDEX.fullmatch(pod) and LEFT.fullmatch(file):
+            yield Stored(int(pod), file, held.size, partial(download, held.name))
         elif "/journal/" in f"/{file}":
             found.note(f"{bucket.address(held.name)!r:.200} is no journal of a pod, and left there")
-
-
-def _download(bucket: Bucket, name: str) -> Callable[[Path], object]:
-    return lambda path: path.write_bytes(bucket.get(name))
 
 
 def _in_folder(pods: Path, found: Collected) -> Iterator[Stored]:
     pods = pods.resolve()
     names = [path.name for path in pods.iterdir()] if pods.is_dir() else []
-    for pod in sorted(int(name) for name in names if name.isdecimal() and str(int(name)) == name):
+    for pod in sorted(int(name) for name in names if _INDEX.fullmatch(name)):
         for kind in ("control/journal", "control/logs", "journal", "logs"):
             folder = pods / str(pod) / kind
             # No way there leads over a link.
@@ -164,14 +158,11 @@ def _in_folder(pods: Path, found: Collected) -> Iterator[Stored]:
                 file, about = f"{kind}/{path.name}", path.lstat()
                 if not LEFT.fullmatch(file):
                     continue
-                if not stat.S_ISREG(about.st_mode):
+                if stat.S_ISREG(about.st_mode):
+                    copy = partial(shutil.copyfile, path, follow_symlinks=False)
+                    yield Stored(pod, file, about.st_size, copy)
+                else:
                     found.note(f"pod {pod}: {file} is no file, and left there")
-                    continue
-                yield Stored(pod=pod, file=file, size=about.st_size, fetch=_copy(path))
-
-
-def _copy(source: Path) -> Callable[[Path], object]:
-    return lambda path: shutil.copyfile(source, path, follow_symlinks=False)
 
 
 def make_room(folder: Path, run: str, record: JobRecord | None) -> Path | None:

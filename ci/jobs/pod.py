@@ -38,7 +38,7 @@ from ci.jobs.job import (
     STORE_VARIABLE,
 )
 from ci.jobs.plan_chunks import PodPlan, read_chunks, unpack_plan
-from ci.jobs.uploader import LOOK_S, PODS, Uploader, look_s, main_alive, restore
+from ci.jobs.uploader import PODS, Uploader, look_s, main_alive, restore
 from ci.record.journal import Journal, read_journals
 from ci.record.journal_line import event_of
 from ci.record.verdict import NO_OUTCOME, Verdict
@@ -144,14 +144,12 @@ def upload_pod(context: Context, place: Place, scratch: Path) -> int:
     folder = place.folder(scratch)
     with _store_away(place.store):
         bucket = place.bucket()
-    # Few pods go on, and where one of them is lost again it is worth more to know at which test.
-    resumes = any((folder / "journal").glob("*.jsonl"))
     return Uploader(
         bucket=bucket,
         below=f"{place.run}/{PODS}/{place.index}",
         folder=folder,
         say=context.say,
-        look_s=LOOK_S if resumes else look_s(_own(folder).pods),
+        look_s=look_s(_own(folder).pods),
     ).run()
 
 

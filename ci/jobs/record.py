@@ -28,7 +28,6 @@ class JobRecord:
         kind: of the spec.
         run: as the store knows it.
         image: its pods run in.
-        commit: of the checkout; empty if there is none.
         fingerprint: of the plan; empty for other kinds than tests.
         store: where pods put what they have, as they see it: a folder or s3://…; empty if there is none.
         shards: of each pod, by index; empty for other kinds than tests.
@@ -39,7 +38,6 @@ class JobRecord:
     kind: str
     run: str
     image: str
-    commit: str
     fingerprint: str
     store: str
     shards: tuple[tuple[int, ...], ...]
@@ -53,7 +51,6 @@ def record_of(job: Job, *, namespace: str | None = None) -> JobRecord:
         kind=job.spec.kind,
         run=job.run,
         image=job.image,
-        commit=job.commit,
         fingerprint=job.fingerprint,
         store=job.store,
         shards=job.shards,

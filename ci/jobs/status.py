@@ -71,7 +71,6 @@ class JobStatus:
         pods: number of indexes.
         done: indexes that succeeded.
         failed: indexes that failed for good.
-        active: number of pods that have not ended.
         end: how it ended; None: it has not.
         ending: how it ends once its last pods have; None: not known.
         reason: the cluster's reason for a failure.
@@ -81,7 +80,6 @@ class JobStatus:
     pods: int
     done: frozenset[int] = frozenset()
     failed: frozenset[int] = frozenset()
-    active: int = 0
     end: End | None = None
     ending: End | None = None
     reason: str = ""
@@ -136,7 +134,6 @@ def job_status(job: Object) -> JobStatus:
         pods=pods,
         done=done,
         failed=_indexes(status.get("failedIndexes")),
-        active=int(status.get("active") or 0),
         end=end,
         ending=None if end else ending,
         reason=reason or announced,
@@ -160,7 +157,6 @@ def _server_status(job: Object) -> JobStatus:
     )
     return JobStatus(
         pods=int(spec.get("replicas") or 1),
-        active=int(status.get("replicas") or 0),
         end=End.SERVES if status.get("availableReplicas") else End.FAILED if stuck else None,
         reason=stuck,
         waits="is paused" if spec.get("paused") else f"gets no pod: {refused}" if refused else "",

@@ -43,7 +43,6 @@ class Submitted:
         name: of the job.
         kind: Job or Deployment.
         made: kinds and names that were made now.
-        there: those that existed.
         begins: what starts it: this submit, an earlier one, or a queue; empty after a check.
         warnings: sentences about what may keep it waiting.
     """
@@ -51,7 +50,6 @@ class Submitted:
     name: str
     kind: str
     made: list[str] = field(default_factory=list)
-    there: list[str] = field(default_factory=list)
     begins: str = ""
     warnings: list[str] = field(default_factory=list)
 
@@ -89,7 +87,6 @@ def submit(
             remedy=f"remove it, then submit again: spyre-ci job cancel {done.name}; what has a verdict stays",
         )
     _check(cluster, [one for one in manifests if there[_word(one)] is None], done)
-    done.there = [word for word, found in there.items() if found is not None]
     if check_only:
         return done
     ready()

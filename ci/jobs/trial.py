@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -19,7 +19,7 @@ from ci.jobs.errors import (
     MissingError,
     RefusedError,
 )
-from ci.jobs.labels import COMPONENT_LABEL, found_by, selector
+from ci.jobs.labels import COMPONENT_LABEL, found_by, job_name, selector
 from ci.jobs.logs import LOG_PATIENCE_S, MOST_AWAY
 from ci.jobs.status import pod_status
 from ci.jobs.validate import Node, Object, Wanted, unasked
@@ -49,29 +49,35 @@ class NodeResult:
 
 
 def try_cards(
-    cluster: Cluster, wanted: Wanted, nodes: Sequence[Node], name: str, *, timeout_s: float, card_s: float
+    cluster: Cluster, wanted: Wanted, nodes: Sequence[Node], *, timeout_s: float, card_s: float
 ) -> list[Finding]:
     """Check every card of every usable node.
 
     Args:
         cluster: to try.
-        wanted: with an image.
+        wanted: of it.
         nodes: that have cards.
-        name: of this validation.
         timeout_s: after which a node that has not answered counts as silent.
         card_s: seconds for the check of one card.
     """
-    usable = [one for one in nodes if one.usable]
+    if not wanted.image:
+        return [
+            unasked("preflight", "no image is known", "name one in the spec (image.name), or with --image")
+        ]
+    usable, name = [one for one in nodes if one.usable], job_name("validate", secrets.token_hex(8))
     bodies = preflight_jobs(wanted, usable, name, deadline_s=int(timeout_s), card_s=card_s)
     if not bodies:
         return [unasked("preflight", "no usable node gives out a card", "mend nodes and cards first")]
     completions = sum(int(body["spec"]["completions"]) for body in bodies)
+    jobs = path_of("Job", wanted.namespace)
     try:
-        with _cleaned_up(cluster, wanted.namespace, name):
+        try:
             for body in bodies:
-                cluster.create(path_of("Job", wanted.namespace), body)
-            pods = _ended_pods(cluster, wanted.namespace, name, completions, timeout_s)
-            results = list(_results(cluster, pods))
+                cluster.create(jobs, body)
+            results = list(_results(cluster, _ended_pods(cluster, name, completions, timeout_s)))
+        finally:
+            for one in cluster.items(jobs, labels=selector(name))[0]:
+                cluster.delete(path_of("Job", wanted.namespace, one["metadata"]["name"]))
     except (RefusedError, ConflictError) as error:
         return [judged("preflight", error.said or error.what, holds=False, remedy=REMEDY)]
     except (ForbiddenError, MissingError) as error:
@@ -79,13 +85,11 @@ def try_cards(
     return list(judge_cards(usable, results))
 
 
-def _ended_pods(
-    cluster: Cluster, namespace: str, name: str, wanted: int, timeout_s: float
-) -> list[dict[str, Any]]:
+def _ended_pods(cluster: Cluster, name: str, wanted: int, timeout_s: float) -> list[dict[str, Any]]:
     """The pods of the preflight once all have ended or cannot pull their image, or when time is over."""
     end = cluster.effects.monotonic() + timeout_s
     while True:
-        pods, _ = cluster.items(path_of("Pod", namespace), labels=selector(name))
+        pods, _ = cluster.items(path_of("Pod", cluster.namespace), labels=selector(name))
         over = sum(_is_over(pod) for pod in pods)
         if over >= wanted or cluster.effects.monotonic() >= end:
             return pods
@@ -138,7 +142,7 @@ def node_result(pod: Object, log: bytes) -> NodeResult:
 
 def judge_cards(nodes: Sequence[Node], results: Sequence[NodeResult]) -> Iterator[Finding]:
     """Every card of every node passed its check, and every node answered for all it has; pure."""
-    by_node = {one.node: one for one in results if one.node and one.cards}
+    answered = {one.node: len(one.cards) for one in results if one.node and one.cards}
     told = [(one.node, card, row) for one in results for card, row in one.cards.items()]
     failed = [
         f"{node} {card}: {one_line(str(row.get('message') or 'failed'))}"
@@ -153,9 +157,9 @@ def judge_cards(nodes: Sequence[Node], results: Sequence[NodeResult]) -> Iterato
         remedy = "use an image with torch_spyre, and see that the pod was given its cards"
         yield judged("preflight on real cards", f"emulated on {listed(fake)}", holds=False, remedy=remedy)
     short = [
-        f"{one.name} ({len(by_node[one.name].cards) if one.name in by_node else 0} of {one.healthy})"
+        f"{one.name} ({answered.get(one.name, 0)} of {one.healthy})"
         for one in nodes
-        if one.healthy > (len(by_node[one.name].cards) if one.name in by_node else 0)
+        if one.healthy > answered.get(one.name, 0)
     ]
     if short:
         # A pod that found no node names none, so the reasons stand with the nodes.
@@ -246,13 +250,3 @@ def _one_a_node(labels: Mapping[str, str], nodes: Sequence[str]) -> dict[str, An
         "nodeAffinity": {required: {"nodeSelectorTerms": terms}},
         "podAntiAffinity": {required: [alone]},
     }
-
-
-@contextmanager
-def _cleaned_up(cluster: Cluster, namespace: str, name: str) -> Iterator[None]:
-    """Afterwards, however it ended, nothing of this validation is left in the cluster."""
-    try:
-        yield
-    finally:
-        for one in cluster.items(path_of("Job", namespace), labels=selector(name))[0]:
-            cluster.delete(path_of("Job", namespace, one["metadata"]["name"]))

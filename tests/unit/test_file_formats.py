@@ -126,7 +126,7 @@ def of_yaml(text: str) -> Callable[[Path], object]:
 
 HASHES = [{"name": "x.whl", "sha256": "a" * 64}]
 RECORD = JobRecord(
-    name="j", namespace="n", kind="tests", run="r", image="i", commit="c", fingerprint="f", store="s",
+    name="j", namespace="n", kind="tests", run="r", image="i", fingerprint="f", store="s",
     shards=((0, 1),),
 )  # fmt: skip
 QUARANTINE = """

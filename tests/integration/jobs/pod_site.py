@@ -107,7 +107,7 @@ class Site:
         for name, data in chunks_of(self.packed).items():
             (self.inputs / name).write_bytes(data)
         record = JobRecord(
-            name="tests-calm-otter-1f2e3", namespace="default", kind="tests", run=STORED, image="", commit="",
+            name="tests-calm-otter-1f2e3", namespace="default", kind="tests", run=STORED, image="",
             fingerprint=self.plan.fingerprint, store="", shards=tuple(leg.shards for leg in LEGS),
         )  # fmt: skip
         write_record(self.run_dir, record)

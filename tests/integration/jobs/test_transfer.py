@@ -391,14 +391,3 @@ def test_a_folder_that_is_none_or_empty_is_not_put(tmp_path: Path) -> None:
     error = call("put", tmp_path, "s3://box/m").exception
     assert isinstance(error, BadFileError)
     assert error.what == "the name 'a\\nb' has characters that are not printed"
-
-
-@pytest.mark.nightly
-def test_progress_is_told_in_lines(tmp_path: Path, store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transfer, "LINE_EVERY_S", 0)
-    fill(store, {f"m/{number:03}": b"x" * 10 for number in range(20)})
-    result = call("fetch", "s3://box/m", tmp_path / "in")
-    assert result.stderr.splitlines()[-1] == "fetched 20 of 20 files, 0 KiB of 0 KiB"
-    result = call("put", tmp_path / "in", "s3://box/n")
-    assert "read 20 of 20 files, 0 KiB of 0 KiB" in result.stderr.splitlines()
-    assert result.stderr.splitlines()[-1] == "put 20 of 20 files, 0 KiB of 0 KiB"

@@ -458,8 +458,7 @@ def test_what_a_log_of_github_shows_is_no_command(
     ("words", "said"),
     [
         (["--stage", "9"], "there is no stage 9"),
-        (["--out", "report.pdf"], "--out is 'report.pdf'"),
-        (["--preflight-timeout", "0"], "--preflight-timeout is 0"),
+        (["--preflight-timeout", "0"], "'--preflight-timeout': Input should be greater than or equal to 1"),
     ],
 )
 @pytest.mark.usefixtures("made")

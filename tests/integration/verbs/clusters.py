@@ -93,7 +93,7 @@ def job_run(world: World) -> Path:
     write_record(
         run,
         JobRecord(
-            name=NAME, namespace="cards", kind="tests", run=of_run, image="", commit="",
+            name=NAME, namespace="cards", kind="tests", run=of_run, image="",
             fingerprint=plan.fingerprint, store="", shards=tuple(leg.shards for leg in legs),
         ),
     )  # fmt: skip

@@ -162,7 +162,7 @@ def test_files_of_a_bucket_are_taken_whole_and_what_no_pod_put_there_is_told_of(
 
 
 RECORD = JobRecord(
-    name="tests-calm-otter-1f2e3", namespace="default", kind="tests", run="some-1-1", image="", commit="",
+    name="tests-calm-otter-1f2e3", namespace="default", kind="tests", run="some-1-1", image="",
     fingerprint="", store="", shards=((0,),),
 )  # fmt: skip
 

@@ -157,11 +157,6 @@ def test_a_name_is_a_dns_label_with_room_for_a_pods_index(word: str, seed: str) 
     assert name.startswith(f"{word}-")
 
 
-@given(WORDS, st.text())
-def test_a_seed_always_gives_the_same_name(word: str, seed: str) -> None:
-    assert job_name(word, seed) == job_name(word, seed)
-
-
 def test_the_name_of_a_run_stays_what_it_is() -> None:
     assert job_name("tests", "2026-11-23-nightly-main-0042") == "tests-plain-oak-92e5e"
 

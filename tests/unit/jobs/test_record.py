@@ -12,7 +12,7 @@ from ci.jobs.record import FILE, HERE, JobRecord, find_job_folder, refuse_anothe
 
 RECORD = JobRecord(
     name="tests-calm-otter-1f2e3", namespace="default", kind="tests", run="some-1-1", image="a@sha256:1",
-    commit="", fingerprint="f", store="", shards=((0,), (1,)),
+    fingerprint="f", store="", shards=((0,), (1,)),
 )  # fmt: skip
 
 
@@ -36,7 +36,7 @@ def test_another_image_plan_or_deal_is_refused(tmp_path: Path, now: JobRecord, s
     "before",
     [
         RECORD,
-        replace(RECORD, name="tests-other", commit="c", store="s3://b"),
+        replace(RECORD, name="tests-other", store="s3://b"),
         replace(RECORD, run="some-0-1", image="x"),
         replace(RECORD, namespace=HERE, image="x"),
     ],

@@ -233,13 +233,10 @@ def test_cores_and_memory_may_be_numbers() -> None:
 
 
 @pytest.mark.parametrize("path", ["/a", "..", "a/../b", "a/..", "C:a", "c:/a"])
-def test_paths_that_lead_out_are_known(path: str) -> None:
+@pytest.mark.parametrize("other", ["a", "a/b", "..a/b", "a/b..", "./a"])
+def test_paths_that_lead_out_are_known(path: str, other: str) -> None:
     assert leads_out(path)
-
-
-@pytest.mark.parametrize("path", ["a", "a/b", "..a/b", "a/b..", "./a"])
-def test_paths_that_stay_are_known(path: str) -> None:
-    assert not leads_out(path)
+    assert not leads_out(other)
 
 
 WHERE = Path("job.yaml")

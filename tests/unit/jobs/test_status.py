@@ -143,7 +143,7 @@ def server(spec: dict[str, Any] | None = None, **status: Any) -> dict[str, Any]:
 LATE = "DeadlineExceeded", "too long"
 JOBS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     (job(active=2, completedIndexes="0-2,5", failedIndexes="7"),
-     {"done": {0, 1, 2, 5}, "failed": {7}, "active": 2, "over": None}),
+     {"done": {0, 1, 2, 5}, "failed": {7}, "over": None}),
     (job(conditions=[condition("SuccessCriteriaMet"), condition("Complete")]),
      {"end": End.COMPLETE, "done": set(range(9))}),
     (job(conditions=[condition("Failed", "True", *LATE)]),
@@ -155,7 +155,7 @@ JOBS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     (job({"suspend": True}), {"waits": "is suspended"}),
     *((job(completedIndexes=text), {"done": set()})
       for text in ("", None, "0-99999999999", "a", "5-2", "0-1000000", 7.5)),
-    (server(availableReplicas=1, replicas=1), {"end": End.SERVES, "active": 1}),
+    (server(availableReplicas=1, replicas=1), {"end": End.SERVES}),
     (server(replicas=1), {"end": None, "waits": ""}),
     (server({"paused": True}), {"waits": "is paused"}),
     (server(conditions=[condition("Progressing", "False", "x", "has timed out")]),

@@ -110,7 +110,7 @@ def tried(api: KubernetesApi, folder: Path) -> None:
     cluster = api.cluster(folder, effects=made.effects())
     wanted = Validated(stage=0, cards=8, namespace=NAMESPACE, image="registry.example.com/a:1")
     nodes = card_nodes((made.node("node-1"),), wanted)
-    (found,) = try_cards(cluster, wanted, nodes, "b", timeout_s=60, card_s=1)
+    (found,) = try_cards(cluster, wanted, nodes, timeout_s=60, card_s=1)
     assert found.state == PASSED
 
 
