@@ -44,9 +44,6 @@ def collect(
             "--from", metavar="WHERE", help="The job's store as seen from here: a folder or s3://…."
         ),
     ] = None,
-    allow_collect_errors: Annotated[
-        bool, typer.Option(help="Files that cannot be collected do not redden the run.")
-    ] = False,
     cluster_context: InContext = None,
     json_output: options.Json = False,
 ) -> None:
@@ -77,7 +74,7 @@ def collect(
     found = Collection(
         context=context, folder=folder, where=where, record=record, reasons=reasons, goes_on=goes_on
     )
-    code = found.report(allow_collect_errors=allow_collect_errors)
+    code = found.report()
     if json_output:
         typer.echo(json_text(read_json(folder.summary, "summary")))
     raise typer.Exit(code)
@@ -144,24 +141,20 @@ class Collection:
             self._collect()
         return EXIT_OK
 
-    def report(self, *, allow_collect_errors: bool = False) -> int:
+    def report(self) -> int:
         """Collect, say of shards without a journal why that is, and report; the run's exit code.
-
-        Args:
-            allow_collect_errors: files in scope may fail to collect.
 
         Raises:
             MissingInputError: there is nothing of the run in the store, and nobody says why.
             RunInUseError: somebody else works in the run's folder.
         """
         context, folder = self.context, self.folder
-        image = self.record.image if self.record else ""
+        image = self.record.image if self.record and BY_DIGEST.fullmatch(self.record.image) else ""
         with run_lock(folder.path, alone=True):
             self._collect()
             summary = report_step(
-                context, folder, allow_collect_errors=allow_collect_errors, goes_on=self.goes_on,
-                image=image if BY_DIGEST.fullmatch(image) else "",
-            )  # fmt: skip
+                context, folder, allow_collect_errors=False, goes_on=self.goes_on, image=image
+            )
         code: int = summary.exit_code
         if self.goes_on:
             say(context, "the job goes on: HUD, MLflow, the history and the CI's page hear of it at its end")

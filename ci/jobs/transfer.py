@@ -107,8 +107,7 @@ def fetch(bucket: Bucket, folder: Path, *, say: Say, clock: Callable[[], float] 
         target = folder / name
         _check_inside(target, inside)
         if target.is_dir():
-            remedy = "remove it, or name another folder"
-            raise BadFileError("stands where a fetched file is to be", where=target, remedy=remedy)
+            raise _in_the_way(target)
         target.parent.mkdir(parents=True, exist_ok=True)
         part.replace(target)
 
@@ -232,13 +231,24 @@ def _begin(source: str, folder: Path, files: Mapping[str, Held]) -> list[str]:
         path = folder / name
         _check_inside(path, inside)
         if not path.is_dir() or path.is_symlink():
-            path.unlink(missing_ok=True)
+            try:
+                path.unlink(missing_ok=True)
+            except NotADirectoryError:
+                raise _in_the_way(path.parent) from None
             with contextlib.suppress(OSError):  # the first that holds more
                 for above in path.parents[: len(Path(name).parents) - 1]:
                     above.rmdir()
     shutil.rmtree(folder / OWN / "parts", ignore_errors=True)
     _write_state(folder, source, files, whole=False)
     return [name for name in files if name not in kept]
+
+
+def _in_the_way(path: Path) -> BadFileError:
+    return BadFileError(
+        "nobody fetched it, and it stands in the way of what is to be fetched",
+        where=path,
+        remedy="remove it, or name another folder",
+    )
 
 
 def _is_same(path: Path, held: Held, etag: str | None) -> bool:

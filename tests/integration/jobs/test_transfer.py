@@ -130,14 +130,18 @@ def test_a_folder_that_became_a_file_and_a_file_that_became_a_folder_are_fetched
     assert content_of(tmp_path) == {"a": b"ONE", "c/d": b"TWO"}
 
 
-def test_a_folder_of_somebody_else_is_not_removed_for_a_file(tmp_path: Path, store: Any) -> None:
-    fill(store, {"m/a": b"one"})
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "mine").write_text("x")
+@pytest.mark.parametrize(("mine", "theirs"), [("a/mine", "m/a"), ("a", "m/a/b")])
+def test_what_somebody_else_put_in_the_way_is_not_removed(
+    tmp_path: Path, store: Any, mine: str, theirs: str
+) -> None:
+    fill(store, {theirs: b"one"})
+    (tmp_path / mine).parent.mkdir(exist_ok=True)
+    (tmp_path / mine).write_bytes(b"x")
     error = call("fetch", "s3://box/m", tmp_path).exception
     assert isinstance(error, BadFileError)
-    assert (error.what, error.where) == ("stands where a fetched file is to be", str(tmp_path / "a"))
-    assert content_of(tmp_path) == {"a/mine": b"x"}
+    assert "it stands in the way of what is to be fetched" in error.what
+    assert error.where == str(tmp_path / "a")
+    assert content_of(tmp_path) == {mine: b"x"}
 
 
 def test_what_somebody_else_left_is_not_taken_for_what_was_fetched(tmp_path: Path, store: Any) -> None:
