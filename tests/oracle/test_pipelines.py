@@ -100,8 +100,8 @@ CHANGES: dict[str, Row] = {
     "documents": ({"README.md": "# more\n", "docs/a.md": "a\n"}, (), {"unit": False, "pytorch": False}),
     "code": ({"README.md": "# more\n", "a.py": "2\n"}, (), {"unit": True, "pytorch": False}),
     "code moved to the documents": (MOVED, (), {"unit": True}),
-    # Whoever opens a pull request does not choose by what it is judged.
-    "settings": ({"spyre-ci.yaml": "stage: 5\n"}, (), {"unit": True, "stage": 1, "pytorch": False}),
+    # Its own, as it may change the workflow as well; a merge queue goes by those of its base.
+    "settings": ({"spyre-ci.yaml": "stage: 5\n"}, (), {"stage": 5, "pytorch": True}),
     "documents, and a label": ({"README.md": "b\n"}, ("ciflow/spyre",), {"unit": False, "pytorch": True}),
     "a label with a stage": ({"a.py": "2\n"}, ("ciflow/spyre-stage-2",), {"pytorch": True, "stage": 2}),
     "a file that wants to be an output": ({"docs/a\nstage=5.md": "1\n"}, (), {"unit": False, "stage": 1}),
@@ -124,6 +124,16 @@ def test_what_a_pull_request_runs_is_decided_by_what_it_touches(checkout: Desk, 
         key: found[key] for key in (*TESTED, "lint", "pytorch", "stage")
     }
     assert "unit" in (checkout.folder / "summary.md").read_text()
+
+
+@pytest.mark.gate
+def test_a_merge_queue_is_judged_by_the_settings_of_its_base(checkout: Desk) -> None:
+    before = git(checkout.folder, "rev-parse", "HEAD")
+    after = commit(checkout, {"spyre-ci.yaml": "stage: 5\n"})
+    group = {"merge_group": {"base_sha": before, "head_sha": after}}
+    environ = in_github(checkout, "merge_group", group)
+    checkout.call("pipeline", "changes", "--out", "out.json", code=0, **environ)
+    assert checkout.read("out.json")["stage"] == 1
 
 
 @pytest.mark.gate
