@@ -202,16 +202,20 @@ class Worker:
         context = self.context
         until = context.ticks() + context.settings.ending_s + MARGIN_S
         self._say("worker", f"is told to end; its runs have {context.settings.ending_s:g} s to do so as well")
-        left: list[Attempt] | None = None
-        while left is None or (left and len(heard) < 2 and context.ticks() < until):  # noqa: PLR2004  # told twice
+        left: list[Attempt] = []
+        while True:
             try:
                 left = context.ledger.running()
                 for attempt in left:
                     context.processes.stop(self._folder(attempt))
                 self._look_after([one for one in left if context.processes.has_begun(self._folder(one))])
                 left = context.ledger.running()
+                if not left:
+                    return
             except LedgerAwayError as error:
                 self._say_once("worker", f"{error.placed}; it is tried again")
+            if len(heard) > 1 or context.ticks() > until:
+                break
             context.sleep(SLICE_S)
         for attempt in left:
             self._say(attempt.lane, f"{self._named(attempt)} is left to the next worker")

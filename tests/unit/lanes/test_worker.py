@@ -127,7 +127,7 @@ def test_once_sees_what_is_due_to_its_end_and_ends_by_what_came_of_it(tmp_path: 
     }
     world = World(tmp_path, lanes, at_once=1)
     for end, code in ((LOST, 3), (FAILED, 1), (PASSED, 0)):
-        world.paper.ends = lambda name, _, end=end: (60, end if name == "bad" else PASSED)  # type: ignore[misc]
+        world.paper.ends = lambda name, _, end=end: (60, end if name == "bad" else PASSED)  # type: ignore[misc]  # mypy infers no default
         assert world.once().exit_code == code
         world.now += 3700
     assert [len(run) for run in world.runs("bad")] == [2, 1, 1]
@@ -189,6 +189,24 @@ def test_what_is_gone_takes_a_try_and_a_job_which_goes_on_takes_none(
     world.work(1.5, launch=launched)
     ((first, _),) = world.runs()
     assert (first.counts, tries) == (counts, [1, 2 if counts else 1])
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+def test_a_ledger_that_stays_away_keeps_no_worker_that_is_told_to_end(tmp_path: Path, signals: int) -> None:
+    world = World(tmp_path, {"one": lane(HOURLY)}, ending_s=120)
+    begun = world.mono
+
+    class Gone(Ledger):
+        def running(self) -> list[Attempt]:
+            assert world.mono - begun < 600, "it never leaves"
+            if world.mono > begun + 60:
+                raise LedgerAwayError("the ledger of lanes cannot be used: disk is full", where="there")
+            return super().running()
+
+    world.ledger = Gone(tmp_path / "lanes.sqlite", synchronous="OFF")
+    world.at[begun + 90] = lambda: world.heard.extend([15] * signals)
+    world.work(1)
+    assert world.mono - begun < (100 if signals > 1 else 90 + 120 + 30)
 
 
 def test_what_is_old_goes_with_its_folder_but_not_the_last_run_of_a_lane(tmp_path: Path) -> None:
