@@ -18,11 +18,17 @@ from ci.hud.runs import ReportedRun, record_run
 from ci.hud.send import Reporter, begin, give_up, report_run
 from ci.record.environment import as_it_ran, differences
 from ci.record.identity import RunIdentity, read_identity
-from ci.record.journal import Journal, each_journal, gathered_journals
-from ci.record.run_state import RunState, replay
+from ci.record.journal import each_journal, gathered_journals
 from ci.report.junit import write_junit
 from ci.report.live.events import Sink, run_end
-from ci.report.reconcile import Account, plan_without_shards, reconcile, replay_all, what_ran_here
+from ci.report.reconcile import (
+    Account,
+    fold_journals,
+    plan_without_shards,
+    reconcile,
+    replay_all,
+    what_ran_here,
+)
 from ci.report.released import read_releases
 from ci.report.results import SUMMARY_FILE
 from ci.report.reused import read_reused
@@ -77,12 +83,8 @@ def report_step(
         expectations = {name: one.reason for name, one in selection.expectations.items()}
         # Before the journals, as what it reads is as large as they are, and let go of.
         estimates = _estimates(context, selection, folder)
-        # Where no journal is, every shard is missing. Events are many, and nobody needs what is folded.
-        journals, states = list[Journal](), list[RunState]()
-        for journal in each_journal(folder.path):
-            states.append(replay(journal.shard, journal.attempt, journal.events, interrupted=interrupted))
-            journal.events.clear()
-            journals.append(journal)
+        # Where no journal is, every shard is missing.
+        journals, states = fold_journals(each_journal(folder.path), interrupted=interrupted)
         account = reconcile(plan, journals, expectations=expectations, interrupted=interrupted, states=states)
         del journals, states
         account = mark_step(context, account, plan, folder, began_at=identity.started_at)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, groupby
 
 from ci.core.text import counted, one_line
 from ci.record.environment import RanIn
@@ -331,6 +331,25 @@ def replay_all(journals: Iterable[Journal], *, interrupted: bool = False) -> lis
 
 def _replays(attempts: Iterable[Journal], *, interrupted: bool) -> list[RunState]:
     return [replay(one.shard, one.attempt, one.events, interrupted=interrupted) for one in attempts]
+
+
+def fold_journals(
+    journals: Iterable[Journal], *, interrupted: bool = False
+) -> tuple[list[Journal], list[RunState]]:
+    """What `replay_all` makes of journals, and the journals without their events, for `reconcile`.
+
+    One attempt's events are held at a time: of 2,048 shards they are much of what a report would hold.
+
+    Args:
+        journals: by shard and attempt, as `each_journal` reads them; the same one twice counts once.
+        interrupted: the caller knows that the run was ended early.
+    """
+    folded, states = list[Journal](), list[RunState]()
+    for _, group in groupby(journals, key=lambda one: (one.shard, one.attempt)):
+        copies = list(group)
+        states += replay_all(copies, interrupted=interrupted)
+        folded += [replace(one, events=[]) for one in copies]
+    return folded, states
 
 
 def _lost_lines(journals: Iterable[Journal]) -> Iterator[str]:

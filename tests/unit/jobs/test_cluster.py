@@ -47,7 +47,7 @@ def test_what_a_cluster_says_steers_no_terminal_and_shows_no_secret() -> None:
 
 def test_a_certificate_nobody_trusts_is_told_as_what_it_is() -> None:
     said = SSLError("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate")
-    told = _unanswered(MaxRetryError(None, "/x", said), "GET /x")  # type: ignore[arg-type]
+    told = _unanswered(MaxRetryError(None, "/x", said), "GET /x")  # type: ignore[arg-type]  # no pool is asked
     assert isinstance(told, CredentialsError)
     assert "certificate-authority" in str(told)
     assert isinstance(_unanswered(SSLError("UNEXPECTED_EOF_WHILE_READING"), "GET /x"), ClusterAwayError)

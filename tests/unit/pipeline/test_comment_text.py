@@ -39,7 +39,7 @@ URL = "https://github.com/o/r/actions/runs/50"
 
 def read(rows: Sequence[Row], **content: object) -> ReadRun:
     given = {"exit_code": 1, "reasons": ["1 test failed"], "identity": INFO, "run": "run-1", **content}
-    return ReadRun(summary=ReadSummary(schema="s", planned=len(rows), **given), rows=rows)  # type: ignore[arg-type]
+    return ReadRun(summary=ReadSummary(schema="s", planned=len(rows), **given), rows=rows)  # type: ignore[arg-type]  # any content
 
 
 def comment(*parts: Part, **content: object) -> Comment:

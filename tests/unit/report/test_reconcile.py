@@ -15,7 +15,7 @@ from ci.record.journal import OUTCOMES, Journal, attempts_before
 from ci.record.result import LOST, Result
 from ci.record.verdict import Verdict
 from ci.report.aggregates import sections
-from ci.report.reconcile import Account, reconcile
+from ci.report.reconcile import Account, fold_journals, reconcile
 from ci.runner.retries import IN_ORDER, NO_OTHER_CARD, TOO_MANY
 from test_selection.ids import canonical_id
 from tests.journal_rows import Row, events_from, rows_of
@@ -46,6 +46,14 @@ WHOLE = [
     journal(START, *ran(A), *ran(B), DONE),
     journal(START, *ran(C), *ran(D), DONE, shard=1),
 ]
+
+
+def test_journals_that_are_folded_one_by_one_come_to_the_same_and_a_copy_counts_once() -> None:
+    once = [journal(START, *ran(A), *ran(B), DONE, torn=1), *WHOLE[1:]]
+    for journals in (once, [once[0], *once]):
+        folded, states = fold_journals(journals)
+        assert not any(one.events for one in folded)
+        assert reconcile(PLAN, folded, states=states) == reconcile(PLAN, once)
 
 
 def test_a_whole_run_has_every_verdict_in_the_order_of_the_plan() -> None:
