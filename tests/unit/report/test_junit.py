@@ -46,7 +46,7 @@ def test_a_result_without_a_message_gets_one_all_the_same(verdict: Verdict) -> N
 def test_a_suite_of_the_emulated_device_says_so(tmp_path: Path, account: Account) -> None:
     write_junit(tmp_path, account, replace(identity(), back_end=EMULATED))
     text = (tmp_path / "0.xml").read_text(encoding="utf-8")
-    assert '<properties><property name="emulated" value="no card was tested" /></properties>' in text
+    assert '<properties><property name="emulated" value="no card was tested"/></properties>' in text
 
 
 def test_a_very_long_traceback_is_cut_at_its_beginning() -> None:
