@@ -79,7 +79,7 @@ VERBS: Mapping[str, Verb] = {
         {
             "legs": "ci.pipeline.cli_plan:legs",
             "plan": "ci.pipeline.cli_plan:plan",
-            "reuse": "ci.pipeline.cli_reuse:reuse",
+            "reuse": "ci.pipeline.reuse:reuse",
         },
     ),
     "webhooks": Verb("ci.webhooks.cli:app", "Webhooks of a list of repositories, as code."),

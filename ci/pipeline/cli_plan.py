@@ -15,8 +15,8 @@ from ci.core.errors import EXIT_TEST_FAILED, SpyreCiError
 from ci.main_job.cli_matrix import Target, legs_of, worded
 from ci.pipeline.base_settings import judging_settings
 from ci.pipeline.event import read_event
-from ci.pipeline.outputs import hand_on, say
-from ci.pipeline.plan import plan_for_jobs
+from ci.pipeline.outputs import Out, hand_on, say
+from ci.pipeline.plan import cards_of, plan_for_jobs
 from ci.steps import options
 from ci.steps.collect import resolve_source
 from ci.steps.context import Context
@@ -31,7 +31,6 @@ MAX_SHARDS = 4096
 MOST_MINUTES = 24 * 60
 RunDir = Annotated[Path | None, typer.Option("--run-dir", help="Run folder; default: runs/ci.")]
 For = Annotated[Target, typer.Option("--for", help="Whose jobs the legs are.")]
-Out = Annotated[Path | None, typer.Option("--out", help="File that takes the outputs as JSON.")]
 
 
 class TooMuchError(SpyreCiError):
@@ -65,17 +64,16 @@ def plan(
     request = ShareRequest(stage=stage, percent=percent, files=globs, keyword=keyword, bucket=bucket)
     context, share = _asked(ctx, request, {"device.name": device})
     if share.percent == 0:
-        _hand_nothing_on(context, share, target, out, "pipeline-plan")
+        _hand_on(context, target, out, "pipeline-plan")
         return
     check_quarantine(context)
     found = resolve_source(context, source)
     folder = run_dir if run_dir is not None else context.runs / "ci"
     made, whole, parts = plan_for_jobs(context, found, share, folder, shards=shards)
-    model = context.settings.model
     if unknown := [name for name, value in parts.items() if not value]:
         context.say(f"results will not be used again: not known {', '.join(unknown)}")
-    dealt = legs_of(whole, model.matrix, target)
-    hand_on(outputs_of_plan(model, whole, dealt, target, made.run), out=out, kind="pipeline-plan")
+    dealt = legs_of(whole, context.settings.model.matrix, target)
+    _hand_on(context, target, out, "pipeline-plan", outputs_of_plan(context, whole, dealt, target, made.run))
 
 
 def legs(
@@ -95,14 +93,14 @@ def legs(
     """
     context, share = _asked(ctx, ShareRequest(stage=stage, percent=percent), {})
     if share.percent == 0:
-        _hand_nothing_on(context, share, target, out, "pipeline-legs")
+        _hand_on(context, target, out, "pipeline-legs")
         return
     folder = RunFolder(path=run_dir if run_dir is not None else context.runs / "ci")
     found, model = read_plan(folder.plan), context.settings.model
-    # A share by itself has the cards of the stage in force.
-    row = model.stages.get(model.stage if share.stage is None else share.stage)
-    dealt = legs_within(found, model, target, cards=row.cards if row is not None else 1, where=folder.plan)
-    hand_on(outputs_of_plan(model, found, dealt, target, folder.run), out=out, kind="pipeline-legs")
+    dealt = legs_within(found, model, target, cards=cards_of(model, share.stage), where=folder.plan)
+    _hand_on(
+        context, target, out, "pipeline-legs", outputs_of_plan(context, found, dealt, target, folder.run)
+    )
 
 
 def _asked(ctx: typer.Context, request: ShareRequest, flags: Mapping[str, Any]) -> tuple[Context, Share]:
@@ -115,39 +113,33 @@ def _asked(ctx: typer.Context, request: ShareRequest, flags: Mapping[str, Any]) 
     return context, share_of(context, request)
 
 
-def _hand_nothing_on(context: Context, share: Share, target: Target, out: Path | None, kind: str) -> None:
-    say(f"{share.label} is 0 %: no PyTorch tests run")
-    hand_on(outputs_of(context.settings.model, target), out=out, kind=kind)
+def _hand_on(
+    context: Context, target: Target, out: Path | None, kind: str, outputs: Mapping[str, Any] | None = None
+) -> None:
+    """Hand a plan's outputs on, or those of nothing to run."""
+    if outputs is None:
+        say("the share is 0 %: no PyTorch tests run")
+        # Jenkins takes every key for a branch.
+        empty: dict[str, Any] = {} if target is Target.JENKINS else {"include": []}
+        outputs = {"matrix": empty, "kind": "none", "legs": 0, "run": "", "tests": 0, "fingerprint": ""}
+    settings = context.settings.model.pipeline
+    more = {"timeouts": settings.timeouts.model_dump(), "environment": settings.environment}
+    hand_on({**outputs, **more}, out=out, kind=kind)
 
 
 def outputs_of_plan(
-    model: SettingsModel, plan: Plan, dealt: list[CiJob], target: Target, run: str
+    context: Context, plan: Plan, dealt: list[CiJob], target: Target, run: str
 ) -> dict[str, Any]:
     """The outputs of a plan, by name; how many legs it has is said."""
-    content, why = worded(dealt, model.matrix, target)
+    content, why = worded(dealt, context.settings.model.matrix, target)
     say(f"{len(dealt):,} legs of {len(plan.ids):,} tests" + (f"; {why}" if why else ""))
-    return outputs_of(model, target) | {
+    return {
         "matrix": content,
         "kind": kind_of(content),
         "legs": len(dealt),
         "run": run,
         "tests": len(plan.ids),
         "fingerprint": plan.fingerprint,
-    }
-
-
-def outputs_of(model: SettingsModel, target: Target) -> dict[str, Any]:
-    """The outputs of nothing to run, by name."""
-    return {
-        # Jenkins takes every key for a branch.
-        "matrix": {} if target is Target.JENKINS else {"include": []},
-        "kind": "none",
-        "legs": 0,
-        "run": "",
-        "tests": 0,
-        "fingerprint": "",
-        "timeouts": model.pipeline.timeouts.model_dump(),
-        "environment": model.pipeline.environment,
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -28,16 +28,26 @@ MAX_COMMENTS = 5_000
 Done = Literal["created", "updated", "unchanged", "newer"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Gathering:
-    """Where is asked, a folder for what is fetched, and who is told; all raise GitHubError."""
+    """What runs of a repository handed on, each listed and fetched once; all raise GitHubError.
 
-    actions: Actions
-    folder: Path
-    say: Callable[[str], object]
+    Args:
+        actions: of GitHub.
+        folder: for what is fetched.
+        say: tells people what cannot be used.
+    """
+
+    def __init__(self, actions: Actions, folder: Path, say: Callable[[str], object]) -> None:
+        self._actions, self._folder, self._say = actions, folder, say
+        self._artifacts = cache(lambda run: actions.artifacts(run, ARTIFACTS))
+        self._read = cache(self._fetch)
 
     def comment(self, run: Run, name: str, branch: str) -> Comment:
         """What is said of a run that has ended, beside the newest results that the branch has."""
+        parts = list(self._parts(run))
+        if any(part.run for part in parts):
+            older = self._runs_of(branch, but=run)
+            parts = [self._against(part, older, branch) for part in parts]
         return Comment(
             name=name,
             run_id=run.id,
@@ -45,76 +55,60 @@ class Gathering:
             sha=run.sha,
             url=run.url,
             conclusion=run.conclusion,
-            jobs=self.actions.bad_jobs(run),
-            parts=self._against(list(self._parts(run)), run, branch),
+            jobs=self._actions.bad_jobs(run),
+            parts=parts,
         )
 
     def _parts(self, run: Run) -> Iterator[Part]:
         """What a run handed on, an entry a run folder; what cannot be used says why."""
-        for artifact in self.actions.artifacts(run, ARTIFACTS)[:MAX_PARTS]:
-            read, trouble = self.read(artifact)
+        for artifact in self._artifacts(run)[:MAX_PARTS]:
+            read, trouble = self._read(artifact)
             # A job that hands on other things under such a name, or came to no report, is no part.
             if read is not None or f"holds no {SUMMARY_FILE}" not in trouble:
                 yield Part(title=artifact.group, run=read, trouble=trouble)
 
-    def read(self, artifact: Artifact) -> tuple[ReadRun | None, str]:
+    def _fetch(self, artifact: Artifact) -> tuple[ReadRun | None, str]:
         """What an artifact tells, or why it cannot be used."""
-        into = self.folder / f"artifact-{artifact.id}"
+        into = self._folder / f"artifact-{artifact.id}"
         try:
-            self.actions.fetch(artifact, into, REPORT_FILES, beside=SUMMARY_FILE)
+            self._actions.fetch(artifact, into, REPORT_FILES, beside=SUMMARY_FILE)
             read = read_run(into)
         except SpyreCiError as error:
-            self.say(f"artifact {artifact.name}: {error.what}")
+            self._say(f"artifact {artifact.name}: {error.what}")
             return None, error.what
         if read.trouble:
-            self.say(f"artifact {artifact.name}: its catalog is not used: {read.trouble}")
+            self._say(f"artifact {artifact.name}: its catalog is not used: {read.trouble}")
         return read, ""
 
-    def _against(self, parts: Sequence[Part], run: Run, branch: str) -> list[Part]:
-        """The parts, each beside the newest results of its kind that the branch has."""
-        if not any(part.run for part in parts):
-            return list(parts)
+    def _runs_of(self, branch: str, *, but: Run) -> list[Run]:
+        """A branch's own runs, the newest first."""
+        repository = self._actions.repository.lower()
         runs = [
             one
-            for one in self.actions.runs(most=MAX_LISTED, branch=branch, status="completed")
-            if one.event in _OF_MAIN
-            and one.repository.lower() == self.actions.repository.lower()
-            and one.id != run.id
+            for one in self._actions.runs(most=MAX_LISTED, branch=branch, status="completed")
+            if one.event in _OF_MAIN and one.repository.lower() == repository and one.id != but.id
         ]
         # The same workflow first: what others run under the same name may be another share.
-        runs.sort(key=lambda one: one.path != run.path)
-        main = _Main(self, runs[:MAX_LOOKED_AT])
-        compared = []
-        for part in parts:
-            found = None if part.run is None else main.like(part.title, part.run)
-            said = f"{branch} at {found[0][:12]}" if found else f"no run of {branch} has such results"
-            compared.append(replace(part, base=found[1] if found else None, base_said=said))
-        return compared
+        return sorted(runs, key=lambda one: one.path != but.path)[:MAX_LOOKED_AT]
 
+    def _against(self, part: Part, runs: Sequence[Run], branch: str) -> Part:
+        """A part beside the newest results of the same name.
 
-class _Main:
-    """What the runs of a branch handed on; each is listed and fetched once, and only where it is needed."""
-
-    def __init__(self, gathering: Gathering, runs: Sequence[Run]) -> None:
-        self._runs = runs
-        self._listed = cache(lambda run: gathering.actions.artifacts(run, ARTIFACTS))
-        self._read = cache(lambda artifact: gathering.read(artifact)[0])
-
-    def like(self, name: str, run: ReadRun) -> tuple[str, ReadRun] | None:
-        """The commit and results that some are compared with: those of the same name.
-
-        Where there are none, such as on a branch whose tests run at night under names of their own, those of
-        the same kind (`results-pinned` for `results`), device and PyTorch.
+        Where there are none, such as on a branch whose tests run at night under names of their own, beside
+        those of the same kind (`results-pinned` for `results`), device and PyTorch.
         """
-        kind = name.partition("-")[0]
+        if part.run is None:
+            return part
+        kind = part.title.partition("-")[0]
         for exact in (True, False):
-            for main in self._runs:
-                for artifact in self._listed(main):
-                    fits = artifact.group == name if exact else artifact.group.partition("-")[0] == kind
-                    found = self._read(artifact) if fits else None
-                    if found is not None and (exact or _same_pytorch(found, run)):
-                        return main.sha, found
-        return None
+            for run in runs:
+                for artifact in self._artifacts(run):
+                    group = artifact.group
+                    fits = group == part.title if exact else group.partition("-")[0] == kind
+                    found = self._read(artifact)[0] if fits else None
+                    if found is not None and (exact or _same_pytorch(found, part.run)):
+                        return replace(part, base=found, base_said=f"{branch} at {run.sha[:12]}")
+        return replace(part, base_said=f"no run of {branch} has such results")
 
 
 def _same_pytorch(one: ReadRun, other: ReadRun) -> bool:

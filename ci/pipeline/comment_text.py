@@ -201,15 +201,12 @@ def _details(part: Part) -> list[str]:
     by = {verdict: [row for row in run.rows if row.verdict is verdict] for verdict in Verdict}
     failed = [row for row in by[Verdict.FAILED] if row.red]
     errors = run.summary.collect_errors
+    broken = (f"{code(one.file, 200)}: {code(one.error, 200)}" for one in errors)
     return [
         changes[0],
         *_table("Failed", failed),
         *_commands(failed, run.summary.identity),
-        *_list(
-            f"#### Could not be collected ({len(errors):,})",
-            (f"{code(one.file, 200)}: {code(one.error, 200)}" for one in errors),
-            MAX_ROWS,
-        ),
+        *_list(f"#### Could not be collected ({len(errors):,})", broken, MAX_ROWS),
         *changes[1:],
         *_table("Flaky", by[Verdict.FLAKY]),
         *_table("Fault of the card", by[Verdict.HARDWARE]),

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -16,6 +16,8 @@ from ci.core.workflow_commands import defused
 from ci.report.summary import code
 from ci.report.write import append_once
 from test_selection.files import write_json
+
+Out = Annotated[Path | None, typer.Option("--out", help="File that takes the outputs as JSON.")]
 
 
 def say(line: str) -> None:

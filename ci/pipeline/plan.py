@@ -8,8 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from ci.core.errors import CommandError, UsageError
 from ci.core.git import git
 from ci.main_job.run import plan_run, start_run
 from ci.record.identity import read_identity
-from ci.runner.collect import VARIABLE_PREFIXES, VARIABLES, installed_packages
+from ci.runner.collect import collection_key
 from ci.runner.source import Source
 from ci.steps.context import Context
 from ci.steps.folder import JOURNALS, RunFolder
@@ -36,8 +35,6 @@ FILE = "plan-identity.json"
 _OF_NO_MATTER = {
     "share", "share_lease_s", "share_password_file", "leases", "lease_timeout_s", "grace_s", "quarantine",
 }  # fmt: skip
-# Settings have a part of their own, and so has the image; the faults of emulated cards are for tests.
-_OURS, _FAULTS = "SPYRE_CI_", "SPYRE_CI_CARD_FAULTS"
 
 
 def plan_for_jobs(
@@ -62,9 +59,7 @@ def plan_for_jobs(
             "is the folder of a run that has begun", where=run_dir, remedy="name another one with --run-dir"
         )
     model = context.settings.model
-    # A share by itself has the cards of the stage in force.
-    row = model.stages.get(model.stage if share.stage is None else share.stage)
-    most = row.cards if row is not None else 1
+    most = cards_of(model, share.stage)
 
     def as_many(seconds: float) -> int:
         return shards_for(seconds, shard_s=model.pipeline.shard_s, most=most)
@@ -74,20 +69,19 @@ def plan_for_jobs(
     refuse_nothing(selection)
     for file, error in selection.collect_errors.items():
         context.say(f"cannot be collected: {file}: {error}")
-    parts = _parts(context, folder, plan, selection)
+    parts = _parts(context, folder, selection)
     write_parts(folder.path, parts)
     return folder, plan, parts
 
 
-def _parts(context: Context, folder: RunFolder, plan: Plan, selection: Selection) -> dict[str, str]:
+def _parts(context: Context, folder: RunFolder, selection: Selection) -> dict[str, str]:
     """What a plan's work is made of; a part that is not known is empty, and the same as nothing."""
     run = read_identity(folder.path)
     return {
         "tree": tree_of(context.settings.base),
         # What is not fixed by a digest is another environment tomorrow.
         "image": context.provider.image,
-        "tests": planned_part(plan),
-        "selection": selection_part(selection),
+        "tests": selection_part(selection),
         "torch": f"{run.pytorch_version} {run.pytorch_sha}",
         "back_end": run.back_end,
         "toolkit": toolkit(),
@@ -99,6 +93,12 @@ def _parts(context: Context, folder: RunFolder, plan: Plan, selection: Selection
 def write_parts(run_dir: Path, parts: Mapping[str, str]) -> None:
     """Write `plan-identity.json` of a run folder."""
     write_json(run_dir / FILE, KIND, {"parts": dict(parts)})
+
+
+def cards_of(model: SettingsModel, stage: int | None) -> int:
+    """The cards of a stage; a share by itself has those of the stage in force."""
+    row = model.stages.get(model.stage if stage is None else stage)
+    return row.cards if row is not None else 1
 
 
 def shards_for(seconds: float, *, shard_s: float, most: int) -> int:
@@ -134,43 +134,27 @@ def settings_part(model: SettingsModel) -> str:
     )
 
 
-def planned_part(plan: Plan) -> str:
-    """Which tests are planned, however they are dealt to shards; pure.
-
-    The deal depends on seconds that were measured, such as those of collecting: no two hosts agree on them.
-    """
-    return _digest(sorted(plan.ids))
-
-
 def selection_part(selection: Selection) -> str:
-    """Which tests are selected, what is expected of them, and which files could not be collected; pure."""
-    return _digest(
-        {
-            "ids": sorted(selection.ids),
-            "expectations": {
-                name: {key: value for key, value in one.as_json().items() if key != "where"}
-                for name, one in selection.expectations.items()
-            },
-            "collect_errors": sorted(selection.collect_errors),
-        }
-    )
+    """Which tests are selected, what is expected of them, and which files could not be collected; pure.
 
-
-def environment_part(environ: Mapping[str, str], packages: Sequence[str] | None = None) -> str:
-    """What is installed, and which variables PyTorch's tests read.
-
-    Args:
-        environ: the environment.
-        packages: what is installed; None: looked up here.
+    How they are dealt depends on seconds that were measured: no two hosts agree on it.
     """
+    expected = {
+        name: {key: value for key, value in one.as_json().items() if key != "where"}
+        for name, one in selection.expectations.items()
+    }
+    return _digest([sorted(selection.ids), expected, sorted(selection.collect_errors)])
+
+
+def environment_part(environ: Mapping[str, str]) -> str:
+    """What is installed, and which variables PyTorch's tests read."""
     read = {
         name: value
         for name, value in environ.items()
-        if (name in VARIABLES or name.startswith(VARIABLE_PREFIXES))
-        and (not name.startswith(_OURS) or name == _FAULTS)
+        # Settings have a part of their own, and so has the image; the faults of emulated cards are for tests.
+        if not name.startswith("SPYRE_CI_") or name == "SPYRE_CI_CARD_FAULTS"
     }
-    found = installed_packages() if packages is None else list(packages)
-    return _digest({"python": platform.python_version(), "packages": found, "variables": read})
+    return collection_key(read, device="", extra=())
 
 
 def _digest(content: Any) -> str:

@@ -1,33 +1,41 @@
-"""A run whose results a merge queue's may take: only where nothing is doubtful.
+"""`spyre-ci pipeline reuse`: a merge queue's run takes a pull request's results, where nothing is doubtful.
 
 GitHub's and Git's word is asked first, the run's own files last.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
+import typer
+
 from ci.core.archives import Wanted as WantedFile
-from ci.core.errors import CommandError, SpyreCiError
+from ci.core.errors import CommandError, MissingInputError, SpyreCiError
 from ci.core.git import finish_git, git, shows_token
-from ci.core.github.client import in_repository
-from ci.pipeline.event import SHA, text_at
+from ci.core.github.client import connect, in_repository
+from ci.main_job.report import report_step
+from ci.main_job.reuse import doubt_of_results, take_results
+from ci.pipeline.event import SHA, event_payload, text_at
 from ci.pipeline.github_runs import Actions, Run
+from ci.pipeline.outputs import Out, hand_on
 from ci.pipeline.plan import FILE as IDENTITY_FILE
 from ci.pipeline.plan import KIND as IDENTITY_KIND
 from ci.report.reused import Reused
+from ci.steps import options
+from ci.steps.context import Context
+from ci.steps.folder import JOURNALS, PLAN_FILE, RunFolder
 from test_selection.files import read_json
 
 # Under which a workflow hands on the folders of its runs, where it has several.
 ARTIFACTS = ("results", "results-*")
-JOURNALS = "journal"
-MAX_LOOKED_AT = 5
 # What is taken of the artifact: what it was of, how it was dealt, and what became of each test.
 FILES = (
     WantedFile(pattern=re.escape(IDENTITY_FILE), most_bytes=1 << 20),
@@ -136,85 +144,105 @@ def doubt_of_parts(parts: Any, wanted: Wanted) -> str:
     return ", ".join(different) or ("" if parts == dict(wanted.parts) else "says other things of itself")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
-    """Where is looked for a run's results.
+def reuse(
+    ctx: typer.Context,
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run that was planned.")] = Path(
+        "runs/ci"
+    ),
+    out: Out = None,
+) -> None:
+    """Take the results of the pull request's green run, where a merge queue is to test the very same.
 
-    Attributes:
-        actions: of GitHub.
-        checkout: of the group's commit.
-        run_dir: the folder of the run that was planned.
-        scratch: for what is fetched.
-        environ: `GITHUB_SERVER_URL` says whom the token of GITHUB_TOKEN is shown to.
-        say: tells people of each run that is not taken.
+    Anything doubtful is said, and then everything runs.
+
+    Example: spyre-ci pipeline reuse runs/ci
     """
+    context = options.make_context(ctx, {})
+    folder = RunFolder(path=run.resolve())
+    if not folder.plan.is_file():
+        remedy = "plan first: spyre-ci pipeline plan"
+        raise MissingInputError(f"there is no {PLAN_FILE}", where=folder.path, remedy=remedy)
+    group = group_of(event_payload(os.environ, "merge_group"))
+    outputs: dict[str, Any] = {"reused": False, "reused_run": "", "reused_url": ""}
+    try:
+        taken = _take(context, folder, group)
+    except SpyreCiError as error:
+        taken = None
+        context.say(f"nothing is reused: {error.what}")
+    if taken is not None:
+        context.say(taken.said())
+        code = report_step(context, folder, allow_collect_errors=False).exit_code
+        outputs = {"reused": code == 0, "reused_run": str(taken.run_id), "reused_url": taken.url}
+    hand_on(outputs, out=out, kind="pipeline-reuse")
 
-    actions: Actions
-    checkout: Path
-    run_dir: Path
-    scratch: Path
-    environ: Mapping[str, str]
-    say: Callable[[str], object]
 
-    def candidates(self, group: Group, workflow: str) -> Iterator[tuple[Path, Reused]]:
-        """The runs that fit, the newest first, each with the folder of its files; of others is said why not.
+def _take(context: Context, folder: RunFolder, group: Group | None) -> Reused | None:
+    """Take the results of the newest run that fits; None where none does, each refusal said.
 
-        Raises:
-            SpyreCiError: the plan, the pull request or a commit is not there, or GitHub does not say.
-        """
-        told = self.actions.client.get(in_repository(self.actions.repository, "pulls", group.number))
-        parts = read_json(self.run_dir / IDENTITY_FILE, IDENTITY_KIND).get("parts")
-        wanted = Wanted(
-            sha=text_at(told, "head", "sha"),
-            workflow=workflow,
-            tree=tree_of(self.checkout, group.head),
-            parts=parts if isinstance(parts, dict) else {},
-        )
-        bring(self.checkout, group.number, wanted.sha, self.environ)
-        merged = git(self.checkout, "merge-tree", "--write-tree", group.base, wanted.sha).split("\n", 1)[0]
-        if reason := own_doubt(wanted, tree_of(self.checkout, "HEAD"), merged.strip()):
-            self.say(f"nothing is reused: {reason}")
-            return
-        looked_at, runs = 0, self.actions.runs(head_sha=wanted.sha, event="pull_request")
-        if not runs:
-            self.say(f"no run of {wanted.sha[:12]} is known")
+    Raises:
+        SpyreCiError: the plan, the pull request or a commit is not there, or GitHub does not say.
+    """
+    if group is None:
+        context.say("nothing is reused: the event does not name a pull request's commits")
+        return None
+    actions = Actions(client=connect(os.environ), repository=os.environ.get("GITHUB_REPOSITORY", ""))
+    wanted, reason = _wanted(context.settings.base, folder, actions, group)
+    if reason:
+        context.say(f"nothing is reused: {reason}")
+        return None
+    runs = actions.runs(head_sha=wanted.sha, event="pull_request")
+    if not runs:
+        context.say(f"no run of {wanted.sha[:12]} is known")
+    with tempfile.TemporaryDirectory(prefix="spyre-ci-") as scratch:
         for run in runs:
-            folder = self.scratch / f"run-{run.id}"
-            if not (reason := doubt(run, wanted)):
-                looked_at += 1
-                reason = f"is older than {MAX_LOOKED_AT} others that were looked at"
-                if looked_at <= MAX_LOOKED_AT:
-                    reason = self._doubt_of_artifacts(run, wanted, folder)
-            if not reason:
-                yield folder, self._reused(run, group, wanted)
+            other = Path(scratch, str(run.id))
+            reason = doubt(run, wanted) or _doubt_of_artifacts(actions, run, wanted, other)
+            if reason := reason or doubt_of_results(context, folder, other):
+                context.say(f"run {run.id} {reason}")
                 continue
-            self.say(f"run {run.id} {reason}")
+            found = Reused(
+                repository=actions.repository,
+                run_id=run.id,
+                attempt=run.attempt,
+                sha=run.sha,
+                pull_request=group.number,
+                url=run.url,
+                tree=wanted.tree,
+            )
+            take_results(folder, other, found)
+            return found
+    return None
 
-    def _doubt_of_artifacts(self, run: Run, wanted: Wanted, folder: Path) -> str:
-        """Why nothing that a run handed on can be taken; empty where one was fetched and fits."""
-        reasons = []
-        try:
-            for artifact in self.actions.artifacts(run, ARTIFACTS):
-                shutil.rmtree(folder, ignore_errors=True)
-                self.actions.fetch(artifact, folder, FILES, beside=IDENTITY_FILE)
-                reason = doubt_of_parts(read_json(folder / IDENTITY_FILE, IDENTITY_KIND).get("parts"), wanted)
-                if not reason and any((folder / JOURNALS).glob("*.jsonl")):
-                    return ""
-                reasons.append(reason or "handed on what cannot be used: there is no journal")
-        except SpyreCiError as error:
-            reasons.append(f"handed on what cannot be used: {error.what}")
-        return "; ".join(reasons) or "handed on no results, or they have expired"
 
-    def _reused(self, run: Run, group: Group, wanted: Wanted) -> Reused:
-        return Reused(
-            repository=self.actions.repository,
-            run_id=run.id,
-            attempt=run.attempt,
-            sha=run.sha,
-            pull_request=group.number,
-            url=run.url,
-            tree=wanted.tree,
-        )
+def _wanted(checkout: Path, folder: RunFolder, actions: Actions, group: Group) -> tuple[Wanted, str]:
+    """What a run has to have been of, and why this one can take nobody's results; empty where it may."""
+    told = actions.client.get(in_repository(actions.repository, "pulls", group.number))
+    parts = read_json(folder.path / IDENTITY_FILE, IDENTITY_KIND).get("parts")
+    wanted = Wanted(
+        sha=text_at(told, "head", "sha"),
+        workflow=workflow_file(os.environ.get("GITHUB_WORKFLOW_REF", ""), actions.repository),
+        tree=tree_of(checkout, group.head),
+        parts=parts if isinstance(parts, dict) else {},
+    )
+    bring(checkout, group.number, wanted.sha, os.environ)
+    merged = git(checkout, "merge-tree", "--write-tree", group.base, wanted.sha).split("\n", 1)[0]
+    return wanted, own_doubt(wanted, tree_of(checkout, "HEAD"), merged.strip())
+
+
+def _doubt_of_artifacts(actions: Actions, run: Run, wanted: Wanted, into: Path) -> str:
+    """Why nothing that a run handed on can be taken; empty where one was fetched and fits."""
+    reasons = []
+    try:
+        for artifact in actions.artifacts(run, ARTIFACTS):
+            shutil.rmtree(into, ignore_errors=True)
+            actions.fetch(artifact, into, FILES, beside=IDENTITY_FILE)
+            reason = doubt_of_parts(read_json(into / IDENTITY_FILE, IDENTITY_KIND).get("parts"), wanted)
+            if not reason and any((into / JOURNALS).glob("*.jsonl")):
+                return ""
+            reasons.append(reason or "handed on what cannot be used: there is no journal")
+    except SpyreCiError as error:
+        reasons.append(f"handed on what cannot be used: {error.what}")
+    return "; ".join(reasons) or "handed on no results, or they have expired"
 
 
 def tree_of(folder: Path, commit: str) -> str:

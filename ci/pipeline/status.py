@@ -13,9 +13,8 @@ from ci.core.github.errors import GitHubAwayError
 from ci.core.text import one_line
 from ci.pipeline.event import SHA, text_at
 
-# As GitHub takes them.
+# As GitHub takes it.
 MAX_DESCRIPTION = 140
-MAX_CONTEXT = 255
 # Of one context; what is older than so many is older than a build that runs.
 MOST_STATUSES = 100
 # Who has a hand in a repository; see `author_association` of GitHub's REST API.
@@ -39,17 +38,13 @@ def set_status(client: Client, repository: str, sha: str, body: Mapping[str, str
     Raises:
         GitHubError: GitHub does not take it.
     """
-    path, url, context = (
-        in_repository(repository, "statuses", sha),
-        body.get("target_url", ""),
-        body["context"],
-    )
+    url, context = body.get("target_url", ""), body["context"]
     if _BUILD.fullmatch(url):
         known = client.pages(in_repository(repository, "commits", sha, "statuses"), most=MOST_STATUSES)
         if newer := overtaken(url, context, known):
             return f"{repository}@{sha[:12]}: {context} is a newer build's: {newer}"
     # The newest of a context counts, so that one sent twice changes nothing.
-    client.send("POST", path, body, again=True)
+    client.send("POST", in_repository(repository, "statuses", sha), body, again=True)
     return f"{repository}@{sha[:12]}: {context} is {body['state']}"
 
 
@@ -72,17 +67,15 @@ def status_of(sha: str, state: str, *, context: str, description: str, url: str)
     """A status as GitHub takes it; pure.
 
     Raises:
-        UsageError: the commit, the context or the address is none.
+        UsageError: the commit or the address is none.
     """
     if not SHA.fullmatch(sha):
         raise UsageError(f"{sha!r:.80} is no commit", where="--sha", remedy="give its whole name, 40 digits")
-    named = one_line(context, MAX_CONTEXT + 1)
-    if not 0 < len(named) <= MAX_CONTEXT:
-        said = f"the context has {len(named)} characters"
-        raise UsageError(said, where="--context", remedy=f"give 1 to {MAX_CONTEXT}")
-    body = {"state": state, "context": named}
-    if description:
-        body["description"] = one_line(description, MAX_DESCRIPTION)
+    body = {
+        "state": state,
+        "context": one_line(context),
+        "description": one_line(description, MAX_DESCRIPTION),
+    }
     if url:
         if not re.fullmatch(r"https?://[^\s\"'<>]+", url) or says_password(url):
             said = f"{shown(url)!r:.200} is no address for everybody"

@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE
-from ci.core.extras import wanted
 from ci.webhooks.difference import Action
 from ci.webhooks.model import DEFAULT_FILE, read_webhooks
+from ci.webhooks.sync import Sync, lines
 
 app = typer.Typer(help="Webhooks of a list of repositories, as code.", no_args_is_help=True)
 
@@ -43,14 +43,9 @@ def apply(  # typer makes options of them
     Example: spyre-ci webhooks apply --check
     """
     found = read_webhooks(file)
-    with wanted("webhooks want", extra="github"):
-        from ci.webhooks.sync import Sync, lines  # noqa: PLC0415  # with PyGithub, an extra
-
     sync, codes = Sync(found, os.environ, prune=prune, rotate=rotate), set()
     for repository in found.repositories:
-        outcome = sync.compare(repository)
-        if outcome.error is None and not check:
-            sync.apply(outcome)
+        outcome = sync.handle(repository, check=check)
         typer.echo("\n".join(lines(outcome)))
         if outcome.error is not None:
             codes.add(outcome.error.exit_code)

@@ -11,6 +11,8 @@ from ci.core.addresses import shown
 from ci.core.github.errors import GitHubAwayError
 from ci.webhooks.model import Hook, identity
 
+Facts = Mapping[str, str]
+
 
 class Action(StrEnum):
     """What becomes of a webhook; `extra` is only told."""
@@ -20,19 +22,6 @@ class Action(StrEnum):
     KEEP = "keep"
     DELETE = "delete"
     EXTRA = "extra"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """A webhook as the API shows it; of a secret only that there is one."""
-
-    id: int
-    url: str
-    events: frozenset[str]
-    content_type: str
-    ssl_verification: bool
-    active: bool
-    has_secret: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,15 +44,10 @@ class Change:
     fields: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     why: str = ""
 
-    @property
-    def acts(self) -> bool:
-        """True if applying it changes something at GitHub."""
-        return self.action in {Action.CREATE, Action.UPDATE, Action.DELETE}
-
 
 def difference(
     wanted: Sequence[Hook],
-    seen: Iterable[Seen],
+    rows: Iterable[Mapping[str, Any]],
     *,
     ours: frozenset[str],
     prune: bool = False,
@@ -73,14 +57,17 @@ def difference(
 
     Args:
         wanted: the hooks of the file.
-        seen: those of the repository; what has no URL of ours is nobody's business.
+        rows: those of the repository, as the API has them; what has no URL of ours is nobody's business.
         ours: identities of the URLs of all hooks of the file.
         prune: whether duplicates, and hooks of ours that the repository is not to have, are deleted.
         rotate: whether every hook gets its secret anew.
+
+    Raises:
+        GitHubAwayError: a row is no hook.
     """
-    there: dict[str, list[Seen]] = {}
-    for one in sorted(seen, key=lambda one: one.id):
-        there.setdefault(identity(one.url), []).append(one)
+    there: dict[str, list[tuple[int, Facts]]] = {}
+    for one in sorted(map(_read, rows), key=lambda one: one[0]):
+        there.setdefault(identity(one[1]["url"]), []).append(one)
     changes = []
     for hook in wanted:
         twins = there.pop(identity(hook.url), [])
@@ -88,67 +75,60 @@ def difference(
             changes.append(Change(action=Action.CREATE, url=hook.url, hook=hook))
             continue
         # The one that needs least stays; of equals the oldest, so that everybody keeps the same.
-        kept = min(twins, key=lambda one: (len(fields_of(hook, one)), one.id))
-        fields = fields_of(hook, kept)
+        hook_id, facts = min(twins, key=lambda one: (len(_fields(hook, one[1])), one[0]))
+        fields = _fields(hook, facts)
         changes.append(
             Change(
                 action=Action.UPDATE if fields or rotate else Action.KEEP,
-                url=kept.url,
-                hook_id=kept.id,
+                url=facts["url"],
+                hook_id=hook_id,
                 hook=hook,
                 fields=fields,
                 why="its secret is set anew" if rotate else "",
             )
         )
-        duplicate = f"a duplicate of hook {kept.id}: each event is delivered again"
-        changes += [_unwanted(one, duplicate, prune=prune) for one in twins if one is not kept]
+        duplicate = f"a duplicate of hook {hook_id}: each event is delivered again"
+        changes += [_unwanted(one, duplicate, prune=prune) for one in twins if one[0] != hook_id]
     left = [one for key, others in there.items() if key in ours for one in others]
     return changes + [_unwanted(one, "not wanted here", prune=prune) for one in left]
 
 
-def _unwanted(one: Seen, why: str, *, prune: bool) -> Change:
+def _unwanted(one: tuple[int, Facts], why: str, *, prune: bool) -> Change:
     action, more = (Action.DELETE, "") if prune else (Action.EXTRA, " (--prune deletes it)")
-    return Change(action=action, url=one.url, hook_id=one.id, why=why + more)
+    return Change(action=action, url=one[1]["url"], hook_id=one[0], why=why + more)
 
 
-def fields_of(hook: Hook, seen: Seen) -> dict[str, tuple[str, str]]:
+def _fields(hook: Hook, there: Facts) -> dict[str, tuple[str, str]]:
     """What differs between a hook as it is there and as it is to be, as texts."""
-    pairs = {
-        "url": (seen.url, hook.url),
-        "events": (", ".join(sorted(seen.events)), ", ".join(sorted(set(hook.events)))),
-        "content_type": (seen.content_type, hook.content_type),
-        "ssl_verification": (str(seen.ssl_verification).lower(), str(hook.ssl_verification).lower()),
-        "active": (str(seen.active).lower(), str(hook.active).lower()),
-        "secret": ("set" if seen.has_secret else "none", "set"),
-    }
-    fields = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+    wanted = _facts(body_of(hook, "set"))
+    fields = {name: (there[name], value) for name, value in wanted.items() if there[name] != value}
     if "url" in fields:
         # What is there may hold a password.
-        fields["url"] = (shown(seen.url), shown(hook.url))
+        fields["url"] = (shown(there["url"]), shown(hook.url))
     return fields
 
 
-def seen_of(row: Mapping[str, Any]) -> Seen:
-    """A hook as the API has it.
-
-    Raises:
-        GitHubAwayError: it is no hook.
-    """
-    hook_id, config, events = row.get("id"), row.get("config"), row.get("events")
-    if not isinstance(hook_id, int) or not isinstance(config, dict):
+def _read(row: Mapping[str, Any]) -> tuple[int, Facts]:
+    """Id and facts of a hook that the API names."""
+    if not isinstance(row.get("id"), int) or not isinstance(row.get("config"), dict):
         raise GitHubAwayError(
             "the list of webhooks holds something else", remedy="check the address of the API: `hosts.….api`"
         )
-    return Seen(
-        id=hook_id,
-        url=str(config.get("url", "")),
-        events=frozenset(map(str, events if isinstance(events, list) else ())),
-        content_type=str(config.get("content_type") or "form"),
+    return row["id"], _facts(row)
+
+
+def _facts(row: Mapping[str, Any]) -> Facts:
+    """What can be compared of a hook in the API's form; of a secret only that there is one."""
+    config, events = row["config"], row.get("events")
+    return {
+        "url": str(config.get("url", "")),
+        "events": ", ".join(sorted(set(map(str, events if isinstance(events, list) else ())))),
+        "content_type": str(config.get("content_type") or "form"),
         # A number or a text, depending on who made it.
-        ssl_verification=str(config.get("insecure_ssl") or "0") == "0",
-        active=row.get("active") is True,
-        has_secret=bool(config.get("secret")),
-    )
+        "ssl_verification": "true" if str(config.get("insecure_ssl") or "0") == "0" else "false",
+        "active": "true" if row.get("active") is True else "false",
+        "secret": "set" if config.get("secret") else "none",
+    }
 
 
 def body_of(hook: Hook, secret: str) -> dict[str, Any]:

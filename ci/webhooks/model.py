@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit, urlunsplit
@@ -13,13 +13,13 @@ from pydantic import AfterValidator, Field, StringConstraints, ValidationError, 
 
 from ci.config.explain import explain
 from ci.config.section import REPOSITORY, Section, check_https
+from ci.core.addresses import host_of
 from ci.core.errors import SettingsError
-from test_selection.yaml_reader import Document, load_document
+from test_selection.yaml_reader import load_document
 
 GITHUB = "github.com"
 DEFAULT_FILE = Path("jenkins/webhooks.yaml")
 SEE = "docs/pipelines.md says what a file of webhooks may hold"
-_PORTS = {"http": 80, "https": 443}
 
 
 def _checked_https(address: str) -> str:
@@ -116,35 +116,9 @@ def read_webhooks(path: Path) -> Webhooks:
         found = Webhooks.model_validate(document.content)
     except ValidationError as error:
         raise explain(error, document, Webhooks, see=SEE) from None
-    urls = [identity(hook.url) for hook in found.hooks.values()]
-    for number, name in enumerate(found.hooks):
-        if urls[number] in urls[:number]:
-            other = list(found.hooks)[urls.index(urls[number])]
-            raise _error(
-                document,
-                ["hooks", name, "url"],
-                f"{name} has the URL of {other}",
-                "give both events to one hook",
-            )
-    # GitHub takes owner and name in any case for the same.
-    keys = [(one.host, one.repository.lower()) for one in found.repositories]
-    for number, one in enumerate(found.repositories):
-        place: list[str | int] = ["repositories", number]
-        if keys[number] in keys[:number]:
-            line = document.line(["repositories", keys.index(keys[number])])
-            raise _error(
-                document,
-                [*place, "repository"],
-                f"{one.name!r} stands twice",
-                f"put both into the one on line {line}",
-            )
-        _check_name(document, [*place, "host"], "host", one.host, [GITHUB, *found.hosts])
-        for index, hook in enumerate(one.hooks):
-            _check_name(document, [*place, "hooks", index], "hook", hook, found.hooks)
-            if hook in one.hooks[:index]:
-                raise _error(
-                    document, [*place, "hooks", index], f"the hook {hook!r} stands twice", "keep one of them"
-                )
+    for place, what, remedy in _mistakes(found):
+        key = ".".join(map(str, place))
+        raise SettingsError(f"{key}: {what}", where=document.place(place), remedy=remedy)
     return found
 
 
@@ -153,24 +127,36 @@ def identity(url: str) -> str:
 
     One that nobody can read is its own identity.
     """
-    try:
-        parts = urlsplit(url.strip())
-        host, port = (parts.hostname or "").lower(), parts.port
-    except ValueError:
+    if not (host := host_of(url)):
         return url
-    netloc = host if port in {None, _PORTS.get(parts.scheme)} else f"{host}:{port}"
-    return urlunsplit((parts.scheme, netloc, parts.path.rstrip("/"), parts.query, ""))
+    parts = urlsplit(url.strip())
+    return urlunsplit((parts.scheme, host, parts.path.rstrip("/"), parts.query, ""))
 
 
-def _check_name(
-    document: Document, place: Sequence[str | int], what: str, name: str, known: Iterable[str]
-) -> None:
-    if name not in (names := list(known)):
-        close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+def _mistakes(found: Webhooks) -> Iterator[tuple[Sequence[str | int], str, str]]:
+    """Place, name and remedy of what stands twice, and of names that nobody has."""
+    owners: dict[str, str] = {}
+    for name, hook_of in found.hooks.items():
+        if (other := owners.setdefault(identity(hook_of.url), name)) != name:
+            yield ["hooks", name, "url"], f"{name} has the URL of {other}", "give both events to one hook"
+    # GitHub takes owner and name in any case for the same.
+    first: dict[tuple[str, str], int] = {}
+    for number, one in enumerate(found.repositories):
+        place: list[str | int] = ["repositories", number]
+        if (other_number := first.setdefault((one.host, one.repository.lower()), number)) != number:
+            remedy = f"put both into one, such as repositories.{other_number}"
+            yield [*place, "repository"], f"{one.name!r} stands twice", remedy
+        yield from _unknown([*place, "host"], "host", one.host, [GITHUB, *found.hosts])
+        for index, hook in enumerate(one.hooks):
+            yield from _unknown([*place, "hooks", index], "hook", hook, list(found.hooks))
+            if hook in one.hooks[:index]:
+                yield [*place, "hooks", index], f"the hook {hook!r} stands twice", "keep one of them"
+
+
+def _unknown(
+    place: Sequence[str | int], what: str, name: str, known: Sequence[str]
+) -> Iterator[tuple[Sequence[str | int], str, str]]:
+    if name not in known:
+        close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
         guess = f", did you mean {close[0]!r}?" if close else ""
-        raise _error(document, place, f"there is no {what} {name!r}{guess}", f"known: {', '.join(names)}")
-
-
-def _error(document: Document, place: Sequence[str | int], what: str, remedy: str) -> SettingsError:
-    key = ".".join(map(str, place))
-    return SettingsError(f"{key}: {what}", where=document.place(place), remedy=remedy)
+        yield place, f"there is no {what} {name!r}{guess}", f"known: {', '.join(known)}"

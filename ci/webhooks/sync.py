@@ -8,24 +8,18 @@ from dataclasses import dataclass, field
 
 from ci.config.recipient import check_recipient
 from ci.core.addresses import shown
-from ci.core.errors import EXIT_TEST_FAILED, SettingsError, SpyreCiError
+from ci.core.errors import SettingsError, SpyreCiError
 from ci.core.github.client import Client, in_repository
 from ci.core.github.errors import GitHubAwayError, GitHubDeniedError, GitHubMissingError
 from ci.core.secrets import secret
 from ci.core.text import clip, escaped
-from ci.webhooks.difference import Action, Change, body_of, difference, seen_of
+from ci.webhooks.difference import Action, Change, body_of, difference
 from ci.webhooks.model import Repository, Webhooks, identity
 
 # GitHub signs with whatever it is given; of this length nobody finds it out by trying.
 LEAST_SECRET = 16
 _MOST_SHOWN = 300
 _SIGNS = {Action.CREATE: "+", Action.UPDATE: "~", Action.KEEP: "=", Action.DELETE: "-", Action.EXTRA: "!"}
-
-
-class NotAppliedError(SpyreCiError):
-    """GitHub says that it was done, and it was not."""
-
-    exit_code = EXIT_TEST_FAILED
 
 
 @dataclass(slots=True, kw_only=True)
@@ -55,54 +49,50 @@ class Sync:
         self._clients: dict[str, Client] = {}
         self._limited: dict[str, GitHubAwayError] = {}
 
-    def compare(self, repository: Repository) -> Outcome:
-        """What becomes of each hook of a repository."""
+    def handle(self, repository: Repository, *, check: bool) -> Outcome:
+        """Find what becomes of each hook of a repository, and do it unless it is only checked."""
         outcome = Outcome(repository=repository)
-        with self._noting(outcome):
-            outcome.changes = self._changes(repository, rotate=self._rotate)
+        try:
+            client, path = self._client(repository), in_repository(repository.repository, "hooks")
+            outcome.changes = self._changes(client, path, repository)
+            if not check:
+                self._apply(client, path, outcome.changes)
+        except GitHubDeniedError as error:
+            token = self._found.host_of(repository).token
+            remedy = f"give an administrator's token of {repository.host} in {token} that is valid"
+            outcome.error = GitHubDeniedError(error.what, remedy=remedy)
+        except SpyreCiError as error:
+            if isinstance(error, GitHubAwayError) and error.retry_s is not None:
+                # A host whose limit is reached is asked no more.
+                self._limited[repository.host] = error
+            outcome.error = error
         return outcome
 
-    def apply(self, outcome: Outcome) -> None:
-        """Do what has to be done, then ask GitHub whether it is."""
-        acting = [change for change in outcome.changes if change.acts]
-        with self._noting(outcome):
-            # All secrets before the first change: what is half done is worse than what was not begun.
-            secrets = [hook_secret(self._environ, one.hook.secret) if one.hook else "" for one in acting]
-            for change, value in zip(acting, secrets, strict=True):
-                self._do(outcome.repository, change, value)
-            left = (
-                [one for one in self._changes(outcome.repository, rotate=False) if one.acts] if acting else []
-            )
-            if left:
-                names = ", ".join(name for one in left for name in one.fields) or left[0].action.value
-                raise NotAppliedError(
-                    f"GitHub took every change, and the webhooks still differ: {names}",
-                    remedy="do it again; somebody may change them at the same time",
-                )
-
-    def _changes(self, repository: Repository, *, rotate: bool) -> list[Change]:
-        path = in_repository(repository.repository, "hooks")
+    def _changes(self, client: Client, path: str, repository: Repository) -> list[Change]:
         try:
-            rows = self._client(repository).pages(path)
+            rows = client.pages(path)
         except GitHubMissingError as error:
             raise GitHubMissingError(
                 f"its webhooks are not shown: {error.what}",
                 remedy="GitHub says this to a token without admin rights as well: give one of an admin, with "
                 "`admin:repo_hook`, or of a fine-grained one `Webhooks: read and write`; else check the name",
             ) from error
-        seen = [seen_of(row) for row in rows if row.get("name", "web") == "web"]
+        seen = [row for row in rows if row.get("name", "web") == "web"]
         wanted = self._found.hooks_of(repository)
-        return difference(wanted, seen, ours=self._ours, prune=self._prune, rotate=rotate)
+        return difference(wanted, seen, ours=self._ours, prune=self._prune, rotate=self._rotate)
 
-    def _do(self, repository: Repository, change: Change, value: str) -> None:
-        client, path = self._client(repository), in_repository(repository.repository, "hooks")
-        if change.hook is None:
-            with contextlib.suppress(GitHubMissingError):  # somebody was faster
-                client.send("DELETE", f"{path}/{change.hook_id}")
-        elif change.hook_id is None:
-            client.send("POST", path, {"name": "web", **body_of(change.hook, value)})
-        else:
-            client.send("PATCH", f"{path}/{change.hook_id}", body_of(change.hook, value))
+    def _apply(self, client: Client, path: str, changes: list[Change]) -> None:
+        acting = [one for one in changes if one.action not in {Action.KEEP, Action.EXTRA}]
+        # All secrets before the first change: what is half done is worse than what was not begun.
+        secrets = [hook_secret(self._environ, one.hook.secret) if one.hook else "" for one in acting]
+        for change, value in zip(acting, secrets, strict=True):
+            if change.hook is None:
+                with contextlib.suppress(GitHubMissingError):  # somebody was faster
+                    client.send("DELETE", f"{path}/{change.hook_id}")
+            elif change.hook_id is None:
+                client.send("POST", path, {"name": "web", **body_of(change.hook, value)})
+            else:
+                client.send("PATCH", f"{path}/{change.hook_id}", body_of(change.hook, value))
 
     def _client(self, repository: Repository) -> Client:
         if repository.host in self._limited:
@@ -113,21 +103,6 @@ class Sync:
             token = secret(self._environ, host.token, f"token for {repository.host}")
             self._clients[repository.host] = Client(api=host.api, token=token)
         return self._clients[repository.host]
-
-    @contextlib.contextmanager
-    def _noting(self, outcome: Outcome) -> Iterator[None]:
-        """Note an error with its repository; a host whose limit is reached is asked no more."""
-        repository = outcome.repository
-        try:
-            yield
-        except GitHubDeniedError as error:
-            token = self._found.host_of(repository).token
-            remedy = f"give an administrator's token of {repository.host} in {token} that is valid"
-            outcome.error = GitHubDeniedError(error.what, remedy=remedy)
-        except SpyreCiError as error:
-            if isinstance(error, GitHubAwayError) and error.retry_s is not None:
-                self._limited[repository.host] = error
-            outcome.error = error
 
 
 def hook_secret(environ: Mapping[str, str], name: str) -> str:

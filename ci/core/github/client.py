@@ -19,11 +19,11 @@ from typing import Any, Literal, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import requests
-from github import Auth, Github
 from urllib3.exceptions import HTTPError
 
 from ci.core.addresses import is_loopback, shown, without_secrets
 from ci.core.errors import SettingsError, UsageError
+from ci.core.extras import wanted
 from ci.core.github.answers import content_of, error_of
 from ci.core.github.errors import GitHubAwayError, GitHubDeniedError, GitHubRefusedError
 from ci.core.http import Answer, as_nobody, is_private, never_connected, pieces
@@ -79,6 +79,7 @@ class Client:
 
     Raises:
         SettingsError: the address is none, or whoever listens on the way could read the token.
+        CommandError: PyGithub is not installed.
     """
 
     def __init__(
@@ -91,6 +92,9 @@ class Client:
         patience_s: float = 90,
         login: str | None = None,
     ) -> None:
+        with wanted("GitHub wants", extra="github"):
+            from github import Auth, Github  # noqa: PLC0415  # most verbs ask GitHub nothing
+
         self.api = api.rstrip("/")
         # GitHub asks for a second between writes; nobody has such a limit on this machine.
         pace = 0.0 if is_loopback(host_of(self.api)) else 1.0

@@ -206,18 +206,7 @@ def test_a_comment_that_was_not_written_ends_as_incomplete(desk: Desk) -> None:
     assert "under `permissions`" in desk.said()
 
 
-def test_a_folder_of_this_job_is_commented_on_beside_main_s(desk: Desk, job: Path) -> None:
-    report_folder(job / "runs" / "ci", NOW)
-    report_folder(job / "runs" / "main", THEN)
-    desk.event("pull_request", {"pull_request": {"number": 7, "head": {"sha": "a" * 40}}})
-    assert desk.spyre("comment", "ci", "--base", "runs/main") == 0
-    (body,) = desk.bodies
-    assert "commit `aaaaaaaaaaaa`" in body
-    assert "[run 55](https://github.com/o/r/actions/runs/55)" in body
-    assert "**1 newly failing**" in body
-
-
-def test_of_another_ci_s_run_nobody_is_told_to_ask_github_for_it_again(
+def test_folders_of_any_ci_are_commented_on_beside_main_s(
     desk: Desk, job: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("GITHUB_ACTIONS")
@@ -225,9 +214,12 @@ def test_of_another_ci_s_run_nobody_is_told_to_ask_github_for_it_again(
     for name, value in told.items():
         monkeypatch.setenv(name, value)
     report_folder(job / "runs" / "ci", NOW)
-    assert desk.spyre("comment", "ci", "--pull-request", "7", "--name", "jenkins/pr") == 0
+    report_folder(job / "runs" / "main", THEN)
+    words = ("runs/ci", "--base", "runs/main", "--pull-request", "7", "--name", "jenkins/pr")
+    assert desk.spyre("comment", *words) == 0
     (body,) = desk.bodies
     assert "[run 12](https://ci/j/12/)" in body
+    assert "**1 newly failing**" in body
     assert "start its jobs again from the run's page" in body
 
 
@@ -235,7 +227,6 @@ def test_a_folder_without_results_a_pull_request_or_an_event_is_refused(desk: De
     (job / "runs" / "ci").mkdir(parents=True)
     assert desk.spyre("comment", "runs/ci", "--pull-request", "7") == 2
     assert "there is no summary.json" in desk.said()
-    report_folder(job / "runs" / "ci", NOW)
     assert desk.spyre("comment", "runs/ci") == 2
     assert "no pull request is named" in desk.said()
     assert desk.spyre("comment") == 2

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ci.cli.app import run as spyre_ci
-from ci.pipeline.plan import planned_part, write_parts
+from ci.pipeline.plan import write_parts
 from ci.report.results import read_summary
 from test_selection.plan import read_plan
 from tests.github_api import GitHubApi, artifact, pull, workflow_run
@@ -50,7 +50,7 @@ class Queue:
         return {
             "tree": tree,
             "image": IMAGE,
-            "tests": planned_part(read_plan(self.run_dir / "plan.json")),
+            "tests": "7e575",
             "torch": "2.13.0 0123",
             "back_end": "emulated 1",
             "settings": "5e77",

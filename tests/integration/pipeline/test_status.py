@@ -61,7 +61,6 @@ def test_a_status_is_sent_again_where_the_answer_was_lost(api: GitHubApi, spyre:
     ("words", "said"),
     [
         (("--repository", "o/r", "--sha", "main", "--state", "success"), "is no commit"),
-        ((*GIVEN, "--state", "success", "--context", ""), "the context has 0 characters"),
         ((*GIVEN, "--state", "success", "--url", "https://u:secret@ci/1"), "no address for everybody"),
         ((*GIVEN, "--state", "success", "--url", "javascript:x"), "no address for everybody"),
         (("--repository", "o", "--sha", SHA, "--state", "success"), "is no repository"),

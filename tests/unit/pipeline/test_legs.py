@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,22 +63,23 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_verb_hands_branches_on(project: Path) -> None:
-    write_plan(project / "runs" / "ci" / "plan.json", plan_of((600, 1), (60, 1)))
-    assert run(["pipeline", "legs", "--out", "runs/legs.json"]) == 0
-    told = read_json(project / "runs" / "legs.json", "pipeline-legs")
-    assert (told["legs"], told["tests"], list(told["matrix"])) == (2, 2, ["leg-000", "leg-001"])
-    found = [(one["label"], one["cards"], one["timeout_minutes"]) for one in told["matrix"].values()]
-    assert found == [("ours_x1", 1, 60), ("ours_x1", 1, 33)]
+def legs(project: Path, *words: str) -> dict[str, Any]:
+    """The outputs of the verb."""
+    assert run(["pipeline", "legs", *words, "--out", "runs/legs.json"]) == 0
+    return read_json(project / "runs" / "legs.json", "pipeline-legs")
 
 
-def test_the_outputs_of_githubs_jobs_are_of_the_plan_and_of_the_settings(
+def test_the_outputs_are_of_the_plan_and_of_the_settings(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = plan_of((600, 1), (60, 1))
     write_plan(project / "runs" / "ci" / "plan.json", plan)
+    found = legs(project)["matrix"].values()
+    assert [(one["label"], one["cards"], one["timeout_minutes"]) for one in found] == [
+        ("ours_x1", 1, 60), ("ours_x1", 1, 33),
+    ]  # fmt: skip
     monkeypatch.setenv("GITHUB_OUTPUT", str(project / "outputs"))
-    assert run(["pipeline", "legs", "--for", "github"]) == 0
+    legs(project, "--for", "github")
     told = dict(line.split("=", 1) for line in (project / "outputs").read_text().splitlines())
     rows = json.loads(told.pop("matrix"))["include"]
     assert [(one["leg"], one["shards"], one["runs_on"], one["timeout_minutes"]) for one in rows] == [
@@ -91,14 +93,31 @@ def test_the_outputs_of_githubs_jobs_are_of_the_plan_and_of_the_settings(
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("shards", "beyond", "target", "kind"),
+    [
+        (256, "indexed-job", "github", "legs"),
+        (300, "matrices", "github", "matrices"),
+        (300, "indexed-job", "github", "hand-over"),
+        (300, "matrices", "jenkins", "legs"),
+    ],
+)
+def test_a_plan_says_what_kind_of_matrix_it_is(  # noqa: PLR0917  # a table's columns
+    project: Path, shards: int, beyond: str, target: str, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = f"stage: 1\nstages: {{1: {{cards: 300}}}}\nmatrix: {{runner_cards: [1], beyond: {beyond}}}\n"
+    (project / "spyre-ci.yaml").write_text(settings, encoding="utf-8")
+    write_plan(project / "runs" / "ci" / "plan.json", plan_of(*[(600, 1)] * shards))
+    told = legs(project, "--for", target)
+    assert (told["kind"], told["legs"], told["tests"]) == (kind, shards, shards)
+    assert f"{shards} legs of {shards} tests" in capsys.readouterr().out
+
+
 def test_a_stage_of_nothing_has_no_legs_whatever_was_planned(project: Path) -> None:
     write_plan(project / "runs" / "ci" / "plan.json", plan_of((600, 1)))
-    assert run(["pipeline", "legs", "--stage", "0", "--out", "runs/legs.json"]) == 0
-    told = read_json(project / "runs" / "legs.json", "pipeline-legs")
+    told = legs(project, "--stage", "0")
     assert (told["legs"], told["matrix"]) == (0, {})
-    words = ["--stage", "0", "--for", "github", "--out", "runs/legs.json"]
-    assert run(["pipeline", "legs", *words]) == 0
-    told = read_json(project / "runs" / "legs.json", "pipeline-legs")
+    told = legs(project, "--stage", "0", "--for", "github")
     assert (told["tests"], told["kind"], told["matrix"]) == (0, "none", {"include": []})
 
 
