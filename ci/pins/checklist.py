@@ -5,10 +5,9 @@ Every sentence is Markdown as it is: names of releases, requests and campaigns s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ci.core.templates import harmless_environment
 from ci.core.text import counted
 from ci.pins.compatibility import broken_calls
 from ci.pins.events import MAX_TEXT, URGENT, Event, Requested
@@ -19,34 +18,6 @@ from ci.pins.words import day, listed, moment, named
 from ci.report.summary import code
 
 
-class Answer(NamedTuple):
-    """A question and its answer: words, lines below them, rows of packages; `known`, else it is open."""
-
-    question: str
-    said: str
-    lines: Sequence[str] = ()
-    rows: Sequence[PackageChange] = ()
-    known: bool = True
-
-
-class _Compared(NamedTuple):
-    """The records of what is pinned and of the target; None where nobody has recorded it."""
-
-    before: Record | None
-    after: Record | None
-
-    @property
-    def calls(self) -> list[str]:
-        """Entry points that were read in both."""
-        if self.before is None or self.after is None:
-            return []
-        return sorted(self.before.signatures.keys() & self.after.signatures.keys())
-
-    def lost(self, calls: Sequence[str]) -> list[str]:
-        """What callers lose."""
-        return [] if self.after is None else list(broken_calls(calls, self.before, self.after))
-
-
 def checklist(track: str, decision: Decision, records: Sequence[Record], events: Sequence[Event]) -> str:
     """The checklist of a decision that was made of these records and events.
 
@@ -54,20 +25,32 @@ def checklist(track: str, decision: Decision, records: Sequence[Record], events:
         BadFileError: two different requests have one id.
     """
     state = fold(records, events, now=decision.at)
-    target = decision.target
-    after = None
+    target, before, after = decision.target, state.releases.record_of(state.pin), None
     if target is not None and not target.rebuild:
         after = state.releases.named(target.version, target.sha)
-    both = _Compared(state.releases.record_of(state.pin), after)
-    # It is no page: what others have named is in code.
-    environment = harmless_environment("ci.pins").overlay(autoescape=False, keep_trailing_newline=True)
-    environment.filters["code"] = code
-    return environment.get_template("checklist.md.j2").render(
-        title=f"{named(track)}: {_headline(decision)}",
-        answers=[*_state(state, decision), *(_change(both, decision) if target is not None else ())],
-        still_open=list(_open(state, both, decision)),
-        done_when=list(_done_when(decision)),
-    )
+    # Entry points that were read in both, and what their callers lose.
+    calls = sorted(before.signatures.keys() & after.signatures.keys()) if before and after else []
+    lost = {call: found for call in calls if after and (found := list(broken_calls([call], before, after)))}
+    answers = [*_state(state, decision)]
+    answers += _change(decision, before, after, calls, lost) if target is not None else ()
+    still_open = [f"- [ ] {line}" for line in _open(state, decision, lost)]
+    done_when = [f"- [ ] {line}" for line in _done_when(decision)]
+    lines = [f"# {named(track)}: {_headline(decision)}", "", "## What the ledger answers", "", *answers]
+    lines += ["", "## Open", "", *still_open] if still_open else []
+    return "\n".join([*lines, "", "## Done when", "", *done_when, ""])
+
+
+def _answer(question: str, said: str, lines: Iterable[str] = (), *, known: bool = True) -> list[str]:
+    """A question and its answer, with lines below it; ticked where it is known."""
+    first = f"- [{'x' if known else ' '}] {question} {said}".rstrip()
+    return [first, *(f"  - {line}" for line in lines)]
+
+
+def _table(rows: Sequence[PackageChange]) -> list[str]:
+    """Packages of both releases, below an answer."""
+    cells = [(one.name, one.before, one.after) for one in rows]
+    told = (" | ".join(code(cell) if cell else "none" for cell in row) for row in cells)
+    return ["", "  | package | pinned | new |", "  |---|---|---|", *(f"  | {row} |" for row in told), ""]
 
 
 def _headline(decision: Decision) -> str:
@@ -77,23 +60,23 @@ def _headline(decision: Decision) -> str:
     return f"build {version} anew" if decision.target.rebuild else f"upgrade to {version}"
 
 
-def _state(state: State, decision: Decision) -> Iterator[Answer]:
+def _state(state: State, decision: Decision) -> Iterator[str]:
     """What holds before the decision, and why it was made."""
     pinned = "nothing yet"
     if (pin := state.pin) is not None:
         sha = f" ({named(pin.sha[:12])})" if pin.sha else ""
         age = counted(max((state.now - pin.since).days, 0), "day")
         pinned = f"{named(pin.version)}{sha}, since {day(pin.since)}, {age} ago"
-    yield Answer("What is pinned, and since when?", pinned)
+    yield from _answer("What is pinned, and since when?", pinned)
     why = {"upgrade": "Why now?", "wait": "What is waited for?", "none": "Why not?"}[decision.action]
-    yield Answer(why, "", [one.words for one in decision.reasons])
+    yield from _answer(why, "", [one.words for one in decision.reasons])
     on = [
         f"{named(one.name)}, {f'until {moment(one.planned)}' if one.planned else 'until it is ended'}"
         for one in state.campaigns
     ]
-    yield Answer("Is a campaign on?", f"yes: {listed(on)}" if on else "no")
+    yield from _answer("Is a campaign on?", f"yes: {listed(on)}" if on else "no")
     requests = [_request(one, decision) for one in state.pending]
-    yield Answer("Which requests are there?", "" if requests else "none", requests)
+    yield from _answer("Which requests are there?", "" if requests else "none", requests)
 
 
 def _request(one: Requested, decision: Decision) -> str:
@@ -104,16 +87,21 @@ def _request(one: Requested, decision: Decision) -> str:
     return f"{one.id} ({one.reason}){wanted}{fix}, {outcome}: {code(one.text, MAX_TEXT)}"
 
 
-def _change(both: _Compared, decision: Decision) -> Iterator[Answer]:
+def _change(
+    decision: Decision,
+    before: Record | None,
+    after: Record | None,
+    calls: Sequence[str],
+    lost: Mapping[str, Sequence[str]],
+) -> Iterator[str]:
     """What the upgrade changes, as far as both releases are recorded."""
     packages, compatible, deprecated = (
         "What changed of the direct dependencies?", "Is the API compatible?", "Which suites are deprecated?"
     )  # fmt: skip
-    before, after = both
     if not decision.image_changed:
-        yield Answer(packages, "nothing: the image is the same")
-        yield Answer(compatible, "yes: the image is the same")
-        yield Answer(deprecated, "none: the image is the same")
+        yield from _answer(packages, "nothing: the image is the same")
+        yield from _answer(compatible, "yes: the image is the same")
+        yield from _answer(deprecated, "none: the image is the same")
         return
     unknown = "not known before it is built and recorded"
     if before is None or after is None:
@@ -122,28 +110,27 @@ def _change(both: _Compared, decision: Decision) -> Iterator[Answer]:
             said = f"not known: the ledger has no record of {named(there)}, which is pinned"
         elif before is None:
             said = "nothing was pinned before: there is nothing to compare with"
-        yield Answer(packages, said, known=not decision.before)
-        yield Answer(compatible, said, known=not decision.before)
+        yield from _answer(packages, said, known=not decision.before)
+        yield from _answer(compatible, said, known=not decision.before)
     else:
         # What became a direct dependency in the meantime was there before, perhaps.
         rows = changes({*before.direct, *after.direct}, {**before.packages, **before.direct}, after.direct)
         nothing = f"nothing of {listed(map(named, sorted(after.direct)))}"
-        yield Answer(packages, "" if rows else nothing, rows=rows)
-        if lost := both.lost(both.calls):
-            yield Answer(compatible, "no", lost)
-        elif both.calls:
-            yield Answer(compatible, f"yes: {listed(map(named, both.calls))} can be called as before")
-        else:
-            yield Answer(compatible, "no entry point is recorded of both", known=False)
+        yield from _answer(packages, "" if rows else nothing)
+        yield from _table(rows) if rows else ()
+        can = f"yes: {listed(map(named, calls))} can be called as before"
+        none = "no entry point is recorded of both"
+        said = "no" if lost else can if calls else none
+        yield from _answer(compatible, said, itertools.chain(*lost.values()), known=bool(calls))
     if after is None:
-        yield Answer(deprecated, unknown, known=False)
+        yield from _answer(deprecated, unknown, known=False)
         return
     lines = [f"{named(one.suite)}: {'; '.join(one.why)}" for one in decision.deprecates]
     none = "none that the ledger tells of" if decision.unclear else "none"
-    yield Answer(deprecated, "" if lines else none, lines)
+    yield from _answer(deprecated, "" if lines else none, lines)
 
 
-def _open(state: State, both: _Compared, decision: Decision) -> Iterator[str]:
+def _open(state: State, decision: Decision, lost: Iterable[str]) -> Iterator[str]:
     """What only people can answer."""
     target = decision.target
     if target is None:
@@ -159,14 +146,13 @@ def _open(state: State, both: _Compared, decision: Decision) -> Iterator[str]:
     for sha in state.fixes:
         pinned = named(decision.before.partition("@")[0])
         yield f"Does {there} hold {named(sha)} too, which {pinned} was built anew with?"
-    for call in both.calls if decision.image_changed else ():
-        if both.lost([call]):
-            yield f"Do all callers of {named(call)} call it as it is now?"
+    for call in lost if decision.image_changed else ():
+        yield f"Do all callers of {named(call)} call it as it is now?"
     for unclear in decision.unclear:
         why = "; ".join(unclear.why)
         yield f"Does {there} support {named(unclear.suite)}? {why}: the ledger does not tell."
-    for lost in decision.deprecates:
-        yield f"Do those who use {named(lost.suite)} know that it is deprecated?"
+    for gone in decision.deprecates:
+        yield f"Do those who use {named(gone.suite)} know that it is deprecated?"
 
 
 def _done_when(decision: Decision) -> Iterator[str]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ci.core.errors import UsageError
-from ci.core.extras import wanted
+from ci.core.github.client import TOKEN_VARIABLES, Client, connect, find_token
+from ci.core.github.errors import GitHubRefusedError
 from ci.core.text import counted
 from ci.pins.change import Change, folder_of
 from ci.pins.checkout import PLAIN, Checkout, Remote
@@ -15,9 +16,6 @@ from ci.pins.events import FILE, parse, with_line
 from ci.pins.place import with_version
 from ci.pins.tracks import Track
 from test_selection.files import atomic_writer
-
-if TYPE_CHECKING:
-    from ci.core.github.client import Client
 
 REPOSITORY_VARIABLE = "GITHUB_REPOSITORY"
 # GitHub takes 65,536 characters; counted in bytes, whoever counts otherwise finds fewer.
@@ -79,8 +77,6 @@ class GitHub:
 
     def open(self, branch: str, title: str, text: str, *, base: str) -> PullRequest:
         """Open a pull request into `base`, or into the repository's own branch; an open one stays."""
-        from ci.core.github.errors import GitHubRefusedError  # noqa: PLC0415  # with PyGithub, an extra
-
         base = base or self.client.get(f"/repos/{self.name}")["default_branch"]
         body = {"title": title[:MAX_TITLE], "head": branch, "base": base, "body": clipped(text)}
         try:
@@ -100,11 +96,7 @@ def github_of(checkout: Checkout, environ: Mapping[str, str]) -> GitHub | None:
         CommandError: the library for GitHub is not installed, or the checkout has no remote `origin`.
     """
     name = environ.get(REPOSITORY_VARIABLE, "")
-    if not name:
-        return None
-    with wanted("a pull request wants", extra="github"):
-        from ci.core.github.client import TOKEN_VARIABLES, connect, find_token  # noqa: PLC0415  # an extra
-    if not any(environ.get(one, "").strip() for one in TOKEN_VARIABLES):
+    if not name or not any(environ.get(one, "").strip() for one in TOKEN_VARIABLES):
         return None
     client = connect(environ)
     remote = Remote(checkout, "origin", api=client.api, token=find_token(environ))
