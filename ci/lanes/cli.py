@@ -10,10 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, tzinfo
-from difflib import get_close_matches
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -43,6 +41,7 @@ from ci.lanes.decide import LaneState, Moment, decide, idle, next_time, off
 from ci.lanes.export import as_yaml, schedule_of, schedules, triggers
 from ci.lanes.ledger import Attempt, Ledger
 from ci.lanes.worker import Context, Worker, folder_of
+from test_selection.errors import did_you_mean
 from test_selection.files import document_text, read_json
 from test_selection.yaml_reader import load_document
 
@@ -53,13 +52,6 @@ _REASON = 120
 _EPOCH, _FAR = 1971, 9000
 app = typer.Typer(help="Recurring runs: what is next and why, and the worker.", no_args_is_help=True)
 LaneOption = typer.Option("--lane", autocompletion=completing.lanes, help="This lane only; repeatable.")
-
-
-class Target(StrEnum):
-    """Whose schedule it is."""
-
-    GITHUB = "github"
-    JENKINS = "jenkins"
 
 
 class WorkerBusyError(SpyreCiError):
@@ -190,7 +182,7 @@ def status(
 @app.command()
 def export(
     ctx: typer.Context,
-    target: Annotated[Target, typer.Argument(help="Whose schedule.")],
+    target: Annotated[Literal["github", "jenkins"], typer.Argument(help="Whose schedule.")],
     *,
     check: Annotated[
         Path | None,
@@ -208,22 +200,22 @@ def export(
     """
     model = settings_from_context(ctx).model
     time_zone = model.lane_worker.time_zone
-    if target is Target.JENKINS:
+    if target == "jenkins":
         content = triggers(model.lanes, time_zone=time_zone)
-        if check is not None:
-            found = read_json(check, TRIGGERS_KIND)
-            _check_same({key: found.get(key) for key in content}, content, check, "jenkins")
-        else:
+        if check is None:
             typer.echo(document_text(TRIGGERS_KIND, content))
+        else:
+            found = read_json(check, TRIGGERS_KIND)
+            _check_same({key: found.get(key) for key in content}, content, check, target)
         return
     for workflow, entries in schedules(model.lanes, time_zone=time_zone, stage=model.stage).items():
         if check is None and entries:
             typer.echo(as_yaml(workflow, entries) + "\n")
         # A workflow that is not there begins nothing.
         elif check is not None and (entries or (check / workflow).exists()):
-            wanted = [entry for schedule in entries.values() for entry in schedule]
-            there = schedule_of(load_document(check / workflow).content)
-            _check_same(_in_order(there), _in_order(wanted), check / workflow, "github")
+            wanted = sorted(entry for schedule in entries.values() for entry in map(_sortable, schedule))
+            there = sorted(map(_sortable, schedule_of(load_document(check / workflow).content)))
+            _check_same(there, wanted, check / workflow, target)
 
 
 def _ledger(settings: Settings) -> Ledger:
@@ -261,19 +253,11 @@ def _chosen(settings: Settings, names: Sequence[str]) -> frozenset[str]:
     """
     lanes, where = settings.model.lanes, settings.path or settings.base
     if not lanes:
-        raise UsageError(
-            "there are no lanes in the settings",
-            where=where,
-            remedy="write some below `lanes`; see docs/lanes.md",
-        )
-    for name in names:
-        if name not in lanes:
-            close = get_close_matches(name, lanes, n=1)
-            raise UsageError(
-                f"there is no lane {name!r}",
-                where=where,
-                remedy=f"did you mean {close[0]}?" if close else f"lanes are {', '.join(lanes)}",
-            )
+        remedy = "write some below `lanes`; see docs/lanes.md"
+        raise UsageError("there are no lanes in the settings", where=where, remedy=remedy)
+    if unknown := [name for name in names if name not in lanes]:
+        remedy = did_you_mean(unknown[0], lanes, f"lanes are {', '.join(lanes)}")
+        raise UsageError(f"there is no lane {unknown[0]!r}", where=where, remedy=remedy)
     return frozenset(names or lanes)
 
 
@@ -284,19 +268,13 @@ def _by_hand(settings: Settings, names: frozenset[str], *, asked: bool) -> Mappi
         UsageError: nobody said which, or one does not run now.
     """
     if not asked:
-        raise UsageError(
-            "says nothing without a lane to begin",
-            where="--now",
-            remedy="write `spyre-ci lanes run --once --lane NAME --now`",
-        )
-    lanes = settings.model.lanes
+        remedy = "write `spyre-ci lanes run --once --lane NAME --now`"
+        raise UsageError("says nothing without a lane to begin", where="--now", remedy=remedy)
+    lanes, where = settings.model.lanes, settings.path or settings.base
     for name in sorted(names):
         if reason := off(lanes[name], settings.model.stage):
-            raise UsageError(
-                f"lane {name} {reason}",
-                where=settings.path or settings.base,
-                remedy="change that in the settings, as a run of it by hand is one as any other",
-            )
+            remedy = "change that in the settings, as a run of it by hand is one as any other"
+            raise UsageError(f"lane {name} {reason}", where=where, remedy=remedy)
     return {**lanes, **{name: lanes[name].model_copy(update={"begun_by": None}) for name in names}}
 
 
@@ -361,8 +339,8 @@ def _print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     Console(width=None if sys.stdout.isatty() else LOG_COLUMNS).print(table)
 
 
-def _in_order(schedule: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
-    return sorted(schedule, key=lambda entry: json.dumps(entry, sort_keys=True))
+def _sortable(entry: Mapping[str, str]) -> list[tuple[str, str]]:
+    return sorted(entry.items())
 
 
 def _check_same(there: Any, wanted: Any, path: Path, ci: str) -> None:

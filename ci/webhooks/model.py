@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from ci.config.explain import explain
 from ci.config.section import REPOSITORY, Section, check_https
 from ci.core.addresses import host_of
 from ci.core.errors import SettingsError
+from test_selection.errors import did_you_mean
 from test_selection.yaml_reader import load_document
 
 GITHUB = "github.com"
@@ -157,6 +157,5 @@ def _unknown(
     place: Sequence[str | int], what: str, name: str, known: Sequence[str]
 ) -> Iterator[tuple[Sequence[str | int], str, str]]:
     if name not in known:
-        close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-        guess = f", did you mean {close[0]!r}?" if close else ""
-        yield place, f"there is no {what} {name!r}{guess}", f"known: {', '.join(known)}"
+        remedy = did_you_mean(name, known, f"known: {', '.join(known)}", cutoff=0.5)
+        yield place, f"there is no {what} {name!r}", remedy

@@ -87,7 +87,7 @@ def test_what_is_next_and_what_ran_is_told_and_looking_changes_nothing(desk: Des
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["run", "--lane", "nightli"], "did you mean nightly?"),
+        (["run", "--lane", "nightli"], "did you mean 'nightly'?"),
         (["status", "--lane", "xyz"], "lanes are nightly"),
         (["status", "--at", "1066-10-14T09:00"], "'1066-10-14T09:00' is no time"),
         (["status", "--at", "tomorrow"], "write it as 2026-03-29T02:30"),

@@ -154,19 +154,11 @@ def test_the_very_same_work_is_taken_reported_and_marked(queue: Queue, spyre: Sp
 # What is wrong with the pull request's run, and what is said of it.
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"conclusion": "failure"}, "run 50 ended as failure"),
-    ({"status": "in_progress", "conclusion": None}, "run 50 has not ended"),
-    ({"event": "push"}, "no run of"),
-    ({"path": ".github/workflows/evil.yml"}, "is of another workflow"),
     ({"sha": "e" * 40}, "no run of"),
     ({"ids": IDS[:3]}, "run 50 planned other tests than it says"),
-    *(
-        ({"plan": text}, "run 50 handed on no plan that can be read")
-        for text in ("", "{", '{"schema": "spyre-ci/plan/1", "fingerprint": "0"}')
-    ),
-    *(
-        ({"image": image}, "did not run all of its tests in the image that is wanted, or does not say so")
-        for image in ("", f"quay.io/o/i@sha256:{'2' * 64}")
-    ),
+    ({"plan": "{"}, "run 50 handed on no plan that can be read"),
+    ({"image": ""}, "did not run all of its tests in the image that is wanted, or does not say so"),
+    ({"image": f"quay.io/o/i@sha256:{'2' * 64}"}, "did not run all of its tests in the image"),
     ({"outcomes": GREEN | {IDS[1]: "failed"}}, "is not green here: 1 test failed"),
     ({"outcomes": GREEN | {IDS[3]: "not_run"}}, "is not green here"),
     ({"outcomes": GREEN | {IDS[2]: "hardware"}}, "is not green here"),

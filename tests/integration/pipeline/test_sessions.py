@@ -53,19 +53,6 @@ def test_the_settings_and_files_of_the_project_count(project: Path, tmp_path: Pa
     assert "[pip]" not in said  # nothing was installed
 
 
-@pytest.mark.parametrize(
-    ("needs", "code", "said"),
-    [
-        ('{"changes": {"result": "success", "outputs": {}}, "lint": {"result": "success"}}', 0, "ok"),
-        (
-            '{"changes": {"result": "success", "outputs": {}}, "lint": {"result": "failure"}}',
-            1,
-            "gate closed",
-        ),
-        ("", 2, "NEEDS is not set"),
-    ],
-)
-def test_a_job_ends_with_the_code_of_what_it_called(project: Path, needs: str, code: int, said: str) -> None:
-    ended = nox(project, "-s", "pipeline", "--", "gate", "--expect", "lint", NEEDS=needs)
-    assert ended[0] == code
-    assert said in ended[1]
+@pytest.mark.parametrize(("needs", "code"), [('{"lint": {"result": "failure"}}', 1), ("", 2)])
+def test_a_job_ends_with_the_code_of_what_it_called(project: Path, needs: str, code: int) -> None:
+    assert nox(project, "-s", "pipeline", "--", "gate", "--expect", "lint", NEEDS=needs)[0] == code

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.cli.app import run
-from ci.core.errors import BadFileError, UsageError
+from ci.core.errors import SpyreCiError
 from ci.pipeline.gate import GateClosedError, Job, judge, read_needs, refuse_red
 
 NAMES = ("lint", "unit", "pytorch")
@@ -58,31 +58,18 @@ def test_any_other_end_of_a_job_closes_it(result: str | None, why: str) -> None:
     assert caught.value.exit_code == 1
 
 
-@pytest.mark.parametrize("said", ["true", "", "False", "FALSE", "0", " false", "null"])
-def test_a_job_is_left_out_only_by_the_very_word(said: str) -> None:
-    jobs = judge(needs(told(unit=said), lint="success", unit="skipped", pytorch="success"), NAMES)
-    assert not is_open(jobs)
-
-
-@pytest.mark.parametrize("text", ["", "  \n"])
-def test_needs_that_are_not_set_are_told(text: str) -> None:
-    with pytest.raises(UsageError, match="NEEDS is not set") as caught:
-        read_needs(text)
-    assert "toJSON(needs)" in str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ("  \n", "NEEDS is not set"),
         ("{", "is no JSON"),
         ("[]", "is no JSON object"),
-        ('"success"', "is no JSON object"),
         ('{"lint": {"result": "failure", "result": "success"}}', "a key is there twice"),
         ("[" * 100_000, "is no JSON"),
     ],
 )
 def test_needs_that_cannot_be_read_are_told(text: str, said: str) -> None:
-    with pytest.raises(BadFileError, match=said) as caught:
+    with pytest.raises(SpyreCiError, match=said) as caught:
         read_needs(text)
     assert (caught.value.exit_code, caught.value.where) == (2, "NEEDS (environment)")
 

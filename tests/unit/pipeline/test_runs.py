@@ -44,7 +44,3 @@ def test_what_is_no_run_is_none(row: Any) -> None:
 )
 def test_the_attempt_behind_an_artifact_s_name_is_not_its_name(name: str, group: str) -> None:
     assert Artifact(id=1, name=name, size=0).group == group
-
-
-def rows(*changed: dict[str, Any]) -> list[Any]:
-    return [run_of(ROW | one) for one in changed]
