@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from ci.config.pins_model import Track
 from ci.core.errors import EXIT_INCOMPLETE, SpyreCiError
 from ci.core.text import one_line
-from ci.pins.events import MAX_TEXT, Event, Flagged, TakenBack, add_event, read_events
+from ci.pins.events import MAX_TEXT, Flagged, TakenBack, add_event, read_events
 from ci.pins.pull_request import Sent
 from ci.pins.record import Flag, Record, changes, file_name, in_order, read_records, write_record
 from ci.pins.state import fold
@@ -102,10 +102,6 @@ def told_since(
                 yield Flagged(at=now, version=there.version, sha=there.sha, flags=new)
 
 
-def _told(event: Flagged | TakenBack, _: Sequence[Event]) -> Flagged | TakenBack:
-    return event
-
-
 def _remark(event: Flagged | TakenBack) -> str:
     if isinstance(event, Flagged):
         return f"{event.version} is flagged {' and '.join(event.flags)} from now on"
@@ -152,7 +148,7 @@ def record_releases(
     there = list(fold(read_records(folder), read_events(folder), now=now).records.values())
     releases = source.releases(only)
     for event in told_since(releases, there, flags, now):
-        add_event(folder, partial(_told, event))
+        add_event(folder, partial(lambda one, _: one, event))
         done.remarks.append(_remark(event))
     new = [one for one in releases if not recorded_as(one, there)]
     done.known = len(releases) - len(new)

@@ -1,7 +1,8 @@
-"""`spyre-ci pipeline plan` and `legs`: a plan, dealt to the jobs of a CI."""
+"""`spyre-ci pipeline plan` and `legs`: a plan made without a card, and dealt to the jobs of a CI."""
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,17 +12,19 @@ from typing import Annotated, Any
 import typer
 
 from ci.config.model import SettingsModel
-from ci.core.errors import EXIT_TEST_FAILED, SpyreCiError
+from ci.core.errors import EXIT_TEST_FAILED, SpyreCiError, UsageError
 from ci.main_job.cli_matrix import Target, legs_of, worded
+from ci.main_job.run import plan_run, start_run
 from ci.pipeline.base_settings import judging_settings
 from ci.pipeline.event import read_event
 from ci.pipeline.outputs import Out, hand_on, say
-from ci.pipeline.plan import cards_of, plan_for_jobs
+from ci.pipeline.plan_identity import parts_of, write_parts
 from ci.steps import options
 from ci.steps.collect import resolve_source
 from ci.steps.context import Context
-from ci.steps.folder import RunFolder
+from ci.steps.folder import JOURNALS, RunFolder
 from ci.steps.marks import check_quarantine
+from ci.steps.select import refuse_nothing
 from ci.steps.share import Share, ShareRequest, share_of
 from test_selection.ci_jobs import CiJob, busy_shards
 from test_selection.plan import Plan, read_plan
@@ -67,13 +70,29 @@ def plan(
         _hand_on(context, target, out, "pipeline-plan")
         return
     check_quarantine(context)
-    found = resolve_source(context, source)
-    folder = run_dir if run_dir is not None else context.runs / "ci"
-    made, whole, parts = plan_for_jobs(context, found, share, folder, shards=shards)
+    there = run_dir if run_dir is not None else context.runs / "ci"
+    if any((there / JOURNALS).glob("*.jsonl")):
+        remedy = "name another one with --run-dir"
+        raise UsageError("is the folder of a run that has begun", where=there, remedy=remedy)
+    model, found = context.settings.model, resolve_source(context, source)
+    most = cards_of(model, share.stage)
+
+    def as_many(seconds: float) -> int:
+        return shards_for(seconds, shard_s=model.pipeline.shard_s, most=most)
+
+    folder = start_run(context, found, share, there)
+    whole, selection = plan_run(context, found, share, folder, shards=as_many if shards is None else shards)
+    refuse_nothing(selection)
+    for file, error in selection.collect_errors.items():
+        context.say(f"cannot be collected: {file}: {error}")
+    parts = parts_of(context, folder.path, selection)
+    write_parts(folder.path, parts)
     if unknown := [name for name, value in parts.items() if not value]:
         context.say(f"results will not be used again: not known {', '.join(unknown)}")
-    dealt = legs_of(whole, context.settings.model.matrix, target)
-    _hand_on(context, target, out, "pipeline-plan", outputs_of_plan(context, whole, dealt, target, made.run))
+    dealt = legs_of(whole, model.matrix, target)
+    _hand_on(
+        context, target, out, "pipeline-plan", outputs_of_plan(context, whole, dealt, target, folder.run)
+    )
 
 
 def legs(
@@ -101,6 +120,17 @@ def legs(
     _hand_on(
         context, target, out, "pipeline-legs", outputs_of_plan(context, found, dealt, target, folder.run)
     )
+
+
+def cards_of(model: SettingsModel, stage: int | None) -> int:
+    """The cards of a stage; a share by itself has those of the stage in force."""
+    row = model.stages.get(model.stage if stage is None else stage)
+    return row.cards if row is not None else 1
+
+
+def shards_for(seconds: float, *, shard_s: float, most: int) -> int:
+    """How many shards some work makes: each about `shard_s` long, at least one and at most `most`; pure."""
+    return max(1, min(most, math.ceil(seconds / shard_s)))
 
 
 def _asked(ctx: typer.Context, request: ShareRequest, flags: Mapping[str, Any]) -> tuple[Context, Share]:

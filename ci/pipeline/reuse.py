@@ -26,8 +26,8 @@ from ci.main_job.reuse import doubt_of_results, take_results
 from ci.pipeline.event import SHA, event_payload, text_at
 from ci.pipeline.github_runs import Actions, Run
 from ci.pipeline.outputs import Out, hand_on
-from ci.pipeline.plan import FILE as IDENTITY_FILE
-from ci.pipeline.plan import KIND as IDENTITY_KIND
+from ci.pipeline.plan_identity import FILE as IDENTITY_FILE
+from ci.pipeline.plan_identity import KIND as IDENTITY_KIND
 from ci.report.reused import Reused
 from ci.steps import options
 from ci.steps.context import Context

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ci.cli.app import run
-from ci.pipeline.plan import FILE, tree_of
+from ci.pipeline.plan_identity import FILE, tree_of
 from test_selection.durations import Durations, write_durations
 from test_selection.files import read_json
 from test_selection.plan import read_plan
-from tests.integration.conftest import need
 
 from .repository import Repository
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ci.cli.app import run as spyre_ci
-from ci.pipeline.plan import write_parts
+from ci.pipeline.plan_identity import write_parts
 from ci.report.results import read_summary
 from test_selection.plan import read_plan
 from tests.github_api import GitHubApi, artifact, pull, workflow_run

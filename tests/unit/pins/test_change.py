@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.config.pins_model import TRACK_NAME
-from ci.pins.change import Change
 from ci.pins.checkout import credentials
 from ci.pins.events import Upgraded
-from ci.pins.pull_request import MAX_BYTES, clipped
+from ci.pins.pull_request import MAX_BYTES, Change, clipped
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
 

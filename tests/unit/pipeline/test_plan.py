@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.config.model import SettingsModel
-from ci.pipeline.plan import environment_part, selection_part, settings_part, shards_for
+from ci.pipeline.cli_plan import shards_for
+from ci.pipeline.plan_identity import environment_part, selection_part, settings_part
 from test_selection.selection import Expectation, Selection
 
 
