@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from ci.core.archives import Wanted, unpack
-from ci.core.errors import BadFileError
 from ci.core.github.client import Client, in_repository
 from ci.core.github.errors import GitHubRefusedError
 from ci.pipeline.comment_text import Job
@@ -63,7 +62,6 @@ class Artifact:
 
     id: int
     name: str
-    size: int
 
     @property
     def group(self) -> str:
@@ -120,7 +118,7 @@ class Actions:
         for row in self._all_of(run, "artifacts"):
             name, number = text_at(row, "name"), number_at(row, "id")
             if number and at(row, "expired") is not True and any(fnmatchcase(name, one) for one in patterns):
-                found = Artifact(id=number, name=name, size=number_at(row, "size_in_bytes"))
+                found = Artifact(id=number, name=name)
                 newest[found.group] = max(newest.get(found.group, found), found, key=lambda one: one.id)
         return [newest[group] for group in sorted(newest)]
 
@@ -139,14 +137,8 @@ class Actions:
         """Take files out of an artifact.
 
         Raises:
-            BadFileError: it is bigger than agreed, no zip, or holds what no artifact of ours does.
+            SpyreCiError: it is bigger than agreed, no zip, or holds what no artifact of ours does.
         """
-        if artifact.size > MAX_ARTIFACT_BYTES:
-            raise BadFileError(
-                f"has {artifact.size:,} bytes, more than {MAX_ARTIFACT_BYTES:,}",
-                where=f"artifact {artifact.name:.80}",
-                remedy="hand on less: a run's folder without its logs",
-            )
         archive = into.with_name(f"{into.name}.zip")
         path = in_repository(self.repository, "actions", "artifacts", artifact.id, "zip")
         try:

@@ -196,16 +196,6 @@ def test_a_run_of_a_push_is_not_commented_on(desk: Desk) -> None:
     assert desk.api.seen == []
 
 
-def test_a_comment_that_was_not_written_ends_as_incomplete(desk: Desk) -> None:
-    desk.ran(NOW)
-    desk.api.fail("status", method="POST", path="comments", status=502)
-    desk.comment(code=3)
-    assert "502" in desk.said()
-    desk.api.repositories["o/r"].writers = set()
-    desk.comment(code=2)
-    assert "under `permissions`" in desk.said()
-
-
 def test_folders_of_any_ci_are_commented_on_beside_main_s(
     desk: Desk, job: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

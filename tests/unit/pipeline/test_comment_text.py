@@ -173,18 +173,12 @@ def test_a_comment_is_never_bigger_than_github_takes(letter: str) -> None:
     assert_harmless(text.replace(URL, "x").replace("[run 50, attempt 2](x)", "").replace("[the run](x)", ""))
 
 
-def test_what_everybody_needs_comes_before_details_of_any_part() -> None:
+def test_a_cut_comment_is_whole_pieces_and_what_everybody_needs_comes_before_details() -> None:
     rows = [
         Row(id=f"{'x' * 280}{number}", verdict=Verdict.FAILED, message="y" * 200) for number in range(500)
     ]
-    parts = [Part(title=f"part-{number}", run=read(rows)) for number in range(12)]
-    text = render(comment(*parts))
+    text = render(comment(*(Part(title=f"part-{number}", run=read(rows)) for number in range(12))))
     assert all(f"**`part-{number}`**: 500 failed" in text for number in range(12))
-
-
-def test_a_cut_comment_is_whole_pieces() -> None:
-    rows = [Row(id=f"{'x' * 290}{number}", verdict=Verdict.FAILED) for number in range(60)]
-    text = render(comment(*[Part(title="p", run=read(rows))] * 12))
     assert text.count("<details>") == text.count("</details>")
     assert text.count("```") % 2 == 0
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ci.core.errors import BadFileError, MissingInputError, UsageError
 from ci.pipeline import event
-from ci.pipeline.event import Event, at, event_of, event_payload, number_at, read_event, text_at
+from ci.pipeline.event import Event, event_of, event_payload, number_at, read_event, text_at
 
 HEAD, BASE = "a" * 40, "b" * 40
 JSON = st.recursive(
@@ -148,14 +148,7 @@ def test_the_payload_is_that_of_the_event_that_is_wanted(tmp_path: Path) -> None
         event_payload({}, "push")
 
 
-@pytest.mark.parametrize(
-    "content", [None, [], "x", {"a": None}, {"a": []}, {"a": {"b": None}}, {"a": {"b": []}}]
-)
+@pytest.mark.parametrize("content", [None, [], {"a": []}, {"a": {"b": None}}, {"a": {"b": []}}])
 def test_what_is_of_another_kind_counts_as_not_said(content: Any) -> None:
-    assert text_at(content, "a", "b") == ""
-    assert number_at(content, "a", "b") == 0
-
-
-def test_numbers_are_whole_and_above_nothing() -> None:
+    assert (text_at(content, "a", "b"), number_at(content, "a", "b")) == ("", 0)
     assert [number_at({"n": one}, "n") for one in (5, 0, -1, True, 1.5, "5")] == [5, 0, 0, 0, 0, 0]
-    assert at({"a": {"b": [1]}}, "a", "b") == [1]

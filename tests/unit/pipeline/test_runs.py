@@ -43,4 +43,4 @@ def test_what_is_no_run_is_none(row: Any) -> None:
     ],
 )
 def test_the_attempt_behind_an_artifact_s_name_is_not_its_name(name: str, group: str) -> None:
-    assert Artifact(id=1, name=name, size=0).group == group
+    assert Artifact(id=1, name=name).group == group
