@@ -40,7 +40,7 @@ from ci.lanes.command import launch_of, read_values
 from ci.lanes.decide import LaneState, Moment, decide, idle, next_time, off
 from ci.lanes.export import as_yaml, schedule_of, schedules, triggers
 from ci.lanes.ledger import Attempt, Ledger
-from ci.lanes.worker import Context, Worker, folder_of
+from ci.lanes.worker import Worker, folder_of
 from test_selection.errors import did_you_mean
 from test_selection.files import document_text, read_json
 from test_selection.yaml_reader import load_document
@@ -97,20 +97,18 @@ def run(
     )
     with _alone(folder), noted() as heard:
         worker = Worker(
-            Context(
-                lanes=lanes,
-                chosen=chosen,
-                settings=settings.model.lane_worker,
-                stage=stage,
-                ledger=_ledger(settings),
-                folder=folder,
-                processes=LocalProcesses(),
-                launch=lambda attempt, tries, there: launch_of(attempt, tries, there, settings, values),
-                wall=time.time,
-                ticks=time.monotonic,
-                sleep=time.sleep,
-                say=lambda line: typer.echo(f"{iso_utc(time.time())} {escaped(line)}"),
-            )
+            lanes=lanes,
+            chosen=chosen,
+            settings=settings.model.lane_worker,
+            stage=stage,
+            ledger=_ledger(settings),
+            folder=folder,
+            processes=LocalProcesses(),
+            launch=lambda attempt, tries, there: launch_of(attempt, tries, there, settings, values),
+            wall=time.time,
+            ticks=time.monotonic,
+            sleep=time.sleep,
+            say=lambda line: typer.echo(f"{iso_utc(time.time())} {escaped(line)}"),
         )
         worker.work(heard, once=once, by_hand=now)
     raise typer.Exit(EXIT_INTERRUPTED if heard else worker.exit_code)
@@ -143,13 +141,8 @@ def status(
     worker, ledger = settings.model.lane_worker, _ledger(settings)
     names = _chosen(settings, lane) if lane else settings.model.lanes.keys()
     lanes = {name: one for name, one in settings.model.lanes.items() if name in names}
-    moment = Moment(
-        now=time.time() if at is None else _seconds(at, worker.zone),
-        stage=settings.model.stage,
-        zone=worker.zone,
-        late_s=worker.late_s,
-        at_once=worker.at_once,
-    )
+    now = time.time() if at is None else _seconds(at, worker.zone)
+    moment = Moment(now=now, stage=settings.model.stage, worker=worker)
     there = ledger.path.is_file()  # nothing is made only to look
     states = ledger.states(moment.now) if there else {}
     runs = ledger.history(lane, limit) if there else []
@@ -303,9 +296,9 @@ def _next(name: str, lane: Lane, state: LaneState, moment: Moment) -> dict[str, 
     if decision.begin:
         at, now = moment.now, "is due"
     elif run is not None and run.retry_at is not None and not now:
-        at, now = run.retry_at, f"the run of {clock(run.due, moment.zone)} is tried again then"
+        at, now = run.retry_at, f"the run of {clock(run.due, moment.worker.zone)} is tried again then"
     elif run is not None and not now:
-        now = f"the run of {clock(run.due, moment.zone)} is on"
+        now = f"the run of {clock(run.due, moment.worker.zone)} is on"
     if at is None and not off(lane, moment.stage) and (run is None or lane.cadence.after_end is None):
         looked = replace(state, looked=moment.now)
         at = next_time(lane, name, looked, moment)
@@ -313,7 +306,7 @@ def _next(name: str, lane: Lane, state: LaneState, moment: Moment) -> dict[str, 
         "lane": name,
         "at": at,
         "time": None if at is None else datetime.fromtimestamp(at, tz=UTC).isoformat(timespec="seconds"),
-        "why": describe(lane.cadence, moment.zone),
+        "why": describe(lane.cadence, moment.worker.zone),
         "now": now,
     }
 

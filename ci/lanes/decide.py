@@ -11,9 +11,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import tzinfo
 
-from ci.config.lanes_model import Lane
+from ci.config.lanes_model import Lane, LaneWorker
 from ci.core.text import counted
 from ci.lanes.cadence import clock, describe, drawn, times_after, wait_s
 
@@ -61,16 +60,12 @@ class Moment:
     Attributes:
         now: seconds since the epoch.
         stage: the one in force.
-        zone: in which cron and times of day are read.
-        late_s: within which a missed time is still begun.
-        at_once: runs at the same time, over all lanes.
+        worker: the zone of times, within what a missed one is still begun, how many run at once.
     """
 
     now: float
     stage: int
-    zone: tzinfo
-    late_s: float
-    at_once: int
+    worker: LaneWorker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,12 +125,12 @@ def decide(
         elif begin := _of_lane(decision, name, lane, before, moment):
             wanted.append(begin)
     busy = sum(one.open is not None and one.open.retry_at is None for one in states.values())
-    room = max(moment.at_once - busy, 0)
+    room = max(moment.worker.at_once - busy, 0)
     wanted.sort(key=lambda one: (one[0], one[1].lane))
     decision.begin = [note for _, note in wanted[:room]]
     for _, note in wanted[room:]:
         decision.no_room.add(note.lane)
-        decision.quiet[note.lane] = f"is due and waits: {moment.at_once} runs at once, no more"
+        decision.quiet[note.lane] = f"is due and waits: {moment.worker.at_once} runs at once, no more"
         if decision.looked.get(note.lane) is not None:
             decision.looked[note.lane] = note.due - 1  # it stays to be looked at
     decision.looked = {
@@ -178,7 +173,9 @@ def next_time(lane: Lane, name: str, state: LaneState, moment: Moment) -> int:
     """When a lane without an open run is due next; in the past where it has been due since the last look."""
     if lane.cadence.after_end is None:
         looked = moment.now if state.looked is None else state.looked
-        return next(at for at in times_after(lane.cadence, moment.zone, looked) if at not in state.begun)
+        return next(
+            at for at in times_after(lane.cadence, moment.worker.zone, looked) if at not in state.begun
+        )
     if state.last_end is None:
         at = int(moment.now)
     else:
@@ -200,12 +197,12 @@ def _of_lane(
     decision: Decision, name: str, lane: Lane, state: LaneState, moment: Moment
 ) -> tuple[float, Note] | None:
     """What a lane wants to begin, and since when; what it skips goes into the decision."""
-    run, now, why = state.open, moment.now, describe(lane.cadence, moment.zone)
+    run, now, why = state.open, moment.now, describe(lane.cadence, moment.worker.zone)
     times = _passed(lane, state, moment)
     if lane.cadence.after_end is None:
         decision.looked[name] = now if times or state.looked is None else state.looked
     if run is not None:
-        _skip(decision, name, times, f"the run of {clock(run.due, moment.zone)} had not ended")
+        _skip(decision, name, times, f"the run of {clock(run.due, moment.worker.zone)} had not ended")
         if run.retry_at is None or run.retry_at > now:
             return None
         again = f"try {run.tries + 1} of {lane.retries.most + 1}" if run.tries else "its worker ended with it"
@@ -216,10 +213,15 @@ def _of_lane(
     during = [at for at in times if state.last_end is not None and at < state.last_end]
     _skip(decision, name, during, "the run before it had not ended")
     times = times[len(during) :]
-    if times and now - times[-1] <= moment.late_s:
+    if times and now - times[-1] <= moment.worker.late_s:
         _skip(decision, name, times[:-1], "nobody was there at its time, and a later one begins")
         return times[-1], Note(lane=name, due=times[-1], why=why)
-    _skip(decision, name, times, f"it was not begun within {moment.late_s:g} s: nobody was there, or no room")
+    _skip(
+        decision,
+        name,
+        times,
+        f"it was not begun within {moment.worker.late_s:g} s: nobody was there, or no room",
+    )
     return None
 
 
@@ -227,8 +229,10 @@ def _passed(lane: Lane, state: LaneState, moment: Moment) -> list[int]:
     """The times since the last look that were not begun; a clock that went back shows some again."""
     if lane.cadence.after_end is not None or state.looked is None:
         return []  # a new lane has missed nothing
-    since = max(state.looked, moment.now - max(MOST_BACK_S, moment.late_s))
-    passed = itertools.takewhile(lambda at: at <= moment.now, times_after(lane.cadence, moment.zone, since))
+    since = max(state.looked, moment.now - max(MOST_BACK_S, moment.worker.late_s))
+    passed = itertools.takewhile(
+        lambda at: at <= moment.now, times_after(lane.cadence, moment.worker.zone, since)
+    )
     return [at for at in passed if at not in state.begun]
 
 

@@ -23,9 +23,14 @@ SLICE_S = 0.5
 MARGIN_S = 15.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
-    """What a worker works with.
+def folder_of(folder: Path, attempt: Attempt) -> Path:
+    """The folder of an attempt."""
+    return folder / attempt.lane / f"{attempt.due}-{attempt.attempt}"
+
+
+@dataclass(slots=True, kw_only=True)
+class Worker:
+    """One worker; there is no other with the same ledger.
 
     Attributes:
         lanes: all of the settings.
@@ -54,25 +59,6 @@ class Context:
     ticks: Callable[[], float]
     sleep: Callable[[float], object]
     say: Callable[[str], object]
-
-    def moment(self) -> Moment:
-        """The clock now."""
-        worker = self.settings
-        return Moment(
-            now=self.wall(), stage=self.stage, zone=worker.zone, late_s=worker.late_s, at_once=worker.at_once
-        )
-
-
-def folder_of(folder: Path, attempt: Attempt) -> Path:
-    """The folder of an attempt."""
-    return folder / attempt.lane / f"{attempt.due}-{attempt.attempt}"
-
-
-@dataclass(slots=True)
-class Worker:
-    """One worker; there is no other with the same ledger."""
-
-    context: Context
     _last_line: dict[str, str] = field(default_factory=dict)
     _ended: dict[str, Status] = field(default_factory=dict)
     _prune_at: float = -math.inf
@@ -97,10 +83,10 @@ class Worker:
             LedgerAwayError: the ledger cannot be used; without `once`, it is waited for.
             BadFileError: the ledger is none.
         """
-        for attempt in self.context.ledger.running():
+        for attempt in self.ledger.running():
             self._say(attempt.lane, f"{self._named(attempt)} was on its way when the last worker ended")
-        self._say("worker", f"begins {', '.join(sorted(self.context.chosen)) or 'no lane'}")
-        due: Collection[str] = self.context.chosen
+        self._say("worker", f"begins {', '.join(sorted(self.chosen)) or 'no lane'}")
+        due: Collection[str] = self.chosen
         while not heard:
             try:
                 waiting = self.tick(due, by_hand=by_hand)
@@ -112,7 +98,7 @@ class Worker:
                 if once:
                     raise
                 self._say_once("worker", f"{error.placed}; it is tried again")
-            self._sleep(self.context.settings.poll_s, heard)
+            self._sleep(self.settings.poll_s, heard)
         self._leave(heard)
 
     def tick(self, due: Collection[str], *, by_hand: bool = False) -> set[str]:
@@ -125,17 +111,16 @@ class Worker:
         Returns:
             Those of them that are due, and wait for room.
         """
-        context = self.context
         self._prune()
-        self._look_after(context.ledger.running())
-        moment = context.moment()
-        context.ledger.set_back(moment.now)
+        self._look_after(self.ledger.running())
+        moment = Moment(now=self.wall(), stage=self.stage, worker=self.settings)
+        self.ledger.set_back(moment.now)
         states = self._states()
         names = {*due, *self._open(states)}
-        known = {name: state for name, state in states.items() if name in names or name not in context.lanes}
-        lanes = {name: context.lanes[name] for name in names}
+        known = {name: state for name, state in states.items() if name in names or name not in self.lanes}
+        lanes = {name: self.lanes[name] for name in names}
         decision = decide(lanes, known, moment, due if by_hand else ())
-        attempts = context.ledger.note(decision, moment.now)
+        attempts = self.ledger.note(decision, moment.now)
         self._say_decision(decision, states)
         self._look_after(attempts)
         return decision.no_room & set(due)
@@ -157,28 +142,28 @@ class Worker:
                     error.placed if isinstance(error, SpyreCiError) else f"{type(error).__name__}: {error}"
                 )
                 end = End(status=Status.INCOMPLETE, reason=reason)
-                self.context.processes.stop(self._folder(attempt))  # where it begins late
+                self.processes.stop(self._folder(attempt))  # where it begins late
             if end is not None:
                 self._end(attempt, end)
 
     def _start_or_look(self, attempt: Attempt) -> End | None:
-        context, folder = self.context, self._folder(attempt)
-        if context.processes.has_begun(folder):
-            return context.processes.end_of(folder)
-        if attempt.lane not in context.lanes:
+        folder = self._folder(attempt)
+        if self.processes.has_begun(folder):
+            return self.processes.end_of(folder)
+        if attempt.lane not in self.lanes:
             return End(status=Status.INCOMPLETE, reason="its lane left the settings before it began")
-        context.processes.start(folder, context.launch(attempt, context.ledger.tries(attempt), folder))
+        self.processes.start(folder, self.launch(attempt, self.ledger.tries(attempt), folder))
         self._say(attempt.lane, f"{self._named(attempt)} runs; its folder is {folder}")
         return None
 
     def _end(self, attempt: Attempt, end: End) -> None:
-        context, now = self.context, self.context.wall()
-        lane, retry_at, counts = context.lanes.get(attempt.lane), None, True
+        now = self.wall()
+        lane, retry_at, counts = self.lanes.get(attempt.lane), None, True
         if end.status is Status.CANCELLED or (end.status is Status.GONE and lane and lane.run.job):
             # No failure of its own, and a job on a cluster goes on: it is begun again without waiting.
             retry_at, counts = now, False
         elif end.status not in {Status.PASSED, Status.FAILED} and lane is not None:
-            run = OpenRun(due=attempt.due, tries=context.ledger.tries(attempt))
+            run = OpenRun(due=attempt.due, tries=self.ledger.tries(attempt))
             wait = retry_wait_s(lane, attempt.lane, run)
             retry_at = None if wait is None else now + wait
         ended_at = now if end.ended_at is None else min(end.ended_at, now)
@@ -186,7 +171,7 @@ class Worker:
             attempt, status=end.status, exit_code=end.exit_code, reason=end.reason, ended_at=ended_at,
             counts=counts, retry_at=retry_at,
         )  # fmt: skip
-        context.ledger.ended(seen)
+        self.ledger.ended(seen)
         self._ended[attempt.lane] = end.status
         code = "" if end.exit_code is None else f", exit code {end.exit_code}"
         reason = f" ({end.reason})" if end.reason else ""
@@ -199,42 +184,41 @@ class Worker:
 
     def _leave(self, heard: Sequence[int]) -> None:
         """Tell what runs to end, and note its end; what does not end in time is left to the next worker."""
-        context = self.context
-        until = context.ticks() + context.settings.ending_s + MARGIN_S
-        self._say("worker", f"is told to end; its runs have {context.settings.ending_s:g} s to do so as well")
+        until = self.ticks() + self.settings.ending_s + MARGIN_S
+        self._say("worker", f"is told to end; its runs have {self.settings.ending_s:g} s to do so as well")
         left: list[Attempt] = []
         while True:
             try:
-                left = context.ledger.running()
+                left = self.ledger.running()
                 for attempt in left:
-                    context.processes.stop(self._folder(attempt))
-                self._look_after([one for one in left if context.processes.has_begun(self._folder(one))])
-                left = context.ledger.running()
+                    self.processes.stop(self._folder(attempt))
+                self._look_after([one for one in left if self.processes.has_begun(self._folder(one))])
+                left = self.ledger.running()
                 if not left:
                     return
             except LedgerAwayError as error:
                 self._say_once("worker", f"{error.placed}; it is tried again")
-            if len(heard) > 1 or context.ticks() > until:
+            if len(heard) > 1 or self.ticks() > until:
                 break
-            context.sleep(SLICE_S)
+            self.sleep(SLICE_S)
         for attempt in left:
             self._say(attempt.lane, f"{self._named(attempt)} is left to the next worker")
 
     def _open(self, states: Mapping[str, LaneState]) -> list[str]:
         """The lanes it begins that have a run which has not ended."""
-        return [name for name in self.context.chosen if name in states and states[name].open is not None]
+        return [name for name in self.chosen if name in states and states[name].open is not None]
 
     def _states(self) -> dict[str, LaneState]:
-        return self.context.ledger.states(self.context.wall())
+        return self.ledger.states(self.wall())
 
     def _folder(self, attempt: Attempt) -> Path:
-        return folder_of(self.context.folder, attempt)
+        return folder_of(self.folder, attempt)
 
     def _named(self, attempt: Attempt) -> str:
-        return f"attempt {attempt.attempt} of the run due {clock(attempt.due, self.context.settings.zone)}"
+        return f"attempt {attempt.attempt} of the run due {clock(attempt.due, self.settings.zone)}"
 
     def _say_decision(self, decision: Decision, states: Mapping[str, LaneState]) -> None:
-        zone = self.context.settings.zone
+        zone = self.settings.zone
         for note in decision.skip:
             self._say(note.lane, f"the run due {clock(note.due, zone)} is skipped: {note.why}")
         for note in decision.give_up:
@@ -247,7 +231,7 @@ class Worker:
 
     def _say(self, lane: str, text: str) -> None:
         self._last_line.pop(lane, None)
-        self.context.say(f"{lane}: {text}")
+        self.say(f"{lane}: {text}")
 
     def _say_once(self, lane: str, text: str) -> None:
         """Say a line unless it was the last one of its lane, as what is found at every tick."""
@@ -256,14 +240,13 @@ class Worker:
             self._last_line[lane] = text
 
     def _sleep(self, seconds: float, heard: Sequence[int]) -> None:
-        until = self.context.ticks() + seconds
-        while not heard and (left := until - self.context.ticks()) > 0:
-            self.context.sleep(min(left, SLICE_S))
+        until = self.ticks() + seconds
+        while not heard and (left := until - self.ticks()) > 0:
+            self.sleep(min(left, SLICE_S))
 
     def _prune(self) -> None:
         """Once a day, forget what is old, with its folders."""
-        context = self.context
-        if context.ticks() >= self._prune_at:
-            self._prune_at = context.ticks() + DAY_S
-            for attempt in context.ledger.prune(context.wall() - context.settings.keep_days * DAY_S):
+        if self.ticks() >= self._prune_at:
+            self._prune_at = self.ticks() + DAY_S
+            for attempt in self.ledger.prune(self.wall() - self.settings.keep_days * DAY_S):
                 shutil.rmtree(self._folder(attempt), ignore_errors=True)

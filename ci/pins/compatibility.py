@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
-from packaging.version import Version
 
 from ci.config.pins_model import Suite
 from ci.core.extras import wanted
@@ -130,20 +129,4 @@ def meets(there: str, need: SpecifierSet) -> bool | None:
         given = Requirement(f"x {'' if there == ANY else there}")
     except InvalidRequirement:
         return None
-    if given.url is not None:
-        return None
-    both = given.specifier & need
-    return any(both.contains(one, prereleases=True) for one in _corners(both))
-
-
-def _corners(ranges: SpecifierSet) -> Iterator[Version]:
-    """The versions at which a range begins or ends, one just above each, and the lowest of all.
-
-    Where two ranges have anything in common, they have one of these.
-    """
-    yield Version("0")
-    for one in ranges:
-        version = parsed(one.version.removesuffix(".*"))
-        if version is not None:
-            yield version
-            yield Version(f"{version.base_version}.0.0.1")
+    return None if given.url is not None else not (given.specifier & need).is_unsatisfiable()

@@ -162,10 +162,11 @@ def test_when_what_ran_it_is_killed_it_is_gone_and_nothing_of_it_goes_on(folder:
 
 
 def test_secrets_are_in_its_environment_and_on_no_command_line(folder: Path) -> None:
-    HERE.start(folder, launch(POLITE, 0, TOKEN="hush-hush"))
+    secret = f"hush-{folder.parent.name}-{os.getpid()}"  # others may run this test at the same time
+    HERE.start(folder, launch(POLITE, 0, TOKEN=secret))
     until(lambda: "up" in output(folder))
-    assert holding("cmdline", "hush-hush") == []
-    assert len(holding("environ", "hush-hush")) == 2
+    assert holding("cmdline", secret) == []
+    assert len(holding("environ", secret)) == 2
     HERE.stop(folder)
     ended(folder)
 

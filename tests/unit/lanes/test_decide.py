@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ci.config.lanes_model import Lane
+from ci.config.lanes_model import Lane, LaneWorker
 from ci.lanes.decide import (
     MOST_BACK_S,
     LaneState,
@@ -29,12 +29,16 @@ DAY, HOURLY = 86400, "0 * * * *"
 YEAR = 365 * DAY
 
 
+def at(now: float, *, stage: int = 1, **worker: Any) -> Moment:
+    return Moment(now=now, stage=stage, worker=LaneWorker.model_validate(worker))
+
+
 class Desk:
     """A worker without processes: it looks, and ends what it began."""
 
     def __init__(self, folder: Path, lanes: dict[str, Lane], **given: Any) -> None:
         self.lanes, self.ledger = lanes, Ledger(folder / "lanes.sqlite", synchronous="OFF")
-        self.moment: dict[str, Any] = {"stage": 1, "zone": UTC, "late_s": 3600.0, "at_once": 8, **given}
+        self.moment: dict[str, Any] = {"stage": 1, "late_s": 3600.0, "at_once": 8, **given}
         self.begun: list[tuple[str, int, int]] = []
         self.on: dict[str, Attempt] = {}
         self.skipped: list[tuple[int, str]] = []
@@ -42,7 +46,7 @@ class Desk:
 
     def look(self, after_s: float) -> list[tuple[str, int]]:
         """What begins so many seconds after the start: the lane, and for which time after it."""
-        moment = Moment(now=START + after_s, **self.moment)
+        moment = at(START + after_s, **self.moment)
         self.ledger.set_back(moment.now)
         decision = decide(self.lanes, self.ledger.states(moment.now), moment)
         self.skipped += [(note.due - START, note.why) for note in decision.skip]
@@ -195,7 +199,7 @@ def test_where_there_is_no_room_the_longest_due_is_first_and_what_waits_too_long
 
 
 def test_by_hand_a_lane_begins_at_once_whatever_its_cadence_says() -> None:
-    moment = Moment(now=START + 0.5, stage=1, zone=UTC, late_s=60, at_once=8)
+    moment = at(START + 0.5, late_s=60)
     lanes = {"a": lane(HOURLY), "b": lane(HOURLY)}
     taken = {"a": LaneState(looked=START, begun=frozenset({START}))}
     (note,) = decide(lanes, taken, moment, {"a"}).begin
@@ -206,7 +210,7 @@ def test_by_hand_a_lane_begins_at_once_whatever_its_cadence_says() -> None:
 
 def test_a_time_after_an_end_is_never_one_that_was_begun_by_a_wrong_clock() -> None:
     one = lane({"after_end": {"min": 1, "max": 1}})
-    moment = Moment(now=START, stage=1, zone=UTC, late_s=60, at_once=8)
+    moment = at(START, late_s=60)
     state = LaneState(last_end=START, begun=frozenset({START + 3600, START + 3601}))
     assert next_time(one, "a", state, moment) == START + 3602
 

@@ -179,7 +179,7 @@ def test_what_is_gone_takes_a_try_and_a_job_which_goes_on_takes_none(
 ) -> None:
     world = World(tmp_path, {"one": lane(HOURLY, run=work, retries={"most": 1, "first_s": 60})})
     tries: list[int] = []
-    launch = world.worker().context.launch
+    launch = world.worker().launch
 
     def launched(attempt: Attempt, number: int, folder: Path) -> Launch:
         tries.append(number)

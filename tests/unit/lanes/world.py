@@ -10,7 +10,7 @@ from typing import Any
 from ci.config.lanes_model import Lane, LaneWorker
 from ci.lanes.attempt import End, Launch
 from ci.lanes.ledger import Attempt, Ledger, Status
-from ci.lanes.worker import Context, Worker
+from ci.lanes.worker import Worker
 
 NOON = 1_795_435_200.0  # 2026-11-23 12:00 UTC, a Monday
 PASSED, FAILED = End(status=Status.PASSED, exit_code=0), End(status=Status.FAILED, exit_code=1)
@@ -118,7 +118,7 @@ class World:
             "wall": lambda: self.now, "ticks": lambda: self.mono, "sleep": self.sleep,
             "say": self.said.append,
         }  # fmt: skip
-        return Worker(Context(**{**ready, **given}))
+        return Worker(**{**ready, **given})
 
     def work(self, hours: float, **given: Any) -> Worker:
         """A worker from now on for so many hours, then told to end."""
