@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, tzinfo
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -206,8 +207,8 @@ def export(
             typer.echo(as_yaml(workflow, entries) + "\n")
         # A workflow that is not there begins nothing.
         elif check is not None and (entries or (check / workflow).exists()):
-            wanted = sorted(entry for schedule in entries.values() for entry in map(_sortable, schedule))
-            there = sorted(map(_sortable, schedule_of(load_document(check / workflow).content)))
+            wanted = sorted(chain(*entries.values()), key=_sortable)
+            there = sorted(schedule_of(load_document(check / workflow).content), key=_sortable)
             _check_same(there, wanted, check / workflow, target)
 
 

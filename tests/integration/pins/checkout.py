@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
-from tests.repositories import commit, git
+from tests.repositories import Repository
 
 
-@dataclass(frozen=True)
-class Checkout:
+class Checkout(Repository):
     """A checkout of a remote named origin, which is beside it."""
-
-    folder: Path
-
-    def git(self, *words: str) -> str:
-        return git(self.folder, *words)
 
     def write(self, name: str, content: str | bytes) -> Path:
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
         return path
-
-    def commit(self) -> str:
-        return commit(self.folder)
 
     @property
     def state(self) -> tuple[str, ...]:
@@ -40,9 +30,6 @@ class Checkout:
 def new_checkout(folder: Path) -> Checkout:
     """Commit what is in a folder, and make a remote of it."""
     made = Checkout(folder)
-    made.git("init", "--quiet", "--initial-branch=main")
-    for key, value in {"user.name": "a", "user.email": "a@example.org"}.items():
-        made.git("config", key, value)
     made.commit()
     origin = folder.parent / "origin"
     made.git("clone", "--quiet", "--bare", str(folder), str(origin))

@@ -12,8 +12,7 @@ import pytest
 
 from ci.cli.app import run
 from tests.github_api import TOKEN, GitHubApi, Repository, pull
-
-from .repository import Repository as Checkout
+from tests.repositories import Repository as Checkout
 
 Spyre = Callable[..., int]
 Event = Callable[[str, Any], None]

@@ -11,9 +11,9 @@ from ci.config import load_settings
 from ci.pipeline.base_settings import judging_settings
 from ci.pipeline.event import Event
 from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
+from tests.repositories import Repository
 
 from .conftest import Call
-from .repository import Repository
 
 BASE = """\
 stage: 2
@@ -35,9 +35,7 @@ report: {endpoint: https://elsewhere.example.com}
 
 @pytest.fixture
 def origin(tmp_path: Path) -> Repository:
-    (tmp_path / "origin").mkdir()
     made = Repository(tmp_path / "origin")
-    made.git("init", "--quiet", "--initial-branch=main")
     made.commit({"a.c": "1\n", "spyre-ci.yaml": BASE, ".gitignore": "runs/\n.spyre-ci/\n"})
     return made
 

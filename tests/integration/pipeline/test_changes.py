@@ -13,9 +13,9 @@ import pytest
 from ci.cli.app import run
 from ci.pipeline.diff import touched
 from ci.pipeline.event import Event
+from tests.repositories import Repository
 
 from .conftest import Call
-from .repository import Repository
 
 SETTINGS = "stage: 1\npackage: {tests: {emulated: true}}\n"
 DOCS_ONLY = {"lint": True, "unit": False, "emulated": False, "package": False, "device": False}
@@ -23,9 +23,7 @@ DOCS_ONLY = {"lint": True, "unit": False, "emulated": False, "package": False, "
 
 @pytest.fixture
 def origin(tmp_path: Path) -> Repository:
-    (tmp_path / "origin").mkdir()
     made = Repository(tmp_path / "origin")
-    made.git("init", "--quiet", "--initial-branch=main")
     made.commit({"a.py": "1\n", "old.py": "x = 1\n" * 30, "README.md": "# it\n", "spyre-ci.yaml": SETTINGS})
     return made
 

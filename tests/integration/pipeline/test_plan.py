@@ -14,8 +14,7 @@ from ci.pipeline.plan_identity import FILE, tree_of
 from test_selection.durations import Durations, write_durations
 from test_selection.files import read_json
 from test_selection.plan import read_plan
-
-from .repository import Repository
+from tests.repositories import Repository
 
 ROOT = Path(__file__).parents[3]
 IMAGE = f"registry.example/spyre@sha256:{'a' * 64}"
@@ -31,12 +30,9 @@ device: {emulated: allow}
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
     """A checkout with settings of its own, in which verbs are called."""
-    folder = tmp_path / "project"
-    folder.mkdir()
-    made = Repository(folder)
-    made.git("init", "--quiet", "--initial-branch=main")
+    made = Repository(tmp_path / "project")
     made.commit({"spyre-ci.yaml": SETTINGS, ".gitignore": "runs/\n.spyre-ci/\n"})
-    monkeypatch.chdir(folder)
+    monkeypatch.chdir(made.folder)
     for name in [name for name in os.environ if name.startswith(("GITHUB_", "JENKINS"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("SPYRE_CI_IMAGE", IMAGE)

@@ -15,20 +15,13 @@ from ci.report.results import read_summary
 from test_selection.plan import read_plan
 from tests.github_api import GitHubApi, artifact, pull, workflow_run
 from tests.pipeline_runs import IMAGE, plan_folder, run_journals, zipped
-from tests.repositories import git
+from tests.repositories import commit, git
 
 Spyre = Callable[..., int]
 Event = Callable[[str, Any], None]
 IDS = [f"test_a.py::A::test_{number}" for number in range(4)]
 GREEN = dict.fromkeys(IDS, "passed")
 WORKFLOW = ".github/workflows/pull-request.yml"
-
-
-def commit(folder: Path, name: str, text: str) -> str:
-    (folder / name).write_text(text)
-    git(folder, "add", name)
-    git(folder, "commit", "-q", "-m", f"change {name}")
-    return git(folder, "rev-parse", "HEAD")
 
 
 @dataclass
@@ -100,12 +93,12 @@ def queue(api: GitHubApi, job: Path, tmp_path: Path, event: Event, monkeypatch: 
     upstream = tmp_path / "upstream"
     upstream.mkdir()
     git(upstream, "init", "-q", "-b", "main")
-    commit(upstream, "a.txt", "one\n")
+    commit(upstream, {"a.txt": "one\n"})
     git(upstream, "checkout", "-q", "-b", "feature")
-    head = commit(upstream, "b.txt", "two\n")
+    head = commit(upstream, {"b.txt": "two\n"})
     git(upstream, "update-ref", "refs/pull/7/head", head)
     git(upstream, "checkout", "-q", "main")
-    base = commit(upstream, "c.txt", "three\n")
+    base = commit(upstream, {"c.txt": "three\n"})
     git(upstream, "merge", "-q", "--squash", "feature")
     git(upstream, "commit", "-q", "-m", "feature (#7)")
     group = git(upstream, "rev-parse", "HEAD")
@@ -228,7 +221,7 @@ def test_a_pull_request_that_is_no_more_what_the_group_has_gives_no_results(
 ) -> None:
     queue.begin()
     git(queue.upstream, "checkout", "-q", "--detach", queue.head)
-    moved = commit(queue.upstream, file, "otherwise\n")
+    moved = commit(queue.upstream, {file: "otherwise\n"})
     git(queue.upstream, "update-ref", "refs/pull/7/head", moved)
     queue.api.repositories["o/r"].pulls = {7: pull(7, sha=moved)}
     queue.ran(sha=moved)
@@ -315,7 +308,7 @@ def test_what_is_checked_out_has_to_be_the_queue_s_commit(
 ) -> None:
     queue.begin()
     queue.ran()
-    commit(job, "e.txt", "five\n")
+    commit(job, {"e.txt": "five\n"})
     assert spyre("reuse", "runs/ci") == 0
     assert "is not the merge queue's commit" in " ".join(capsys.readouterr().out.split())
 

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.conftest import need
-
-from .repository import Repository
+from tests.repositories import Repository
 
 ROOT = Path(__file__).parents[3]
 
@@ -35,9 +34,7 @@ def nox(folder: Path, *words: str, **environ: str) -> tuple[int, str]:
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     need(shutil.which("spyre-ci") is not None, "spyre-ci on the path")
-    (tmp_path / "project").mkdir()
     made = Repository(tmp_path / "project")
-    made.git("init", "--quiet", "--initial-branch=main")
     made.commit({"spyre-ci.yaml": "stage: 2\n"})
     made.commit({"README.md": "# it\n"})
     return made.folder
