@@ -122,37 +122,31 @@ def test_the_seed_job_makes_them_all_folder_first(made: dict[str, Job]) -> None:
     assert sorted(named) == sorted(path.stem for path in (ROOT / "jenkins" / "jobs").glob("*.groovy"))
 
 
+def cron(job: Job) -> list[str]:
+    """What triggers a job by the clock."""
+    return [str(one) for one in inside(job, "properties", "pipelineTriggers", "triggers", "cron", "spec")]
+
+
 def test_a_night_has_its_variant_and_from_stage_3_on_there_are_several_runs_a_day(
     made: dict[str, Job], later: dict[str, Job]
 ) -> None:
     assert yaml.safe_load((ROOT / "spyre-ci.yaml").read_text(encoding="utf-8"))["stage"] < 3
+    begun = []
     for variant in ("pinned", "main"):
         name = f"spyre/nightly-{variant}"
         assert parameters(made[name])["VARIANT"] == variant
-        specs = [
-            inside(one[name], "properties", "pipelineTriggers", "triggers", "cron", "spec")
-            for one in (made, later)
-        ]
+        ((once,), (often,)) = cron(made[name]), cron(later[name])
         # In the time zone of the settings, which is the first line.
-        assert [one.splitlines()[0] for spec in specs for one in spec] == ["TZ=UTC"] * 2
-        assert [len(hours(*spec)) for spec in specs] == [1, 4]
+        assert {once.splitlines()[0], often.splitlines()[0]} == {"TZ=UTC"}
+        assert (len(hours(once)), len(hours(often))) == (1, 4)
+        begun.append(hours(often))
+    assert begun[0] & begun[1] == set(), "both variants at once want twice the cards"
 
 
 def test_a_stage_that_no_lane_is_for_begins_nothing(tmp_path: Path) -> None:
     folder = workspace(tmp_path / "w", stage=9)
     told = record_jobs(folder, [ROOT / "jenkins" / "jobs" / "nightly.groovy"], tmp_path / "out")
-    for job in jobs(told).values():
-        assert inside(job, "properties", "pipelineTriggers", "triggers", "cron", "spec") == []
-
-
-def test_nights_of_both_variants_begin_at_different_hours(later: dict[str, Job]) -> None:
-    specs = [
-        inside(
-            later[f"spyre/nightly-{variant}"], "properties", "pipelineTriggers", "triggers", "cron", "spec"
-        )[0]
-        for variant in ("pinned", "main")
-    ]
-    assert hours(specs[0]) & hours(specs[1]) == set()
+    assert [cron(job) for job in jobs(told).values()] == [[], []]
 
 
 def test_pull_requests_are_found_by_jenkins_and_no_fork_is_trusted(later: dict[str, Job]) -> None:

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ci.pipeline.github_runs import Run
+from ci.pipeline.github_runs import Artifact, Run, run_of
 from ci.pipeline.reuse import (
     Group,
     Wanted,
@@ -144,3 +145,43 @@ def test_a_note_of_reuse_is_read_as_it_was_written(tmp_path: Path) -> None:
     write_reused(tmp_path, note)
     assert read_reused(tmp_path) == note
     assert "run 5, attempt 2, of pull request 12 (https://github.com/x)" in note.said()
+
+
+ROW: dict[str, Any] = {
+    "id": 50,
+    "run_attempt": 2,
+    "name": "pull request",
+    "path": ".github/workflows/a.yml@refs/heads/main",
+    "event": "pull_request",
+    "status": "completed",
+    "conclusion": None,
+    "head_sha": SHA,
+    "head_branch": "feature",
+    "head_repository": None,
+}
+
+
+def test_a_run_is_read_with_what_may_be_missing() -> None:
+    run = run_of(ROW)
+    assert run is not None
+    assert (run.path, run.conclusion, run.repository, run.attempt) == (".github/workflows/a.yml", "", "", 2)
+
+
+@pytest.mark.parametrize(
+    "row", [None, {}, ROW | {"id": "50"}, ROW | {"head_sha": "main"}, ROW | {"head_sha": None}]
+)
+def test_what_is_no_run_is_none(row: Any) -> None:
+    assert run_of(row) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "group"),
+    [
+        ("results", "results"),
+        ("device.12", "device"),
+        ("results-x.1", "results-x"),
+        ("results-2", "results-2"),
+    ],
+)
+def test_the_attempt_behind_an_artifact_s_name_is_not_its_name(name: str, group: str) -> None:
+    assert Artifact(id=1, name=name).group == group
