@@ -21,17 +21,14 @@ from tests.kubernetes_pods import NO_ROOM, Pod
 from tests.kubernetes_store import Object
 
 PF = "ibm.com/spyre_pf"
-MORE = [
-    Resource(version="apps/v1", kind="DaemonSet", plural="daemonsets"),
-    *(
-        Resource(version="spyre.ibm.com/v1alpha1", kind=kind, plural=plural, namespaced=False)
-        for kind, plural in (
-            ("SpyreClusterPolicy", "spyreclusterpolicies"),
-            ("SpyreNodeState", "spyrenodestates"),
-        )
-    ),
-]
-RESOURCES.extend(one for one in MORE if one not in RESOURCES)
+POLICY = Resource(
+    version="spyre.ibm.com/v1alpha1",
+    kind="SpyreClusterPolicy",
+    plural="spyreclusterpolicies",
+    namespaced=False,
+)
+if POLICY not in RESOURCES:
+    RESOURCES.append(POLICY)
 
 
 class CardCluster:
@@ -59,40 +56,9 @@ class CardCluster:
         api.put(_node("control-1", 0, {"node-role.kubernetes.io/control-plane": ""}))
         for number in range(1, nodes + 1):
             api.put(_node(f"node-{number}", cards, _card_labels(cards)))
-        self._operator(nodes)
+        about, status = {"name": "spyreclusterpolicy"}, {"state": "ready"}
+        api.put({"kind": "SpyreClusterPolicy", "metadata": about, "spec": {}, "status": status})
         api.put({"kind": "ServiceAccount", "metadata": {"name": "default"}})
-
-    def _operator(self, nodes: int) -> None:
-        put = self.api.put
-        put(
-            {
-                "kind": "CustomResourceDefinition",
-                "metadata": {"name": "spyreclusterpolicies.spyre.ibm.com"},
-            }
-        )
-        put(
-            {
-                "kind": "SpyreClusterPolicy",
-                "metadata": {"name": "spyreclusterpolicy"},
-                "spec": {
-                    "devicePlugin": {"version": "1.3.0"},
-                    "experimentalMode": ["topologyAwareAllocation", "externalDeviceReservation"],
-                },
-                "status": {"state": "ready", "namespace": "spyre-operator"},
-            }
-        )
-        for name in ("spyre-device-plugin", "spyre-health-checker"):
-            ready = {"desiredNumberScheduled": nodes, "numberReady": nodes}
-            put({"kind": "DaemonSet", "metadata": {"name": name}, "status": ready}, "spyre-operator")
-        put(
-            {
-                "kind": "Deployment",
-                "metadata": {"name": "secondary-scheduler"},
-                "spec": {"paused": True},
-                "status": {"availableReplicas": 1},
-            },
-            "openshift-secondary-scheduler-operator",
-        )
 
     def node(self, name: str) -> Object:
         """A node, to be spoiled."""

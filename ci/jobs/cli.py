@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -17,6 +17,7 @@ from ci.core.errors import UsageError
 from ci.core.text import clean, counted, iso_utc
 from ci.core.workflow_commands import defused
 from ci.jobs.cluster import Cluster, open_cluster
+from ci.jobs.job import check_contract
 from ci.jobs.logs import SECONDS, LogReader, Unit, Wanted, find_sources, missing, sink
 from ci.jobs.spec import read_spec
 from ci.jobs.status import Aggregates, job_status
@@ -189,46 +190,31 @@ def validate(
         raise UsageError(f"there is no stage {stage}", where="--stage", remedy=f"the stages are {known}")
     cluster = open_cluster(os.environ, namespace=namespace, context=context)
     given = None if spec is None else read_spec(spec)
-    wanted = checks.Wanted(
-        stage=stage,
-        cards=row.cards,
-        namespace=cluster.namespace,
-        spec=given,
-        image=image or (given.image.name if given else None) or "",
-    )
+    if spec is not None and given is not None:
+        check_contract(given, spec)
+    image = image or (given.image.name if given else None) or ""
+    wanted = checks.Wanted(cluster=cluster, stage=stage, cards=row.cards, spec=given, image=image)
     console = options.make_console(os.environ, stderr=json_output)
-    answers = checks.ask(cluster, wanted)
-    nodes = checks.card_nodes(answers["nodes"] or (), wanted)
-    found = checks.check_all(answers, wanted)
+    found = checks.check_all(wanted)
     if preflight:
         card_s = settings.model.run.preflight_timeout_s
-        found += try_cards(cluster, wanted, nodes, timeout_s=preflight_timeout, card_s=card_s)
+        found += try_cards(wanted, timeout_s=preflight_timeout, card_s=card_s)
     if out is not None:
-        checks.write_report(out, _about(cluster, wanted, answers), found, nodes)
+        about = {
+            "cluster": shown(cluster.host),
+            "namespace": cluster.namespace,
+            "date": iso_utc(time.time()),
+            "stage": f"{stage}: {row.cards:,} cards",
+            "image": image or "none",
+            "spyre-ci": version("spyre-ci"),
+        }
+        checks.write_report(out, about, found, wanted.__dict__.get("card_nodes", ()))
         console.print(f"report: {out}", markup=False, highlight=False, soft_wrap=True)
     if json_output:
-        content = {"digest": checks.digest(found), "findings": checks.rows(found)}
-        typer.echo(document_text("job-validate", content))
+        names = ("check", "state", "seen", "remedy")
+        rows = [{name: getattr(one, name) for name in names} for one in found]
+        typer.echo(document_text("job-validate", {"findings": rows}))
     else:
         console.print(checks.table(found))
         console.print(checks.counts(found), markup=False, highlight=False)
     raise typer.Exit(checks.exit_code(found))
-
-
-def _about(cluster: Cluster, wanted: Any, answers: Any) -> dict[str, str]:
-    """The head of the report."""
-    found = {
-        "cluster": shown(cluster.host),
-        "namespace": wanted.namespace,
-        "date": iso_utc(time.time()),
-        "stage": f"{wanted.stage}: {wanted.cards:,} cards",
-        "image": wanted.image or "none",
-        "Kubernetes": str(answers["version"].get("gitVersion", "")),
-    }
-    for one in answers["openshift"] or ():
-        found["OpenShift"] = str(((one.get("status") or {}).get("desired") or {}).get("version", ""))
-        found["cluster"] += f" ({(one.get('spec') or {}).get('clusterID') or one['metadata']['name']})"
-    for one in answers["policies"] or ():
-        plugin = (one.get("spec") or {}).get("devicePlugin") or {}
-        found["Spyre device plugin"] = str(plugin.get("version") or "not said")
-    return found | {"spyre-ci": version("spyre-ci")}

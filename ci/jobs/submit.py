@@ -130,7 +130,8 @@ def _check(cluster: Cluster, missing: Sequence[Manifest], done: Submitted) -> No
             raise RefusedError(
                 f"the cluster would drop {', '.join(lost)} of {_word(one)}", remedy=KEEP_REMEDY
             )
-        _check_pod(cluster, one, done)
+        if warning := check_pod(cluster, one):
+            done.warnings.append(warning)
         if one["kind"] == "Job" and _queue(one) and kueue_api(cluster) is None:
             done.warnings.append(
                 f"no Kueue serves on this cluster, and a job of the queue {_queue(one)} waits until one does;"
@@ -138,24 +139,32 @@ def _check(cluster: Cluster, missing: Sequence[Manifest], done: Submitted) -> No
             )
 
 
-def _check_pod(cluster: Cluster, owner: Manifest, done: Submitted) -> None:
-    """Ask what the job's controller would be told of each pod: its account, priority, limits, security."""
+def check_pod(cluster: Cluster, owner: Manifest) -> str:
+    """Ask what a job's controller would be told of each pod: its account, priority, limits, security.
+
+    Returns:
+        A warning where a full quota refuses it, which may have room later; else nothing.
+
+    Raises:
+        RefusedError: the namespace takes no such pod.
+        ForbiddenError: we may not ask.
+    """
     template, about = owner["spec"]["template"], owner["metadata"]
-    named = {**template.get("metadata", {}), "name": f"{done.name}-check", "namespace": about["namespace"]}
+    named = {**template["metadata"], "name": f"{about['name']}-check", "namespace": about["namespace"]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": named, "spec": template["spec"]}
     try:
         cluster.create(_path(pod), pod, dry_run=True)
     except ForbiddenError as error:
         if "exceeded quota" in error.said:
-            done.warnings.append(f"its pods wait until the namespace's quota has room: {error.said}")
-        elif "cannot create resource" in error.said:
+            return f"its pods wait until the namespace's quota has room: {error.said}"
+        if "cannot create resource" in error.said:
             raise
-        else:
-            raise RefusedError(
-                f"the namespace {about['namespace']} takes no pod of it: {error.said}",
-                remedy="change the spec, or have the namespace changed",
-                said=error.said,
-            ) from None
+        raise RefusedError(
+            f"the namespace {about['namespace']} takes no pod of it: {error.said}",
+            remedy="change the spec, or have the namespace changed",
+            said=error.said,
+        ) from None
+    return ""
 
 
 def dropped(sent: Manifest, answered: Manifest) -> list[str]:

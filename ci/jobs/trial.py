@@ -12,35 +12,33 @@ from typing import Any
 from ci.core.findings import Finding, judged
 from ci.core.text import listed, one_line
 from ci.jobs.cluster import Cluster, path_of
-from ci.jobs.errors import (
-    ClusterAwayError,
-    ConflictError,
-    ForbiddenError,
-    MissingError,
-    RefusedError,
-)
-from ci.jobs.labels import COMPONENT_LABEL, found_by, job_name, selector
+from ci.jobs.errors import ClusterAwayError, ConflictError, ForbiddenError, MissingError, RefusedError
+from ci.jobs.job import Job
+from ci.jobs.labels import RUN_LABEL, job_name
 from ci.jobs.logs import LOG_PATIENCE_S, MOST_AWAY
+from ci.jobs.render import render
+from ci.jobs.spec import Evaluation, Image, Resources, Scratch, Spec, Toleration
 from ci.jobs.status import pod_status
 from ci.jobs.validate import Node, Object, Wanted, unasked
+from ci.jobs.watch import refused_pods
 
-# A job that is left behind by a process that was killed goes by itself after so long.
-TTL_S = 600
 ENDED = {"Succeeded", "Failed"}
 POLL_S = 5.0
 # A preflight prints a line a card; a longer log is something else.
 MAX_LOG, MAX_LINES = 1 << 20, 4096
 REMEDY = "see what refuses it (quota, admission, rights), and ask again"
+# Of the spec, where pods may run and as whom.
+_KEPT = ("node_selector", "service_account", "user", "group", "priority")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeResult:
-    """The result of a preflight on a node.
+    """What a pod of the trial said.
 
     Attributes:
-        node: its name; empty if no pod came to one.
+        node: it ran on; empty if it came to none.
         cards: the lines of `job preflight` by card.
-        why: why there is no answer; empty if there is one.
+        why: why there are none; empty if there are.
     """
 
     node: str
@@ -48,56 +46,54 @@ class NodeResult:
     why: str = ""
 
 
-def try_cards(
-    cluster: Cluster, wanted: Wanted, nodes: Sequence[Node], *, timeout_s: float, card_s: float
-) -> list[Finding]:
+def try_cards(wanted: Wanted, *, timeout_s: int, card_s: float) -> list[Finding]:
     """Check every card of every usable node.
 
     Args:
-        cluster: to try.
-        wanted: of it.
-        nodes: that have cards.
+        wanted: of the cluster.
         timeout_s: after which a node that has not answered counts as silent.
         card_s: seconds for the check of one card.
     """
+    cluster, name = wanted.cluster, job_name("validate", secrets.token_hex(8))
     if not wanted.image:
         return [
             unasked("preflight", "no image is known", "name one in the spec (image.name), or with --image")
         ]
-    usable, name = [one for one in nodes if one.usable], job_name("validate", secrets.token_hex(8))
-    bodies = preflight_jobs(wanted, usable, name, deadline_s=int(timeout_s), card_s=card_s)
-    if not bodies:
-        return [unasked("preflight", "no usable node gives out a card", "mend nodes and cards first")]
-    completions = sum(int(body["spec"]["completions"]) for body in bodies)
-    jobs = path_of("Job", wanted.namespace)
+    jobs, found = path_of("Job", cluster.namespace), f"{RUN_LABEL}={name}"
     try:
+        usable = [one for one in wanted.card_nodes if one.usable and one.healthy]
+        if not usable:
+            return [unasked("preflight", "no usable node gives out a card", "mend nodes and cards first")]
+        bodies = preflight_jobs(wanted, usable, name, deadline_s=timeout_s, card_s=card_s)
         try:
             for body in bodies:
                 cluster.create(jobs, body)
-            results = list(_results(cluster, _ended_pods(cluster, name, completions, timeout_s)))
+            pods = _ended_pods(cluster, found, len(usable), timeout_s)
+            unborn = [refused_pods(cluster, body["metadata"]["name"]) for body in bodies]
+            results = list(_results(cluster, pods))
         finally:
-            for one in cluster.items(jobs, labels=selector(name))[0]:
-                cluster.delete(path_of("Job", wanted.namespace, one["metadata"]["name"]))
+            for one in cluster.items(jobs, labels=found)[0]:
+                cluster.delete(f"{jobs}/{one['metadata']['name']}")
     except (RefusedError, ConflictError) as error:
         return [judged("preflight", error.said or error.what, holds=False, remedy=REMEDY)]
     except (ForbiddenError, MissingError) as error:
         return [unasked("preflight", error.said or error.what, REMEDY)]
-    return list(judge_cards(usable, results))
+    return list(judge_cards(usable, results, unborn))
 
 
-def _ended_pods(cluster: Cluster, name: str, wanted: int, timeout_s: float) -> list[dict[str, Any]]:
-    """The pods of the preflight once all have ended or cannot pull their image, or when time is over."""
+def _ended_pods(cluster: Cluster, labels: str, wanted: int, timeout_s: float) -> list[dict[str, Any]]:
+    """The pods of the trial once all have ended or cannot pull their image, or when time is over."""
     end = cluster.effects.monotonic() + timeout_s
     while True:
-        pods, _ = cluster.items(path_of("Pod", cluster.namespace), labels=selector(name))
-        over = sum(_is_over(pod) for pod in pods)
-        if over >= wanted or cluster.effects.monotonic() >= end:
+        pods, _ = cluster.items(path_of("Pod", cluster.namespace), labels=labels)
+        over = [_ended(one) or pod_status(one).why.startswith("cannot pull") for one in pods]
+        if sum(over) >= wanted or cluster.effects.monotonic() >= end:
             return pods
         cluster.effects.sleep(POLL_S)
 
 
-def _is_over(pod: Object) -> bool:
-    return (pod.get("status") or {}).get("phase") in ENDED or pod_status(pod).why.startswith("cannot pull")
+def _ended(pod: Object) -> bool:
+    return (pod.get("status") or {}).get("phase") in ENDED
 
 
 def _results(cluster: Cluster, pods: Sequence[Object]) -> Iterator[NodeResult]:
@@ -110,9 +106,8 @@ def _results(cluster: Cluster, pods: Sequence[Object]) -> Iterator[NodeResult]:
     for pod in pods:
         log = bytearray()
         try:
-            if (pod.get("status") or {}).get("phase") in ENDED:
-                name = pod["metadata"]["name"]
-                for chunk in cluster.log(name, container="main", patience_s=LOG_PATIENCE_S):
+            if _ended(pod):
+                for chunk in cluster.log(pod["metadata"]["name"], patience_s=LOG_PATIENCE_S):
                     log += chunk[: MAX_LOG - len(log)]
             away = 0
         except (MissingError, RefusedError):
@@ -125,7 +120,7 @@ def _results(cluster: Cluster, pods: Sequence[Object]) -> Iterator[NodeResult]:
 
 
 def node_result(pod: Object, log: bytes) -> NodeResult:
-    """The result of one pod of the preflight; its log may hold anything else as well."""
+    """The result of one pod of the trial; its log may hold anything else as well."""
     cards = {}
     for line in log.decode("utf-8", "replace").splitlines()[:MAX_LINES]:
         try:
@@ -134,14 +129,21 @@ def node_result(pod: Object, log: bytes) -> NodeResult:
             continue
         if isinstance(row, dict) and isinstance(row.get("card"), str) and isinstance(row.get("ok"), bool):
             cards[one_line(row["card"], 80)] = row
-    ended = (pod.get("status") or {}).get("phase") in ENDED
-    why = f"{pod['metadata']['name']} said nothing of cards" if ended else pod_status(pod).why
+    why = f"{pod['metadata']['name']} said nothing of cards" if _ended(pod) else pod_status(pod).why
     node = str((pod.get("spec") or {}).get("nodeName", ""))
     return NodeResult(node=node, cards=cards, why="" if cards else one_line(why))
 
 
-def judge_cards(nodes: Sequence[Node], results: Sequence[NodeResult]) -> Iterator[Finding]:
-    """Every card of every node passed its check, and every node answered for all it has; pure."""
+def judge_cards(
+    nodes: Sequence[Node], results: Sequence[NodeResult], unborn: Sequence[str] = ()
+) -> Iterator[Finding]:
+    """Every card of every node passed its check, and every node answered for all it has; pure.
+
+    Args:
+        nodes: that were tried.
+        results: of their pods.
+        unborn: why pods could not be made.
+    """
     answered = {one.node: len(one.cards) for one in results if one.node and one.cards}
     told = [(one.node, card, row) for one in results for card, row in one.cards.items()]
     failed = [
@@ -163,7 +165,7 @@ def judge_cards(nodes: Sequence[Node], results: Sequence[NodeResult]) -> Iterato
     ]
     if short:
         # A pod that found no node names none, so the reasons stand with the nodes.
-        whys = sorted({one.why for one in results if one.why})
+        whys = sorted({why for why in (*unborn, *(one.why for one in results)) if why})
         seen = f"{len(short)} nodes did not answer for all their cards: {listed(short)}"
         remedy = "free the cards that others hold there, see that the image can be pulled, and ask again"
         yield unasked("preflight of every node", seen + (f"; {listed(whys, 2)}" if whys else ""), remedy)
@@ -172,80 +174,50 @@ def judge_cards(nodes: Sequence[Node], results: Sequence[NodeResult]) -> Iterato
 def preflight_jobs(
     wanted: Wanted, nodes: Sequence[Node], name: str, *, deadline_s: int, card_s: float
 ) -> list[dict[str, Any]]:
-    """Indexed Jobs that ask for all healthy cards of every node: one for the nodes with as many each.
-
-    Args:
-        wanted: image and namespace.
-        nodes: with cards, usable ones.
-        name: of this validation.
-        deadline_s: seconds a job has.
-        card_s: seconds a card has.
-    """
-    labels = found_by(name) | {COMPONENT_LABEL: "validate"}
-    words = ["spyre-ci", "job", "preflight", "--timeout", f"{card_s:g}"]
+    """Indexed Jobs that ask for all healthy cards of every node: one for the nodes with as many each."""
+    command = ["spyre-ci", "job", "preflight", "--timeout", f"{card_s:g}"]
     found = []
-    by_number = sorted((one for one in nodes if one.healthy), key=lambda one: (one.healthy, one.name))
-    for number, group in groupby(by_number, key=lambda one: one.healthy):
+    for cards, group in groupby(sorted(nodes, key=lambda one: one.healthy), key=lambda one: one.healthy):
         names = [one.name for one in group]
-        pod = trial_pod(wanted, "", words, **{wanted.resource: str(number)})["spec"]
-        # The node asks the registry whatever it holds already.
-        pod["containers"][0]["imagePullPolicy"] = "Always"
-        spec = {
-            "completionMode": "Indexed",
-            "completions": len(names),
-            "parallelism": len(names),
-            # A card that fails its check has failed it: no second try, and the other nodes go on.
-            "backoffLimitPerIndex": 0,
-            "maxFailedIndexes": len(names),
-            "activeDeadlineSeconds": deadline_s,
-            "ttlSecondsAfterFinished": TTL_S,
-            "template": {
-                "metadata": {"labels": labels},
-                "spec": pod | {"affinity": _one_a_node(labels, names)},
-            },
-        }
-        about = {"name": f"{name}-cards-{number}", "namespace": wanted.namespace, "labels": labels}
-        found.append({"apiVersion": "batch/v1", "kind": "Job", "metadata": about, "spec": spec})
+        job = Job(
+            spec=_trial_spec(wanted, cards, command), name=f"{name}-{cards}", run=name, image=wanted.image,
+            namespace=wanted.cluster.namespace, pods=len(names), deadline_s=deadline_s,
+        )  # fmt: skip
+        (body,) = render(job)
+        body["spec"]["template"]["spec"]["affinity"] = _one_a_node(name, names)
+        found.append(body)
     return found
 
 
-def trial_pod(wanted: Wanted, name: str, words: Sequence[str], **more: str) -> dict[str, Any]:
-    """A small pod of the image, where the spec has its pods; `more` are resources."""
-    resources = {"cpu": "2", "memory": "8Gi", **more}
-    limits = {"limits": resources, "requests": resources}
-    safe = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-    main = {"name": "main", "image": wanted.image or "none", "command": list(words), "resources": limits}
-    spec: dict[str, Any] = {
-        "restartPolicy": "Never",
-        "terminationGracePeriodSeconds": 5,
-        "automountServiceAccountToken": False,
-        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
-        # Spyre's nodes may be kept for pods that want cards.
-        "tolerations": [{"key": "ibm.com/spyre", "operator": "Exists"}],
-        "containers": [{**main, "securityContext": safe}],
-    }
-    if (job := wanted.spec) is not None:
-        more_spec = {
-            "serviceAccountName": job.service_account,
-            "priorityClassName": job.priority,
-            "nodeSelector": dict(job.node_selector),
-            "imagePullSecrets": [{"name": one} for one in job.image.pull_secrets],
-        }
-        spec |= {key: value for key, value in more_spec.items() if value}
-        spec["tolerations"] += [
-            one.model_dump(exclude_none=True, exclude={"seconds"}) for one in job.tolerations
-        ]
-    about = {"name": name, "namespace": wanted.namespace}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": about, "spec": spec}
+def _trial_spec(wanted: Wanted, cards: int, command: Sequence[str]) -> Spec:
+    """A small job where the spec has its pods; a card that fails its check gets no second try."""
+    given, spec = {}, wanted.spec
+    if spec is not None:
+        given = {key: getattr(spec, key) for key in _KEPT}
+    # Spyre's nodes may be kept for pods that want cards.
+    tolerations = [Toleration(key="ibm.com/spyre"), *(spec.tolerations if spec else ())]
+    return Spec(
+        version=1,
+        kind="evaluation",
+        image=Image.model_construct(name=wanted.image, pull_secrets=spec.image.pull_secrets if spec else []),
+        resources=Resources(
+            cards=cards, resource=wanted.resource, cpu="2", memory="8Gi", scratch=Scratch(size="1Gi")
+        ),
+        tolerations=tolerations,
+        retries=0,
+        ttl_minutes=10,
+        evaluation=Evaluation(command=list(command)),
+        **given,
+    )
 
 
-def _one_a_node(labels: Mapping[str, str], nodes: Sequence[str]) -> dict[str, Any]:
+def _one_a_node(name: str, nodes: Sequence[str]) -> dict[str, Any]:
     """On these nodes, and never two on one; the selector on a node's own name takes one value a term."""
     required = "requiredDuringSchedulingIgnoredDuringExecution"
     terms = [
         {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]} for node in nodes
     ]
-    alone = {"labelSelector": {"matchLabels": dict(labels)}, "topologyKey": "kubernetes.io/hostname"}
+    alone = {"labelSelector": {"matchLabels": {RUN_LABEL: name}}, "topologyKey": "kubernetes.io/hostname"}
     return {
         "nodeAffinity": {required: {"nodeSelectorTerms": terms}},
         "podAntiAffinity": {required: [alone]},

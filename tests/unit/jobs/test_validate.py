@@ -3,66 +3,39 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.core.findings import FAILED, PASSED, UNASKED, judged
-from ci.jobs import validate
 from ci.jobs.cli_pod import line_of
+from ci.jobs.cluster import Cluster
 from ci.jobs.spec import Spec
-from ci.jobs.trial import NodeResult, judge_cards, node_result, preflight_jobs, trial_pod
-from ci.jobs.validate import CHECKS, RIGHTS, Answers, Node, Wanted, check_all, of_a_job, unasked
+from ci.jobs.trial import NodeResult, judge_cards, node_result, preflight_jobs
+from ci.jobs.validate import RIGHTS, Node, Wanted, exit_code, unasked
 from ci.runner.preflight import Finding
 from tests.job_specs import spec_of
 from tests.manifests import check_strictly
 
-PF = "ibm.com/spyre_pf"
+
+def wanted(spec: Spec | None = None) -> Wanted:
+    cluster = Cluster.__new__(Cluster)
+    cluster.namespace = "cards"
+    return Wanted(cluster=cluster, stage=0, cards=24, spec=spec, image="registry.example.org/a:1")
 
 
-def wanted(**more: Any) -> Wanted:
-    image = "registry.example.org/a:1"
-    usual: dict[str, Any] = {"stage": 0, "cards": 24, "namespace": "cards", "image": image}
-    return Wanted(**usual | more)
-
-
-def node(name: str, healthy: int = 2, capacity: int = 2, *, usable: bool = True) -> Node:
-    return Node(name=name, capacity=capacity, healthy=healthy, usable=usable)
-
-
-def test_a_job_of_tests_asks_for_all_cards_of_the_stage() -> None:
-    spec = spec_of("tests", resources={"cards": 8, "cpu": "16", "memory": "64Gi", "tier": 1})
-    found = of_a_job(wanted(cards=128, spec=spec))
-    assert found["pods"] == 16
-    assert found[f"requests.{PF}_tier1"] == 128
-    assert found["requests.cpu"] == found["limits.cpu"] == found["cpu"] == 256
-    assert found["requests.memory"] == 16 * 64 * 2**30
-    assert of_a_job(wanted()) == {}
-    scratch = spec_of("tests", resources={"cards": 8, "scratch": {"size": "50Gi", "storage_class": "fast"}})
-    assert of_a_job(wanted(spec=scratch))["requests.storage"] == 3 * 50 * 2**30
-    # In a queue the node's disk is not asked for.
-    alone, queued = (of_a_job(wanted(spec=spec_of("tests", **more))) for more in ({}, {"queue": "cards"}))
-    assert {name for name in set(alone) - set(queued) if name.startswith("requests")} == {
-        "requests.ephemeral-storage"
-    }
-    uploads = of_a_job(wanted(spec=spec_of("tests", store={"bucket": "s3://runs"}, resources={"cards": 24})))
-    assert float(uploads["requests.cpu"]) == 4.25
-
-
-def test_other_kinds_are_one_pod_and_fewer_pods_may_be_asked_for() -> None:
-    assert wanted(spec=spec_of("notebook", resources={"cards": 2})).pods == 1
-    assert wanted(cards=128, spec=spec_of("tests", resources={"cards": 8}, tests={"pods": 2})).pods == 2
+def node(name: str, healthy: int = 2, capacity: int = 2) -> Node:
+    return Node(name=name, capacity=capacity, healthy=healthy)
 
 
 @pytest.mark.parametrize(
     "spec", [None, spec_of("tests"), spec_of("notebook", notebook={"token": "my-token"})]
 )
 def test_secrets_are_asked_of_none_but_a_notebook_whose_token_is_made(spec: Spec | None) -> None:
-    lacking = [str(one) for one in RIGHTS if one not in wanted(spec=spec).rights]
+    lacking = [str(one) for one in RIGHTS if one not in wanted(spec).rights]
     assert lacking == ["create secrets", "get secrets"]
-    assert wanted(spec=spec_of("notebook")).rights == list(RIGHTS)
+    assert wanted(spec_of("notebook")).rights == list(RIGHTS)
 
 
 def test_3_beats_1_and_all_well_is_0() -> None:
@@ -70,29 +43,7 @@ def test_3_beats_1_and_all_well_is_0() -> None:
     bad = judged("b", "seen", holds=False, remedy="mend")
     open_ = unasked("c", "forbidden", "ask")
     for found, code in (([], 0), ([good], 0), ([good, bad], 1), ([bad, open_], 3)):
-        assert validate.exit_code(found) == code
-    assert validate.digest([good, bad]) != validate.digest([good, open_])
-
-
-def test_a_check_whose_answer_was_refused_is_not_asked() -> None:
-    refused = {name: f"{name} is forbidden" for check in CHECKS for name in check.needs}
-    found = check_all(Answers(found={}, refused=refused), wanted())
-    assert {one.state for one in found} == {UNASKED}
-    assert len(found) == len(CHECKS)
-
-
-def test_a_cluster_of_other_cards_is_asked_nothing_of_spyre() -> None:
-    gpu = spec_of("evaluation", resources={"cards": 1, "resource": "nvidia.com/gpu"})
-    room = {"capacity": {"nvidia.com/gpu": "24"}, "allocatable": {"nvidia.com/gpu": "24"}}
-    status = room | {"conditions": [{"type": "Ready", "status": "True"}]}
-    lists: dict[str, Any] = {name: [] for check in CHECKS for name in check.needs} | {
-        "version": {},
-        "queue": (None, None, None),
-    }
-    lists["nodes"] = [{"metadata": {"name": "gpu-1"}, "status": status}]
-    found = {one.check: one for one in check_all(Answers(found=lists, refused={}), wanted(spec=gpu))}
-    assert found["cards"].state == found["nodes for the job"].state == PASSED
-    assert not {"Spyre operator", "device plugin"} & set(found)
+        assert exit_code(found) == code
 
 
 def test_what_preflight_says_is_read_again() -> None:
@@ -128,8 +79,11 @@ def test_what_is_put_into_a_cluster_is_what_every_release_takes() -> None:
         tolerations=[{"key": "own", "operator": "Equal", "value": "us", "effect": "NoSchedule"}],
         node_selector={"pool": "ci"},
     )
-    nodes = [node("a"), node("b"), node("c", 1), node("d", 0)]
-    for one in (wanted(), wanted(spec=spec)):
-        jobs = preflight_jobs(one, nodes, "validate-x", deadline_s=900, card_s=60)
+    nodes = [node("a"), node("b"), node("c", 1)]
+    for one in (None, spec):
+        jobs = preflight_jobs(wanted(one), nodes, "validate-x", deadline_s=900, card_s=60)
         assert [job["spec"]["completions"] for job in jobs] == [1, 2]
-        check_strictly([trial_pod(one, "a", ["true"]), *jobs])
+        check_strictly(jobs)
+    pod = jobs[0]["spec"]["template"]["spec"]
+    assert (pod["serviceAccountName"], pod["priorityClassName"]) == ("runner", "nightly")
+    assert [one["key"] for one in pod["tolerations"]] == ["ibm.com/spyre", "own"]
