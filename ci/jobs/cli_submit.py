@@ -189,7 +189,9 @@ def _run_local(
     from ci.jobs.local import Here, run_here, user_of  # noqa: PLC0415  # the engine's client takes its time
 
     job, folder = prepare(context, spec, asked)
-    job = replace(job, image=_image_of(context, job, spec))
+    if job.spec.image.name is None:
+        job = replace(job, image=_image_of(context, job, spec))
+    # Else the engine's own image of that name: all pods run here, so no tag moves between them.
     home = context.state("jobs", job.name)
     here = Here(
         results=(store or home / "results").resolve(),

@@ -275,8 +275,17 @@ def _words(text: object) -> str:
     return one_line(str(text or ""), MAX_WHY)
 
 
+@dataclass(slots=True, kw_only=True)
+class _Known:
+    """A pod that was heard of: when it was made, its status, and whether its end is news no more."""
+
+    made: str
+    status: PodStatus
+    told: bool = False
+
+
 class Aggregates:
-    """The pods of a job by index; an event costs the same however many there are.
+    """The pods of a job by index, counted anew at each `look`.
 
     Attributes:
         job: the job's own status.
@@ -284,72 +293,58 @@ class Aggregates:
         reasons: why indexes are pending, with how many for each.
         stuck: indexes whose pod is lost and still there.
         ended_badly: pods that ended badly; others may have taken up their work.
+        unborn_because: why no pod can be made.
     """
 
     def __init__(self, job: JobStatus) -> None:
         self.job = job
-        self.counts: Counter[Phase] = Counter()
-        self.reasons: Counter[str] = Counter()
-        self.stuck: set[int] = set()
         self.ended_badly = 0
-        self._unborn = UNBORN
-        self._pods: dict[int, dict[str, tuple[str, PodStatus]]] = {}
-        self._current: dict[int, PodStatus] = {}
-        # Pods that were deleted: only the job tells why.
-        self._deleted: list[tuple[str, str, PodStatus]] = []
-        self._update(range(job.pods))
+        self.unborn_because = UNBORN
+        self._pods: dict[int, dict[str, _Known]] = {}
+        self._count()
 
-    def take(self, kind: str, pod: Object) -> PodStatus | None:
-        """Take an event of a watch; returns the pod's status if it has just ended badly.
-
-        Args:
-            kind: ADDED, MODIFIED or DELETED.
-            pod: as it is now, or was last.
-        """
+    def take(self, kind: str, pod: Object) -> None:
+        """Take an event of a watch: ADDED, MODIFIED or DELETED, and the pod as it is now, or was last."""
         about, status = pod.get("metadata", {}), pod_status(pod)
-        if status.index >= self.job.pods:
-            return None
+        known = self._pods.setdefault(status.index, {})
+        uid, made = str(about.get("uid", "")), str(about.get("creationTimestamp", ""))
+        before = known.setdefault(uid, _Known(made=made, status=status))
         if kind == "DELETED" and status.stays:
             status = replace(status, why="its node is gone", stays=False)
         elif kind == "DELETED" and _lives(status):
-            status = PodStatus(index=status.index, phase=Phase.LOST, why=DELETED, deleted=True)
-        return self._put(str(about.get("uid", "")), str(about.get("creationTimestamp", "")), status)
+            status = replace(status, phase=Phase.LOST, why=DELETED, deleted=True)
+        if not (status.deleted and before.status.phase in ENDED_BADLY):  # else it had ended before
+            before.status = status
 
-    def relist(self, pods: Iterable[Object]) -> list[PodStatus]:
-        """Take all pods there are; those not among them are gone. Returns those that ended badly."""
-        pods = list(pods)
-        news = [self.take("MODIFIED", pod) for pod in pods]
-        there = {str(pod.get("metadata", {}).get("uid", "")) for pod in pods}
+    def relist(self, pods: Iterable[Object]) -> None:
+        """Take all pods there are; those not among them are gone."""
+        there = set()
+        for pod in pods:
+            self.take("MODIFIED", pod)
+            there.add(str(pod.get("metadata", {}).get("uid", "")))
         for index, known in self._pods.items():
-            for uid, (made, status) in list(known.items()):
-                if uid not in there and (_lives(status) or status.stays):
-                    why = "its node is gone" if status.stays else "it is gone"
-                    news.append(self._put(uid, made, PodStatus(index=index, phase=Phase.LOST, why=why)))
-        return [one for one in news if one is not None]
+            for uid, one in known.items():
+                if uid not in there and (_lives(one.status) or one.status.stays):
+                    why = "its node is gone" if one.status.stays else "it is gone"
+                    one.status = PodStatus(index=index, phase=Phase.LOST, why=why)
 
     def look(self, job: JobStatus) -> list[PodStatus]:
         """Take the job's status, which tells why pods were deleted. Returns those that ended badly."""
-        before, self.job = self.job, job
-        deleted, self._deleted = self._deleted, []
-        news: list[PodStatus] = []
-        for uid, made, status in deleted:
-            why = SUSPENDED if job.waits else status.why
-            if job.over and status.index not in job.failed:
-                why = ENDED_WITH_JOB
-            told = replace(status, why=why)
-            news += [told] if why == DELETED else []
-            self._pods[status.index][uid] = made, told
-        self._update(status.index for _, _, status in deleted)
-        all_changed = (job.over is None) != (before.over is None)
-        changed = (job.done ^ before.done) | (job.failed ^ before.failed)
-        self._update(range(job.pods) if all_changed else changed)
+        self.job = job
+        news = []
+        for one in (one for known in self._pods.values() for one in known.values()):
+            if one.told or one.status.phase not in ENDED_BADLY or one.status.index >= job.pods:
+                continue
+            one.told, why = True, one.status.why
+            if one.status.deleted:
+                why = SUSPENDED if job.waits else why
+                why = ENDED_WITH_JOB if job.over and one.status.index not in job.failed else why
+                one.status = replace(one.status, why=why)
+            if why not in {SUSPENDED, ENDED_WITH_JOB}:
+                news.append(one.status)
         self.ended_badly += len(news)
+        self._count()
         return news
-
-    def unborn_because(self, why: str) -> None:
-        """Tell why no pod can be made."""
-        before, self._unborn = self._unborn, why
-        self._update([index for index, one in self._current.items() if one.why == before])
 
     def pod(self, index: int) -> PodStatus:
         """The status of an index: of its newest pod, or of the one that did its work."""
@@ -358,74 +353,35 @@ class Aggregates:
     @property
     def unborn(self) -> int:
         """Indexes of which no pod was made yet."""
-        return self.reasons[self._unborn]
+        return self.reasons[self.unborn_because]
 
     @property
     def replaced(self) -> int:
         """Pods that ended badly and were replaced."""
-        return self.ended_badly - sum(self.counts[one] for one in ENDED_BADLY) - self._between
+        between = sum(number for why, number in self.reasons.items() if why.startswith(_NEXT))
+        return self.ended_badly - sum(self.counts[one] for one in ENDED_BADLY) - between
 
-    @property
-    def quiet(self) -> bool:
-        """True if the job itself has the next word: no pod is there that could tell anything more."""
-        waiting = self.counts[Phase.PENDING] - self.unborn - self._between
-        return bool(self._deleted) or not (self.counts[Phase.RUNNING] or waiting)
-
-    @property
-    def settled(self) -> bool:
-        """True if no pod is pending, running or stuck: the controller is about to end the job."""
-        return not (self.counts[Phase.PENDING] or self.counts[Phase.RUNNING] or self.stuck)
-
-    @property
-    def _between(self) -> int:
-        """Indexes whose pod has ended and whose next is to come."""
-        return sum(number for why, number in self.reasons.items() if why.startswith(_NEXT))
-
-    def _put(self, uid: str, made: str, status: PodStatus) -> PodStatus | None:
-        """Keep a pod's status; returns it if it has just ended badly."""
-        known = self._pods.setdefault(status.index, {})
-        before = known.get(uid)
-        worse = status.phase in ENDED_BADLY and (before is None or before[1].phase not in ENDED_BADLY)
-        if status.deleted and not worse:
-            return None  # it had ended before
-        known[uid] = made, status
-        self._update([status.index])
-        if status.deleted:
-            self._deleted.append((uid, made, status))
-            return None
-        self.ended_badly += worse
-        return status if worse else None
-
-    def _update(self, indexes: Iterable[int]) -> None:
-        for index in indexes:
-            before, now = self._current.get(index), self._newest(index)
-            self._current[index] = now
-            for one, step in ((before, -1), (now, 1)):
-                if one is None:
-                    continue
-                self.counts[one.phase] += step
-                if one.phase is Phase.PENDING:
-                    self.reasons[one.why] += step
-                    if self.reasons[one.why] <= 0:
-                        del self.reasons[one.why]
-            (self.stuck.add if now.stays else self.stuck.discard)(index)
+    def _count(self) -> None:
+        self._current = [self._newest(index) for index in range(self.job.pods)]
+        self.counts = Counter(one.phase for one in self._current)
+        self.reasons = Counter(one.why for one in self._current if one.phase is Phase.PENDING)
+        self.stuck = {one.index for one in self._current if one.stays}
 
     def _newest(self, index: int) -> PodStatus:
         known = list(self._pods.get(index, {}).values())
-        done = next((one for _, one in known if one.phase is Phase.DONE), None)
+        done = next((one.status for one in known if one.status.phase is Phase.DONE), None)
         if done or index in self.job.done:
             return done or PodStatus(index=index, phase=Phase.DONE)
         if not known:
             if index in self.job.failed:
                 return PodStatus(index=index, phase=Phase.FAILED, why="its pods are gone")
-            return PodStatus(index=index, phase=Phase.PENDING, why=self._unborn)
+            return PodStatus(index=index, phase=Phase.PENDING, why=self.unborn_because)
         # What is under way counts first, then the newest; two may be of the same second.
-        _, (_, newest) = max(
-            enumerate(known), key=lambda one: (_lives(one[1][1]), _there(one[1][1]), one[1][0], one[0])
-        )
+        rank = [(_lives(one.status), _there(one.status), one.made, place) for place, one in enumerate(known)]
+        newest = known[max(rank)[-1]].status
         if _there(newest) or index in self.job.failed or self.job.over:
             return newest
-        ended = sum(one.phase in ENDED_BADLY and one.why != SUSPENDED for _, one in known)
+        ended = sum(one.status.phase in ENDED_BADLY and one.status.why != SUSPENDED for one in known)
         wait_s = min(FIRST_BACKOFF_S * 2 ** min(max(ended - 1, 0), 10), LONGEST_BACKOFF_S)
         why = f"{_NEXT}; after {ended} that ended the cluster waits up to {span(wait_s)}"
         return PodStatus(index=index, phase=Phase.PENDING, why=why)

@@ -23,8 +23,8 @@ from test_selection.shard_subset import format_ranges
 
 # A control plane that is renewed is away for some minutes; a watch has nothing else to do.
 PATIENCE_S = 600
-# A watch is opened again so often; between two the job itself is looked at.
-WINDOW_S, SETTLED_WINDOW_S = 15, 1
+# A watch is opened again so often; between two the job itself is looked at, and the pods are counted.
+WINDOW_S = 3
 # A server that ends each watch at once is not asked more often than this.
 SHORTEST_S = 1.0
 # Of a pod that is ended: `terminationGracePeriodSeconds`, and a margin.
@@ -172,20 +172,24 @@ class _Watch:
         self._done = 0
 
     def until_over(self, path: str, pending_limit_s: float | None) -> Ending:
-        """Look at the job, then at its pods for a while, until it is over or given up."""
+        """Take what became of the pods, then look at the job, until it is over or given up."""
         over_at: float | None = None
         while True:
             began = self._clock()
-            job = self._cluster.get(path)
-            if job is None:
+            if not self._version:
+                self._list()
+            # After the pods: a job that was suspended says so before its pods are gone.
+            if (job := self._cluster.get(path)) is None:
                 return Ending(exit_code=EXIT_INCOMPLETE, why="the job is gone: somebody removed it")
-            self._tell(self.found.look(job_status(job)))
-            if not self._version or (self.found.job.over and over_at is None):
-                pods, self._version = self._cluster.items(self._pods, labels=selector(self._name))
-                self._tell(self.found.relist(pods))
-            if self.found.job.over:
+            status = job_status(job)
+            if status.over and over_at is None:
+                over_at = began
+                self._list()
+            for pod in self.found.look(status):
+                self._view.tell(pod)
+            self._view.show(self.found, self._clock())
+            if over_at is not None:
                 # Pods that are ended still write what they have, which whoever collects waits for.
-                over_at = began if over_at is None else over_at
                 left = job.get("kind") != "Deployment" and self.found.counts[Phase.RUNNING]
                 if not left or self._clock() - over_at >= ENDING_S:
                     return ending_of(self.found)
@@ -198,32 +202,24 @@ class _Watch:
             if (rest_s := SHORTEST_S - (self._clock() - began)) > 0:
                 self._cluster.effects.sleep(rest_s)
 
+    def _list(self) -> None:
+        pods, self._version = self._cluster.items(self._pods, labels=selector(self._name))
+        self.found.relist(pods)
+
     def _window(self) -> None:
         """Take the events of one watch."""
         watched = self._cluster.watch(
-            self._pods,
-            labels=selector(self._name),
-            resource_version=self._version,
-            timeout_s=SETTLED_WINDOW_S if self.found.settled else WINDOW_S,
+            self._pods, labels=selector(self._name), resource_version=self._version, timeout_s=WINDOW_S
         )
-        self._view.show(self.found, self._clock())
-        with contextlib.closing(watched) as events:
-            try:
+        try:
+            with contextlib.closing(watched) as events:
                 for event in events:
                     pod = event["object"]
                     self._version = str(pod.get("metadata", {}).get("resourceVersion") or self._version)
                     if event["type"] != "BOOKMARK":
-                        self._tell([self.found.take(event["type"], pod)])
-                        if self.found.quiet:
-                            break
-                    self._view.show(self.found, self._clock())
-            except GoneError:
-                self._version = ""
-
-    def _tell(self, news: list[PodStatus | None] | list[PodStatus]) -> None:
-        for pod in news:
-            if pod is not None:
-                self._view.tell(pod)
+                        self.found.take(event["type"], pod)
+        except GoneError:
+            self._version = ""
 
     def _idle_s(self) -> float:
         """For how many seconds nothing has run while pods are pending or stuck."""
@@ -240,7 +236,7 @@ class _Watch:
             self._unborn_since = now
         elif now - self._unborn_since >= UNBORN_S:
             self._unborn_since = now
-            self.found.unborn_because(refused_pods(self._cluster, self._name) or UNBORN)
+            self.found.unborn_because = refused_pods(self._cluster, self._name) or UNBORN
 
 
 def ending_of(found: Aggregates) -> Ending:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import time
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -206,50 +205,54 @@ def aggregates(pods: int = 3, **status: Any) -> Aggregates:
     return Aggregates(JobStatus(pods=pods, **status))
 
 
+def look(one: Aggregates, *events: dict[str, Any], kind: str = "MODIFIED", **change: Any) -> list[PodStatus]:
+    """Take events, then the job as it is, or after a change; what is news."""
+    for event in events:
+        one.take(kind, event)
+    return one.look(replace(one.job, **change))
+
+
 def test_events_move_pods_between_phases_and_bad_ends_are_news_once() -> None:
     one = aggregates()
-    assert (one.counts, one.reasons, one.settled) == ({Phase.PENDING: 3}, {UNBORN: 3}, False)
-    one.take("ADDED", pod(1))
-    one.take("MODIFIED", pod(1, phase="running"))
-    assert +one.counts == {Phase.PENDING: 2, Phase.RUNNING: 1}
-    assert one.take("MODIFIED", pod(1, phase="evicted")) is not None
-    assert one.take("MODIFIED", pod(1, phase="evicted")) is None
-    assert one.take("DELETED", pod(1, phase="evicted")) is None
-    assert one.take("ADDED", pod(7)) is None
+    assert (one.counts, one.reasons) == ({Phase.PENDING: 3}, {UNBORN: 3})
+    assert look(one, pod(1, phase="running"), pod(7)) == []
+    assert one.counts == {Phase.PENDING: 2, Phase.RUNNING: 1}
+    (news,) = look(one, pod(1, phase="evicted"))
+    assert news.phase is Phase.EVICTED
+    assert look(one, pod(1, phase="evicted")) == []
+    assert look(one, deleted(pod(1, phase="evicted")), kind="DELETED") == []
     assert one.ended_badly == 1
 
 
 def test_the_newest_pod_of_an_index_counts_and_what_was_done_stays_done() -> None:
     one = aggregates(1)
-    one.take("MODIFIED", pod(0, 0, "lost"))
-    one.take("ADDED", pod(0, 1, "running"))
-    one.take("MODIFIED", pod(0, 0, "lost"))
+    look(one, pod(0, 0, "lost"), pod(0, 1, "running"), pod(0, 0, "lost"))
     assert one.pod(0).phase is Phase.RUNNING
-    one.take("MODIFIED", pod(0, 1, "done"))
-    one.take("ADDED", pod(0, 2, "failed"))
+    look(one, pod(0, 1, "done"), pod(0, 2, "failed"))
     assert one.pod(0).phase is Phase.DONE
 
 
 def test_pods_that_a_list_does_not_have_are_lost_and_the_controllers_word_counts() -> None:
     one = aggregates(3)
     one.relist([pod(0, phase="running"), pod(1, phase="done")])
-    (news,) = one.relist([pod(1, phase="done")])
+    assert look(one) == []
+    one.relist([pod(1, phase="done")])
+    (news,) = look(one)
     assert (news.index, news.phase, news.why) == (0, Phase.LOST, "it is gone")
-    one.look(JobStatus(pods=3, done=frozenset({0, 1}), failed=frozenset({2})))
-    assert +one.counts == {Phase.DONE: 2, Phase.FAILED: 1}
-    assert one.settled
+    look(one, done=frozenset({0, 1}), failed=frozenset({2}))
+    assert one.counts == {Phase.DONE: 2, Phase.FAILED: 1}
 
 
-def test_a_pod_that_somebody_deletes_is_told_once_the_job_says_that_it_goes_on() -> None:
+def test_a_pod_that_somebody_deletes_is_told_once() -> None:
     one = aggregates(1)
-    one.take("ADDED", pod(0, phase="running"))
     gone = deleted(pod(0, code=143))
-    assert one.take("MODIFIED", gone) is None
-    assert one.quiet
-    (told,) = one.look(one.job)
+    (told,) = look(one, pod(0, phase="running"), gone)
     assert told.line == f"pod 0 lost: {DELETED}"
-    assert one.take("DELETED", gone) is None
-    assert (one.look(one.job), one.ended_badly) == ([], 1)
+    assert (look(one, gone, kind="DELETED"), one.ended_badly) == ([], 1)
+    # One that is seen to run until it is gone is told as well.
+    other = aggregates(1)
+    look(other, pod(0, phase="running"))
+    assert [each.why for each in look(other, pod(0, phase="running"), kind="DELETED")] == [DELETED]
 
 
 @pytest.mark.parametrize(
@@ -258,14 +261,12 @@ def test_a_pod_that_somebody_deletes_is_told_once_the_job_says_that_it_goes_on()
 )
 def test_pods_that_their_job_deletes_are_no_news(change: dict[str, Any], why: str) -> None:
     one = aggregates(2)
-    for index in range(2):
-        one.take("ADDED", pod(index, phase="running"))
-        one.take("MODIFIED", deleted(pod(index, code=143)))
-    assert one.look(replace(one.job, **change)) == []
+    look(one, *(pod(index, phase="running") for index in range(2)))
+    assert look(one, *(deleted(pod(index, code=143)) for index in range(2)), **change) == []
     assert one.ended_badly == 0
     if "waits" in change:
         assert reasons(one) == ["the job waits in the queue cards"]
-        one.look(replace(one.job, waits=""))
+        assert look(one, waits="") == []
         assert reasons(one) == ["2 pending: to be replaced; after 0 that ended the cluster waits up to 10 s"]
     else:
         assert one.pod(0).why == why
@@ -274,42 +275,35 @@ def test_pods_that_their_job_deletes_are_no_news(change: dict[str, Any], why: st
 def test_an_index_whose_pods_have_ended_says_how_long_the_cluster_waits() -> None:
     one = aggregates(1)
     for attempt, wait in enumerate(("10 s", "20 s", "40 s", "1 min 20 s")):
-        one.take("MODIFIED", pod(0, attempt, "evicted"))
+        look(one, pod(0, attempt, "evicted"))
         assert reasons(one) == [
             f"1 pending: to be replaced; after {attempt + 1} that ended the cluster waits up to {wait}"
         ]
-        assert one.quiet
-    for attempt in range(4, 9):
-        one.take("MODIFIED", pod(0, attempt, "evicted"))
+    look(one, *(pod(0, attempt, "evicted") for attempt in range(4, 9)))
     assert "up to 10 min 00 s" in reasons(one)[0]
-    one.take("ADDED", pod(0, 9, "running"))
+    look(one, pod(0, 9, "running"))
     assert overall(one) == "1 pod: 1 running; 9 pods replaced"
 
 
 def test_a_pod_on_a_node_that_does_not_answer_stays_until_somebody_acts() -> None:
     one = aggregates(2)
-    one.take("ADDED", pod(1, phase="done"))
-    one.take("ADDED", pod(0, phase="running"))
-    told = one.take("MODIFIED", dying(0))
-    assert told is not None
-    assert (told.phase, told.why, one.stuck, one.settled) == (Phase.LOST, NODE_AWAY, {0}, False)
+    look(one, pod(1, phase="done"), pod(0, phase="running"))
+    (told,) = look(one, dying(0))
+    assert (told.phase, told.why, one.stuck) == (Phase.LOST, NODE_AWAY, {0})
     assert worst(one) == f"pods 0: {NODE_AWAY}"
     # Whoever deletes its node, or forces the pod, has it replaced; it is no second loss.
-    assert one.take("DELETED", dying(0)) is None
+    assert look(one, dying(0), kind="DELETED") == []
     assert (one.stuck, one.ended_badly, one.pod(0).phase) == (set(), 1, Phase.PENDING)
-    one.take("ADDED", dying(1))
     drained = aggregates(1)
-    drained.take("MODIFIED", dying(0, "EvictionByEvictionAPI"))
+    look(drained, dying(0, "EvictionByEvictionAPI"))
     assert drained.pod(0).phase is Phase.RUNNING
 
 
 def test_what_no_pod_is_made_for_is_told_for_all_that_wait() -> None:
     one = aggregates(3)
-    one.take("ADDED", pod(0, phase="running"))
-    one.unborn_because("no pod can be made: exceeded quota")
-    assert reasons(one) == ["2 pending: no pod can be made: exceeded quota"]
-    one.take("ADDED", pod(1, phase="running"))
-    assert (one.unborn, reasons(one)) == (1, ["1 pending: no pod can be made: exceeded quota"])
+    one.unborn_because = "no pod can be made: exceeded quota"
+    look(one, pod(0, phase="running"))
+    assert (one.unborn, reasons(one)) == (2, ["2 pending: no pod can be made: exceeded quota"])
 
 
 EVENTS = st.lists(
@@ -326,36 +320,19 @@ def test_counts_are_those_of_the_pods_whatever_comes(told: list[tuple[str, int, 
     one, news = aggregates(5), 0
     for kind, index, attempt, phase, goes in told:
         made = pod(index, attempt, phase)
-        news += one.take(kind, deleted(made) if goes else made) is not None
-        news += len(one.look(one.job))
+        news += len(look(one, deleted(made) if goes else made, kind=kind))
     pods = [one.pod(index) for index in range(5)]
-    assert +one.counts == Counter(each.phase for each in pods)
-    assert +one.reasons == Counter(each.why for each in pods if each.phase is Phase.PENDING)
+    assert one.counts == Counter(each.phase for each in pods)
+    assert one.reasons == Counter(each.why for each in pods if each.phase is Phase.PENDING)
     assert one.ended_badly == news
-
-
-def test_an_event_costs_the_same_however_many_pods_there_are() -> None:
-    def seconds(pods: int) -> float:
-        one = aggregates(pods)
-        one.relist([pod(index) for index in range(pods)])
-        made = [pod(index, phase="running") for index in range(256)]
-        began = time.process_time()
-        for _ in range(4):
-            for each in made:
-                one.take("MODIFIED", each)
-        return time.process_time() - began
-
-    # Sixty-four times the pods; what is linear in them would cost as many times more.
-    assert seconds(16_384) < 8 * seconds(256) + 0.05
+    assert one.ended_badly <= len({(index, attempt) for _, index, attempt, _, _ in told})
 
 
 def over(*codes: int, reason: str = "FailedIndexes: x") -> Ending:
     one = aggregates(len(codes) + 1)
-    one.take("MODIFIED", pod(0, phase="done"))
-    for index, code in enumerate(codes, start=1):
-        one.take("MODIFIED", pod(index, code=code))
+    events = [pod(index, code=code) for index, code in enumerate(codes, start=1)]
     indexes = frozenset(range(1, len(codes) + 1))
-    one.look(JobStatus(pods=one.job.pods, failed=indexes, end=End.FAILED, reason=reason))
+    look(one, pod(0, phase="done"), *events, failed=indexes, end=End.FAILED, reason=reason)
     return ending_of(one)
 
 
@@ -391,7 +368,7 @@ def view(**environ: str) -> tuple[View, io.StringIO]:
 def test_a_log_has_a_line_where_something_changed_and_one_after_silence() -> None:
     shown, text = view(CI="1")
     one = aggregates(4)
-    one.take("ADDED", pod(0, phase="running"))
+    look(one, pod(0, phase="running"))
     shown.show(one, 0)
     line = f"4 pods: 3 pending, 1 running; 3 pending: {UNBORN}\n"
     assert text.getvalue() == line

@@ -17,6 +17,7 @@ import yaml
 from ci.cli.app import run
 from ci.core.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, UsageError
 from ci.jobs.cluster import Cluster
+from ci.jobs.job import Job
 from ci.jobs.prepare import Asked, at_checkout
 from ci.jobs.submit import submit
 from ci.record.identity import RunIdentity, read_identity, write_identity
@@ -118,6 +119,22 @@ def test_a_dry_run_prints_what_kubectl_takes_and_asks_nobody(
     assert run(["job", "submit", "tests.yaml", "--dry-run"]) == 0
     assert [one["kind"] for one in yaml.safe_load_all(capsys.readouterr().out)] == ["ConfigMap", "Job"]
     assert api.seen == []
+
+
+def test_a_local_run_takes_the_image_that_is_here_and_asks_no_registry(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, ran = "only-here:1", list[str]()
+    (project / "here.yaml").write_text(yaml.safe_dump(EVALUATION | {"image": {"name": name}}))
+    monkeypatch.setattr("ci.jobs.images.find_digest", lambda _: pytest.fail("a registry was asked"))
+
+    def run_here(job: Job, _: object, **__: object) -> int:
+        ran.append(job.image)
+        return 0
+
+    monkeypatch.setattr("ci.jobs.local.run_here", run_here)
+    assert run(["job", "submit", "here.yaml", "--local"]) == 0
+    assert ran == [name]
 
 
 def test_a_plan_that_is_submitted_as_another_run_is_run_once_more(project: Path, api: KubernetesApi) -> None:

@@ -65,8 +65,7 @@ Watch = Callable[..., Watched]
 @pytest.fixture
 def watch(api: KubernetesApi, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
     # The job itself is looked at as often as a watch is opened.
-    for name in ("WINDOW_S", "SETTLED_WINDOW_S"):
-        monkeypatch.setattr(f"ci.jobs.watch.{name}", 0.2)
+    monkeypatch.setattr("ci.jobs.watch.WINDOW_S", 0.2)
     monkeypatch.setattr("ci.jobs.watch.UNBORN_S", 0.1)
     with ThreadPoolExecutor() as pool:
 
@@ -300,7 +299,7 @@ def test_pods_that_write_what_they_have_are_waited_for(
 
 def why(found: Aggregates) -> list[str]:
     """Of all pods there were."""
-    return [status.why for pods in found._pods.values() for _, status in list(pods.values())]
+    return [pod.status.why for pods in list(found._pods.values()) for pod in list(pods.values())]
 
 
 @pytest.mark.parametrize("retries", [0, 2])
