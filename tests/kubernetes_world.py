@@ -1,23 +1,30 @@
 """What becomes of a stand-in cluster's jobs: their controller, and pods that do as a test says.
 
 The controller follows kubernetes.io, "Indexed Job", "Pod failure policy" and "Backoff limit per index", and a
-real kube-apiserver, controller manager and scheduler (OpenShift 1.36) where those were seen to differ:
+real kube-apiserver, controller manager and scheduler (OpenShift 1.36) where those were seen to differ.
+Each row: what the real server did; what does the same here; the test that fails where we take it otherwise.
 
-| the real server                                            | here                   | test in          |
-|------------------------------------------------------------|------------------------|------------------|
-| suspended: the pods' tracking finalizer goes, then they    | `_terminate(           | test_watch:      |
-| end with 143; `job-index-failure-count` stays 0            | counts=False)`         | takes_back       |
-| a pod that somebody deletes ends with 143 and counts       | `Pod.delete`           | deletes          |
-| a missing PriorityClass or ServiceAccount, a LimitRange,   | `refused_pod`,         | test_submit:     |
-| PodSecurity or a quota refuse pods, not the Job, and its   | `refuse_pods`          | cluster_refuses; |
-| controller tells it as FailedCreate                        |                        | test_watch: born |
-| a pod of a lost node stays until the node or it is removed | `Pod.lose_node`        | test_watch: node |
-| FailureTarget comes before Failed, which waits for the     | `_end`, `_finish`      | test_watch:      |
-| last pod (from 1.31)                                       |                        | write            |
-| an older cluster drops fields it does not know             | `kept`                 | test_submit: 1.28|
-| a token that is revoked: 401 at the next request           | `api.token`            | test_watch: token|
-| Kueue serves v1 alone from 0.15 on                         | `api.kueue`            | test_submit:     |
-|                                                            |                        | queue            |
+| suspended: the pods' tracking finalizer goes, then they end with 143; `job-index-failure-count` stays 0
+  | `_terminate(counts=False)` | test_watch::test_a_queue_that_takes_a_job_back_costs_no_try
+| a pod that somebody deletes ends with 143 and counts
+  | `Pod.delete` | test_watch::test_a_pod_that_somebody_deletes_is_lost_and_counts_as_a_try
+| a missing PriorityClass or ServiceAccount, a LimitRange or PodSecurity refuse pods, not the Job
+  | `refused_pod` | test_submit::test_pods_that_the_cluster_refuses_are_refused_before_the_job_is_made
+| a quota refuses pods, not the Job
+  | `refuse_pods` | test_submit::test_a_quota_that_is_full_is_a_warning_since_it_may_have_room_later
+| the controller tells of pods it cannot make as FailedCreate
+  | `_refuse` | test_watch::test_why_no_pod_is_born_is_told_where_nothing_runs_in_time
+| a pod of a lost node stays until the node or it is removed
+  | `Pod.lose_node` | test_watch::test_a_node_that_does_not_answer_ends_a_watch_with_a_limit
+| FailureTarget comes before Failed, which waits for the last pod (from 1.31)
+  | `_end`, `_finish` | test_watch::test_pods_that_write_what_they_have_are_waited_for
+| an older cluster drops fields it does not know
+  | `kept` | test_submit::test_a_cluster_of_1_28_that_drops_the_failure_policy_is_refused
+| a token that is revoked: 401 at the next request
+  | `api.token`
+  | test_watch::test_a_cluster_that_is_gone_or_a_token_that_is_revoked_ends_the_watch_not_the_job
+| Kueue serves v1 alone from 0.15 on
+  | `api.kueue` | test_submit::test_what_is_in_a_queue_is_started_by_the_queue_and_none_is_a_warning
 """
 
 from __future__ import annotations

@@ -101,37 +101,41 @@ class Effects:
     sleep: Callable[[float], object] = time.sleep
 
 
-class _Patience(Retry):
+def _patient(effects: Effects, patience_s: float) -> Retry:
     """Try again until the time is over, longer apart each time, and as late as Retry-After asks.
 
     Every request may be repeated: the name of what is created keeps it from being made twice.
     """
+    end = effects.monotonic() + patience_s
 
-    effects: Effects
-    end: float
+    class Patience(Retry):
+        def increment(
+            self, method: str | None = None, url: str | None = None, *more: Any, **named: Any
+        ) -> Self:
+            made, error = super().increment(method, url, *more, **named), named.get("error")
+            over = effects.monotonic() + made.wait_s(named.get("response")) > end
+            if over or _UNTRUSTED in str(error):
+                raise MaxRetryError(None, url or "", error)  # type: ignore[arg-type]  # the pool is only shown
+            return made
 
-    def new(self, **changes: Any) -> Self:
-        """The next state of it."""
-        made = super().new(**changes)
-        made.effects, made.end = self.effects, self.end
-        return made
+        def wait_s(self, response: BaseHTTPResponse | None) -> float:
+            asked = None if response is None else self.get_retry_after(response)
+            return max(asked or 0.0, self.get_backoff_time())
 
-    def increment(self, method: str | None = None, url: str | None = None, *more: Any, **named: Any) -> Self:
-        """Count a failure; raise it once trying again does not help."""
-        made, error = super().increment(method, url, *more, **named), named.get("error")
-        over = self.effects.monotonic() + made.wait_s(named.get("response")) > self.end
-        if over or _UNTRUSTED in str(error):
-            raise MaxRetryError(None, url or "", error)  # type: ignore[arg-type]  # the pool is only shown
-        return made
+        def sleep(self, response: BaseHTTPResponse | None = None) -> None:
+            effects.sleep(self.wait_s(response))
 
-    def wait_s(self, response: BaseHTTPResponse | None) -> float:
-        """Seconds to wait before the next try."""
-        asked = None if response is None else self.get_retry_after(response)
-        return max(asked or 0.0, self.get_backoff_time())
-
-    def sleep(self, response: BaseHTTPResponse | None = None) -> None:
-        """Wait before the next try."""
-        self.effects.sleep(self.wait_s(response))
+    return Patience(
+        total=None,
+        allowed_methods=None,
+        status_forcelist=_BUSY,
+        raise_on_status=False,
+        backoff_factor=0.5,
+        backoff_max=LONGEST_WAIT_S,
+        backoff_jitter=0.5,
+        # A longer one is somebody's mistake.
+        retry_after_max=LONGEST_RETRY_AFTER_S,
+    )
 
 
 class Cluster:
@@ -359,7 +363,7 @@ class Cluster:
                     headers={**headers, **({"authorization": known} if known else {})},
                     timeout=Timeout(connect=CONNECT_TIMEOUT_S, read=read_s or READ_TIMEOUT_S),
                     preload_content=not stream,
-                    retries=self._patience(self._patience_s if patience_s is None else patience_s),
+                    retries=_patient(self.effects, self._patience_s if patience_s is None else patience_s),
                     redirect=False,
                 )
             except (HTTPError, OSError) as error:
@@ -383,21 +387,6 @@ class Cluster:
             # The token was replaced meanwhile: its file or program is asked again.
             self._connect()
         raise refusal
-
-    def _patience(self, patience_s: float) -> _Patience:
-        made = _Patience(
-            total=None,
-            allowed_methods=None,
-            status_forcelist=_BUSY,
-            raise_on_status=False,
-            backoff_factor=0.5,
-            backoff_max=LONGEST_WAIT_S,
-            backoff_jitter=0.5,
-            # A longer one is somebody's mistake.
-            retry_after_max=LONGEST_RETRY_AFTER_S,
-        )
-        made.effects, made.end = self.effects, self.effects.monotonic() + patience_s
-        return made
 
 
 def open_cluster(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 
-from ci.core.errors import SettingsError
 from ci.jobs.job import Job
 
 _ADJECTIVES = (
@@ -30,8 +29,6 @@ RUN_LABEL = "spyre-ci.io/run"
 # Kueue starts what has it once there is room for all of it, https://kueue.sigs.k8s.io/docs/tasks/run/jobs/
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 ANNOTATION = "spyre-ci.io/"
-# Of all keys and values of an object (TotalAnnotationSizeLimitB), less the hash of the spec.
-MAX_ANNOTATIONS = 256 * 1024 - 128
 # https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set
 _VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
@@ -86,17 +83,5 @@ def origin_of(job: Job) -> dict[str, str]:
 
 
 def annotations_of(job: Job) -> dict[str, str]:
-    """The spec's tags and what the job was made of.
-
-    Raises:
-        SettingsError: the tags are more than annotations may hold.
-    """
-    found = {**job.spec.tags, **origin_of(job)}
-    size = sum(len(key.encode()) + len(value.encode()) for key, value in found.items())
-    if size > MAX_ANNOTATIONS:
-        raise SettingsError(
-            f"the tags hold {size:,} bytes, and annotations {MAX_ANNOTATIONS:,} at most",
-            where="tags",
-            remedy="put what is long into a config file",
-        )
-    return found
+    """The spec's tags and what the job was made of; the cluster refuses more than annotations hold."""
+    return {**job.spec.tags, **origin_of(job)}

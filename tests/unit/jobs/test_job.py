@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.core.errors import SettingsError
 from ci.jobs.job import container_of, environment_of, helpers_of, mounts_of
 from ci.jobs.labels import annotations_of, found_by, job_name, label_value, labels_of, origin_of, selector
 from ci.jobs.spec import SecretRef
@@ -133,15 +132,8 @@ def test_a_job_is_tagged_with_what_it_was_made_of() -> None:
 
 
 def test_what_is_of_no_checkout_tells_of_none() -> None:
-    assert origin_of(job_of(spec_of("serve"), commit="")) == {"spyre-ci.io/run-id": RUN}
-
-
-def test_tags_that_annotations_do_not_hold_are_told() -> None:
-    tags = {f"tag-{number}": "x" * 500 for number in range(600)}
-    with pytest.raises(
-        SettingsError, match=r"the tags hold 304,\d{3} bytes, and annotations 262,016 at most"
-    ):
-        annotations_of(job_of(spec_of("serve", tags=tags)))
+    job = job_of(spec_of("serve", tags={"team": "compiler"}), commit="")
+    assert annotations_of(job) == {"team": "compiler", "spyre-ci.io/run-id": RUN}
 
 
 # As the spec takes them.

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
 
+from tests import kubernetes_world
 from tests.kubernetes_api import NAMESPACE, KubernetesApi
 from tests.kubernetes_jobs import NAME, manifests_of
 
@@ -123,3 +126,10 @@ def test_who_asks_what_is_allowed_is_told(api: KubernetesApi, ask: Ask) -> None:
         about = {"resourceAttributes": {"verb": verb, "resource": "jobs"}}
         assert ask("POST", path, {"spec": about}).json()["status"] == {"allowed": allowed}
     assert ask("GET", path).status_code == 405
+
+
+def test_each_row_of_what_the_real_server_did_has_its_test() -> None:
+    rows = re.findall(r"\| (\w+)::(\w+)$", kubernetes_world.__doc__ or "", flags=re.MULTILINE)
+    assert len(rows) == len(re.findall(r"^\| ", kubernetes_world.__doc__ or "", flags=re.MULTILINE)) == 10
+    for file, name in rows:
+        assert f"\ndef {name}(" in (Path(__file__).parent / f"{file}.py").read_text(encoding="utf-8")
