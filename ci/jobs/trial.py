@@ -200,7 +200,8 @@ def _trial_spec(wanted: Wanted, cards: int, command: Sequence[str]) -> Spec:
         version=1,
         kind="evaluation",
         image=Image.model_construct(name=wanted.image, pull_secrets=spec.image.pull_secrets if spec else []),
-        resources=Resources(
+        # A node may have more cards than a pod of a spec may ask for.
+        resources=Resources.model_construct(
             cards=cards, resource=wanted.resource, cpu="2", memory="8Gi", scratch=Scratch(size="1Gi")
         ),
         tolerations=tolerations,

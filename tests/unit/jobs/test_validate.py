@@ -79,7 +79,7 @@ def test_what_is_put_into_a_cluster_is_what_every_release_takes() -> None:
         tolerations=[{"key": "own", "operator": "Equal", "value": "us", "effect": "NoSchedule"}],
         node_selector={"pool": "ci"},
     )
-    nodes = [node("a"), node("b"), node("c", 1)]
+    nodes = [node("a", 128), node("b", 128), node("c", 1)]
     for one in (None, spec):
         jobs = preflight_jobs(wanted(one), nodes, "validate-x", deadline_s=900, card_s=60)
         assert [job["spec"]["completions"] for job in jobs] == [1, 2]
