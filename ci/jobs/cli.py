@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
@@ -59,10 +58,16 @@ def watch_verb(
     view = View(console=options.make_console(os.environ, stderr=as_json), environ=os.environ)
     ending, found = watched(cluster, name, view, pending_limit)
     if as_json:
-        counts = {str(phase): number for phase, number in sorted(found.counts.items()) if number}
-        content = {"job": name, "pods": found.job.pods, "counts": counts, **asdict(ending)}
-        typer.echo(document_text("job-watch", content, on_one_line=True))
+        typer.echo(watched_document(name, ending, found))
     raise typer.Exit(ending.exit_code)
+
+
+def watched_document(name: str, ending: Ending, found: Aggregates) -> str:
+    """What `--json` prints of a job that was watched, on one line."""
+    counts = {str(phase): number for phase, number in sorted(found.counts.items()) if number}
+    content = {"job": name, "pods": found.job.pods, "counts": counts}
+    end = {"exit_code": ending.exit_code, "why": ending.why}
+    return document_text("job-watch", content | end, on_one_line=True)
 
 
 def watched(

@@ -9,13 +9,20 @@ from typing import Annotated
 
 import typer
 
-from ci.core.errors import EXIT_OK, MissingInputError, SettingsError, SpyreCiError
+from ci.core.errors import (
+    EXIT_INCOMPLETE,
+    EXIT_OK,
+    MissingInputError,
+    SettingsError,
+    SpyreCiError,
+    UsageError,
+)
 from ci.core.locks import run_lock
 from ci.core.object_store import SCHEME
 from ci.core.provider import BY_DIGEST
 from ci.core.text import counted, plain
 from ci.core.workflow_commands import defused
-from ci.jobs.cli import InContext
+from ci.jobs.cli import InContext, watched_document
 from ci.jobs.cluster import Cluster, open_cluster, path_of
 from ci.jobs.collect import collect_files, fill_missing_shards, make_room
 from ci.jobs.labels import selector
@@ -23,7 +30,8 @@ from ci.jobs.prepare import run_of
 from ci.jobs.record import FILE as RECORD_FILE
 from ci.jobs.record import HERE, JobRecord, find_job_folder, read_record
 from ci.jobs.status import Aggregates, Phase, job_status
-from ci.jobs.tracking import Tracker, metrics_of, status_of
+from ci.jobs.tracking import Tracker, status_of
+from ci.jobs.watch import Ending, View, find_job, watch_job
 from ci.main_job.report import report_step
 from ci.record.identity import read_identity
 from ci.steps import options
@@ -49,15 +57,22 @@ def collect(
 ) -> None:
     """Collect what a job's pods left, and report the run; while pods run, what there is of it so far.
 
-    Of shards without a journal the cluster says why that is, if it still knows.
+    Of shards without a journal the cluster says why that is, if it still knows. Of a job that runs no tests
+    MLflow is told how it ended.
 
     Example: spyre-ci job collect latest --from results
     """
     context = options.make_context(ctx, {}, json_output=json_output)
     folder = find_job_folder(context.runs, named)
-    record = None
-    if (folder.path / RECORD_FILE).is_file():
-        record, run = read_record(folder.path), run_of(read_identity(folder.path))
+    record = read_record(folder.path) if (folder.path / RECORD_FILE).is_file() else None
+    if record is not None and record.kind != "tests":
+        ending, found = _collect_end(context, folder, record, store, cluster_context)
+        say(context, f"{record.name}: {ending.why or 'done'}")
+        if json_output:
+            typer.echo(watched_document(record.name, ending, found))
+        raise typer.Exit(ending.exit_code)
+    if record is not None:
+        run = run_of(read_identity(folder.path))
         if record.run != run:
             raise MissingInputError(
                 f"{record.name} was a job of {record.run}, and the run is {run} now",
@@ -71,13 +86,49 @@ def collect(
             reasons, goes_on = reasons_of(cluster, record.name)
         except SpyreCiError as error:
             say(context, f"no cluster says why pods left nothing: {error.what}")
-    found = Collection(
+    collection = Collection(
         context=context, folder=folder, where=where, record=record, reasons=reasons, goes_on=goes_on
     )
-    code = found.report()
+    code = collection.report()
     if json_output:
         typer.echo(json_text(read_json(folder.summary, "summary")))
     raise typer.Exit(code)
+
+
+def tell_end(
+    context: Context, folder: RunFolder, record: JobRecord, ending: Ending, *, store: str | None
+) -> None:
+    """Tell MLflow how a job ended that runs no tests.
+
+    Args:
+        context: the outside world.
+        folder: of the job.
+        record: of the job.
+        ending: how it did.
+        store: its volume as seen from here; None: nobody says.
+    """
+    where = record.store if record.store.startswith(SCHEME) else store
+    tracker_of(context, folder).end(status_of(ending.exit_code), {}, where)
+
+
+def _collect_end(
+    context: Context, folder: RunFolder, record: JobRecord, store: str | None, cluster_context: str | None
+) -> tuple[Ending, Aggregates]:
+    """Ask the cluster how a job ended that runs no tests, and tell MLflow."""
+    if record.namespace == HERE:
+        raise UsageError(
+            f"{record.name} ran on this machine, which told MLflow of its end",
+            where=folder.path,
+            remedy="nothing is to be collected of it",
+        )
+    cluster = open_cluster(os.environ, namespace=record.namespace, context=cluster_context)
+    status = job_status(find_job(cluster, record.name)[1])
+    if status.over is None:
+        why = "the job goes on: MLflow hears of it at its end"
+        return Ending(exit_code=EXIT_INCOMPLETE, why=why, goes_on=True), Aggregates(status)
+    ending, found = watch_job(cluster, record.name, View(console=context.console, environ=os.environ))
+    tell_end(context, folder, record, ending, store=store)
+    return ending, found
 
 
 def reasons_of(cluster: Cluster, name: str) -> tuple[dict[int, str], bool]:
@@ -160,8 +211,7 @@ class Collection:
             say(context, "the job goes on: HUD, MLflow, the history and the CI's page hear of it at its end")
             return code
         verdicts = read_json(folder.summary, "summary")["verdicts"]
-        seconds = context.clock() - read_identity(folder.path).started_at
-        tracker_of(context, folder).end(status_of(code), metrics_of(verdicts, seconds), self.where)
+        tracker_of(context, folder).end(status_of(code), verdicts, self.where)
         return code
 
     def _collect(self) -> None:

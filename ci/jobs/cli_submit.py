@@ -15,7 +15,7 @@ from ci.core.errors import EXIT_INCOMPLETE, SpyreCiError, UsageError
 from ci.core.object_store import Bucket
 from ci.core.text import counted
 from ci.jobs.cli import InContext, Namespace, PendingLimit, watched
-from ci.jobs.cli_collect import Collection, reasons_of, say, store_of, tracker_of
+from ci.jobs.cli_collect import Collection, reasons_of, say, store_of, tell_end, tracker_of
 from ci.jobs.cluster import PATIENCE_S, SPEC_ANNOTATION, Cluster, open_cluster
 from ci.jobs.errors import ClusterAwayError
 from ci.jobs.job import Job
@@ -27,7 +27,7 @@ from ci.jobs.submit import Submitted
 from ci.jobs.submit import submit as make_job
 from ci.jobs.uploader import put_plan
 from ci.jobs.watch import PATIENCE_S as WATCH_PATIENCE_S
-from ci.jobs.watch import View
+from ci.jobs.watch import Ending, View
 from ci.steps import options
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
@@ -64,7 +64,10 @@ def submit(
     ] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Watch it until it ends.")] = False,
     collect: Annotated[
-        bool, typer.Option("--collect", help="Watch it, then report its run; ends as the run does.")
+        bool,
+        typer.Option(
+            "--collect", help="Watch it, then report its run, or to MLflow how it ended; ends as it does."
+        ),
     ] = False,
     gather: Annotated[
         bool, typer.Option("--gather", help="Watch it, then collect its journals for a report elsewhere.")
@@ -109,12 +112,12 @@ def submit(
         else:
             _print_manifests(job, spec)
         return
-    collects = collect or gather
-    waits = watch or collects
+    waits = watch or collect or gather
     patience_s = WATCH_PATIENCE_S if waits else PATIENCE_S
     cluster = open_cluster(os.environ, namespace=namespace, context=cluster_context, patience_s=patience_s)
     asked = replace(asked, namespace=cluster.namespace, begins=True)
     job, folder = prepare(context, spec, at_checkout(asked, Path.cwd(), allow_dirty=allow_dirty))
+    collects = gather or (collect and job.spec.kind == "tests")
     where = _journals_of(job, store) if collects else ""
     job = replace(job, image=_image_of(context, job, spec))
     done = _make(context, cluster, job, folder, check_only=check)
@@ -128,7 +131,10 @@ def submit(
         return
     view = View(console=context.console, environ=os.environ)
     if not collects:
-        raise typer.Exit(watched(cluster, job.name, view, pending_limit)[0].exit_code)
+        ending, _ = watched(cluster, job.name, view, pending_limit)
+        if job.spec.kind != "tests" and not ending.goes_on:
+            tell_end(context, folder, record_of(job), ending, store=str(store) if store else None)
+        raise typer.Exit(ending.exit_code)
     found = Collection(context=context, folder=folder, where=where, record=record_of(job), ended=True)
     try:
         watched(cluster, job.name, view, pending_limit)
@@ -207,8 +213,11 @@ def _run_local(
     write_record(folder.path, record)
     if job.plan:
         put_plan(Bucket(job.store, where="store.bucket"), job.run, job.plan)
+    tracker_of(context, folder).begin(job, str(spec), spec.read_bytes())
     code = run_here(job, here, echo=context.say)
-    if job.spec.kind == "tests":
+    if job.spec.kind != "tests":
+        tell_end(context, folder, record, Ending(exit_code=code), store=str(here.results))
+    else:
         where = job.store if job.plan else str(here.results)
         found = Collection(context=context, folder=folder, where=where, record=record, ended=True)
         code = found.report()

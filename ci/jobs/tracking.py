@@ -84,11 +84,6 @@ def params_of(job: Job) -> dict[str, str]:
     }
 
 
-def metrics_of(verdicts: Mapping[str, int], seconds: float) -> dict[str, float]:
-    """Counts of verdicts by their names, and how long it took."""
-    return {f"verdict.{name}": float(count) for name, count in verdicts.items()} | {"seconds": seconds}
-
-
 def status_of(exit_code: int) -> Status:
     """MLflow's word for how a job ended."""
     return {EXIT_OK: "FINISHED", EXIT_INTERRUPTED: "KILLED"}.get(exit_code, "FAILED")  # type: ignore[return-value]  # mypy widens a table's words
@@ -182,21 +177,24 @@ class Tracker:
             self._write(state)
             self._send(state, None)
 
-    def end(self, status: Status, metrics: Mapping[str, float], store: str | None) -> None:
-        """Tell how a job ended, and what could not be told before.
+    def end(self, status: Status, verdicts: Mapping[str, int], store: str | None) -> None:
+        """Tell how a job ended, after how many seconds, and what could not be told before.
 
         Args:
             status: how it ended.
-            metrics: by name.
+            verdicts: their counts, by name; none of a job that runs no tests.
             store: as seen from here, a folder or s3://…; None: it is not seen, and no output is logged.
         """
         with self._never_failing():
             state = self._read()
             if state is None:
                 return
-            if (state.status, state.metrics) != (status, dict(metrics)):
-                state.status, state.metrics = status, dict(metrics)
+            metrics = {f"verdict.{name}": float(count) for name, count in verdicts.items()}
+            before = {name: value for name, value in (state.metrics or {}).items() if name != "seconds"}
+            if (state.status, before) != (status, metrics):
                 state.ended_ms = int(self.clock() * 1000)
+                seconds = (state.ended_ms - state.begun_ms) / 1000
+                state.status, state.metrics = status, metrics | {"seconds": seconds}
                 state.told = tuple(word for word in state.told if word != "ended")
                 self._write(state)
             self._send(state, store)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import docker
 import pytest
+import requests
 
 from tests.engine import engine_client
 
@@ -18,6 +22,8 @@ from . import op_suite_image as op_suite
 
 ROOT = Path(__file__).parent.parent.parent
 Call = Callable[..., tuple[int, str, str]]
+# What `mlflow` has and `mlflow-skinny` has not.
+MISSING = [name for name in ("alembic", "flask", "sqlalchemy") if importlib.util.find_spec(name) is None]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -76,3 +82,43 @@ def spyre_ci(tmp_path: Path) -> Call:
         return done.returncode, done.stdout, done.stderr
 
     return call
+
+
+@pytest.fixture
+def mlflow_server(tmp_path: Path) -> Iterator[str]:
+    """MLflow's own tracking server, its runs in SQLite; its address."""
+    if MISSING:
+        pytest.skip(f"mlflow's server is not installed: there is no {', '.join(MISSING)}; pip install mlflow")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = ["--backend-store-uri", f"sqlite:///{tmp_path}/runs.db", "--workers", "1"]
+    words += ["--artifacts-destination", f"{tmp_path}/artifacts", "--host", "127.0.0.1"]
+    environ = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true"}
+    log = (tmp_path / "log").open("wb")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mlflow", "server", *words, "--port", str(port)],
+        stdout=log,
+        stderr=log,
+        env=environ,
+        start_new_session=True,
+    )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        _wait_for(f"{url}/health", process, tmp_path / "log")
+        yield url
+    finally:
+        os.killpg(process.pid, 15)
+        process.wait(30)
+        log.close()
+
+
+def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    for _ in range(600):
+        assert process.poll() is None, log.read_text()
+        try:
+            if requests.get(url, timeout=5).ok:
+                return
+        except requests.ConnectionError:
+            time.sleep(0.2)
+    pytest.fail(log.read_text())

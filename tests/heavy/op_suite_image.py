@@ -21,7 +21,7 @@ TORCH = "2.13.0"
 @contextmanager
 def index(folder: Path) -> Iterator[str]:
     """A package index with this project's packages, PyTorch among them, as this machine gets them."""
-    wanted = [f"{ROOT}[torch]", f"torch=={TORCH}", "setuptools>=77", "wheel"]
+    wanted = [f"{ROOT}[torch,s3]", f"torch=={TORCH}", "setuptools>=77", "wheel"]
     subprocess.run(
         [sys.executable, "-m", "pip", "wheel", "--quiet", "--wheel-dir", str(folder), *wanted],
         check=True,
@@ -36,11 +36,11 @@ def index(folder: Path) -> Iterator[str]:
 
 
 def requirements() -> list[str]:
-    """What this project needs, and what PyTorch's tests need of it, as a stack file has it."""
+    """What this project, PyTorch's tests of it and buckets need, as a stack file has it."""
     found = []
     for line in importlib.metadata.requires("spyre-ci") or ():
         name, _, marker = (part.strip() for part in line.partition(";"))
-        if (not marker or re.fullmatch(r"extra == ['\"]torch['\"]", marker)) and not name.startswith(
+        if (not marker or re.fullmatch(r"extra == ['\"](torch|s3)['\"]", marker)) and not name.startswith(
             "torch=="
         ):
             found.append(name)

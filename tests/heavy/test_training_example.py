@@ -13,6 +13,7 @@ from pathlib import Path
 import boto3
 import pytest
 import yaml
+from mlflow.tracking import MlflowClient
 
 from tests.s3_server import s3_server
 
@@ -23,7 +24,7 @@ KEYS = {"AWS_ACCESS_KEY_ID": "user", "AWS_SECRET_ACCESS_KEY": "hush-hush", "AWS_
 
 def samples(path: Path, seed: int) -> None:
     rng = random.Random(seed)  # noqa: S311  # words are no secret
-    rows = [{"text": " ".join(rng.choices(WORDS, k=8)), "other": number} for number in range(120)]
+    rows = [{"text": " ".join(rng.choices(WORDS, k=8)), "other": number} for number in range(600)]
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
 
 
@@ -33,12 +34,13 @@ def settings(folder: Path, volume: Path) -> None:
     lane = text["lanes"]["training"]
     lane["run"]["command"] += ["--local", "--network", "host", "--store", str(volume)]
     lane["secrets"] = sorted(KEYS)
+    lane["retries"] = {"most": 0}
     (folder / "spyre-ci.yaml").write_text(yaml.safe_dump(text), encoding="utf-8")
 
 
 @pytest.mark.nightly
 def test_data_training_and_evaluation_run_one_after_another_and_again(
-    op_suite_image: str, tmp_path: Path
+    op_suite_image: str, mlflow_server: str, tmp_path: Path
 ) -> None:
     volume, steps = tmp_path / "volume", tmp_path / "training"
     (volume / "samples").mkdir(parents=True)
@@ -49,6 +51,7 @@ def test_data_training_and_evaluation_run_one_after_another_and_again(
         for spec in steps.glob("*.yaml"):
             text = spec.read_text(encoding="utf-8")
             text = text.replace("registry.example.com/spyre/training:2.13", op_suite_image)
+            text = text.replace("https://mlflow.example.com", mlflow_server)
             spec.write_text(text.replace("https://s3.example.com", address), encoding="utf-8")
         settings(tmp_path, volume)
         bucket = boto3.client(
@@ -86,5 +89,8 @@ def test_data_training_and_evaluation_run_one_after_another_and_again(
     found = [json.loads(path.read_text(encoding="utf-8")) for path in volume.rglob("metrics.json")]
     first, second = sorted((one["perplexity"] for one in found), reverse=True)
     assert second < first < 256, "it learns, and goes on learning"
+    runs = MlflowClient(mlflow_server).search_runs(["1"], order_by=["attributes.start_time"])
+    assert [run.data.tags["spyre-ci.job"].split("-")[0] for run in runs] == 2 * ["train", "evaluation"]
+    assert {run.info.status for run in runs} == {"FINISHED"}
     assert "hush-hush" not in "".join(said)
     print(said[1])  # noqa: T201  # what people are to see of it

@@ -16,7 +16,7 @@ from tests.mlflow_api import MlflowApi
 from tests.s3_server import s3_server
 from tests.tracked import SECRET, SPEC, Tracked, bounded, check_told_from_begin_to_end, job_of, told
 
-METRICS = {"seconds": 1.0}
+VERDICTS = {"failed": 1}
 
 
 @pytest.fixture
@@ -34,17 +34,17 @@ def test_a_job_is_told_from_its_begin_to_its_end_and_once(tmp_path: Path, api: M
 def test_what_was_told_is_not_told_again(tmp_path: Path, api: MlflowApi) -> None:
     tracked = Tracked(tmp_path)
     tracked.tracker.begin(job_of(), "eval.yaml", SPEC)
-    tracked.tracker.end("FINISHED", METRICS, None)
+    tracked.tracker.end("FINISHED", VERDICTS, None)
     asked = len(api.seen)
     tracked.tracker.begin(job_of(), "eval.yaml", SPEC)
-    tracked.tracker.end("FINISHED", METRICS, None)
+    tracked.tracker.end("FINISHED", VERDICTS, None)
     assert len(api.seen) == asked
 
 
 def test_a_job_that_tracks_nothing_tells_nobody(tmp_path: Path, api: MlflowApi) -> None:
     tracked = Tracked(tmp_path)
     tracked.tracker.begin(job_of(tracking=None), "eval.yaml", SPEC)
-    tracked.tracker.end("FINISHED", METRICS, None)
+    tracked.tracker.end("FINISHED", VERDICTS, None)
     assert (api.seen, tracked.lines, list(tmp_path.iterdir())) == ([], [], [])
 
 
@@ -54,7 +54,7 @@ def test_a_server_that_is_away_fails_no_job_and_is_told_later(
     tracked = Tracked(tmp_path / "run")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://mary:{SECRET}@127.0.0.1:9")
     tracked.tracker.begin(job_of(), "eval.yaml", SPEC)
-    tracked.tracker.end("FAILED", METRICS, None)
+    tracked.tracker.end("FAILED", VERDICTS, None)
     assert len(tracked.lines) == 2
     for line in tracked.lines:
         assert line.startswith("MLflow was not told of the job: ")
@@ -67,10 +67,10 @@ def test_a_server_that_is_away_fails_no_job_and_is_told_later(
     kept = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
     assert not [path for path in kept if SECRET.encode() in path.read_bytes()]
     monkeypatch.setenv("MLFLOW_TRACKING_URI", api.url)
-    tracked.tracker.end("FAILED", METRICS, None)
+    tracked.tracker.end("FAILED", VERDICTS, None)
     run, files = told(api.url, tmp_path / "told")
     assert (run.info.status, run.info.start_time) == ("FAILED", 1_800_000_000_000)
-    assert run.data.metrics == METRICS
+    assert run.data.metrics == {"verdict.failed": 1.0, "seconds": 1.0}
     assert "job/spec.yaml" in files
     assert len(tracked.lines) == 2
 
@@ -84,9 +84,9 @@ def test_a_server_that_fails_in_the_middle_is_told_the_rest_and_has_one_run(
     tracked = Tracked(tmp_path / "run")
     api.fail(at)
     tracked.tracker.begin(job_of(), "eval.yaml", SPEC)
-    tracked.tracker.end("FINISHED", METRICS, None)
+    tracked.tracker.end("FINISHED", VERDICTS, None)
     assert tracked.lines[0].startswith("MLflow was not told of the job: ")
-    tracked.tracker.end("FINISHED", METRICS, None)
+    tracked.tracker.end("FINISHED", VERDICTS, None)
     run, files = told(api.url, tmp_path / "told")
     assert (run.info.status, len(tracked.lines), len(api.runs)) == ("FINISHED", 1, 1)
     assert len(files) == 2
@@ -118,7 +118,7 @@ def test_an_output_that_leads_out_of_the_store_is_not_logged(tmp_path: Path, api
     (output / "scores").symlink_to(tmp_path / "secret")
     tracked = Tracked(tmp_path / "run")
     tracked.tracker.begin(job_of(), "eval.yaml", SPEC)
-    tracked.tracker.end("FINISHED", METRICS, str(tmp_path / "store"))
+    tracked.tracker.end("FINISHED", VERDICTS, str(tmp_path / "store"))
     assert "'scores' is no file of this folder" in tracked.lines[0]
     run, files = told(api.url, tmp_path / "told")
     # How it ended is told all the same.
@@ -139,7 +139,7 @@ def test_the_output_of_a_store_that_is_a_bucket_is_logged(
         client.put_object(Bucket="box", Key=f"jobs/{job_of().run}/output/a/b", Body=b"scores")
         tracked = Tracked(tmp_path / "run")
         tracked.tracker.begin(job_of(), "eval.yaml", SPEC)
-        tracked.tracker.end("FINISHED", METRICS, "s3://box/jobs/")
+        tracked.tracker.end("FINISHED", VERDICTS, "s3://box/jobs/")
     assert tracked.lines == []
     _, files = told(api.url, tmp_path / "told")
     assert files["output/a/b"] == b"scores"
@@ -152,7 +152,7 @@ def test_an_account_that_was_damaged_fails_no_job(tmp_path: Path, api: MlflowApi
     (tmp_path / "tracking").mkdir()
     for content in ("{", "[]", json.dumps({"schema": "spyre-ci/tracking/1", "other": 1})):
         (tmp_path / "tracking" / "state.json").write_text(content)
-        tracked.tracker.end("FINISHED", METRICS, None)
+        tracked.tracker.end("FINISHED", VERDICTS, None)
     assert len(tracked.lines) == 3
     assert api.seen == []
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ci.jobs.tracking import config_sha, metrics_of, params_of, status_of, tags_of
+from ci.jobs.tracking import config_sha, params_of, status_of, tags_of
 from tests.tracked import SPEC, job_of
 
 
@@ -63,11 +63,3 @@ def test_a_digest_of_configs_is_of_names_and_contents() -> None:
 )
 def test_how_a_job_ended_in_mlflows_words(code: int, status: str) -> None:
     assert status_of(code) == status
-
-
-def test_counts_of_verdicts_are_metrics() -> None:
-    assert metrics_of({"passed": 3, "not_run": 0}, 1.5) == {
-        "verdict.passed": 3.0,
-        "verdict.not_run": 0.0,
-        "seconds": 1.5,
-    }

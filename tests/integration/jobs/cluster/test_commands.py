@@ -25,7 +25,9 @@ from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
 from test_selection.selection import Selection, write_selection
 from tests.kubernetes_api import NAMESPACE, TOKEN, KubernetesApi
 from tests.kubernetes_jobs import NAME, manifests_of
+from tests.mlflow_api import MlflowApi
 from tests.repositories import commit, git
+from tests.tracked import bounded
 
 IMAGE = f"registry.example.com/spyre/runtime@sha256:{'b' * 64}"
 EVALUATION: dict[str, Any] = {
@@ -77,7 +79,7 @@ def project(tmp_path: Path, api: KubernetesApi, monkeypatch: pytest.MonkeyPatch)
         (["evaluation.yaml", "--param", "TOKEN=x"], "which the spec takes from a secret"),
         (["evaluation.yaml", "--param", "bad name=x"], "bad name"),
         (["evaluation.yaml", "--plan", "some"], "--plan is some, and kind evaluation has none"),
-        (["evaluation.yaml", "--collect"], "journals are of tests, and this is kind evaluation"),
+        (["evaluation.yaml", "--gather"], "journals are of tests, and this is kind evaluation"),
         (["evaluation.yaml", "--run", "../other"], "--run is '../other'"),
         (["evaluation.yaml", "--run", ""], "--run is ''"),
         (["tests.yaml", "--run", "../other"], "--run is '../other'"),
@@ -135,6 +137,40 @@ def test_a_local_run_takes_the_image_that_is_here_and_asks_no_registry(
     monkeypatch.setattr("ci.jobs.local.run_here", run_here)
     assert run(["job", "submit", "here.yaml", "--local"]) == 0
     assert ran == [name]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["submit", "tracked.yaml", "--run", "one", "--collect"], ["collect", "one"]],
+    ids=["submit", "collect"],
+)
+def test_mlflow_is_told_how_a_job_without_tests_ended(
+    project: Path,
+    api: KubernetesApi,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+) -> None:
+    from mlflow import MlflowClient  # noqa: PLC0415  # it takes seconds
+
+    tracked = {"tracking": {"experiment": "dialogues", "output": "metrics"}, "store": {"volume": "results"}}
+    (project / "tracked.yaml").write_text(yaml.safe_dump(EVALUATION | tracked))
+    metrics = project / "results" / "one" / "metrics"
+    metrics.mkdir(parents=True)
+    (metrics / "metrics.json").write_text("{}")
+    store = ["--from" if words[0] == "collect" else "--store", "results"]
+    with MlflowApi() as server:
+        bounded(monkeypatch, server.url)
+        assert run(["job", "submit", "tracked.yaml", "--run", "one"]) == 0
+        assert run(["job", "collect", "one"]) == EXIT_INCOMPLETE
+        assert "the job goes on" in capsys.readouterr().out
+        client, (made,) = MlflowClient(server.url), server.runs
+        assert client.get_run(made).info.status == "RUNNING"
+        api.world.pod(0).succeed()
+        assert run(["job", *words, *store]) == 0
+        found = client.get_run(made)
+        assert (found.info.status, list(found.data.metrics)) == ("FINISHED", ["seconds"])
+        assert [name for name in server.files if name.endswith("/output/metrics.json")]
 
 
 def test_a_plan_that_is_submitted_as_another_run_is_run_once_more(project: Path, api: KubernetesApi) -> None:
