@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from sys import intern
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -42,6 +43,10 @@ class Group:
     alone: bool = False
     chains: tuple[tuple[int, int], ...] = ()
     timeout_s: Positive | None = None
+
+    def __post_init__(self) -> None:
+        # A plan, a selection and journals name the same tests: all of them hold one copy of each id.
+        object.__setattr__(self, "ids", tuple(map(intern, self.ids)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from sys import intern
 from typing import Any
 
 import msgspec
@@ -178,7 +179,9 @@ def read_selection(path: Path) -> Selection:
         MissingInputError: there is no such file.
         BadFileError: a key is missing or of the wrong kind.
     """
-    return convert(read_json(path, KIND), Selection, where=path, remedy="select again with `spyre-ci select`")
+    remedy = "select again with `spyre-ci select`"
+    found = convert(read_json(path, KIND), Selection, where=path, remedy=remedy)
+    return replace(found, ids=list(map(intern, found.ids)))  # one copy with those of the plan
 
 
 def make_note(

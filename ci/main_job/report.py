@@ -43,7 +43,7 @@ from ci.steps.folder import RunFolder
 from ci.steps.marks import mark_step
 from ci.store.prune import prune_daily
 from test_selection.durations import read_durations
-from test_selection.files import read_json
+from test_selection.files import collector_paused, read_json
 from test_selection.plan import Plan, Shard, read_plan
 from test_selection.selection import Selection, read_selection
 
@@ -72,7 +72,7 @@ def report_step(
         SpyreCiError: a file of the run folder is missing or broken.
     """
     # A second Ctrl-C, or the CI's SIGTERM after its first, waits for the account of the interrupted run.
-    with interrupts.noted() if interrupted else contextlib.nullcontext():
+    with interrupts.noted() if interrupted else contextlib.nullcontext(), collector_paused():
         plan, selection, unreadable = _what_was_to_run(folder)
         # What was said only after collecting began the run.
         identity = replace(
@@ -82,7 +82,7 @@ def report_step(
             identity = replace(identity, image=image)
         expectations = {name: one.reason for name, one in selection.expectations.items()}
         # Before the journals, as what it reads is as large as they are, and let go of.
-        estimates = _estimates(context, selection, folder)
+        estimates = _estimates(context, plan, selection, folder)
         # Where no journal is, every shard is missing.
         journals, states = fold_journals(each_journal(folder.path), interrupted=interrupted)
         account = reconcile(plan, journals, expectations=expectations, interrupted=interrupted, states=states)
@@ -218,7 +218,7 @@ def _what_was_to_run(folder: RunFolder) -> tuple[Plan, Selection, list[str]]:
         return plan, Selection(stage=None, percent=100, ids=plan.ids), [error.placed]
 
 
-def _estimates(context: Context, selection: Selection, folder: RunFolder) -> Estimates | None:
+def _estimates(context: Context, plan: Plan, selection: Selection, folder: RunFolder) -> Estimates | None:
     """The seconds the plan was made with; none where only a bare plan was handed on.
 
     They serve the shares by seconds alone, so a broken file costs those and not the report.
@@ -226,7 +226,11 @@ def _estimates(context: Context, selection: Selection, folder: RunFolder) -> Est
     if selection.in_scope_s is None or not folder.durations.is_file():
         return None
     found = context.attempt("shares by seconds are left out", lambda: read_durations(folder.durations))
-    return None if found is None else Estimates(in_scope_s=selection.in_scope_s, tests=found.tests)
+    if found is None:
+        return None
+    # By the plan's own copy of each id, as theirs are as large as the plan.
+    planned = {name: found.tests[name] for name in plan.ids if name in found.tests}
+    return Estimates(in_scope_s=selection.in_scope_s, tests=planned)
 
 
 def identity_here(context: Context, folder: RunFolder) -> RunIdentity:

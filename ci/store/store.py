@@ -12,7 +12,7 @@ from ci.core.errors import BadFileError
 from ci.store.database import Database, SqliteDatabase, check_version, connect, unusable
 from ci.store.schema import SQLITE, VERSION
 
-CACHE_KIB = 64 * 1024
+CACHE_KIB = 32 * 1024
 JOURNAL_PAGES = 8 * 1024  # 32 MiB
 # The columns of a row that are defined; the others stay as they are.
 Row = dict[str, str | int | float]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ci.record.identity import EMULATED, RunIdentity
 from ci.record.result import Result
 from ci.record.verdict import Verdict
-from ci.report.junit import ShardCases, shard_cases, split_id, write_junit, write_suite
+from ci.report.junit import ShardCases, _text, shard_cases, split_id, write_junit, write_suite
 from ci.report.reconcile import Account
 from test_selection.ids import canonical_id
 
@@ -106,3 +106,11 @@ def test_the_files_look_as_agreed(folder: Path, golden: Golden) -> None:
         tree = ET.parse(folder / name)  # noqa: S314  # written by the test
         ET.indent(tree)
         golden(f"report/junit-{name}", ET.tostring(tree.getroot(), "unicode") + "\n")
+
+
+def test_a_text_of_any_signs_is_written_as_elementtree_writes_it() -> None:
+    text = "a <b> & 'c' \"d\"\te é\U0001f600\nf > g"
+    element = ET.Element("failure", message=text, type="x")
+    element.text = text
+    ET.SubElement(element, "empty", name="")
+    assert _text(element) == ET.tostring(element, encoding="unicode").replace(" />", "/>")
