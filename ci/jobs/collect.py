@@ -41,6 +41,8 @@ EARLIER = "earlier"
 FILLED = ("journal", "logs", "control")
 ATTEMPT = 0
 _INDEX = re.compile(r"0|[1-9]\d{0,5}", re.ASCII)
+# Folders of a pod.
+_KINDS = ("control/journal", "control/logs", "journal", "logs")
 # No journal of an honest shard comes near it.
 MOST_BYTES = 4 << 30
 NO_POD = "no journal of its pod was gathered: the pod never began, or what it left is not in the store"
@@ -104,13 +106,10 @@ def collect_files(store: str, run: str, into: Path, owners: Mapping[int, int] | 
         half.replace(target)
         return one.size
 
-    if in_bucket := store.startswith(SCHEME):
-        files = _in_bucket(store, f"{run}/{PODS}", found)
-    else:
-        files = _in_folder(Path(store) / run / PODS, found)
+    in_bucket = store.startswith(SCHEME)
+    files = (_in_bucket if in_bucket else _in_folder)(store, f"{run}/{PODS}", found)
     with ThreadPoolExecutor(SIDE_BY_SIDE if in_bucket else 1) as pool:
-        for number in pool.map(take, _one_each(files, owners or {}, found)):
-            found.new_bytes += number
+        found.new_bytes = sum(pool.map(take, _one_each(files, owners or {}, found)))
     return found
 
 
@@ -145,24 +144,20 @@ def _in_bucket(store: str, below: str, found: Collected) -> Iterator[Stored]:
             found.note(f"{bucket.address(held.name)!r:.200} is no journal of a pod, and left there")
 
 
-def _in_folder(pods: Path, found: Collected) -> Iterator[Stored]:
-    pods = pods.resolve()
+def _in_folder(store: str, below: str, found: Collected) -> Iterator[Stored]:
+    pods = Path(store, below).resolve()
     names = [path.name for path in pods.iterdir()] if pods.is_dir() else []
     for pod in sorted(int(name) for name in names if _INDEX.fullmatch(name)):
-        for kind in ("control/journal", "control/logs", "journal", "logs"):
-            folder = pods / str(pod) / kind
-            # No way there leads over a link.
-            if not folder.is_dir() or folder.resolve() != folder:
+        folders = [pods / str(pod) / kind for kind in _KINDS]
+        # No way there leads over a link.
+        for path in (path for one in folders if one.resolve() == one for path in sorted(one.glob("*"))):
+            file, about = path.relative_to(pods / str(pod)).as_posix(), path.lstat()
+            if not LEFT.fullmatch(file):
                 continue
-            for path in sorted(folder.iterdir()):
-                file, about = f"{kind}/{path.name}", path.lstat()
-                if not LEFT.fullmatch(file):
-                    continue
-                if stat.S_ISREG(about.st_mode):
-                    copy = partial(shutil.copyfile, path, follow_symlinks=False)
-                    yield Stored(pod, file, about.st_size, copy)
-                else:
-                    found.note(f"pod {pod}: {file} is no file, and left there")
+            if stat.S_ISREG(about.st_mode):
+                yield Stored(pod, file, about.st_size, partial(shutil.copyfile, path, follow_symlinks=False))
+            else:
+                found.note(f"pod {pod}: {file} is no file, and left there")
 
 
 def make_room(folder: Path, run: str, record: JobRecord | None) -> Path | None:

@@ -85,7 +85,6 @@ def run_here(
     here: Here,
     *,
     echo: Callable[[str], None],
-    clock: Callable[[], float] = time.monotonic,
     grace_s: int = GRACE_S,
 ) -> int:
     """Run each pod of a job once, one after another; the worst exit code: usage, incomplete, failed tests.
@@ -94,7 +93,6 @@ def run_here(
         job: what is run.
         here: this machine.
         echo: takes lines for people.
-        clock: seconds, monotonic.
         grace_s: seconds that a pod has to end in when all of it is interrupted.
 
     Raises:
@@ -118,11 +116,11 @@ def run_here(
         configs = put_files(job.files, Path(folder) / "files")
         local = Local(
             client=client, job=job, here=here, configs=configs, secrets=list(secrets.values()), echo=echo,
-            clock=clock, grace_s=grace_s, until=clock() + job.deadline_s,
+            grace_s=grace_s, until=time.monotonic() + job.deadline_s,
         )  # fmt: skip
         if (port := container_of(job).port) is not None:
             echo(f"http://127.0.0.1:{here.port or port} leads to it once it listens; Ctrl-C ends it")
-        codes = {local.run_index(index) for index in range(job.pods)}
+        codes = {local.run(index) for index in range(job.pods)}
     if "results" in mounts_of(job):
         echo(f"what they left is in {here.results}")
     told = {code if code in _FINAL else EXIT_INCOMPLETE for code in codes}
@@ -139,11 +137,10 @@ class Local:
     configs: Path
     secrets: Sequence[str]
     echo: Callable[[str], None]
-    clock: Callable[[], float]
     grace_s: int
     until: float
 
-    def run_index(self, index: int) -> int:
+    def run(self, index: int) -> int:
         """Run a pod with its helpers; its exit code. Nothing replaces it: run again, the job goes on."""
         code = self._pod(index)
         self.echo(f"pod {index}: " + ("done" if code == EXIT_OK else f"ended with code {code}"))
@@ -152,7 +149,7 @@ class Local:
     def _pod(self, index: int) -> int:
         job, until = self.job, self.until
         if job.pod_deadline_s:
-            until = min(until, self.clock() + job.pod_deadline_s)
+            until = min(until, time.monotonic() + job.pod_deadline_s)
         with _scratch_disk(job, index, self.here) as scratch:
             main = conditions_of(job, index, self.here, scratch=scratch, configs=self.configs)
             helpers = helpers_of(job)
@@ -174,7 +171,7 @@ class Local:
 
     def _run(self, index: int, image: str, args: Sequence[str], conditions: Conditions, until: float) -> int:
         """Run a container to its end; its exit code."""
-        if (left := until - self.clock()) <= 0:
+        if (left := until - time.monotonic()) <= 0:
             return EXIT_INCOMPLETE
         with container(self.client, image, args, conditions) as made:
             try:

@@ -106,13 +106,8 @@ def _of_a_command(context: Context, spec: Spec, path: Path, asked: Asked) -> tup
     stamp = datetime.fromtimestamp(math.floor(context.clock()), UTC).strftime("%Y%m%d-%H%M%S")
     run = asked.run or f"{stamp}-{spec.kind}-{secrets.token_hex(2)}"
     deadline_s = DAY_S if spec.deadline_minutes is None else spec.deadline_minutes * 60
-    files = _configs(spec, path.resolve().parent)
-    return RunFolder(path=context.runs / run), {
-        "run": run,
-        "pods": 1,
-        "files": files,
-        "deadline_s": deadline_s,
-    }
+    more = {"run": run, "pods": 1, "files": _configs(spec, path.resolve().parent), "deadline_s": deadline_s}
+    return RunFolder(path=context.runs / run), more
 
 
 def _of_tests(context: Context, spec: Spec, asked: Asked) -> tuple[RunFolder, dict[str, Any]]:
@@ -167,14 +162,15 @@ def once_more(context: Context, planned: RunFolder, run: str) -> RunFolder:
     # Whole or not at all: a plan without its identity would be somebody else's run.
     with tempfile.TemporaryDirectory(prefix=f".{run}-", dir=context.runs) as made:
         half = Path(made) / "run"
-        half.mkdir()
-        for file in planned.path.iterdir():
-            if file.is_file() and file.name not in _ITS_OWN:
-                shutil.copyfile(file, half / file.name)
+        shutil.copytree(planned.path, half, ignore=_left_out)
         write_identity(half, identity)
         if not folder.path.exists():
             half.rename(folder.path)
     return folder
+
+
+def _left_out(folder: str, names: Sequence[str]) -> list[str]:
+    return [name for name in names if name in _ITS_OWN or not Path(folder, name).is_file()]
 
 
 def run_of(identity: RunIdentity) -> str:
@@ -203,12 +199,10 @@ def with_parameters(spec: Spec, given: Sequence[str]) -> Spec:
                 f"--param gives {name}, which the spec takes from a secret", remedy="leave it to the secret"
             )
         found[name] = value
+    if not given:
+        return spec
     try:
-        return (
-            Spec.model_validate({**spec.model_dump(exclude_unset=True), "parameters": found})
-            if given
-            else spec
-        )
+        return Spec.model_validate({**spec.model_dump(exclude_unset=True), "parameters": found})
     except ValidationError as error:
         told = error.errors()[0]
         raise UsageError(

@@ -235,7 +235,7 @@ class Tracker:
             state.run = _run_of(client, state)
             self._write(state)
         if "begun" not in state.told:
-            _log_begin(client, state)
+            _log_params(client, state)
             _log_files(client, state.run, self._home / "job", "job")
             self._write(state, "begun")
         if ended:
@@ -292,21 +292,17 @@ def _run_of(client: MlflowClient, state: State) -> str:
     run = (
         runs[0]
         if runs
-        else client.create_run(
-            experiment, start_time=state.begun_ms, tags={JOB_TAG: state.job}, run_name=state.job
-        )
+        else client.create_run(experiment, start_time=state.begun_ms, tags=state.tags, run_name=state.job)
     )
     return str(run.info.run_id)
 
 
-def _log_begin(client: MlflowClient, state: State) -> None:
-    from mlflow.entities import Param, RunTag  # noqa: PLC0415  # an extra
+def _log_params(client: MlflowClient, state: State) -> None:
+    from mlflow.entities import Param  # noqa: PLC0415  # an extra
 
-    tags = [RunTag(*one) for one in state.tags.items()]
     params = [Param(*one) for one in state.params.items()]
-    for first in range(0, max(len(tags), len(params)), _BATCH // 2):
-        rest = slice(first, first + _BATCH // 2)
-        client.log_batch(state.run, tags=tags[rest], params=params[rest])
+    for first in range(0, len(params), _BATCH):
+        client.log_batch(state.run, params=params[first : first + _BATCH])
 
 
 def _log_end(client: MlflowClient, state: State) -> None:

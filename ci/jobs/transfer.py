@@ -9,9 +9,8 @@ import contextlib
 import hashlib
 import shutil
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -78,7 +77,7 @@ class Moved:
     moved: int
 
 
-def fetch(bucket: Bucket, folder: Path, *, say: Say, clock: Callable[[], float] = time.monotonic) -> Moved:
+def fetch(bucket: Bucket, folder: Path, *, say: Say) -> Moved:
     """Fetch every object below an address into a folder.
 
     Files that an earlier call fetched stay if the bucket still holds the same; what it no longer holds is
@@ -88,7 +87,6 @@ def fetch(bucket: Bucket, folder: Path, *, say: Say, clock: Callable[[], float] 
         bucket: the address.
         folder: made if it does not exist.
         say: takes a line of progress.
-        clock: seconds, monotonic.
 
     Raises:
         BadFileError: the address holds nothing, or a name that leads out of the folder.
@@ -112,7 +110,7 @@ def fetch(bucket: Bucket, folder: Path, *, say: Say, clock: Callable[[], float] 
         part.replace(target)
 
     try:
-        _each("fetched", one, {name: files[name].size for name in left}, say, clock)
+        _each("fetched", one, {name: files[name].size for name in left}, say)
     finally:
         shutil.rmtree(parts, ignore_errors=True)
     _write_state(folder, bucket.address(), files, whole=True)
@@ -290,7 +288,7 @@ def _check_inside(path: Path, inside: Path) -> None:
         )
 
 
-def put(folder: Path, bucket: Bucket, *, say: Say, clock: Callable[[], float] = time.monotonic) -> Moved:
+def put(folder: Path, bucket: Bucket, *, say: Say) -> Moved:
     """Put every file of a folder below an address, and at the end a manifest.
 
     Objects with the same content stay as they are. Objects that are not in the folder stay as well, and a
@@ -300,7 +298,6 @@ def put(folder: Path, bucket: Bucket, *, say: Say, clock: Callable[[], float] = 
         folder: with files.
         bucket: the address.
         say: takes a line of progress.
-        clock: seconds, monotonic.
 
     Raises:
         MissingInputError: there is no such folder.
@@ -321,12 +318,12 @@ def put(folder: Path, bucket: Bucket, *, say: Say, clock: Callable[[], float] = 
     def send(name: str, seen: Callable[[int], object]) -> None:
         bucket.put(name, paths[name], seen=seen)
 
-    _each("read", read, sizes, say, clock)
+    _each("read", read, sizes, say)
     changed = [name for name in paths if there.get(name) != etags[name]]
     manifest = Manifest(whole=True, files={name: sums[name] for name in paths})
     if changed or MANIFEST not in there or bucket.get(MANIFEST) != manifest.as_bytes():
         bucket.put(MANIFEST, Manifest(whole=False, files={}).as_bytes(), kind="application/json")
-        _each("put", send, {name: sizes[name] for name in changed}, say, clock)
+        _each("put", send, {name: sizes[name] for name in changed}, say)
         bucket.put(MANIFEST, manifest.as_bytes(), kind="application/json")
     return Moved(files=len(paths), size=sum(sizes.values()), moved=len(changed))
 
@@ -393,7 +390,6 @@ def _each(
     work: Callable[[str, Callable[[int], object]], object],
     sizes: Mapping[str, int],
     say: Say,
-    clock: Callable[[], float],
 ) -> None:
     """Do a piece of work for each file, some at once, and say how it goes; the first failure ends the others.
 
@@ -401,7 +397,7 @@ def _each(
         Exception: the first failure.
     """
     stop, lock = threading.Event(), threading.Lock()
-    moved, said = 0, clock()
+    moved, total = 0, amount(sum(sizes.values()))
 
     def seen(count: int) -> None:
         nonlocal moved
@@ -414,12 +410,12 @@ def _each(
         left = {pool.submit(work, name, seen) for name in sizes}
         try:
             while left:
-                done, left = wait(left, timeout=LINE_EVERY_S, return_when=FIRST_COMPLETED)
+                done, left = wait(left, timeout=LINE_EVERY_S, return_when=FIRST_EXCEPTION)
                 for one in done:
                     one.result()
-                if clock() - said >= LINE_EVERY_S:
-                    said, amounts = clock(), f"{amount(moved)} of {amount(sum(sizes.values()))}"
-                    say(f"{word} {len(sizes) - len(left)} of {len(sizes)} files, {amounts}")
+                if left:
+                    count = len(sizes) - len(left)
+                    say(f"{word} {count} of {len(sizes)} files, {amount(moved)} of {total}")
         except BaseException:
             stop.set()
             pool.shutdown(cancel_futures=True)

@@ -57,17 +57,13 @@ def test_journals_and_logs_of_all_pods_and_attempts_are_brought(store: Path, tmp
     assert gather(str(store), RUN, tmp_path / "into") == Collected(files=6)
 
 
-def test_only_what_is_new_is_brought_again(store: Path, tmp_path: Path) -> None:
-    path = put(store, 0, "journal/0-1.jsonl", b"first\n")
+@pytest.mark.parametrize("now", [b"first\nsecond\n", b"o"], ids=["longer", "another"])
+def test_a_file_that_is_another_in_the_store_is_taken_again(store: Path, tmp_path: Path, now: bytes) -> None:
+    put(store, 0, "journal/0-1.jsonl", b"first\n")
     gather(str(store), RUN, tmp_path / "into")
-    with path.open("ab") as stream:
-        stream.write(b"second\n")
-    assert gather(str(store), RUN, tmp_path / "into").new_bytes == 13
-    assert here(tmp_path / "into") == {"journal/0-1.jsonl": b"first\nsecond\n"}
-
-
-def test_a_store_without_the_run_has_nothing(store: Path, tmp_path: Path) -> None:
-    assert gather(str(store), RUN, tmp_path / "into") == Collected()
+    put(store, 0, "journal/0-1.jsonl", now)
+    assert gather(str(store), RUN, tmp_path / "into").new_bytes == len(now)
+    assert here(tmp_path / "into") == {"journal/0-1.jsonl": now}
 
 
 @pytest.mark.parametrize(
@@ -80,6 +76,7 @@ def test_a_store_without_the_run_has_nothing(store: Path, tmp_path: Path) -> Non
     ],
 )  # fmt: skip
 def test_what_no_pod_leaves_is_left_there(store: Path, tmp_path: Path, pod: int | str, name: str) -> None:
+    assert gather(str(store), RUN, tmp_path / "into") == Collected()  # there is nothing of the run yet
     put(store, pod, name, b"x")
     assert gather(str(store), RUN, tmp_path / "into").files == 0
     assert not (tmp_path / "into").exists()
@@ -103,29 +100,16 @@ def test_links_and_pipes_are_not_followed(store: Path, tmp_path: Path) -> None:
     ]
 
 
-def test_a_journal_that_two_pods_have_is_the_firsts(store: Path, tmp_path: Path) -> None:
-    put(store, 3, "journal/0-1.jsonl", b"three\n")
-    put(store, 20, "journal/0-1.jsonl", b"twenty\n")
-    found = gather(str(store), RUN, tmp_path / "into")
-    assert here(tmp_path / "into") == {"journal/0-1.jsonl": b"three\n"}
-    assert found.notes == ["pod 20 has a journal/0-1.jsonl, which is pod 3's; it is left there"]
-
-
-def test_a_journal_of_a_shard_that_is_another_pods_is_left_there(store: Path, tmp_path: Path) -> None:
-    put(store, 3, "journal/0-1.jsonl", b"three\n")
-    put(store, 20, "journal/0-1.jsonl", b"twenty\n")
-    put(store, 20, "journal/0-2.jsonl", b"again\n")
-    found = gather(str(store), RUN, tmp_path / "into", {0: 20})
-    assert here(tmp_path / "into") == {"journal/0-1.jsonl": b"twenty\n", "journal/0-2.jsonl": b"again\n"}
-    assert found.notes == ["pod 3 has a journal/0-1.jsonl, which is pod 20's; it is left there"]
-
-
-def test_a_journal_that_is_another_in_the_store_is_taken_again(store: Path, tmp_path: Path) -> None:
-    put(store, 0, "journal/0-1.jsonl", b"first\n")
-    gather(str(store), RUN, tmp_path / "into")
-    put(store, 0, "journal/0-1.jsonl", b"o")
-    assert gather(str(store), RUN, tmp_path / "into").new_bytes == 1
-    assert here(tmp_path / "into") == {"journal/0-1.jsonl": b"o"}
+@pytest.mark.parametrize(("owners", "own", "other"), [({}, 3, 20), ({0: 20}, 20, 3)])
+def test_a_journal_that_two_pods_have_is_its_owners_or_the_firsts(
+    store: Path, tmp_path: Path, owners: dict[int, int], own: int, other: int
+) -> None:
+    for pod in (3, 20):
+        put(store, pod, "journal/0-1.jsonl", b"%d\n" % pod)
+    put(store, own, "journal/0-2.jsonl", b"again\n")
+    found = gather(str(store), RUN, tmp_path / "into", owners)
+    assert here(tmp_path / "into") == {"journal/0-1.jsonl": b"%d\n" % own, "journal/0-2.jsonl": b"again\n"}
+    assert found.notes == [f"pod {other} has a journal/0-1.jsonl, which is pod {own}'s; it is left there"]
 
 
 def test_a_file_that_is_too_large_is_left_and_told_of(
@@ -180,7 +164,10 @@ def files(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
-def test_what_nobody_knows_of_is_moved_and_what_is_gathered_then_stays(folder: Path) -> None:
+@pytest.mark.parametrize("note", ["", "{"], ids=["none", "broken"])
+def test_what_nobody_knows_of_is_moved_and_what_is_gathered_then_stays(folder: Path, note: str) -> None:
+    if note:
+        (folder / FILE).write_text(note)
     assert make_room(folder, RECORD.run, RECORD) == folder / "earlier" / "1"
     moved = [
         f"earlier/1/{name}" for name in ("control/journal/0-1.jsonl", "journal/0-1.jsonl", "logs/0-1.log")
@@ -201,11 +188,6 @@ def test_what_was_gathered_of_another_job_is_moved(folder: Path, another: JobRec
     assert make_room(folder, run, another) == folder / "earlier" / "2"
     assert (folder / "earlier" / "2" / "journal" / "0-2.jsonl").is_file()
     assert not (folder / "journal").exists()
-
-
-def test_a_note_that_is_broken_names_nobody(folder: Path) -> None:
-    (folder / FILE).write_text("{")
-    assert make_room(folder, RECORD.run, RECORD) is not None
 
 
 def test_an_empty_folder_has_nothing_to_move(tmp_path: Path) -> None:
@@ -286,6 +268,8 @@ def test_what_may_have_run_before_the_bucket_heard_is_marked(tmp_path: Path) -> 
     write(tmp_path, 0, "a.py::0a", begun="a.py::0b")
     write(tmp_path, 1)
     assert mark_doubts(tmp_path, PLAN, [0, 1], clock=lambda: 60.0) == 2
+    # Of a pod with no journal at all, every test is in doubt.
+    assert mark_doubts(tmp_path / "log alone", PLAN, [2], clock=lambda: 60.0) == 2
     write(tmp_path, 1, *SHARDS[1].ids, attempt=3)
     found = {one.id: one for one in account(tmp_path).results}
     assert "may have run before" not in found["a.py::0a"].message
@@ -302,7 +286,3 @@ def test_a_mark_that_a_test_may_have_run_is_no_word_of_it(tmp_path: Path) -> Non
     assert found["a.py::0b"].verdict is Verdict.NOT_RUN
     assert "its pods were lost three times" in found["a.py::0b"].message
     assert found["a.py::0a"].verdict is Verdict.PASSED
-
-
-def test_a_pod_of_which_only_a_log_is_left_is_in_doubt_altogether(tmp_path: Path) -> None:
-    assert mark_doubts(tmp_path, PLAN, [0], clock=lambda: 60.0) == 2

@@ -59,15 +59,11 @@ def test_a_server_finds_its_model_where_it_was_fetched_to() -> None:
     found = conditions(job, replace(HERE, devices=["/dev/vfio/1"], port=9000))
     assert found.read_only_mounts == {"/model": Path("/disk/inputs/small")}
     assert (found.entrypoint, found.ports, found.devices) == (None, {9000: 8080}, ())
+    # With the host's network the port is the container's own.
+    assert conditions(job, replace(HERE, network="host")).ports == {}
     first = helping(found, helpers_of(job)[0], job, 1, HERE)
     assert (first.mounts, first.read_only_mounts, first.ports) == ({"/scratch": Path("/disk")}, {}, {})
     assert first.entrypoint == helpers_of(job)[0].command
-
-
-def test_with_the_hosts_network_the_port_is_the_containers_own() -> None:
-    job = job_of(kind="notebook")
-    here = replace(HERE, network="host")
-    assert conditions(job, here).ports == {}
 
 
 def test_cards_are_emulated_unless_devices_are_given_and_the_specs_own_words_win() -> None:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ci.jobs.tracking import config_sha, params_of, status_of, tags_of
+from ci.jobs.tracking import config_sha, status_of, tags_of
 from tests.tracked import SPEC, job_of
 
 
@@ -31,19 +31,12 @@ def test_the_tags_of_a_job() -> None:
     }
 
 
-def test_an_artifact_is_told_by_its_address() -> None:
+def test_an_artifact_is_told_by_its_address_and_no_tag_of_a_spec_stands_for_ours() -> None:
     job = job_of(source={"artifact": {"run": "a" * 32, "path": "model"}})
     assert tags_of(job, "eval.yaml", SPEC)["spyre-ci.source"] == f"runs:/{'a' * 32}/model"
-    assert "spyre-ci.source" not in tags_of(job_of(source=None), "eval.yaml", SPEC)
-
-
-def test_no_tag_of_a_spec_stands_for_ours() -> None:
-    tags = tags_of(job_of(tags={"spyre-ci.job": "another"}), "eval.yaml", SPEC)
+    tags = tags_of(job_of(source=None, tags={"spyre-ci.job": "another"}), "eval.yaml", SPEC)
+    assert "spyre-ci.source" not in tags
     assert tags["spyre-ci.job"] == "evaluation-brave-otter-01234"
-
-
-def test_of_a_secret_parameter_is_told_where_it_is() -> None:
-    assert params_of(job_of()) == {"FAST": "True", "SHOTS": "5", "TOKEN": "secret hf, key token"}
 
 
 def test_a_digest_of_configs_is_of_names_and_contents() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 import threading
 import time
@@ -66,19 +65,22 @@ def test_names_that_are_taken_are_files_of_the_folder_side_by_side(names: set[st
     assert not any(set(path.parents) & paths for path in paths)
 
 
-def test_each_file_is_moved_once_some_at_a_time_and_lines_come_now_and_then() -> None:
+def test_each_file_is_moved_once_some_at_a_time_and_lines_come_now_and_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ci.jobs.transfer.LINE_EVERY_S", 0.001)
     done: list[str] = []
     said: list[str] = []
     running = threading.Semaphore(AT_ONCE)
-    clock = itertools.count(0, 11)
 
     def work(name: str, seen: Callable[[int], object]) -> None:
         assert running.acquire(blocking=False)
         seen(1)
+        time.sleep(0.001)
         done.append(name)
         running.release()
 
-    _each("moved", work, {str(number): 1 for number in range(500)}, said.append, lambda: float(next(clock)))
+    _each("moved", work, {str(number): 1 for number in range(500)}, said.append)
     assert len(done) == len(set(done)) == 500
     assert re.fullmatch(r"moved \d+ of 500 files, \d+ KiB of \d+ KiB", said[0])
 
@@ -97,7 +99,7 @@ def test_the_first_that_fails_ends_the_others(error: BaseException) -> None:
 
     before = time.monotonic()
     with pytest.raises(type(error)):
-        _each("moved", work, {str(number): 1 for number in range(1000)}, print, time.monotonic)
+        _each("moved", work, {str(number): 1 for number in range(1000)}, print)
     assert time.monotonic() - before < 30
     # Some begin until the error is seen, and most of the thousand never do.
     assert len(begun) <= 10 * AT_ONCE
