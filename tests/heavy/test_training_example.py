@@ -33,7 +33,7 @@ def settings(folder: Path, volume: Path) -> None:
     text = yaml.safe_load((ROOT / "examples" / "lanes-training.yaml").read_text(encoding="utf-8"))
     lane = text["lanes"]["training"]
     lane["run"]["command"] += ["--local", "--network", "host", "--store", str(volume)]
-    lane["secrets"] = sorted(KEYS)
+    lane["secrets"] = sorted([*KEYS, "MLFLOW_TRACKING_URI"])
     lane["retries"] = {"most": 0}
     (folder / "spyre-ci.yaml").write_text(yaml.safe_dump(text), encoding="utf-8")
 
@@ -71,6 +71,7 @@ def test_data_training_and_evaluation_run_one_after_another_and_again(
         environ = {
             **os.environ,
             **KEYS,
+            "MLFLOW_TRACKING_URI": mlflow_server,
             "PYTHONPATH": str(ROOT),
             "PATH": f"{program.parent}:{os.environ['PATH']}",
         }
