@@ -22,6 +22,7 @@ from ci.core.interrupts import noted
 from ci.core.locks import take
 from ci.core.process import kill_group, run_command, signal_name, start_command
 from ci.lanes.ledger import Status
+from ci.runner.child import module_words
 from ci.runner.orphans import end_orphans
 from test_selection.files import read_json, write_json
 
@@ -90,9 +91,7 @@ class LocalProcesses:
         folder.mkdir(parents=True, exist_ok=True)
         limits = [str(launch.limit_s), str(launch.ending_s)]
         words = [
-            sys.executable,
-            "-m",
-            "ci.lanes.attempt",
+            *module_words("ci.lanes.attempt"),
             str(folder),
             *limits,
             str(launch.cwd),

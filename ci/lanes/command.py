@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import stat
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from dotenv import dotenv_values
+from dotenv.parser import parse_stream
 
 from ci.config.lanes_model import Lane
 from ci.config.load import DEFAULT_FILE, Settings
 from ci.core.errors import SettingsError
+from ci.core.secrets import read_secret
 from ci.core.withheld import without_job_secrets
 from ci.lanes.attempt import Launch
 from ci.lanes.ledger import Attempt
+from ci.runner.child import module_words
 
 TOOLKIT = Path(__file__).parent.parent.parent / "noxfile.py"
 # Nobody else reads it or writes to it; a group may read it, as where a cluster mounts it.
@@ -63,7 +65,7 @@ def _command(lane: Lane, run: str, settings: Settings) -> list[str]:
         return work.command
     if work.job is not None:
         submit = ["job", "submit", str(work.job.spec), "--run", run, "--collect", *work.job.arguments]
-        return [sys.executable, "-m", "ci.cli", *config, *submit]
+        return [*module_words("ci.cli", here=settings.base), *config, *submit]
     noxfile = TOOLKIT if TOOLKIT.is_file() else settings.base / "noxfile.py"
     if work.session is not None:
         noxfile = settings.base / work.session.noxfile.expanduser() if work.session.noxfile else noxfile
@@ -112,4 +114,14 @@ def _read(path: Path) -> dict[str, str]:
             where=path,
             remedy=f"chmod 600 {path}",
         )
-    return {name: value or "" for name, value in dotenv_values(path, interpolate=False).items()}
+    found = {}
+    for one in parse_stream(io.StringIO(read_secret(path, "secrets"))):
+        if one.error or {"\0", "\ufffd"} & set(one.original.string):
+            raise SettingsError(
+                "cannot be read as NAME=value in UTF-8",
+                where=f"{path}:{one.original.line}",
+                remedy="put a value with blanks, quotes or several lines between quotes",
+            )
+        if one.key is not None:
+            found[one.key] = one.value or ""
+    return found

@@ -119,8 +119,9 @@ def decide(
         reason = "is no longer in the settings" if lane is None else idle(lane, moment.stage)
         if lane is None or reason:
             _put_off(decision, name, before, reason)
-        elif name in by_hand and before.open is None:
-            due = next(at for at in itertools.count(int(moment.now)) if at not in before.begun)
+        elif name in by_hand and (before.open is None or before.open.retry_at is not None):
+            free = (at for at in itertools.count(int(moment.now)) if at not in before.begun)
+            due = next(free) if before.open is None else before.open.due
             wanted.append((due, Note(lane=name, due=due, why=BY_HAND)))
         elif begin := _of_lane(decision, name, lane, before, moment):
             wanted.append(begin)

@@ -69,6 +69,7 @@ def launched(
             {"job": {"spec": "job.yaml", "arguments": ["--store", "/mnt"]}},
             [
                 sys.executable,
+                "-P",  # a project may have a folder `ci` of its own
                 "-m",
                 "ci.cli",
                 "job",
@@ -149,6 +150,16 @@ def test_every_missing_name_is_told_at_once_with_its_lanes(tmp_path: Path) -> No
     assert caught.value.what == "there is no value of KEY (lane one, two); TOKEN (lane one)"
     assert "NAME=value a line" in str(caught.value)
     assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize("line", [b'TOKEN="hush', b"TOKEN='hush' hush", b"TOKEN=hush\xff", b"TOKEN=hush\0"])
+def test_a_line_that_holds_no_secret_is_named_and_not_shown(tmp_path: Path, line: bytes) -> None:
+    settings = settings_of(tmp_path, one={"secrets": ["TOKEN"]})
+    (tmp_path / ".env").write_bytes(b"# why\n" + line + b"\n")
+    (tmp_path / ".env").chmod(0o600)
+    with pytest.raises(SettingsError, match="cannot be read as NAME=value") as caught:
+        read_values(settings, {}, ["one"])
+    assert (caught.value.where, "hush" in str(caught.value)) == (f"{tmp_path / '.env'}:2", False)
 
 
 @pytest.mark.parametrize(("mode", "refused"), [(0o600, False), (0o640, False), (0o644, True), (0o660, True)])

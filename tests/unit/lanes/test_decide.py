@@ -206,6 +206,9 @@ def test_by_hand_a_lane_begins_at_once_whatever_its_cadence_says() -> None:
     assert (note.lane, note.due - START, note.why) == ("a", 1, "asked for by hand")
     running = {"a": LaneState(open=OpenRun(due=START, tries=1))}
     assert decide(lanes, running, moment, {"a"}).begin == []
+    waits = {"a": LaneState(open=OpenRun(due=START, tries=1, retry_at=START + 3600))}
+    (note,) = decide(lanes, waits, moment, {"a"}).begin
+    assert (note.lane, note.due, note.why) == ("a", START, "asked for by hand")
 
 
 def test_a_time_after_an_end_is_never_one_that_was_begun_by_a_wrong_clock() -> None:
