@@ -102,6 +102,12 @@ def comment(
     Example: spyre-ci pipeline comment runs/ci --pull-request 7 --dry-run
     """
     repository = os.environ.get("GITHUB_REPOSITORY", "")
+    if not run and (base is not None or pull_request is not None):
+        raise UsageError(
+            "is of run folders, and none is named: a run's event says its pull request itself",
+            where="--base" if base is not None else "--pull-request",
+            remedy="name the folders, such as runs/ci, or leave it out",
+        )
     if not run:
         made, numbers = _comment_of_event(repository, name)
     elif pull_request is None and not dry_run:

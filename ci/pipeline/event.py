@@ -103,9 +103,11 @@ def event_payload(environ: Mapping[str, str], name: str) -> Mapping[str, Any]:
         BadFileError: it cannot be read.
     """
     seen, path = environ.get("GITHUB_EVENT_NAME", ""), environ.get("GITHUB_EVENT_PATH", "")
-    if seen != name or not path:
+    if seen != name:
         said = f"the event is {seen!r:.60}" if seen else "there is no event of GitHub's"
         raise UsageError(f"{said}, not {name}", where="GITHUB_EVENT_NAME", remedy=_REMEDY)
+    if not path:
+        raise UsageError("the event's file is not named", where="GITHUB_EVENT_PATH", remedy=_REMEDY)
     return read_payload(Path(path))
 
 

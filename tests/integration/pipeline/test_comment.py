@@ -221,6 +221,9 @@ def test_a_folder_without_results_a_pull_request_or_an_event_is_refused(desk: De
     assert "no pull request is named" in desk.said()
     assert desk.spyre("comment") == 2
     assert "there is no event of GitHub's" in desk.said()
+    for words in (("--pull-request", "8"), ("--base", "runs/ci")):
+        assert desk.spyre("comment", *words) == 2
+        assert f"{words[0]}: is of run folders" in desk.said()
     desk.comment({"id": "x"}, code=2)
     assert "the event tells of no run" in desk.said()
 

@@ -146,6 +146,8 @@ def test_the_payload_is_that_of_the_event_that_is_wanted(tmp_path: Path) -> None
         event_payload(told, "merge_group")
     with pytest.raises(UsageError, match="there is no event"):
         event_payload({}, "push")
+    with pytest.raises(UsageError, match="the event's file is not named"):
+        event_payload({"GITHUB_EVENT_NAME": "push"}, "push")
 
 
 @pytest.mark.parametrize("content", [None, [], {"a": []}, {"a": {"b": None}}, {"a": {"b": []}}])
