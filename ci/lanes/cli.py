@@ -208,8 +208,9 @@ def export(
         # A workflow that is not there begins nothing.
         elif check is not None and (entries or (check / workflow).exists()):
             wanted = sorted(chain(*entries.values()), key=_sortable)
-            there = sorted(schedule_of(load_document(check / workflow).content), key=_sortable)
-            _check_same(there, wanted, check / workflow, target)
+            path = check / workflow
+            there = sorted(schedule_of(load_document(path).content, path), key=_sortable)
+            _check_same(there, wanted, path, target)
 
 
 def _ledger(settings: Settings) -> Ledger:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from cronsim import CronSim
 
 from ci.config.lanes_model import Lane
-from ci.core.errors import SettingsError
+from ci.core.errors import BadFileError, SettingsError
 from ci.lanes.cadence import cron_lines, describe_after_end
 from ci.lanes.decide import off
 
@@ -81,12 +82,22 @@ def as_yaml(workflow: str, entries: Mapping[str, Schedule]) -> str:
     return "\n".join(lines)
 
 
-def schedule_of(content: Any) -> Schedule:
-    """The entries of `on.schedule` in a workflow's file, as YAML reads it."""
+def schedule_of(content: Any, where: Path | str = "") -> Schedule:
+    """The entries of `on.schedule` in a workflow's file, as YAML reads it.
+
+    Raises:
+        BadFileError: they are none; `where` names the file.
+    """
     # YAML 1.1 reads a bare `on` as true.
     events = content.get("on", content.get(True)) if isinstance(content, dict) else None
-    found = events.get("schedule") if isinstance(events, dict) else None
-    return [{key: " ".join(str(value).split()) for key, value in entry.items()} for entry in found or ()]
+    found = (events.get("schedule") if isinstance(events, dict) else None) or []
+    if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in found):
+        raise BadFileError(
+            f"on.schedule is no list of entries: {found!r:.80}",
+            where=where,
+            remedy="take what `spyre-ci lanes export github` prints",
+        )
+    return [{key: " ".join(str(value).split()) for key, value in entry.items()} for entry in found]
 
 
 def _lines(name: str, lane: Lane) -> list[str]:

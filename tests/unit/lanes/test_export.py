@@ -56,6 +56,12 @@ def test_a_workflow_without_schedules_has_none(content: Any) -> None:
     assert schedule_of(content) == []
 
 
+@pytest.mark.parametrize("schedule", [5, [5], {"cron": "1 2 * * *"}])
+def test_what_is_no_schedule_is_named_with_its_file(schedule: Any) -> None:
+    with pytest.raises(BadFileError, match=r"n\.yml: on\.schedule is no list of entries"):
+        schedule_of({"on": {"schedule": schedule}}, "n.yml")
+
+
 def test_jenkins_gets_lanes_of_all_stages_and_github_those_of_the_one_in_force() -> None:
     lanes = {
         "a": lane("0 1 * * *", begun_by=GITHUB, in_stages=[1]),
