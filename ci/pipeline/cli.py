@@ -159,6 +159,9 @@ def _comment_of_event(repository: str, name: str | None) -> tuple[Comment | None
     if run.event != "pull_request":
         say("the run is of no pull request: there is nothing to comment on")
         return None, []
+    if run.conclusion == "skipped":  # such as ciflow.yml, by a label that asks for nothing
+        say("nothing of the run was to run: there is nothing to comment on")
+        return None, []
     # GitHub tells of runs by their workflow's name, and a pull request can bring a file of any name; what is
     # checked out here is the default branch.
     if not _WORKFLOW.fullmatch(run.path) or not Path(run.path).is_file():

@@ -238,7 +238,7 @@ class Client:
             # PyGithub's own of a redirect it does not follow, and requests' of one that is no address, too.
             said = f"{what}: {self._hidden(without_secrets(str(error)))}"[:500]
             taken = not never_connected(error)
-            doubt = " (it may have been done all the same)" if taken else ""
+            doubt = " (it may have been done all the same)" if taken and method != "GET" else ""
             raise GitHubAwayError(
                 f"GitHub gives no answer{doubt}: {said}",
                 remedy="check the network and do it again",

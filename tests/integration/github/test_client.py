@@ -123,6 +123,7 @@ def test_a_fault_of_the_server_is_tried_again_a_few_times(api: GitHubApi, kind: 
     with pytest.raises(GitHubAwayError) as caught:
         client(api, waited).get(COMMENTS)
     assert (caught.value.exit_code, caught.value.retry_s) == (EXIT_INCOMPLETE, None)
+    assert "may have been done" not in caught.value.what
     assert len(api.seen) == 3 + 4
 
 

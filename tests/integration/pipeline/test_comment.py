@@ -196,6 +196,14 @@ def test_a_run_of_a_push_is_not_commented_on(desk: Desk) -> None:
     assert desk.api.seen == []
 
 
+def test_a_run_that_was_skipped_takes_no_comment_s_place(desk: Desk) -> None:
+    desk.ran(NOW)
+    before = desk.comment()
+    # As GitHub ends ciflow.yml for a label that asks for nothing.
+    assert desk.comment(ended(51, conclusion="skipped")) == before
+    assert "nothing of the run was to run" in desk.said()
+
+
 def test_folders_of_any_ci_are_commented_on_beside_main_s(
     desk: Desk, job: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
