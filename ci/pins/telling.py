@@ -61,13 +61,12 @@ def requested(
     Raises:
         UsageError: it says no reason, or its SHA is none.
     """
-    sha = sha.lower().removeprefix("sha256:")
+    sha, text = sha.lower().removeprefix("sha256:"), one_line(text, MAX_TEXT)
     if reason is None or not text.strip():
         raise UsageError("a request has a reason", where="REASON", remedy="give REASON, and why with --text")
     if sha and not re.fullmatch(r"[0-9a-f]{7,64}", sha):
         raise UsageError(f"{sha!r:.90} is no SHA", where="--sha", remedy="give 7 to 64 hexadecimal digits")
     version = version and version_of(version, "--version")
-    text = one_line(text, MAX_TEXT)
     made = Requested(at=now, id=next_id(events), reason=reason, text=text, version=version, sha=sha)
     told = fold((), events, now=now).pending
     return next((one for one in told if one.model_copy(update={"at": now, "id": made.id}) == made), made)

@@ -105,6 +105,7 @@ YEARS = "is no day of the years 1970 to 9000"
     ("words", "said"),
     [
         ("request tuning bug --text ", "a request has a reason"),
+        ("request tuning bug --text \x1b[31m", "a request has a reason"),
         ("request tuning", "a request has a reason"),
         ("request tuning bug --text x --version 2;rm", "--version: '2;rm' is no version"),
         ("request tuning bug --text x --sha HEAD", "--sha: 'head' is no SHA"),
