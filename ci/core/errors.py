@@ -20,6 +20,7 @@ from test_selection.errors import (
 )
 
 __all__ = [
+    "EXIT_GOES_ON",
     "EXIT_INCOMPLETE",
     "EXIT_INTERRUPTED",
     "EXIT_OK",
@@ -43,6 +44,9 @@ __all__ = [
     "UsageError",
     "file_system_error",
 ]
+
+# What was begun goes on elsewhere: called again it is followed, not begun twice (EX_TEMPFAIL of sysexits.h).
+EXIT_GOES_ON = 75
 
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
 _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}

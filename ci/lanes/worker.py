@@ -9,7 +9,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ci.config.lanes_model import Lane, LaneWorker
-from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, SpyreCiError, file_system_error
+from ci.core.errors import (
+    EXIT_GOES_ON,
+    EXIT_INCOMPLETE,
+    EXIT_OK,
+    EXIT_TEST_FAILED,
+    SpyreCiError,
+    file_system_error,
+)
 from ci.core.text import span
 from ci.lanes.attempt import End, Launch, Processes
 from ci.lanes.cadence import clock
@@ -159,9 +166,13 @@ class Worker:
     def _end(self, attempt: Attempt, end: End) -> None:
         now = self.wall()
         lane, retry_at, counts = self.lanes.get(attempt.lane), None, True
-        if end.status is Status.CANCELLED or (end.status is Status.GONE and lane and lane.run.job):
+        job = lane is not None and lane.run.job is not None
+        if end.status is Status.CANCELLED or (end.status is Status.GONE and job):
             # No failure of its own, and a job on a cluster goes on: it is begun again without waiting.
             retry_at, counts = now, False
+        elif lane and (end.exit_code == EXIT_GOES_ON or (end.status is Status.TIMED_OUT and job)):
+            # It is followed again: another try would be a second job beside it.
+            retry_at, counts = now + lane.retries.first_s, False
         elif end.status not in {Status.PASSED, Status.FAILED} and lane is not None:
             run = OpenRun(due=attempt.due, tries=self.ledger.tries(attempt))
             wait = retry_wait_s(lane, attempt.lane, run)

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from ci.core.errors import BadFileError, CommandError
+from ci.core.errors import EXIT_GOES_ON, EXIT_INCOMPLETE, BadFileError, CommandError
 from ci.lanes.attempt import End, Launch
 from ci.lanes.cadence import times_after
 from ci.lanes.ledger import Attempt, Ledger, LedgerAwayError, Status
@@ -171,11 +171,23 @@ def test_told_twice_a_worker_leaves_what_does_not_end_to_the_next_one(tmp_path: 
     assert statuses(world.runs()[0]) == ["passed"]
 
 
+COMMAND, JOB = {"command": ["x"]}, {"job": {"spec": "s.yaml"}}
+
+
 @pytest.mark.parametrize(
-    ("work", "counts"), [({"command": ["x"]}, True), ({"job": {"spec": "s.yaml"}}, False)]
+    ("work", "end", "counts"),
+    [
+        (COMMAND, End(status=Status.GONE), True),
+        (JOB, End(status=Status.GONE), False),
+        (COMMAND, End(status=Status.TIMED_OUT), True),
+        (JOB, End(status=Status.TIMED_OUT), False),
+        (JOB, End(status=Status.INCOMPLETE, exit_code=EXIT_INCOMPLETE), True),
+        (JOB, End(status=Status.INCOMPLETE, exit_code=EXIT_GOES_ON), False),
+        (COMMAND, End(status=Status.INCOMPLETE, exit_code=EXIT_GOES_ON), False),
+    ],
 )
-def test_what_is_gone_takes_a_try_and_a_job_which_goes_on_takes_none(
-    tmp_path: Path, work: dict[str, Any], counts: bool
+def test_what_goes_on_elsewhere_is_followed_and_takes_no_try(
+    tmp_path: Path, work: dict[str, Any], end: End, counts: bool
 ) -> None:
     world = World(tmp_path, {"one": lane(HOURLY, run=work, retries={"most": 1, "first_s": 60})})
     tries: list[int] = []
@@ -185,7 +197,7 @@ def test_what_is_gone_takes_a_try_and_a_job_which_goes_on_takes_none(
         tries.append(number)
         return launch(attempt, number, folder)
 
-    world.paper.ends = lambda _, number: (60, End(status=Status.GONE) if number == 1 else PASSED)
+    world.paper.ends = lambda _, number: (60, end if number == 1 else PASSED)
     world.work(1.5, launch=launched)
     ((first, _),) = world.runs()
     assert (first.counts, tries) == (counts, [1, 2 if counts else 1])
