@@ -9,63 +9,56 @@ import contextlib
 import hashlib
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from dataclasses import asdict, dataclass, field
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ci.core.errors import BadFileError, MissingInputError, NotWholeError
-from ci.core.object_store import PART_BYTES, Bucket, Held
+from ci.core.object_store import PART_BYTES, Bucket
 from ci.core.text import size as amount
-from ci.jobs.spec import leads_out
-from test_selection.files import convert, read_json, schema_name, write_json
+from test_selection.files import atomic_writer, read_bounded, schema_name
 
-# Whoever finds it in force knows that the folder in the bucket is whole.
+# Whoever finds it whole knows that the folder in the bucket is.
 MANIFEST = "spyre-ci-manifest.json"
 # What a fetch keeps for itself in the folder it fills.
 OWN = ".spyre-ci-fetch"
-# Of a manifest with a hundred thousand files about twenty.
+# Of a manifest with a hundred thousand files about thirty.
 LARGEST_MANIFEST = 256 << 20
 # Files under way at once; a large one has parts side by side besides.
 AT_ONCE = 4
 LINE_EVERY_S = 10.0
-_KIND = "fetch"
-_PUT_AGAIN = "put the folder again with `spyre-ci job put`"
 Say = Callable[[str], object]
+# Told of so many more bytes of a file.
+Seen = Callable[[int], object]
 
 
-class Sum(BaseModel):
-    """What a file holds."""
+class Content(BaseModel):
+    """What a file holds; the SHA-256 of an object is known by a manifest alone."""
 
     model_config = ConfigDict(frozen=True)
 
     size: int = Field(ge=0)
-    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    etag: str
+    sha256: str = ""
 
 
 class Manifest(BaseModel):
-    """The files of a folder in a bucket; `whole` is false while it is being put."""
+    """The files of a folder in a bucket, or of one that was fetched; `whole` is false until all are there."""
 
     model_config = ConfigDict(frozen=True, populate_by_name=True)
 
     form: str = Field(default=schema_name("manifest"), alias="schema", pattern=r"^spyre-ci/manifest/1$")
-    whole: bool
-    files: dict[str, Sum]
+    whole: bool = False
+    source: str = ""
+    files: dict[str, Content] = {}
 
     def as_bytes(self) -> bytes:
-        """As it is put."""
+        """As it is put and kept."""
         return self.model_dump_json(by_alias=True, indent=1).encode() + b"\n"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class State:
-    """What a folder holds: from where, whether all of it, and each file's ETag by its name."""
-
-    source: str
-    whole: bool = False
-    etags: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,89 +87,80 @@ def fetch(bucket: Bucket, folder: Path, *, say: Say) -> Moved:
         BucketAwayError: the endpoint is not reached; the next call goes on from here.
         CommandError: the bucket refuses.
     """
-    files, sums = _source(bucket)
-    left = _begin(bucket.address(), folder, files)
-    inside, parts = folder.resolve(), folder / OWN / "parts"
+    manifest = Manifest(source=bucket.address(), files=_source(bucket))
+    files, parts = manifest.files, folder / OWN / "parts"
+    left = _begin(folder, manifest)
 
-    def one(name: str, seen: Callable[[int], object]) -> None:
-        part = parts / hashlib.sha256(name.encode()).hexdigest()
+    def one(name: str, seen: Seen) -> None:
+        part, content = parts / hashlib.sha256(name.encode()).hexdigest(), files[name]
         bucket.download(name, part, seen=seen)
-        _check_same(part, files[name], sums.get(name), bucket.address(name))
-        target = folder / name
-        _check_inside(target, inside)
-        if target.is_dir():
-            raise _in_the_way(target)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        part.replace(target)
+        found = content_of(part, lambda _: None) if content.sha256 else content
+        if (part.stat().st_size, found.sha256) != (content.size, content.sha256):
+            raise NotWholeError(
+                "is not what the bucket told of it: it was changed meanwhile, or damaged",
+                where=bucket.address(name),
+                remedy="do it again; if it stays so, put the folder again",
+            )
+        with _place(folder, name) as target:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            part.replace(target)
 
     try:
         _each("fetched", one, {name: files[name].size for name in left}, say)
     finally:
         shutil.rmtree(parts, ignore_errors=True)
-    _write_state(folder, bucket.address(), files, whole=True)
+    _keep(folder, manifest.model_copy(update={"whole": True}))
     return Moved(files=len(files), size=sum(one.size for one in files.values()), moved=len(left))
 
 
-def check_fetched(folder: Path) -> None:
-    """Refuse a folder whose fetch was not finished; one that nobody fetched is as whole as it is.
+def check_fetched(folder: Path) -> Manifest:
+    """The manifest of a folder that was fetched; an empty one of a folder that nobody fetched.
 
     Raises:
         NotWholeError: its fetch broke off.
     """
-    if (folder / OWN / "state.json").is_file() and not _read_state(folder).whole:
+    kept = _kept(folder)
+    if kept.source and not kept.whole:
         raise NotWholeError(
             "was not fetched to its end", where=folder, remedy="do the `spyre-ci job fetch` into it again"
         )
+    return kept
 
 
-def _source(bucket: Bucket) -> tuple[dict[str, Held], dict[str, Sum]]:
-    """The objects to fetch by name, and what the manifest tells of them, if there is one."""
+def _source(bucket: Bucket) -> dict[str, Content]:
+    """The objects to fetch, by name: those that the manifest tells of, if there is one."""
     where = bucket.address()
     # Consoles make empty objects to show a folder.
     held = {
-        one.name: one for one in bucket.objects() if one.size or (one.name and not one.name.endswith("/"))
+        one.name: Content(size=one.size, etag=one.etag)
+        for one in bucket.objects()
+        if one.size or (one.name and not one.name.endswith("/"))
     }
-    told = held.pop(MANIFEST, None)
-    sums: dict[str, Sum] = {}
-    if told is not None:
-        manifest = read_manifest(bucket, told.size)
-        sums = manifest.files
-        if not manifest.whole:
+    if (about := held.pop(MANIFEST, None)) is not None:
+        again = "put the folder again with `spyre-ci job put`"
+        data = b"" if about.size > LARGEST_MANIFEST else bucket.get(MANIFEST)
+        told = _manifest(data, bucket.address(MANIFEST), f"{again}, or remove this object")
+        if not told.whole:
             remedy = "wait for `spyre-ci job put`, or do it again"
             raise NotWholeError("a put to this folder is under way or broke off", where=where, remedy=remedy)
-        others = [name for name, one in sums.items() if name not in held or held[name].size != one.size]
+        others = [name for name, one in told.files.items() if name not in held or held[name].size != one.size]
         if others:
-            raise NotWholeError(
-                f"{len(others)} of {len(sums)} files are not as the manifest tells, like {others[0]!r}",
-                where=where,
-                remedy=_PUT_AGAIN,
-            )
-        held = {name: held[name] for name in sums}
+            what = f"{len(others)} of {len(told.files)} files are not as the manifest tells"
+            raise NotWholeError(f"{what}, like {others[0]!r}", where=where, remedy=again)
+        held = {name: one.model_copy(update={"etag": held[name].etag}) for name, one in told.files.items()}
     if not held:
-        raise BadFileError(
-            "holds no object", where=where, remedy="check the address: it names a folder, not one object"
-        )
+        remedy = "check the address: it names a folder, not one object"
+        raise BadFileError("holds no object", where=where, remedy=remedy)
     check_names(held, where)
-    return held, sums
+    return held
 
 
-def read_manifest(bucket: Bucket, size: int) -> Manifest:
-    """The manifest of a folder in a bucket, of so many bytes.
-
-    Raises:
-        BadFileError: it is none.
-    """
+def _manifest(data: bytes, where: str, remedy: str) -> Manifest:
     try:
-        if size > LARGEST_MANIFEST:
-            raise ValueError(f"it has {size:,} bytes")
-        return Manifest.model_validate_json(bucket.get(MANIFEST))
-    except ValueError as error:
-        said = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
-        raise BadFileError(
-            f"is no manifest: {said}",
-            where=bucket.address(MANIFEST),
-            remedy=f"{_PUT_AGAIN}, or remove this object",
-        ) from None
+        return Manifest.model_validate_json(data)
+    except ValidationError as error:
+        what = f"is no manifest of at most {LARGEST_MANIFEST >> 20} MiB: {error.errors()[0]['msg']}"
+        raise BadFileError(what, where=where, remedy=remedy) from None
 
 
 def check_names(names: Iterable[str], where: str) -> None:
@@ -191,101 +175,83 @@ def check_names(names: Iterable[str], where: str) -> None:
     """
     known = set(names)
     for name in sorted(known):
-        above = {str(one) for one in PurePosixPath(name).parents} & known
         parts = name.split("/")
-        if leads_out(name):
-            why = "leads out of the folder"
-        elif {"", "."} & set(parts):
-            why = "has an empty part"
+        if {"", ".", ".."} & set(parts):
+            why = "is no path below the folder"
         elif not name.isprintable():
             why = "has characters that are not printed"
-        elif max(len(part.encode()) for part in parts) > 255:  # noqa: PLR2004  # of file systems
-            why = "has a part of more than 255 bytes"
         elif parts[0] == OWN or name == MANIFEST:
             why = "is one that transfers keep for themselves"
-        elif above:
-            name, why = min(above), "is both a file and a folder"  # noqa: PLW2901  # it is the one
+        elif known & {str(one) for one in PurePosixPath(name).parents}:
+            why = "is below that of another file"
         else:
             continue
         remedy = "rename or remove it there; nothing was moved"
         raise BadFileError(f"the name {name!r} {why}", where=where, remedy=remedy)
 
 
-def _begin(source: str, folder: Path, files: Mapping[str, Held]) -> list[str]:
+def _begin(folder: Path, manifest: Manifest) -> list[str]:
     """Mark the folder as not whole; returns the names that are still to be fetched."""
-    before = _read_state(folder) if (folder / OWN / "state.json").is_file() else State(source=source)
-    if before.source != source:
+    before, files = _kept(folder), manifest.files
+    if before.source not in ("", manifest.source):
         raise BadFileError(
             f"holds what was fetched from {before.source}",
             where=folder,
             remedy="name another folder, or remove this one",
         )
-    check_names(before.etags, str(folder))
-    inside = folder.resolve()
-    kept = {name for name, one in files.items() if _is_same(folder / name, one, before.etags.get(name))}
+    kept = {name for name, one in files.items() if _is_same(folder / name, one, before.files.get(name))}
     # What goes, goes before anything comes: a file may become a folder, or a folder a file. What is to come
     # goes too: files appear whole, so that one which is there after this is of this list.
-    for name in sorted((before.etags.keys() | files.keys()) - kept):
-        path = folder / name
-        _check_inside(path, inside)
-        if not path.is_dir() or path.is_symlink():
-            try:
-                path.unlink(missing_ok=True)
-            except NotADirectoryError:
-                raise _in_the_way(path.parent) from None
+    for name in sorted((before.files.keys() | files.keys()) - kept):
+        with _place(folder, name) as path:
+            if path.is_dir() and not path.is_symlink():
+                continue
+            path.unlink(missing_ok=True)
             with contextlib.suppress(OSError):  # the first that holds more
                 for above in path.parents[: len(Path(name).parents) - 1]:
                     above.rmdir()
     shutil.rmtree(folder / OWN / "parts", ignore_errors=True)
-    _write_state(folder, source, files, whole=False)
+    _keep(folder, manifest)
     return [name for name in files if name not in kept]
 
 
-def _in_the_way(path: Path) -> BadFileError:
-    return BadFileError(
-        "nobody fetched it, and it stands in the way of what is to be fetched",
-        where=path,
-        remedy="remove it, or name another folder",
-    )
-
-
-def _is_same(path: Path, held: Held, etag: str | None) -> bool:
+def _is_same(path: Path, now: Content, before: Content | None) -> bool:
     """True if an earlier fetch left the object there."""
-    return etag == held.etag and path.is_file() and not path.is_symlink() and path.stat().st_size == held.size
+    there = path.is_file() and not path.is_symlink() and path.stat().st_size == now.size
+    return before is not None and before.etag == now.etag and there
 
 
-def _read_state(folder: Path) -> State:
-    path = folder / OWN / "state.json"
+def _kept(folder: Path) -> Manifest:
+    path = folder / OWN / MANIFEST
+    if not path.is_file():
+        return Manifest()
     remedy = "remove the folder, and do the `spyre-ci job fetch` into it again"
-    return convert(read_json(path, _KIND), State, where=path, remedy=remedy)
+    return _manifest(read_bounded(path, LARGEST_MANIFEST), str(path), remedy)
 
 
-def _write_state(folder: Path, source: str, files: Mapping[str, Held], *, whole: bool) -> None:
-    state = State(source=source, whole=whole, etags={name: one.etag for name, one in files.items()})
-    write_json(folder / OWN / "state.json", _KIND, asdict(state))
+def _keep(folder: Path, manifest: Manifest) -> None:
+    with atomic_writer(folder / OWN / MANIFEST) as stream:
+        stream.write(manifest.as_bytes())
 
 
-def _check_same(part: Path, held: Held, told: Sum | None, where: str) -> None:
-    same = part.stat().st_size == held.size
-    if same and told is not None:
-        with part.open("rb") as stream:
-            same = hashlib.file_digest(stream, "sha256").hexdigest() == told.sha256
-    if not same:
-        raise NotWholeError(
-            "is not what the bucket told of it: it was changed meanwhile, or damaged",
-            where=where,
-            remedy="do it again; if it stays so, put the folder again",
-        )
-
-
-def _check_inside(path: Path, inside: Path) -> None:
-    """Refuse a file that a link in the folder would lead out of it."""
-    if not path.parent.resolve().is_relative_to(inside):
+@contextlib.contextmanager
+def _place(folder: Path, name: str) -> Iterator[Path]:
+    """Where a file of the folder is; a link that leads out of it, or what stands in its way, is refused."""
+    path = folder / name
+    if not path.parent.resolve().is_relative_to(folder.resolve()):
         raise BadFileError(
             "is reached by a link that leads out of the folder",
             where=path,
             remedy="remove the link, or name an empty folder",
         )
+    try:
+        yield path
+    except (FileExistsError, IsADirectoryError, NotADirectoryError):
+        raise BadFileError(
+            "cannot be fetched: what nobody fetched stands in the way",
+            where=path,
+            remedy="remove it, or name another folder",
+        ) from None
 
 
 def put(folder: Path, bucket: Bucket, *, say: Say) -> Moved:
@@ -309,22 +275,21 @@ def put(folder: Path, bucket: Bucket, *, say: Say) -> Moved:
     paths = files_of(folder)
     there = {one.name: one.etag for one in bucket.objects()}
     sizes = {name: path.stat().st_size for name, path in paths.items()}
-    sums: dict[str, Sum] = {}
-    etags: dict[str, str] = {}
+    found: dict[str, Content] = {}
 
-    def read(name: str, seen: Callable[[int], object]) -> None:
-        sums[name], etags[name] = digests(paths[name], seen)
+    def read(name: str, seen: Seen) -> None:
+        found[name] = content_of(paths[name], seen)
 
-    def send(name: str, seen: Callable[[int], object]) -> None:
+    def send(name: str, seen: Seen) -> None:
         bucket.put(name, paths[name], seen=seen)
 
     _each("read", read, sizes, say)
-    changed = [name for name in paths if there.get(name) != etags[name]]
-    manifest = Manifest(whole=True, files={name: sums[name] for name in paths})
-    if changed or MANIFEST not in there or bucket.get(MANIFEST) != manifest.as_bytes():
-        bucket.put(MANIFEST, Manifest(whole=False, files={}).as_bytes(), kind="application/json")
+    changed = [name for name in paths if there.get(name) != found[name].etag]
+    manifest = Manifest(whole=True, files=dict(sorted(found.items()))).as_bytes()
+    if changed or MANIFEST not in there or bucket.get(MANIFEST) != manifest:
+        bucket.put(MANIFEST, Manifest().as_bytes(), kind="application/json")
         _each("put", send, {name: sizes[name] for name in changed}, say)
-        bucket.put(MANIFEST, manifest.as_bytes(), kind="application/json")
+        bucket.put(MANIFEST, manifest, kind="application/json")
     return Moved(files=len(paths), size=sum(sizes.values()), moved=len(changed))
 
 
@@ -339,14 +304,13 @@ def files_of(folder: Path) -> dict[str, Path]:
     if not folder.is_dir():
         raise MissingInputError("there is no such folder", where=folder, remedy="check the path")
     check_fetched(folder)
-    inside = folder.resolve()
     found = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
         if name.split("/")[0] == OWN or (path.is_dir() and not path.is_symlink()):
             continue
         # Links between files are how model caches are laid out; a linked folder would be walked for ever.
-        if not path.is_file() or not path.resolve().is_relative_to(inside):
+        if not path.is_file() or not path.resolve().is_relative_to(folder.resolve()):
             raise BadFileError(
                 f"{name!r} is no file of this folder",
                 where=folder,
@@ -359,63 +323,53 @@ def files_of(folder: Path) -> dict[str, Path]:
     return found
 
 
-def digests(path: Path, seen: Callable[[int], object]) -> tuple[Sum, str]:
-    """What a file holds, and the ETag it would have in a bucket.
+def content_of(path: Path, seen: Seen) -> Content:
+    """What a file holds, with the ETag it would have in a bucket.
 
     An ETag is the MD5 of the object or, if it came in parts, of the parts' MD5 sums. A bucket that makes it
     otherwise (as one that encrypts with keys of a service) gets the file again.
-
-    Args:
-        path: of the file.
-        seen: told of so many more bytes that were read.
     """
-    size, whole, parts = 0, hashlib.sha256(), []
+    whole, parts, size = hashlib.sha256(), list[bytes](), 0
     with path.open("rb") as stream:
-        while data := stream.read(PART_BYTES):
+        # An empty file is one part.
+        while (data := stream.read(PART_BYTES)) or not parts:
             whole.update(data)
             parts.append(hashlib.md5(data, usedforsecurity=False).digest())
             size += len(data)
             seen(len(data))
     joined = hashlib.md5(b"".join(parts), usedforsecurity=False).hexdigest()
-    alone = parts[0].hex() if parts else joined
-    return Sum(size=size, sha256=whole.hexdigest()), alone if size < PART_BYTES else f"{joined}-{len(parts)}"
+    etag = parts[0].hex() if size < PART_BYTES else f"{joined}-{len(parts)}"
+    return Content(size=size, etag=etag, sha256=whole.hexdigest())
 
 
 class _StoppedError(Exception):
     """A transfer that ends because another one failed."""
 
 
-def _each(
-    word: str,
-    work: Callable[[str, Callable[[int], object]], object],
-    sizes: Mapping[str, int],
-    say: Say,
-) -> None:
+def _each(word: str, work: Callable[[str, Seen], object], sizes: Mapping[str, int], say: Say) -> None:
     """Do a piece of work for each file, some at once, and say how it goes; the first failure ends the others.
 
     Raises:
         Exception: the first failure.
     """
-    stop, lock = threading.Event(), threading.Lock()
-    moved, total = 0, amount(sum(sizes.values()))
+    stop, lock, total = threading.Event(), threading.Lock(), amount(sum(sizes.values()))
+    moved, due = 0, time.monotonic() + LINE_EVERY_S
 
     def seen(count: int) -> None:
-        nonlocal moved
+        nonlocal moved, due
         if stop.is_set():
             raise _StoppedError
         with lock:
             moved += count
+            if time.monotonic() >= due:
+                due = time.monotonic() + LINE_EVERY_S
+                say(f"{word} {amount(moved)} of {total}")
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        left = {pool.submit(work, name, seen) for name in sizes}
+        tasks = [pool.submit(work, name, seen) for name in sizes]
         try:
-            while left:
-                done, left = wait(left, timeout=LINE_EVERY_S, return_when=FIRST_EXCEPTION)
-                for one in done:
-                    one.result()
-                if left:
-                    count = len(sizes) - len(left)
-                    say(f"{word} {count} of {len(sizes)} files, {amount(moved)} of {total}")
+            for task in as_completed(tasks):
+                task.result()
         except BaseException:
             stop.set()
             pool.shutdown(cancel_futures=True)

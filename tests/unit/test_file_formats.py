@@ -30,7 +30,7 @@ from ci.jobs.record import JobRecord
 from ci.jobs.record import read_record as read_job
 from ci.jobs.record import write_record as write_job
 from ci.jobs.spec import read_spec
-from ci.jobs.transfer import OWN, check_fetched
+from ci.jobs.transfer import MANIFEST, OWN, check_fetched
 from ci.package.records import read_record as read_step
 from ci.record.identity import RunIdentity, read_identity, write_identity
 from ci.record.result import Result
@@ -219,8 +219,8 @@ FORMATS: dict[str, tuple[Callable[[Path], object], Callable[[Path], object]]] = 
         lambda path: kept(path.parent),
     ),
     "job.json": (lambda path: write_job(path.parent, RECORD), lambda path: read_job(path.parent)),
-    f"{OWN}/state.json": (
-        of_json("fetch", source="s3://b", whole=True, etags={"a": "b"}),
+    f"{OWN}/{MANIFEST}": (
+        of_json("manifest", source="s3://b", whole=True, files={"a": {"size": 1, "etag": "b"}}),
         lambda path: check_fetched(path.parent.parent),
     ),
     "emulated:0.health.json": (
@@ -364,7 +364,7 @@ BYTES = {
 }  # fmt: skip
 # Files that may be missing, as such or as all their keys.
 MAY_LACK = {
-    "reused.json", "dispatch.json", "run-settings.json", f"{OWN}/state.json", "emulated:0.health.json",
+    "reused.json", "dispatch.json", "run-settings.json", f"{OWN}/{MANIFEST}", "emulated:0.health.json",
 }  # fmt: skip
 
 

@@ -22,10 +22,11 @@ from ci.core.errors import (
     MissingInputError,
     NotWholeError,
     SettingsError,
+    SpyreCiError,
 )
 from ci.jobs import transfer
 from ci.jobs.cli_pod import fetch_verb, put_verb
-from ci.jobs.transfer import MANIFEST, OWN
+from ci.jobs.transfer import MANIFEST, OWN, Manifest
 from tests.cutting_proxy import CuttingProxy
 from tests.s3_server import s3_server
 
@@ -85,7 +86,7 @@ def test_a_folder_comes_with_all_below_it_and_nothing_of_its_neighbours(tmp_path
     assert result.exit_code == 0, result.output
     assert result.stdout == "fetched 3 files (1 KiB)\n"
     assert content_of(tmp_path / "inputs") == model
-    assert json.loads((tmp_path / "inputs" / OWN / "state.json").read_text())["whole"] is True
+    assert json.loads((tmp_path / "inputs" / OWN / MANIFEST).read_text())["whole"] is True
 
 
 @pytest.mark.parametrize("below", ["runs/7", "runs/7/"])
@@ -118,6 +119,19 @@ def test_what_is_there_is_not_fetched_again_and_what_changed_is(tmp_path: Path, 
     assert (tmp_path / "a").stat().st_ino == kept
 
 
+def put_locally(folder: Path, files: dict[str, str]) -> None:
+    """Write files; a text that begins with an arrow is a link, an empty one a pipe."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if text.startswith("->"):
+            path.symlink_to(text[2:])
+        elif text:
+            path.write_text(text)
+        else:
+            os.mkfifo(path)
+
+
 def test_a_folder_that_became_a_file_and_a_file_that_became_a_folder_are_fetched_anew(
     tmp_path: Path, store: Any
 ) -> None:
@@ -130,25 +144,70 @@ def test_a_folder_that_became_a_file_and_a_file_that_became_a_folder_are_fetched
     assert content_of(tmp_path) == {"a": b"ONE", "c/d": b"TWO"}
 
 
-@pytest.mark.parametrize(("mine", "theirs"), [("a/mine", "m/a"), ("a", "m/a/b")])
-def test_what_somebody_else_put_in_the_way_is_not_removed(
-    tmp_path: Path, store: Any, mine: str, theirs: str
-) -> None:
-    fill(store, {theirs: b"one"})
-    (tmp_path / mine).parent.mkdir(exist_ok=True)
-    (tmp_path / mine).write_bytes(b"x")
-    error = call("fetch", "s3://box/m", tmp_path).exception
-    assert isinstance(error, BadFileError)
-    assert "it stands in the way of what is to be fetched" in error.what
-    assert error.where == str(tmp_path / "a")
-    assert content_of(tmp_path) == {mine: b"x"}
-
-
 def test_what_somebody_else_left_is_not_taken_for_what_was_fetched(tmp_path: Path, store: Any) -> None:
     fill(store, {"m/a": b"one"})
     (tmp_path / "a").write_bytes(b"ONE")
     assert call("fetch", "s3://box/m", tmp_path).exit_code == 0
     assert content_of(tmp_path) == {"a": b"one"}
+
+
+FETCH, PUT = ("fetch", "s3://box/m", "in"), ("put", "in", "s3://box/m")
+IN_THE_WAY, NO_FILE = (
+    "cannot be fetched: what nobody fetched stands in the way",
+    "{!r} is no file of this folder",
+)
+LINKED, NAME = "is reached by a link that leads out of the folder", "the name {!r}"
+NO_MANIFEST, AT_MANIFEST = "is no manifest of at most 256 MiB: ", f"s3://box/m/{MANIFEST}"
+# Verb, objects below m, local files, the error, what it begins with, and where it is.
+REFUSED: list[tuple[tuple[str, ...], dict[str, str], dict[str, str], type[SpyreCiError], str, str]] = [
+    (FETCH, {"a": "1"}, {"in/a/mine": "x"}, BadFileError, IN_THE_WAY, "in/a"),
+    (FETCH, {"a/b": "1"}, {"in/a": "x"}, BadFileError, IN_THE_WAY, "in/a/b"),
+    (FETCH, {"sub/f": "1"}, {"in/sub": "->../out", "out/f": "x"}, BadFileError, LINKED, "in/sub/f"),
+    (FETCH, {}, {}, BadFileError, "holds no object", "s3://box/m"),
+    (FETCH, {MANIFEST: "no JSON", "a": "1"}, {}, BadFileError, NO_MANIFEST, AT_MANIFEST),
+    *(
+        (FETCH, {"a": "1", name: "2"}, {}, BadFileError, NAME.format(name), "s3://box/m")
+        for name in ("../x", "a//b", "/absolute", "a\x1bb", "x/../../../y")
+    ),
+    *(
+        (PUT, {}, {f"in/{name}": to, "secret": "s"}, BadFileError, NO_FILE.format(name), "in")
+        for name, to in {"dots": "->../secret", "gone": "->x", "round": "->.", "pipe": ""}.items()
+    ),
+    (PUT, {}, {}, MissingInputError, "there is no such folder", "in"),
+    (PUT, {}, {f"in/{OWN}/parts/x": "x"}, BadFileError, "holds no file", "in"),
+    (PUT, {}, {"in/a\nb": "x"}, BadFileError, NAME.format("a\nb"), "in"),
+    (("fetch", "s3://no-box/m", "in"), {}, {}, CommandError, "the bucket refuses", "s3://no-box/m"),
+    (("put", "in", "s3://no-box/m"), {}, {"in/a": "x"}, CommandError, "the bucket refuses", "s3://no-box/m"),
+    *(
+        (("fetch", word, "in"), {}, {}, SettingsError, f"{word!r} names no bucket", "SOURCE")
+        for word in ("http://b/m", "s3://", "folder")
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "objects", "files", "kind", "what", "where"), REFUSED)
+def test_what_cannot_be_moved_is_told_of_and_nothing_is(
+    tmp_path: Path,
+    store: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    words: tuple[str, ...],
+    objects: dict[str, str],
+    files: dict[str, str],
+    kind: type[SpyreCiError],
+    what: str,
+    where: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    fill(store, {f"m/{name}": text.encode() for name, text in objects.items()})
+    put_locally(tmp_path, files)
+    before = sorted(tmp_path.rglob("*")), keys(store)
+    error = call(*words).exception
+    assert isinstance(error, kind), error
+    assert (error.exit_code, str(error.where)) == (2, where)
+    assert error.what.startswith(what)
+    left = [path for path in tmp_path.rglob("*") if OWN not in path.parts or path in before[0]]
+    assert (sorted(left), keys(store)) == before
 
 
 def test_a_folder_that_was_fetched_from_elsewhere_is_refused(tmp_path: Path, store: Any) -> None:
@@ -158,47 +217,6 @@ def test_a_folder_that_was_fetched_from_elsewhere_is_refused(tmp_path: Path, sto
     assert isinstance(error, BadFileError)
     assert error.what == "holds what was fetched from s3://box/m"
     assert content_of(tmp_path) == {"a": b"one"}
-
-
-@pytest.mark.usefixtures("store")
-def test_an_address_that_holds_nothing_is_an_error(tmp_path: Path) -> None:
-    error = call("fetch", "s3://box/nothing", tmp_path / "in").exception
-    assert isinstance(error, BadFileError)
-    assert (error.what, error.where) == ("holds no object", "s3://box/nothing")
-    assert not (tmp_path / "in").exists()
-
-
-@pytest.mark.parametrize("name", ["../x", "a//b", "/absolute", "a\x1bb", "x/../../../y"])
-def test_one_hostile_name_and_nothing_is_fetched(tmp_path: Path, store: Any, name: str) -> None:
-    fill(store, {"m/fine": b"fine", f"m/{name}": b"hostile"})
-    error = call("fetch", "s3://box/m", tmp_path / "in").exception
-    assert isinstance(error, BadFileError), error
-    assert repr(name) in error.what
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_link_that_lies_in_the_folder_leads_nothing_out(tmp_path: Path, store: Any) -> None:
-    fill(store, {"m/sub/file": b"hostile"})
-    (tmp_path / "in").mkdir()
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "file").write_text("mine")
-    (tmp_path / "in" / "sub").symlink_to(tmp_path / "out")
-    error = call("fetch", "s3://box/m", tmp_path / "in").exception
-    assert isinstance(error, BadFileError)
-    assert error.what == "is reached by a link that leads out of the folder"
-    assert (tmp_path / "out" / "file").read_text() == "mine"
-
-
-@pytest.mark.usefixtures("store")
-def test_a_bucket_that_is_not_there_and_an_address_that_is_none_are_told_of(tmp_path: Path) -> None:
-    for verb in (("fetch", "s3://nowhere/m", tmp_path / "in"), ("put", tmp_path, "s3://nowhere/m")):
-        (tmp_path / "file").write_text("x")
-        error = call(*verb).exception
-        assert isinstance(error, CommandError)
-        assert error.exit_code == 2
-        assert error.where == "s3://nowhere/m"
-    for word in ("http://b/m", "s3://", "folder"):
-        assert isinstance(call("fetch", word, tmp_path / "in").exception, SettingsError)
 
 
 @pytest.mark.usefixtures("store")
@@ -245,7 +263,7 @@ def test_a_fetch_that_was_cut_is_told_as_not_whole_and_goes_on_where_it_was(
     assert error.where == "s3://box/m/z-large"
     # Neither a part of the file nor its temporary file is left, and the folder says so.
     assert content_of(folder) == {"a": b"a" * 10}
-    assert [path.name for path in (folder / OWN).iterdir()] == ["state.json"]
+    assert [path.name for path in (folder / OWN).iterdir()] == [MANIFEST]
     refused = call("put", folder, "s3://box/n").exception
     assert isinstance(refused, NotWholeError)
     assert (refused.what, refused.exit_code) == ("was not fetched to its end", 3)
@@ -290,10 +308,8 @@ def test_a_folder_goes_and_comes_back_the_same(tmp_path: Path, store: Any) -> No
     manifest = json.loads(store.get_object(Bucket="box", Key=f"to/here/{MANIFEST}")["Body"].read())
     assert manifest["schema"] == "spyre-ci/manifest/1"
     assert manifest["whole"] is True
-    assert manifest["files"]["deep/large.bin"] == {
-        "size": len(large),
-        "sha256": hashlib.sha256(large).hexdigest(),
-    }
+    told = manifest["files"]["deep/large.bin"]
+    assert (told["size"], told["sha256"]) == (len(large), hashlib.sha256(large).hexdigest())
     assert call("fetch", "s3://box/to/here", tmp_path / "back").exit_code == 0
     assert content_of(tmp_path / "back") == content_of(folder)
     # What was fetched may be put: what the fetch keeps for itself does not go with it.
@@ -353,45 +369,11 @@ def test_an_object_that_was_damaged_after_its_put_is_not_taken(tmp_path: Path, s
     assert call("fetch", "s3://box/m", tmp_path / "back").exit_code == 0
 
 
-def test_a_manifest_that_is_none_or_far_too_large_is_refused(
+def test_a_manifest_that_is_far_too_large_is_not_read(
     tmp_path: Path, store: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fill(store, {"m/a": b"one", f"m/{MANIFEST}": b"no JSON"})
+    fill(store, {"m/a": b"one", f"m/{MANIFEST}": Manifest(whole=True).as_bytes()})
+    monkeypatch.setattr(transfer, "LARGEST_MANIFEST", 3)
     error = call("fetch", "s3://box/m", tmp_path / "in").exception
     assert isinstance(error, BadFileError)
-    assert error.where == f"s3://box/m/{MANIFEST}"
-    monkeypatch.setattr("ci.jobs.transfer.LARGEST_MANIFEST", 3)
-    error = call("fetch", "s3://box/m", tmp_path / "in").exception
-    assert isinstance(error, BadFileError)
-    assert error.what == "is no manifest: it has 7 bytes"
-
-
-def test_what_leads_out_of_a_folder_or_is_no_file_is_not_put(tmp_path: Path, store: Any) -> None:
-    folder = tmp_path / "in"
-    folder.mkdir()
-    (tmp_path / "secret").write_text("s")
-    outside = str(tmp_path / "secret")
-    for name, to in {"out": outside, "dots": "../secret", "gone": "x", "round": ".", "pipe": ""}.items():
-        if to:
-            (folder / name).symlink_to(to)
-        else:
-            os.mkfifo(folder / name)
-        error = call("put", folder, "s3://box/m").exception
-        assert isinstance(error, BadFileError), name
-        assert error.what == f"{name!r} is no file of this folder"
-        (folder / name).unlink()
-    assert keys(store) == {}
-
-
-@pytest.mark.usefixtures("store")
-def test_a_folder_that_is_none_or_empty_is_not_put(tmp_path: Path) -> None:
-    error = call("put", tmp_path / "gone", "s3://box/m").exception
-    assert isinstance(error, MissingInputError)
-    assert error.what == "there is no such folder"
-    error = call("put", tmp_path, "s3://box/m").exception
-    assert isinstance(error, BadFileError)
-    assert error.what == "holds no file"
-    (tmp_path / "a\nb").write_text("x")
-    error = call("put", tmp_path, "s3://box/m").exception
-    assert isinstance(error, BadFileError)
-    assert error.what == "the name 'a\\nb' has characters that are not printed"
+    assert error.what.startswith("is no manifest of at most 0 MiB")

@@ -13,43 +13,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.core.errors import BadFileError
-from ci.jobs.transfer import AT_ONCE, MANIFEST, _each, check_names
+from ci.jobs.transfer import AT_ONCE, MANIFEST, OWN, _each, check_names
 
 WHERE = "s3://bucket/model"
 
 
-@pytest.mark.parametrize(
-    ("name", "why"),
-    [
-        ("../x", "leads out of the folder"),
-        ("a/../../x", "leads out of the folder"),
-        ("a/../x", "leads out of the folder"),
-        ("/etc/passwd", "leads out of the folder"),
-        ("C:/x", "leads out of the folder"),
-        ("a//b", "has an empty part"),
-        ("a/", "has an empty part"),
-        ("", "has an empty part"),
-        ("a/./b", "has an empty part"),
-        ("a\nb", "has characters that are not printed"),
-        ("a\0b", "has characters that are not printed"),
-        ("a\x1b[2Jb", "has characters that are not printed"),
-        ("\udcff", "has characters that are not printed"),
-        ("é" * 128, "has a part of more than 255 bytes"),
-        (".spyre-ci-fetch/state.json", "is one that transfers keep for themselves"),
-        (MANIFEST, "is one that transfers keep for themselves"),
-    ],
-)
-def test_a_name_that_leads_out_or_is_none_is_refused(name: str, why: str) -> None:
+LEADS_OUT, UNPRINTED = "is no path below the folder", "has characters that are not printed"
+RESERVED = "is one that transfers keep for themselves"
+REFUSED = {
+    "../x": LEADS_OUT, "a/../../x": LEADS_OUT, "a/../x": LEADS_OUT, "/etc/passwd": LEADS_OUT,
+    "a//b": LEADS_OUT, "a/": LEADS_OUT, "": LEADS_OUT, "a/./b": LEADS_OUT, "a\nb": UNPRINTED,
+    "a\0b": UNPRINTED, "a\x1b[2Jb": UNPRINTED, "\udcff": UNPRINTED, f"{OWN}/{MANIFEST}": RESERVED,
+    MANIFEST: RESERVED, "fine/b/c": "is below that of another file",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "why"), REFUSED.items())
+def test_a_name_that_leads_out_or_cannot_be_a_files_is_refused(name: str, why: str) -> None:
     with pytest.raises(BadFileError) as refused:
         check_names(["fine", name], WHERE)
     assert refused.value.what == f"the name {name!r} {why}"
-    assert refused.value.where == WHERE
-    assert refused.value.remedy == "rename or remove it there; nothing was moved"
-
-
-def test_a_name_that_is_file_and_folder_is_refused() -> None:
-    with pytest.raises(BadFileError, match="the name 'a/b' is both a file and a folder"):
-        check_names(["a/b", "a/b/c/d", "e"], WHERE)
+    assert (refused.value.where, refused.value.remedy) == (
+        WHERE,
+        "rename or remove it there; nothing was moved",
+    )
 
 
 @given(st.sets(st.text(alphabet="ab./\\:é\n\0", max_size=8), max_size=4))
@@ -82,7 +69,7 @@ def test_each_file_is_moved_once_some_at_a_time_and_lines_come_now_and_then(
 
     _each("moved", work, {str(number): 1 for number in range(500)}, said.append)
     assert len(done) == len(set(done)) == 500
-    assert re.fullmatch(r"moved \d+ of 500 files, \d+ KiB of \d+ KiB", said[0])
+    assert re.fullmatch(r"moved \d+ KiB of \d+ KiB", said[0])
 
 
 @pytest.mark.parametrize("error", [RuntimeError("away"), KeyboardInterrupt()])
