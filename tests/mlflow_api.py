@@ -64,6 +64,9 @@ class MlflowApi(StandIn[stand_in.Fault]):
         return Answer(body={"experiment": {"experiment_id": number, "name": name}})
 
     def _experiments_create(self, asked: dict[str, Any]) -> Answer:
+        if asked["name"] in self.experiments:
+            message = f"Experiment '{asked['name']}' already exists."
+            return Answer(status=400, body={"error_code": "RESOURCE_ALREADY_EXISTS", "message": message})
         self.experiments.append(asked["name"])
         return Answer(body={"experiment_id": str(len(self.experiments) - 1)})
 

@@ -10,9 +10,9 @@ import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from ci.core.addresses import safe_line
 from ci.core.errors import EXIT_INTERRUPTED, EXIT_OK, SettingsError
@@ -22,7 +22,7 @@ from ci.core.registry import parse_image
 from ci.jobs.job import TRACKING_VARIABLE, Job
 from ci.jobs.spec import SecretRef
 from ci.jobs.transfer import fetch, files_of
-from test_selection.files import atomic_writer, read_json, write_json
+from test_selection.files import atomic_writer, convert, read_json, write_json
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -40,8 +40,6 @@ _LIMITS = {
 # A job's run is found again by this tag.
 JOB_TAG = "spyre-ci.job"
 FOLDER = KIND = "tracking"
-# A batch takes no more.
-_BATCH = 100
 Status = Literal["FINISHED", "FAILED", "KILLED"]
 
 
@@ -102,7 +100,7 @@ def _configs(job: Job) -> dict[str, bytes]:
     return {name: job.files[name] for name in job.spec.configs if name in job.files}
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class State:
     """What MLflow is to be told of a job, and how much of it was; `tracking/state.json` of a run folder.
 
@@ -113,11 +111,11 @@ class State:
         tags: of the run.
         params: of the run.
         begun_ms: since the epoch.
-        run: its id in MLflow; empty: it was never reached.
-        told: `begun` and `ended`, once it was told that.
         status: how it ended; empty: it has not.
-        metrics: at its end.
+        verdicts: their counts at its end, by name.
         ended_ms: since the epoch.
+        run: its id in MLflow, once that was told of its begin.
+        told: MLflow knows how it ended.
     """
 
     job: str
@@ -126,16 +124,18 @@ class State:
     tags: dict[str, str]
     params: dict[str, str]
     begun_ms: int
-    run: str = ""
-    told: tuple[str, ...] = ()
     status: str = ""
-    metrics: dict[str, float] | None = None
+    verdicts: dict[str, int] = field(default_factory=dict)
     ended_ms: int = 0
+    run: str = ""
+    told: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tracker:
     """Tells MLflow of the job of one run folder.
+
+    Each call may come twice: a run is found again by its tag, and told the same once more.
 
     Attributes:
         folder: the run's.
@@ -157,25 +157,26 @@ class Tracker:
             config_path: of the spec's file, as it is shown.
             spec: content of that file.
         """
-        if job.spec.tracking is None:
+        if (tracking := job.spec.tracking) is None:
             return
         with self._never_failing():
-            state = State(
-                job=job.name,
-                experiment=job.spec.tracking.experiment,
-                output=f"{job.run}/{output}" if (output := job.spec.tracking.output) else "",
-                tags=tags_of(job, config_path, spec),
-                params=params_of(job),
-                begun_ms=int(self.clock() * 1000),
-            )
-            if (before := self._read()) is not None and before.job == state.job:
-                state = before
-            for name, content in {"spec.yaml": spec, **_configs(job)}.items():
-                below = "" if name == "spec.yaml" else "configs"
-                with atomic_writer(self._home / "job" / below / name) as stream:
+            state = self._read()
+            if state is None or state.job != job.name:
+                state = State(
+                    job=job.name,
+                    experiment=tracking.experiment,
+                    output=f"{job.run}/{tracking.output}" if tracking.output else "",
+                    tags=tags_of(job, config_path, spec),
+                    params=params_of(job),
+                    begun_ms=int(self.clock() * 1000),
+                )
+            configs = {f"configs/{name}": content for name, content in _configs(job).items()}
+            for name, content in {"spec.yaml": spec, **configs}.items():
+                with atomic_writer(self._home / "job" / name) as stream:
                     stream.write(content)
             self._write(state)
-            self._send(state, None)
+            if not state.run:
+                self._tell_begin(_client(self.environ), state)
 
     def end(self, status: Status, verdicts: Mapping[str, int], store: str | None) -> None:
         """Tell how a job ended, after how many seconds, and what could not be told before.
@@ -186,18 +187,21 @@ class Tracker:
             store: as seen from here, a folder or s3://…; None: it is not seen, and no output is logged.
         """
         with self._never_failing():
-            state = self._read()
-            if state is None:
+            if (state := self._read()) is None:
                 return
-            metrics = {f"verdict.{name}": float(count) for name, count in verdicts.items()}
-            before = {name: value for name, value in (state.metrics or {}).items() if name != "seconds"}
-            if (state.status, before) != (status, metrics):
-                state.ended_ms = int(self.clock() * 1000)
-                seconds = (state.ended_ms - state.begun_ms) / 1000
-                state.status, state.metrics = status, metrics | {"seconds": seconds}
-                state.told = tuple(word for word in state.told if word != "ended")
+            if (state.status, state.verdicts) != (status, dict(verdicts)):
+                now = int(self.clock() * 1000)
+                state = replace(state, status=status, verdicts=dict(verdicts), ended_ms=now, told=False)
                 self._write(state)
-            self._send(state, store)
+            if state.told:
+                return
+            client = _client(self.environ)
+            if not state.run:
+                state = self._tell_begin(client, state)
+            _log_end(client, state)
+            if state.output and store is not None:
+                self._log_output(client, state.run, f"{store.rstrip('/')}/{state.output}")
+            self._write(replace(state, told=True))
 
     @property
     def _home(self) -> Path:
@@ -207,12 +211,9 @@ class Tracker:
         path = self._home / "state.json"
         if not path.is_file():
             return None
-        content = read_json(path, KIND)
-        del content["schema"]
-        return State(**content)
+        return convert(read_json(path, KIND), State, where=path, remedy="remove it, and submit the job again")
 
-    def _write(self, state: State, *told: str) -> None:
-        state.told = (*state.told, *told)
+    def _write(self, state: State) -> None:
         write_json(self._home / "state.json", KIND, asdict(state))
 
     @contextmanager
@@ -226,31 +227,21 @@ class Tracker:
                 " and told by the next `spyre-ci job collect`"
             )
 
-    def _send(self, state: State, store: str | None) -> None:
-        ended = bool(state.status) and "ended" not in state.told
-        if "begun" in state.told and not ended:
-            return
-        client = _client(self.environ)
-        if not state.run:
-            state.run = _run_of(client, state)
-            self._write(state)
-        if "begun" not in state.told:
-            _log_params(client, state)
-            _log_files(client, state.run, self._home / "job", "job")
-            self._write(state, "begun")
-        if ended:
-            _log_end(client, state)
-            if state.output and store is not None:
-                self._log_output(client, state, f"{store.rstrip('/')}/{state.output}")
-            self._write(state, "ended")
+    def _tell_begin(self, client: MlflowClient, state: State) -> State:
+        run = _run_of(client, state)
+        _log_params(client, run, state.params)
+        _log_files(client, run, self._home / "job", "job")
+        state = replace(state, run=run)
+        self._write(state)
+        return state
 
-    def _log_output(self, client: MlflowClient, state: State, where: str) -> None:
+    def _log_output(self, client: MlflowClient, run: str, where: str) -> None:
         if not where.startswith(SCHEME):
-            _log_files(client, state.run, Path(where), "output")
+            _log_files(client, run, Path(where), "output")
             return
         with tempfile.TemporaryDirectory(dir=self._home, prefix="output-") as folder:
             fetch(Bucket(where, where="store.bucket"), Path(folder), say=lambda _: None)
-            _log_files(client, state.run, Path(folder), "output")
+            _log_files(client, run, Path(folder), "output")
 
 
 def _client(environ: MutableMapping[str, str]) -> MlflowClient:
@@ -277,40 +268,34 @@ def _run_of(client: MlflowClient, state: State) -> str:
     """The id of the job's run: of the one that an earlier call opened, or of a new one."""
     from mlflow.exceptions import MlflowException  # noqa: PLC0415  # an extra
 
-    found = client.get_experiment_by_name(state.experiment)
-    if found is None:
-        try:
-            experiment = str(client.create_experiment(state.experiment))
-        except MlflowException:
-            # Somebody else was faster.
-            if (found := client.get_experiment_by_name(state.experiment)) is None:
-                raise
-    if found is not None:
+    try:
+        experiment = str(client.create_experiment(state.experiment))
+    except MlflowException:
+        # It is there, as nearly always.
+        if (found := client.get_experiment_by_name(state.experiment)) is None:
+            raise
         experiment = str(found.experiment_id)
     # A job's name is a DNS label, so nothing in it ends the quotes.
     runs = client.search_runs([experiment], f"tags.`{JOB_TAG}` = '{state.job}'", max_results=1)
-    run = (
-        runs[0]
-        if runs
-        else client.create_run(experiment, start_time=state.begun_ms, tags=state.tags, run_name=state.job)
-    )
+    run = runs[0] if runs else client.create_run(experiment, state.begun_ms, state.tags, state.job)
     return str(run.info.run_id)
 
 
-def _log_params(client: MlflowClient, state: State) -> None:
+def _log_params(client: MlflowClient, run: str, params: Mapping[str, str]) -> None:
     from mlflow.entities import Param  # noqa: PLC0415  # an extra
 
-    params = [Param(*one) for one in state.params.items()]
-    for first in range(0, len(params), _BATCH):
-        client.log_batch(state.run, params=params[first : first + _BATCH])
+    rows = [Param(*one) for one in params.items()]
+    for first in range(0, len(rows), 100):  # what one call takes
+        client.log_batch(run, params=rows[first : first + 100])
 
 
 def _log_end(client: MlflowClient, state: State) -> None:
     from mlflow.entities import Metric  # noqa: PLC0415  # an extra
 
+    metrics = {f"verdict.{name}": float(count) for name, count in state.verdicts.items()}
+    metrics["seconds"] = (state.ended_ms - state.begun_ms) / 1000
     # The time is the state's: told twice, it is the same metric.
-    rows: list[Any] = [Metric(name, one, state.ended_ms, 0) for name, one in (state.metrics or {}).items()]
-    client.log_batch(state.run, metrics=rows)
+    client.log_batch(state.run, [Metric(name, one, state.ended_ms, 0) for name, one in metrics.items()])
     client.set_terminated(state.run, state.status, state.ended_ms)
 
 

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import boto3
 import pytest
@@ -17,6 +18,11 @@ from tests.s3_server import s3_server
 from tests.tracked import SECRET, SPEC, Tracked, bounded, check_told_from_begin_to_end, job_of, told
 
 VERDICTS = {"failed": 1}
+
+
+def begun_and_ended(tracked: Tracked, store: object = None, **more: Any) -> None:
+    tracked.tracker.begin(job_of(**more), "eval.yaml", SPEC)
+    tracked.tracker.end("FINISHED", VERDICTS, None if store is None else str(store))
 
 
 @pytest.fixture
@@ -33,18 +39,15 @@ def test_a_job_is_told_from_its_begin_to_its_end_and_once(tmp_path: Path, api: M
 
 def test_what_was_told_is_not_told_again(tmp_path: Path, api: MlflowApi) -> None:
     tracked = Tracked(tmp_path)
-    tracked.tracker.begin(job_of(), "eval.yaml", SPEC)
-    tracked.tracker.end("FINISHED", VERDICTS, None)
+    begun_and_ended(tracked)
     asked = len(api.seen)
-    tracked.tracker.begin(job_of(), "eval.yaml", SPEC)
-    tracked.tracker.end("FINISHED", VERDICTS, None)
-    assert len(api.seen) == asked
+    begun_and_ended(tracked)
+    assert (len(api.seen), tracked.lines) == (asked, [])
 
 
 def test_a_job_that_tracks_nothing_tells_nobody(tmp_path: Path, api: MlflowApi) -> None:
     tracked = Tracked(tmp_path)
-    tracked.tracker.begin(job_of(tracking=None), "eval.yaml", SPEC)
-    tracked.tracker.end("FINISHED", VERDICTS, None)
+    begun_and_ended(tracked, tracking=None)
     assert (api.seen, tracked.lines, list(tmp_path.iterdir())) == ([], [], [])
 
 
@@ -83,8 +86,7 @@ def test_a_server_that_fails_in_the_middle_is_told_the_rest_and_has_one_run(
 ) -> None:
     tracked = Tracked(tmp_path / "run")
     api.fail(at)
-    tracked.tracker.begin(job_of(), "eval.yaml", SPEC)
-    tracked.tracker.end("FINISHED", VERDICTS, None)
+    begun_and_ended(tracked)
     assert tracked.lines[0].startswith("MLflow was not told of the job: ")
     tracked.tracker.end("FINISHED", VERDICTS, None)
     run, files = told(api.url, tmp_path / "told")
@@ -117,8 +119,7 @@ def test_an_output_that_leads_out_of_the_store_is_not_logged(tmp_path: Path, api
     output.mkdir(parents=True)
     (output / "scores").symlink_to(tmp_path / "secret")
     tracked = Tracked(tmp_path / "run")
-    tracked.tracker.begin(job_of(), "eval.yaml", SPEC)
-    tracked.tracker.end("FINISHED", VERDICTS, str(tmp_path / "store"))
+    begun_and_ended(tracked, tmp_path / "store")
     assert "'scores' is no file of this folder" in tracked.lines[0]
     run, files = told(api.url, tmp_path / "told")
     # How it ended is told all the same.
@@ -138,8 +139,7 @@ def test_the_output_of_a_store_that_is_a_bucket_is_logged(
         client.create_bucket(Bucket="box")
         client.put_object(Bucket="box", Key=f"jobs/{job_of().run}/output/a/b", Body=b"scores")
         tracked = Tracked(tmp_path / "run")
-        tracked.tracker.begin(job_of(), "eval.yaml", SPEC)
-        tracked.tracker.end("FINISHED", VERDICTS, "s3://box/jobs/")
+        begun_and_ended(tracked, "s3://box/jobs/")
     assert tracked.lines == []
     _, files = told(api.url, tmp_path / "told")
     assert files["output/a/b"] == b"scores"
