@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 import docker
@@ -29,7 +30,6 @@ from ci.core.workflow_commands import defused
 from ci.jobs.job import (
     INDEX_VARIABLE,
     SCRATCH,
-    Helper,
     Job,
     container_of,
     environment_of,
@@ -49,6 +49,7 @@ SHARED_MEMORY_BYTES = 8 << 30
 LINE_LENGTH = 6
 # A run that is told to end writes its account first; whoever pressed Ctrl-C waits for it.
 GRACE_S = 30
+Say = Callable[[str], object]
 _FINAL = {EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE}
 
 
@@ -80,14 +81,20 @@ def user_of(caller: int) -> int:
     return caller or ARBITRARY_USER
 
 
-def run_here(
-    job: Job,
-    here: Here,
-    *,
-    echo: Callable[[str], None],
-    grace_s: int = GRACE_S,
-) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodContainer:
+    """A container of a pod; only the pod's own has no name."""
+
+    name: str
+    image: str
+    args: Sequence[str]
+    conditions: Conditions
+
+
+def run_here(job: Job, here: Here, *, echo: Say, grace_s: int = GRACE_S) -> int:
     """Run each pod of a job once, one after another; the worst exit code: usage, incomplete, failed tests.
+
+    Nothing replaces a pod: run again, the job goes on.
 
     Args:
         job: what is run.
@@ -105,7 +112,7 @@ def run_here(
     here.work.mkdir(parents=True, exist_ok=True)
     # A pod may say nothing for all the time it has.
     timeout_s = max(TIMEOUT_S, job.deadline_s + GRACE_S)
-    prefix = f"{job.name}-config-"
+    prefix, codes = f"{job.name}-config-", set[int]()
     with (
         tempfile.TemporaryDirectory(prefix=prefix, dir=here.work) as folder,
         engine(here.environ, timeout_s=timeout_s) as client,
@@ -114,89 +121,65 @@ def run_here(
         for image in dict.fromkeys([job.image, *(one.image for one in helpers_of(job))]):
             fetch(client, image)
         configs = put_files(job.files, Path(folder) / "files")
-        local = Local(
-            client=client, job=job, here=here, configs=configs, secrets=list(secrets.values()), echo=echo,
-            grace_s=grace_s, until=time.monotonic() + job.deadline_s,
-        )  # fmt: skip
         if (port := container_of(job).port) is not None:
             echo(f"http://127.0.0.1:{here.port or port} leads to it once it listens; Ctrl-C ends it")
-        codes = {local.run(index) for index in range(job.pods)}
+        end = time.monotonic() + job.deadline_s
+        for index in range(job.pods):
+            until = min(end, time.monotonic() + (job.pod_deadline_s or job.deadline_s))
+            say = _teller(echo, index, secrets)
+            run = partial(_run, client, until=until, say=say, grace_s=grace_s)
+            with _scratch_disk(job, index, here) as scratch:
+                code = _run_pod(containers_of(job, index, here, scratch=scratch, configs=configs), run, say)
+            echo(f"pod {index}: " + ("done" if code == EXIT_OK else f"ended with code {code}"))
+            codes.add(code if code in _FINAL else EXIT_INCOMPLETE)
     if "results" in mounts_of(job):
         echo(f"what they left is in {here.results}")
-    told = {code if code in _FINAL else EXIT_INCOMPLETE for code in codes}
-    return next((code for code in (EXIT_USAGE, EXIT_INCOMPLETE, EXIT_TEST_FAILED) if code in told), EXIT_OK)
+    return next((code for code in (EXIT_USAGE, EXIT_INCOMPLETE, EXIT_TEST_FAILED) if code in codes), EXIT_OK)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Local:
-    """A job that runs here; see `run_here`. `configs` has the job's files, and lines show no `secrets`."""
+def _run_pod(containers: Iterable[PodContainer], run: Callable[[PodContainer], int], say: Say) -> int:
+    """Run a pod's containers one after another; the exit code of its own.
 
-    client: docker.DockerClient
-    job: Job
-    here: Here
-    configs: Path
-    secrets: Sequence[str]
-    echo: Callable[[str], None]
-    grace_s: int
-    until: float
-
-    def run(self, index: int) -> int:
-        """Run a pod with its helpers; its exit code. Nothing replaces it: run again, the job goes on."""
-        code = self._pod(index)
-        self.echo(f"pod {index}: " + ("done" if code == EXIT_OK else f"ended with code {code}"))
-        return code
-
-    def _pod(self, index: int) -> int:
-        job, until = self.job, self.until
-        if job.pod_deadline_s:
-            until = min(until, time.monotonic() + job.pod_deadline_s)
-        with _scratch_disk(job, index, self.here) as scratch:
-            main = conditions_of(job, index, self.here, scratch=scratch, configs=self.configs)
-            helpers = helpers_of(job)
-            for helper in (one for one in helpers if not one.beside):
-                # A cluster takes no code of an init container for a verdict.
-                if self._help(helper, index, main, until):
-                    return EXIT_INCOMPLETE
-            code = self._run(index, job.image, container_of(job).args, main, until)
-            # What runs beside it on a cluster finds everything there when it begins now.
-            late = [self._help(helper, index, main, until) for helper in helpers if helper.beside]
-            return EXIT_INCOMPLETE if any(late) else code
-
-    def _help(self, helper: Helper, index: int, main: Conditions, until: float) -> int:
-        self._say(index, f"{helper.name}: {shell_line(helper.command)}")
-        conditions = helping(main, helper, self.job, index, self.here)
-        if code := self._run(index, helper.image, (), conditions, until):
-            self._say(index, f"{helper.name} ended with code {code}")
-        return code
-
-    def _run(self, index: int, image: str, args: Sequence[str], conditions: Conditions, until: float) -> int:
-        """Run a container to its end; its exit code."""
-        if (left := until - time.monotonic()) <= 0:
+    What runs beside that on a cluster finds everything there when it begins after it.
+    """
+    own = EXIT_OK
+    for one in containers:
+        if not one.name:
+            own = run(one)
+            continue
+        say(f"{one.name}: {shell_line(one.conditions.entrypoint or ())}")
+        if code := run(one):
+            say(f"{one.name} ended with code {code}")
+            # A cluster takes no code of such a container for a verdict.
             return EXIT_INCOMPLETE
-        with container(self.client, image, args, conditions) as made:
-            try:
-                ended = follow(made, timeout_s=left, echo=lambda line: self._say(index, line))
-            except BaseException:
-                made.stop(timeout=self.grace_s)
-                raise
-        if ended.timed_out:
-            self._say(index, "ended: its time is over")
-            return EXIT_INCOMPLETE
-        if ended.out_of_memory:
-            self._say(index, "ended: it ran out of memory")
-        return ended.exit_code
-
-    def _say(self, index: int, line: str) -> None:
-        self.echo(shown_line(line, index, self.secrets))
+    return own
 
 
-def check_here(job: Job, here: Here) -> dict[str, str]:
-    """Refuse what this machine cannot give, before anything runs; returns the job's secrets.
+def _run(client: docker.DockerClient, one: PodContainer, *, until: float, say: Say, grace_s: int) -> int:
+    """Run a container to its end; its exit code."""
+    if (left := until - time.monotonic()) <= 0:
+        return EXIT_INCOMPLETE
+    with container(client, one.image, one.args, one.conditions) as made:
+        try:
+            ended = follow(made, timeout_s=left, echo=say)
+        except BaseException:
+            made.stop(timeout=grace_s)
+            raise
+    if ended.timed_out:
+        say("ended: its time is over")
+        return EXIT_INCOMPLETE
+    if ended.out_of_memory:
+        say("ended: it ran out of memory")
+    return ended.exit_code
+
+
+def check_here(job: Job, here: Here) -> list[str]:
+    """Refuse what this machine cannot give, before anything runs; returns the values of the job's secrets.
 
     Raises:
         UsageError: a port that a network of the host cannot lead to.
         DeviceError: fewer cards than a pod wants.
-        SettingsError: see `secrets_of`.
+        SettingsError: a secret's variable is not set; each with the secret and key it stands for.
     """
     if here.port is not None and here.network == "host":
         raise UsageError(
@@ -211,7 +194,17 @@ def check_here(job: Job, here: Here) -> dict[str, str]:
             where="image.devices",
             remedy="name more of them, or none: then cards are emulated",
         )
-    return secrets_of(job, here.environ)
+    secrets = {name: one for name, one in environment_of(job).items() if isinstance(one, SecretRef)}
+    missing = [
+        f"{name} ({one.key} of {one.secret})" for name, one in secrets.items() if not here.environ.get(name)
+    ]
+    if missing:
+        raise SettingsError(
+            f"secrets of the cluster are wanted here as variables that are not set: {', '.join(missing)}",
+            where="environment",
+            remedy="export them; they reach the containers and are shown nowhere",
+        )
+    return [here.environ[name] for name in secrets]
 
 
 def _with_own_token(job: Job) -> Job:
@@ -223,75 +216,68 @@ def _with_own_token(job: Job) -> Job:
     return replace(job, spec=job.spec.model_copy(update={"notebook": unnamed}))
 
 
-def secrets_of(job: Job, environ: Mapping[str, str]) -> dict[str, str]:
-    """The values of the job's references to secrets, from the caller's variables of the same names.
-
-    Raises:
-        SettingsError: variables that are not set, each with the secret and key it stands for.
-    """
-    wanted = {name: value for name, value in environment_of(job).items() if isinstance(value, SecretRef)}
-    missing = [f"{name} ({ref.key} of {ref.secret})" for name, ref in wanted.items() if not environ.get(name)]
-    if missing:
-        raise SettingsError(
-            f"secrets of the cluster are wanted here as variables that are not set: {', '.join(missing)}",
-            where="environment",
-            remedy="export them; they reach the containers and are shown nowhere",
-        )
-    return {name: environ[name] for name in wanted}
-
-
-def conditions_of(job: Job, index: int, here: Here, *, scratch: Path, configs: Path) -> Conditions:
-    """How a pod's own container runs.
+def containers_of(job: Job, index: int, here: Here, *, scratch: Path, configs: Path) -> list[PodContainer]:
+    """The containers of a pod in the order they run here.
 
     Args:
-        job: what is run.
+        job: what is run; its secrets are in the environment (`check_here`).
         index: of the pod.
         here: this machine.
         scratch: folder that is the pod's disk.
         configs: folder with the job's files.
     """
+    helpers, own, cards = helpers_of(job), container_of(job), job.spec.resources.cards
     writable = {"scratch": scratch, "results": here.results}
-    folders = {**writable, "config": configs}
-    mounts, own = mounts_of(job), container_of(job)
+    folders, mounts = {**writable, "config": configs}, mounts_of(job)
     if "model" in mounts:
-        folders["model"] = scratch / PurePosixPath(helpers_of(job)[0].at).relative_to(SCRATCH)
-    return Conditions(
-        environment=_environment(job, index, here, own.environment),
-        entrypoint=own.command or None,
+        folders["model"] = scratch / PurePosixPath(helpers[0].at).relative_to(SCRATCH)
+    given = {INDEX_VARIABLE: str(index)}
+    if cards:
+        # The spec's own variables win over these.
+        given |= {variable_of("run.cards"): str(cards)} | ({} if here.devices else {EMULATE: "1"})
+
+    def environment(known: Mapping[str, str | SecretRef]) -> dict[str, str]:
+        return given | {
+            name: one if isinstance(one, str) else here.environ[name] for name, one in known.items()
+        }
+
+    # A helper has the pod's disk, all keys, and no cards and no port.
+    bare = Conditions(
+        environment=environment(environment_of(job)),
         user=f"{here.user}:{GROUP}",
         restricted=True,
-        mounts={at: folders[name] for name, at in mounts.items() if name in writable},
-        read_only_mounts={at: folders[name] for name, at in mounts.items() if name not in writable},
-        devices=here.devices if job.spec.resources.cards else (),
+        mounts={SCRATCH: scratch},
         network=here.network,
-        # The host's network has the container's own port.
-        ports={here.port or own.port: own.port} if own.port is not None and here.network != "host" else {},
         shared_memory_bytes=SHARED_MEMORY_BYTES,
         labels={JOB_LABEL: job.name},
     )
-
-
-def helping(main: Conditions, helper: Helper, job: Job, index: int, here: Here) -> Conditions:
-    """How a helper of a pod runs: it has the pod's disk, all keys, and no cards and no port."""
-    return replace(
-        main,
-        environment=_environment(job, index, here, environment_of(job)),
-        entrypoint=helper.command,
-        mounts={SCRATCH: main.mounts[SCRATCH]},
-        read_only_mounts={},
-        devices=(),
-        ports={},
+    # The host's network has the container's own port.
+    port = None if here.network == "host" else own.port
+    main = replace(
+        bare,
+        environment=environment(own.environment),
+        entrypoint=own.command or None,
+        mounts={at: folders[name] for name, at in mounts.items() if name in writable},
+        read_only_mounts={at: folders[name] for name, at in mounts.items() if name not in writable},
+        devices=here.devices if cards else (),
+        ports={} if port is None else {here.port or port: port},
     )
+    found = [
+        PodContainer(
+            name=one.name, image=one.image, args=(), conditions=replace(bare, entrypoint=one.command)
+        )
+        for one in helpers
+    ]
+    first = sum(not one.beside for one in helpers)
+    return [
+        *found[:first],
+        PodContainer(name="", image=job.image, args=own.args, conditions=main),
+        *found[first:],
+    ]
 
 
-def _environment(job: Job, index: int, here: Here, given: Mapping[str, str | SecretRef]) -> dict[str, str]:
-    """The environment of a pod's container; the spec's own variables win over those that emulate cards."""
-    found = {INDEX_VARIABLE: str(index)}
-    if cards := job.spec.resources.cards:
-        found[variable_of("run.cards")] = str(cards)
-        found |= {} if here.devices else {EMULATE: "1"}
-    known = secrets_of(job, here.environ)
-    return found | {name: value if isinstance(value, str) else known[name] for name, value in given.items()}
+def _teller(echo: Say, index: int, secrets: Sequence[str]) -> Say:
+    return lambda line: echo(shown_line(line, index, secrets))
 
 
 def shown_line(line: str, index: int, secrets: Sequence[str]) -> str:

@@ -21,7 +21,7 @@ from ci.core.errors import CommandError, MissingInputError, SettingsError
 from ci.core.interrupts import INTERRUPTS, raised
 from ci.jobs import job as job_module
 from ci.jobs.job import CONTRACTS, SCRATCH, Helper, Job
-from ci.jobs.local import Here, conditions_of, run_here
+from ci.jobs.local import Here, containers_of, run_here
 from ci.jobs.spec import Kind
 
 from .conftest import USER, MakeJob
@@ -225,8 +225,8 @@ def test_a_port_is_published_on_loopback_alone(
     spec = {"kind": "notebook", "evaluation": None, "notebook": {"command": ["true"]}}
     given = replace(here, network="bridge", port=18888)
     job = make_job("", spec=spec)
-    conditions = conditions_of(job, 0, given, scratch=tmp_path, configs=tmp_path)
-    made = create(client, job.image, (), conditions)
+    (own,) = containers_of(job, 0, given, scratch=tmp_path, configs=tmp_path)
+    made = create(client, own.image, own.args, own.conditions)
     try:
         bound = made.attrs["HostConfig"]["PortBindings"]
     finally:

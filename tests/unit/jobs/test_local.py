@@ -8,17 +8,10 @@ from typing import Any
 
 import pytest
 
+from ci.core.containers import Conditions
 from ci.core.errors import EXIT_USAGE, DeviceError, SettingsError, UsageError
 from ci.jobs.job import Job, helpers_of
-from ci.jobs.local import (
-    ARBITRARY_USER,
-    Here,
-    check_here,
-    conditions_of,
-    helping,
-    shown_line,
-    user_of,
-)
+from ci.jobs.local import ARBITRARY_USER, Here, check_here, containers_of, shown_line, user_of
 from ci.jobs.spec import Spec
 
 HERE = Here(results=Path("/r"), work=Path("/w"), environ={}, user=1000)
@@ -40,13 +33,14 @@ def job_of(*, files: dict[str, bytes] | None = None, **spec: Any) -> Job:
     )
 
 
-def conditions(job: Job, here: Here = HERE) -> Any:
-    return conditions_of(job, 1, here, scratch=Path("/disk"), configs=Path("/configs"))
+def conditions(job: Job, here: Here = HERE) -> dict[str, Conditions]:
+    """Of a pod's containers by name, in the order they run; its own has none."""
+    found = containers_of(job, 1, here, scratch=Path("/disk"), configs=Path("/configs"))
+    return {one.name: one.conditions for one in found}
 
 
 def test_a_pod_has_the_mounts_of_its_kind_and_configs_cannot_be_written() -> None:
-    job = job_of(files={"a.yaml": b""}, store={"volume": "claim"})
-    found = conditions(job)
+    found = conditions(job_of(files={"a.yaml": b""}, store={"volume": "claim"}))[""]
     assert found.mounts == {"/scratch": Path("/disk"), "/results": Path("/r")}
     assert found.read_only_mounts == {"/etc/spyre-ci/x-bold-fox-12345": Path("/configs")}
     assert (found.user, found.restricted, found.network) == ("1000:0", True, "bridge")
@@ -56,27 +50,26 @@ def test_a_pod_has_the_mounts_of_its_kind_and_configs_cannot_be_written() -> Non
 def test_a_server_finds_its_model_where_it_was_fetched_to() -> None:
     artifact = {"run": "a" * 32, "path": "models/small"}
     job = job_of(kind="serve", source={"artifact": artifact}, environment={"MLFLOW_TRACKING_URI": "http://x"})
-    found = conditions(job, replace(HERE, devices=["/dev/vfio/1"], port=9000))
-    assert found.read_only_mounts == {"/model": Path("/disk/inputs/small")}
-    assert (found.entrypoint, found.ports, found.devices) == (None, {9000: 8080}, ())
-    # With the host's network the port is the container's own.
-    assert conditions(job, replace(HERE, network="host")).ports == {}
-    first = helping(found, helpers_of(job)[0], job, 1, HERE)
+    first, own = conditions(job, replace(HERE, devices=["/dev/vfio/1"], port=9000)).values()
+    assert own.read_only_mounts == {"/model": Path("/disk/inputs/small")}
+    assert (own.entrypoint, own.ports, own.devices) == (None, {9000: 8080}, ())
     assert (first.mounts, first.read_only_mounts, first.ports) == ({"/scratch": Path("/disk")}, {}, {})
     assert first.entrypoint == helpers_of(job)[0].command
+    # With the host's network the port is the container's own.
+    assert conditions(job, replace(HERE, network="host"))[""].ports == {}
 
 
 def test_cards_are_emulated_unless_devices_are_given_and_the_specs_own_words_win() -> None:
     job = job_of(resources={"cards": 2})
-    found = dict(conditions(job).environment)
+    found = conditions(job)[""].environment
     assert (found["SPYRE_CI_EMULATE"], found["SPYRE_CI__RUN__CARDS"]) == ("1", "2")
     assert (found["JOB_COMPLETION_INDEX"], found["SPYRE_CI_JOB_NAME"]) == ("1", job.name)
-    real = replace(HERE, devices=["/dev/vfio/1", "/dev/vfio/2"])
-    assert "SPYRE_CI_EMULATE" not in conditions(job, real).environment
-    assert conditions(job, real).devices == real.devices
+    real = conditions(job, replace(HERE, devices=["/dev/vfio/1", "/dev/vfio/2"]))[""]
+    assert "SPYRE_CI_EMULATE" not in real.environment
+    assert real.devices == ["/dev/vfio/1", "/dev/vfio/2"]
     own = job_of(resources={"cards": 2}, environment={"SPYRE_CI__RUN__CARDS": 1})
-    assert conditions(own).environment["SPYRE_CI__RUN__CARDS"] == "1"
-    assert "SPYRE_CI_EMULATE" not in conditions(job_of()).environment
+    assert conditions(own)[""].environment["SPYRE_CI__RUN__CARDS"] == "1"
+    assert "SPYRE_CI_EMULATE" not in conditions(job_of())[""].environment
 
 
 def test_a_secret_that_is_not_there_is_told_with_its_variable_and_where_it_is_on_the_cluster() -> None:
@@ -91,7 +84,8 @@ def test_a_secret_that_is_not_there_is_told_with_its_variable_and_where_it_is_on
     )
     assert caught.value.exit_code == EXIT_USAGE
     given = replace(HERE, environ={"PARAM_TOKEN": "a", "AWS_SECRET_ACCESS_KEY": "b", "OTHER": "c"})
-    found = conditions(job, given).environment
+    assert check_here(job, given) == ["b", "a"]
+    found = conditions(job, given)[""].environment
     assert (found["PARAM_TOKEN"], found["AWS_SECRET_ACCESS_KEY"], found["PLAIN"]) == ("a", "b", "x")
     assert "OTHER" not in found
 
@@ -114,25 +108,28 @@ def test_root_runs_pods_as_a_user_no_image_knows_and_others_as_themselves() -> N
     assert (user_of(0), user_of(1000)) == (ARBITRARY_USER, 1000)
 
 
-def test_a_line_has_its_index_and_none_of_the_secrets() -> None:
-    assert shown_line("a abc ab\x1b[2J\r", 3, ["ab", "abc", ""]) == "[3] a *** ***\\x0d"
-    assert shown_line("##[error]x", 0, []) == "[0] # #[error]x"
+KEY = "-----BEGIN KEY-----\r\n  MIIEvQIBADAN\n{\nshort\n-----END KEY-----\n"
 
 
-def test_no_line_of_a_secret_of_many_lines_is_shown() -> None:
-    key = "-----BEGIN KEY-----\r\n  MIIEvQIBADAN\n{\nshort\n-----END KEY-----\n"
-    assert shown_line("  MIIEvQIBADAN\r", 0, [key]) == "[0]   ***\\x0d"
-    assert shown_line("key: -----BEGIN KEY-----", 0, [key]) == "[0] key: ***"
-    # What is as short as a bracket would make stars of every line there is.
-    assert shown_line("{ short }", 0, [key]) == "[0] { short }"
+@pytest.mark.parametrize(
+    ("line", "secrets", "shown"),
+    [
+        ("a abc ab\x1b[2J\r", ["ab", "abc", ""], "[3] a *** ***\\x0d"),
+        ("##[error]x", [], "[3] # #[error]x"),
+        # A secret of many lines is printed line by line.
+        ("  MIIEvQIBADAN\r", [KEY], "[3]   ***\\x0d"),
+        ("key: -----BEGIN KEY-----", [KEY], "[3] key: ***"),
+        # What is as short as a bracket would make stars of every line there is.
+        ("{ short }", [KEY], "[3] { short }"),
+    ],
+)
+def test_a_line_has_its_index_and_none_of_the_secrets(line: str, secrets: list[str], shown: str) -> None:
+    assert shown_line(line, 3, secrets) == shown
 
 
 def test_tests_whose_store_is_a_bucket_have_none_of_its_keys_here_either() -> None:
     secret = {"AWS_SECRET_ACCESS_KEY": {"secret": "bucket", "key": "secret"}}
-    job = job_of(kind="tests", store={"bucket": "s3://runs"}, environment=secret)
-    job = replace(job, plan=b"packed")
-    here = replace(HERE, environ={"AWS_SECRET_ACCESS_KEY": "b"})
-    main = conditions(job, here)
-    assert "AWS_SECRET_ACCESS_KEY" not in main.environment
-    for helper in helpers_of(job):
-        assert helping(main, helper, job, 1, here).environment["AWS_SECRET_ACCESS_KEY"] == "b"
+    job = replace(job_of(kind="tests", store={"bucket": "s3://runs"}, environment=secret), plan=b"packed")
+    found = conditions(job, replace(HERE, environ={"AWS_SECRET_ACCESS_KEY": "b"}))
+    keys = {name: one.environment.get("AWS_SECRET_ACCESS_KEY") for name, one in found.items()}
+    assert list(keys.items()) == [("restore", "b"), ("", None), ("uploader", "b")]
