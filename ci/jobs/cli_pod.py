@@ -6,21 +6,22 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from ci.config.flags import Json
-from ci.core.errors import EXIT_INCOMPLETE, UsageError
+from ci.core.errors import EXIT_INCOMPLETE
 from ci.core.object_store import Bucket
 from ci.core.text import counted, size
 from ci.device.environment import device_environment
-from ci.jobs.job import SCRATCH
-from ci.jobs.pod import place_of, restore_pod, run_pod, upload_pod
+from ci.jobs.job import SCRATCH, STORE_VARIABLE
+from ci.jobs.pod import place_of, run_pod
 from ci.jobs.transfer import Moved, fetch, put
+from ci.jobs.uploader import PODS, Uploader, restore
 from ci.record.identity import EMULATED
 from ci.runner.environment_info import back_end
 from ci.runner.inventory import EMULATED_DEVICE, Card, is_real, present
@@ -29,7 +30,7 @@ from ci.steps import options
 from ci.steps.context import Context
 from test_selection.files import document_text
 
-MOST_S = 3600.0
+_SAY = partial(typer.echo, err=True)
 
 
 def pod(
@@ -49,14 +50,17 @@ def pod(
     """
     context = options.make_context(ctx, {})
     place = place_of(os.environ)
-    if role == "restore":
-        restore_pod(context, place, scratch)
-        return
-    if role == "upload":
-        raise typer.Exit(upload_pod(context, place, scratch))
+    folder = place.folder(scratch)
+    if role != "run":
+        bucket = Bucket(place.store, where=STORE_VARIABLE)
+        if role == "restore":
+            restore(bucket, place.run, place.index, folder, context.say)
+            return
+        below = f"{place.run}/{PODS}/{place.index}"
+        raise typer.Exit(Uploader(bucket=bucket, below=below, folder=folder, say=context.say).run())
     if source is None and context.settings.origins.get("pytorch.source") == "environment":
         source = context.settings.model.pytorch.source  # where the image has it, not where it was planned
-    raise typer.Exit(run_pod(context, place, scratch, source))
+    raise typer.Exit(run_pod(context, place, folder, source))
 
 
 def fetch_verb(
@@ -68,7 +72,7 @@ def fetch_verb(
 
     Example: spyre-ci job fetch s3://models/small model
     """
-    _tell("fetched", fetch(Bucket(source, where="SOURCE"), folder, say=_say), json_output=json_output)
+    _tell("fetched", fetch(Bucket(source, where="SOURCE"), folder, say=_SAY), json_output=json_output)
 
 
 def put_verb(
@@ -80,11 +84,7 @@ def put_verb(
 
     Example: spyre-ci job put results s3://models/results
     """
-    _tell("put", put(folder, Bucket(to, where="TO"), say=_say), json_output=json_output)
-
-
-def _say(line: str) -> None:
-    typer.echo(line, err=True)
+    _tell("put", put(folder, Bucket(to, where="TO"), say=_SAY), json_output=json_output)
 
 
 def _tell(word: str, moved: Moved, *, json_output: bool) -> None:
@@ -98,7 +98,8 @@ def _tell(word: str, moved: Moved, *, json_output: bool) -> None:
 def preflight(
     ctx: typer.Context,
     timeout: Annotated[
-        float | None, typer.Option(help="Seconds a card has; default: run.preflight_timeout_s.")
+        float | None,
+        typer.Option(min=1, max=3600, help="Seconds a card has; default: run.preflight_timeout_s."),
     ] = None,
     device: options.Device = None,
 ) -> None:
@@ -108,8 +109,6 @@ def preflight(
     """
     context = options.make_context(ctx, {"device.name": device}, json_output=True)
     limit_s = timeout if timeout is not None else context.settings.model.run.preflight_timeout_s
-    if not 0 < limit_s <= MOST_S:
-        raise UsageError(f"--timeout is {limit_s:g}", remedy=f"give seconds above 0, {MOST_S:,g} at most")
     name = context.settings.model.device.name
     # Emulated cards are one device, however many it stands for.
     cards = present(context.environ, device=name, wanted=0, cores=1)
@@ -136,10 +135,12 @@ def _checked(context: Context, card: Card, log: Path, limit_s: float) -> Finding
     device = context.settings.model.device
     own = device_environment(device.name, device.refuse_ops, device.refuse_dtypes)
     before = dict(os.environ)
-    _become(before | own | dict(card.environment))
+    # Children get this process's environment; nothing else says which card is theirs.
+    os.environ.update(own | dict(card.environment))
     try:
         return until_free(
-            lambda: check(
+            partial(
+                check,
                 {"device": device.name, "threads": 1},
                 log=log,
                 # This process has not prepared what a fork would need.
@@ -152,10 +153,5 @@ def _checked(context: Context, card: Card, log: Path, limit_s: float) -> Finding
             pause=time.sleep,
         )
     finally:
-        _become(before)
-
-
-def _become(environ: Mapping[str, str]) -> None:
-    """Children get this process's environment; nothing else says which card is theirs."""
-    os.environ.clear()
-    os.environ.update(environ)
+        os.environ.clear()
+        os.environ.update(before)

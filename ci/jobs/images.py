@@ -59,12 +59,11 @@ class Builder:
             BuildStepError: a step of the build failed.
             SpyreCiError: git, the engine or the registry cannot be reached, or refuses.
         """
-        if image.git is not None:
-            return self._of_git(image.git)
-        if image.upload is not None:
-            return self._of_folder(image.upload)
-        assert image.name is not None  # noqa: S101  # the spec has exactly one
-        return self._of_name(image.name, may_move=image.allow_moving_tag)
+        if image.name is not None:
+            return self._of_name(image.name, may_move=image.allow_moving_tag)
+        with tempfile.TemporaryDirectory(prefix="spyre-ci-image-") as scratch:
+            files = Path(scratch) / "files"
+            return self._of_git(image.git, files) if image.git else self._of_folder(image.upload, files)
 
     def _of_name(self, name: str, *, may_move: bool) -> str:
         if "@" in name:
@@ -85,46 +84,41 @@ class Builder:
         self.echo(f"{name} is not pinned: its digest cannot be had ({why})")
         return name
 
-    def _of_git(self, wanted: GitImage) -> str:
+    def _of_git(self, wanted: GitImage, files: Path) -> str:
         commit = commit_of(wanted.url, wanted.ref, environ=self.environ)
-        name = f"{wanted.to}:{tag_of('git', commit, wanted.containerfile)}"
-        if (there := self._there(name)) is not None:
-            return f"{wanted.to}@{there}"
-        with tempfile.TemporaryDirectory(prefix="spyre-ci-image-") as scratch:
-            files = Path(scratch) / "files"
-            put_files(wanted.url, commit, files, environ=self.environ)
-            labels = {REVISION_LABEL: commit, SOURCE_LABEL: wanted.url}
-            return self._made(name, files, wanted, f"{wanted.url} at {commit}", labels)
+        return self._built(
+            wanted,
+            Order(
+                context=files,
+                containerfile=wanted.containerfile,
+                tag=f"{wanted.to}:{tag_of('git', commit, wanted.containerfile)}",
+                labels={REVISION_LABEL: commit, SOURCE_LABEL: wanted.url},
+                source=f"{wanted.url} at {commit}",
+            ),
+            lambda: put_files(wanted.url, commit, files, environ=self.environ),
+        )
 
-    def _of_folder(self, wanted: UploadImage) -> str:
+    def _of_folder(self, wanted: UploadImage | None, files: Path) -> str:
+        assert wanted is not None  # noqa: S101  # the spec has exactly one
         folder = self.folder / wanted.folder
         if not folder.is_dir():
             raise MissingInputError(
                 "there is no such folder", where=folder, remedy="mend image.upload.folder of the spec"
             )
-        with tempfile.TemporaryDirectory(prefix="spyre-ci-image-") as scratch:
-            files = Path(scratch) / "files"
-            tree = put_folder(folder, files, containerfile=wanted.containerfile)
-            name = f"{wanted.to}:{tag_of('folder', tree, wanted.containerfile)}"
-            if (there := self._there(name)) is not None:
-                return f"{wanted.to}@{there}"
-            return self._made(name, files, wanted, str(folder), {})
+        tree = put_folder(folder, files, containerfile=wanted.containerfile)
+        tag = f"{wanted.to}:{tag_of('folder', tree, wanted.containerfile)}"
+        order = Order(context=files, containerfile=wanted.containerfile, tag=tag, source=str(folder))
+        return self._built(wanted, order, lambda: None)
 
-    def _there(self, name: str) -> str | None:
-        there = find_digest(name)
-        if there is not None:
-            self.echo(f"{name} is in the registry already, and is not built again")
-        return there
-
-    def _made(
-        self, name: str, files: Path, wanted: GitImage | UploadImage, where: str, labels: Mapping[str, str]
-    ) -> str:
-        """Build an image and push it; its name with its digest."""
-        self.echo(f"{name}: built of {where}")
-        self.builder.build(
-            Order(context=files, containerfile=wanted.containerfile, tag=name, labels=labels, source=where)
-        )
-        return f"{wanted.to}@{self.builder.push(name)}"
+    def _built(self, wanted: GitImage | UploadImage, order: Order, put: Callable[[], object]) -> str:
+        """Build an image and push it unless the registry has it; its name with its digest."""
+        if (there := find_digest(order.tag)) is not None:
+            self.echo(f"{order.tag} is in the registry already, and is not built again")
+            return f"{wanted.to}@{there}"
+        self.echo(f"{order.tag}: built of {order.source}")
+        put()
+        self.builder.build(order)
+        return f"{wanted.to}@{self.builder.push(order.tag)}"
 
 
 def tag_of(kind: str, content: str, containerfile: str) -> str:

@@ -49,7 +49,7 @@ SHARED_MEMORY_BYTES = 8 << 30
 LINE_LENGTH = 6
 # A run that is told to end writes its account first; whoever pressed Ctrl-C waits for it.
 GRACE_S = 30
-Say = Callable[[str], object]
+Say = Callable[[str], None]
 _FINAL = {EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE}
 
 

@@ -12,14 +12,14 @@ import json
 import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from ci.core.errors import BadFileError, MissingInputError
 from test_selection.ci_jobs import CiJob
 from test_selection.durations import Durations, read_durations, write_durations
-from test_selection.files import read_json, schema_name, write_json
+from test_selection.files import convert, read_json, schema_name, write_json
 from test_selection.plan import KIND as PLAN_KIND
 from test_selection.plan import plan_from_json, plan_to_json, read_plan
 from test_selection.selection import KIND as SELECTION_KIND
@@ -32,6 +32,8 @@ FILE = "plan.json.gz"
 CHUNK_BYTES = 900 * 1024
 # What unpacks to more was not packed here.
 MOST_BYTES = 1 << 30
+# What is the pod's own of an unpacked plan.
+_OWN_FILE, _OWN_KIND = "pod.json", "pod"
 _TABLES = ("tests", "files", "spread")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
@@ -142,11 +144,22 @@ def unpack_plan(packed: bytes, pod: int, into: Path, *, where: str) -> PodPlan:
         write_json(into / "run.json", "run", content["run"])
         if "source" in content:
             write_json(into / "source.json", "source", content["source"])
+        write_json(into / _OWN_FILE, _OWN_KIND, asdict(own))
         read_selection(into / "selection.json")
         read_durations(into / "durations.json.gz")
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise _bad(f"cannot be used by pod {pod}: {error}", where) from error
     return own
+
+
+def read_pod_plan(folder: Path) -> PodPlan:
+    """What the pod of an unpacked run folder runs.
+
+    Raises:
+        BadFileError: it was damaged.
+    """
+    path = folder / _OWN_FILE
+    return convert(read_json(path, _OWN_KIND), PodPlan, where=path, remedy="remove the pod's folder")
 
 
 def _read(packed: bytes, where: str) -> dict[str, Any]:

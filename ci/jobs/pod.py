@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import os
 import re
@@ -10,21 +9,19 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ci.core.errors import (
     EXIT_INCOMPLETE,
     EXIT_INTERRUPTED,
     EXIT_TEST_FAILED,
-    CommandError,
     PlanMismatchError,
     RunInUseError,
     SettingsError,
-    SpyreCiError,
 )
 from ci.core.locks import run_lock
-from ci.core.object_store import SCHEME, Bucket
+from ci.core.object_store import SCHEME
 from ci.core.operating_system import boot_id, host_name
 from ci.core.process import tend_command
 from ci.core.provider import BY_DIGEST
@@ -37,20 +34,18 @@ from ci.jobs.job import (
     SHARE_VARIABLE,
     STORE_VARIABLE,
 )
-from ci.jobs.plan_chunks import PodPlan, read_chunks, unpack_plan
-from ci.jobs.uploader import PODS, Uploader, look_s, main_alive, restore
+from ci.jobs.plan_chunks import PodPlan, read_chunks, read_pod_plan, unpack_plan
+from ci.jobs.uploader import PODS, main_alive
 from ci.record.journal import Journal, read_journals
 from ci.record.journal_line import event_of
 from ci.record.verdict import NO_OUTCOME, Verdict
 from ci.report.reconcile import reconcile
 from ci.runner.resume import MOST_LOSSES, pending_retries, write_off
 from ci.steps.context import Context
-from test_selection.files import convert, read_json, write_json
+from test_selection.files import write_json
 from test_selection.plan import Plan, read_plan
 from test_selection.shard_subset import format_ranges
 
-# The pod's part of the plan, from the container that restores to the others of the pod.
-OWN_FILE, OWN_KIND = "pod.json", "pod"
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _INDEX = re.compile(r"\d{1,6}")
 # The run's own exit codes; any other means that it was lost.
@@ -64,8 +59,8 @@ ENDING_S = 600.0
 LINE_BYTES = 1 << 16
 
 
-class StoreError(SpyreCiError):
-    """A store cannot be used now; the next pod of the index takes the shards up."""
+class StillInUseError(RunInUseError):
+    """Another pod of the index still works in its folder; the next one takes the shards up."""
 
     exit_code = EXIT_INCOMPLETE
 
@@ -97,10 +92,6 @@ class Place:
         """The pod's run folder: in the store's volume, or on its own disk if the store is a bucket."""
         return (scratch if self.in_bucket else Path(self.store)) / self.run / PODS / str(self.index)
 
-    def bucket(self) -> Bucket:
-        """The store."""
-        return Bucket(self.store, where=STORE_VARIABLE)
-
 
 def place_of(environ: Mapping[str, str]) -> Place:
     """Which pod this is, from its environment.
@@ -127,65 +118,28 @@ def place_of(environ: Mapping[str, str]) -> Place:
     )
 
 
-def restore_pod(context: Context, place: Place, scratch: Path) -> None:
-    """Fill the pod's run folder from the bucket, before the tests' container begins.
-
-    Raises:
-        StoreError: the bucket cannot be used now.
-    """
-    folder = place.folder(scratch)
-    with _store_away(place.store):
-        own = restore(place.bucket(), place.run, place.index, folder, context.say)
-    write_json(folder / OWN_FILE, OWN_KIND, asdict(own))
-
-
-def upload_pod(context: Context, place: Place, scratch: Path) -> int:
-    """Upload what the tests' container writes, until it is over; the exit code."""
-    folder = place.folder(scratch)
-    with _store_away(place.store):
-        bucket = place.bucket()
-    return Uploader(
-        bucket=bucket,
-        below=f"{place.run}/{PODS}/{place.index}",
-        folder=folder,
-        say=context.say,
-        look_s=look_s(_own(folder).pods),
-    ).run()
-
-
-def run_pod(context: Context, place: Place, scratch: Path, source: str | None) -> int:
+def run_pod(context: Context, place: Place, folder: Path, source: str | None) -> int:
     """Run the pod's shards; the exit code that the job's failure policy decides by.
 
     Args:
         context: the outside world.
         place: the pod's.
-        scratch: the pod's own disk.
+        folder: its run folder.
         source: of the tests in the image; None: where the run's are.
 
     Raises:
-        StoreError: another pod of the index still works there.
+        StillInUseError: another pod of the index still works there.
         PlanMismatchError: an earlier pod ran another image.
     """
-    folder = place.folder(scratch)
     folder.mkdir(parents=True, exist_ok=True)
     with main_alive(folder) if place.in_bucket else contextlib.nullcontext():
         wait_for_lock(folder, context.monotonic, time.sleep)
         refuse_another_image(folder, os.environ.get(IMAGE_VARIABLE, ""))
-        if place.in_bucket:
-            own = _own(folder)
-        else:
-            packed = read_chunks(Path(place.inputs))
-            own = unpack_plan(packed, place.index, folder, where=place.inputs)
+        if not place.in_bucket:
+            unpack_plan(read_chunks(Path(place.inputs)), place.index, folder, where=place.inputs)
         if source is not None:
             write_json(folder / "source.json", "source", {"where": source, "sha": ""})
-        return _run(context, place, own, folder, source)
-
-
-def _own(folder: Path) -> PodPlan:
-    content = read_json(folder / OWN_FILE, OWN_KIND)
-    return convert(
-        content, PodPlan, where=folder / OWN_FILE, remedy="the next pod of the index tries it again"
-    )
+        return _run(context, place, read_pod_plan(folder), folder, source)
 
 
 def _run(context: Context, place: Place, own: PodPlan, folder: Path, source: str | None) -> int:
@@ -279,7 +233,7 @@ def wait_for_lock(folder: Path, clock: Callable[[], float], sleep: Callable[[flo
     """Wait until nobody works in a pod's run folder: a lost node takes a while to lose its lock.
 
     Raises:
-        StoreError: somebody still does.
+        StillInUseError: somebody still does.
     """
     end = clock() + LOCK_S
     while True:
@@ -288,7 +242,7 @@ def wait_for_lock(folder: Path, clock: Callable[[], float], sleep: Callable[[flo
                 return
         except RunInUseError as error:
             if clock() >= end:
-                raise StoreError(
+                raise StillInUseError(
                     f"another pod of this index still works there: {error.what}",
                     where=folder,
                     remedy="the next pod of the index takes it up",
@@ -313,28 +267,16 @@ def only_cards_failed(plan: Plan, journals: Sequence[Journal], retries: int) -> 
 
 
 @contextlib.contextmanager
-def _store_away(where: str) -> Iterator[None]:
-    """A store that cannot be used ends the pod as one that another takes up."""
-    try:
-        yield
-    except CommandError as error:
-        raise StoreError(
-            error.what, where=where, remedy="the next pod of the index tries it again"
-        ) from error
-
-
-@contextlib.contextmanager
 def _log(folder: Path, index: int) -> Iterator[Callable[[bytes], object]]:
     """The run's output goes to a log of this pod, beside its journals, and to standard output."""
     folder.mkdir(exist_ok=True)
     number = len(list(folder.glob(f"pod-{index}-*.log"))) + 1
-    text = codecs.getincrementaldecoder("utf-8")("replace")
     with (folder / f"pod-{index}-{number}.log").open("xb", buffering=0) as stream:
 
         def output(data: bytes) -> None:
             with contextlib.suppress(OSError):  # a full disk is told of by the run
                 stream.write(data)
-            sys.stdout.write(text.decode(data))
-            sys.stdout.flush()
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
 
         yield output

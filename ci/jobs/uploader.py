@@ -19,7 +19,7 @@ from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, CommandError, SpyreCiError
 from ci.core.object_store import Bucket
 from ci.core.operating_system import boot_id, host_name
 from ci.jobs.plan_chunks import FILE as PLAN_FILE
-from ci.jobs.plan_chunks import PodPlan, unpack_plan
+from ci.jobs.plan_chunks import PodPlan, read_pod_plan, unpack_plan
 from ci.record import events
 from ci.record.journal import JournalWriter, gathered_journals, journal_path, next_attempt
 from test_selection.plan import Plan, read_plan
@@ -134,14 +134,12 @@ class Uploader:
         below: the pod's place in it.
         folder: the pod's run folder.
         say: takes a line.
-        look_s: seconds between two looks.
     """
 
     bucket: Bucket
     below: str
     folder: Path
     say: Callable[[str], object]
-    look_s: float = LOOK_S
     _sent: dict[str, tuple[int, int]] = field(default_factory=dict, init=False)
     _due: dict[str, float] = field(default_factory=dict, init=False)
     _trouble: str = field(default="", init=False)
@@ -151,10 +149,11 @@ class Uploader:
 
         3 if not all of it could be uploaded: another pod runs it again.
         """
+        pause_s = look_s(read_pod_plan(self.folder).pods)
         with interrupts.noted() as heard:
             while not main_is_over(self.folder):
                 self.upload()
-                time.sleep(self.look_s)
+                time.sleep(pause_s)
             end = time.monotonic() + (FLUSH_ENDING_S if heard else FLUSH_S)
             while not self.upload(final=True):
                 if time.monotonic() >= end:

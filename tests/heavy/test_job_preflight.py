@@ -51,4 +51,4 @@ def test_cards_that_would_be_checked_by_the_emulated_device_are_said_to_be(tmp_p
 def test_a_time_there_cannot_be_is_refused(seconds: str, tmp_path: Path) -> None:
     ran = checked(tmp_path, "--timeout", seconds)
     assert ran.returncode == 2
-    assert "--timeout is" in ran.stderr
+    assert "'--timeout'" in ran.stderr

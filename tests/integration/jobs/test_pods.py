@@ -7,10 +7,9 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
@@ -18,62 +17,69 @@ from ci.jobs.uploader import CUT_OFF
 from ci.record.events import ShardStart
 from ci.record.journal_line import event_of, line_of
 from ci.record.verdict import Verdict
-from tests.s3_server import s3_server
 
 from .pod_site import FILES, NAMES, RUN, STORED, WHOLE, Pod, Site, children_of, end, id_of, wait_for
 
 # Each is several runs, in processes that are killed and begun again.
 pytestmark = pytest.mark.nightly
 
-CLIENT_KEYS = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
-KEYS = {name.upper(): value for name, value in CLIENT_KEYS.items()} | {"AWS_DEFAULT_REGION": "us-east-1"}
+NOT_RUN = (Verdict.NOT_RUN,) * 5
 
 
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    with s3_server() as address:
-        yield address
+class Box:
+    """A bucket with the plan of a run in it."""
+
+    def __init__(self, tree: Path, url: str) -> None:
+        self.name, key = f"results-{time.time_ns()}", "testing"
+        self.client = boto3.client(
+            "s3",
+            endpoint_url=url,
+            region_name="us-east-1",
+            aws_access_key_id=key,
+            aws_secret_access_key=key,
+        )
+        self.client.create_bucket(Bucket=self.name)
+        keys = {"AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": key}
+        keys |= {"AWS_DEFAULT_REGION": "us-east-1", "AWS_ENDPOINT_URL_S3": url}
+        self.site = Site(tree, f"s3://{self.name}/jobs", **keys)
+        plan = f"jobs/{STORED}/inputs/plan.json.gz"
+        self.client.put_object(Bucket=self.name, Key=plan, Body=self.site.packed)
 
 
 @pytest.fixture(params=["volume", "bucket"])
 def site(tree: Path, request: pytest.FixtureRequest) -> Site:
-    if request.param == "volume":
-        return Site(tree)
-    boto3 = pytest.importorskip("boto3")
-    url = request.getfixturevalue("endpoint")
-    bucket = f"results-{time.time_ns()}"
-    client = boto3.client("s3", endpoint_url=url, region_name="us-east-1", **CLIENT_KEYS)
-    return in_bucket(tree, client, bucket, url)
+    return Site(tree) if request.param == "volume" else Box(tree, request.getfixturevalue("endpoint")).site
 
 
-def in_bucket(tree: Path, client: Any, bucket: str, url: str) -> Site:
-    client.create_bucket(Bucket=bucket)
-    made = Site(tree, f"s3://{bucket}/jobs", AWS_ENDPOINT_URL_S3=url, **KEYS)
-    client.put_object(Bucket=bucket, Key=f"jobs/{STORED}/inputs/plan.json.gz", Body=made.packed)
-    return made
+def verdicts(site: Site, file: str) -> tuple[Verdict, ...]:
+    found = site.results
+    return tuple(found[id_of(file, name)].verdict for name in NAMES)
 
 
-def waiting(site: Site, index: int, file: str) -> Pod:
+def end_all(site: Site, *pods: Pod) -> str:
+    """Await pods, some of whose tests fail, and collect them; returns what all of them said."""
+    said = []
+    for code, out, err in [*(pod.end() for pod in pods), site.collect()]:
+        assert (code, err) == (1, ""), out
+        said.append(out)
+    return "".join(said)
+
+
+def waiting(site: Site, index: int, file: str, **environ: str) -> Pod:
     """A pod whose third test waits."""
-    process = site.start_pod(index)
+    process = site.start_pod(index, **environ)
     wait_for(lambda: site.ran(file, "c_waits") > 0 or process.over)
     return process
 
 
 def test_two_pods_give_what_the_plain_run_gives(site: Site) -> None:
     site.release()
-    for process in [site.start_pod(index) for index in (0, 1)]:
-        code, out, err = process.end()
-        assert (code, err) == (1, ""), out
-    code, out, err = site.collect()
-    assert (code, err) == (1, ""), out
+    end_all(site, site.start_pod(0), site.start_pod(1))
     found = {name: (one.verdict, one.attempts) for name, one in site.results.items()}
     before = {path.name: path.read_bytes() for path in (site.run_dir / "journal").iterdir()}
     assert sorted(before) == ["0-1.jsonl", "1-1.jsonl", "2-1.jsonl"]
     assert all(site.ran(file, name) == 1 for file in FILES for name in NAMES[:4])
-    code, out, _ = site.collect()
-    assert code == 1
-    assert " of pods, 0 bytes new" in out
+    assert " of pods, 0 bytes new" in end_all(site)
     assert {path.name: path.read_bytes() for path in (site.run_dir / "journal").iterdir()} == before
     assert found == site.plain()
 
@@ -84,22 +90,14 @@ def test_a_pod_that_is_killed_loses_the_running_test_and_the_next_of_its_index_g
     process.kill()
     code, out, _ = site.collect()
     assert code == 3
-    lost = site.results
-    assert [lost[id_of("One", name)].verdict for name in NAMES] == [
-        Verdict.PASSED, Verdict.FAILED, Verdict.INFRASTRUCTURE, Verdict.NOT_RUN, Verdict.NOT_RUN,
-    ]  # fmt: skip
-    assert {lost[id_of("Two", name)].verdict for name in NAMES} == {Verdict.NOT_RUN}
+    assert verdicts(site, "One") == (*WHOLE[:2], Verdict.INFRASTRUCTURE, *NOT_RUN[:2])
+    assert verdicts(site, "Two") == NOT_RUN
     assert "no journal tells of 2 shards" in out
     site.release()
-    code, out, err = site.pod(0)
-    assert (code, err) == (1, ""), out
-    assert "going on with an earlier pod's work" in out
-    assert site.pod(1)[0] == 1
-    code, out, err = site.collect()
-    assert (code, err) == (1, ""), out
+    said = end_all(site, site.start_pod(0), site.start_pod(1))
+    assert said.count("going on with an earlier pod's work") == 1
+    assert [verdicts(site, file) for file in FILES] == [WHOLE] * 3
     found = site.results
-    for file in FILES:
-        assert tuple(found[id_of(file, name)].verdict for name in NAMES) == WHOLE
     assert site.ran("One", "a_passes") == 1
     assert site.ran("One", "c_waits") == 2
     assert found[id_of("One", "c_waits")].attempts == 2
@@ -124,18 +122,14 @@ def test_a_test_that_takes_its_pod_down_costs_no_other_its_turn(site: Site) -> N
     assert "1 test not run again: each took 2 pods down with it" in out
     assert site.collect()[0] == 3  # of the other index nothing ran
     found = site.results
-    assert [found[id_of("Two", name)].verdict for name in NAMES] == [
-        Verdict.PASSED, Verdict.FAILED, Verdict.FAILED, Verdict.PASSED, Verdict.SKIPPED,
-    ]  # fmt: skip
+    assert verdicts(site, "Two") == (*WHOLE[:2], Verdict.FAILED, *WHOLE[3:])
     assert site.ran("Two", "c_waits") == 2
     assert "its container went down with everything in it 2 times" in found[id_of("Two", "c_waits")].message
 
 
 def test_a_pod_whose_bucket_was_away_until_it_was_lost_is_not_forgotten(tree: Path, endpoint: str) -> None:
-    boto3 = pytest.importorskip("boto3")
-    bucket = f"results-{time.time_ns()}"
-    client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", **CLIENT_KEYS)
-    site = in_bucket(tree, client, bucket, endpoint)
+    box = Box(tree, endpoint)
+    site, client, bucket = box.site, box.client, box.name
     process = waiting(site, 1, "Two")
     process.kill()
     below = f"jobs/{STORED}/pods/1/"
@@ -145,11 +139,8 @@ def test_a_pod_whose_bucket_was_away_until_it_was_lost_is_not_forgotten(tree: Pa
         if key != f"{below}begun":
             client.delete_object(Bucket=bucket, Key=key)
     site.release()
-    for index in (0, 1):
-        assert site.pod(index)[0] == 1
-    assert site.collect()[0] == 1
-    found = site.results
-    doubted = {name for name, one in found.items() if CUT_OFF in one.message}
+    end_all(site, site.start_pod(0), site.start_pod(1))
+    doubted = {name for name, one in site.results.items() if CUT_OFF in one.message}
     assert doubted == {id_of("Two", name) for name in NAMES}
     assert "what had not reached the store" in CUT_OFF
 
@@ -162,17 +153,12 @@ def test_a_pod_that_is_evicted_writes_its_account(site: Site) -> None:
     assert (code, err) == (128 + signal.SIGTERM, ""), out
     assert site.collect()[0] == 130
     found = site.results
-    assert [found[id_of("One", name)].verdict for name in NAMES] == [
-        Verdict.PASSED, Verdict.FAILED, Verdict.NOT_RUN, Verdict.NOT_RUN, Verdict.NOT_RUN,
-    ]  # fmt: skip
+    assert verdicts(site, "One") == (*WHOLE[:2], *NOT_RUN[:3])
     assert "interrupted" in found[id_of("One", "c_waits")].message
     site.release()
-    assert site.pod(0)[0] == 1
-    assert site.pod(1)[0] == 1
-    assert site.collect()[0] == 1
-    found = site.results
+    end_all(site, site.start_pod(0), site.start_pod(1))
     # Its every line was in the store before it went, so nothing is in doubt.
-    assert not [one for one in found.values() if "may have run before" in one.message]
+    assert not [one for one in site.results.values() if "may have run before" in one.message]
 
 
 def test_a_pod_that_is_the_first_process_of_its_container_hears_of_its_end(tree: Path) -> None:
@@ -199,14 +185,12 @@ def test_a_pod_that_never_came_is_told_of_until_it_comes(site: Site) -> None:
     assert site.pod(1)[0] == 1
     code, out, _ = site.collect()
     assert code == 3
-    found = site.results
     for file in ("One", "Three"):
-        for name in NAMES:
-            assert found[id_of(file, name)].verdict is Verdict.NOT_RUN
-            assert "no journal of its pod was gathered" in found[id_of(file, name)].message
+        assert verdicts(site, file) == NOT_RUN
+        told = [site.results[id_of(file, name)].message for name in NAMES]
+        assert all("no journal of its pod was gathered" in one for one in told)
     assert "no journal tells of 2 shards" in out
-    assert site.pod(0)[0] == 1
-    assert site.collect()[0] == 1
+    end_all(site, site.start_pod(0))
     assert {name: (one.verdict, one.attempts) for name, one in site.results.items()} == site.plain()
 
 
@@ -245,33 +229,22 @@ def test_pods_that_share_take_over_from_each_other(tree: Path) -> None:
     site = Site(tree, device="spyre")
     share = {"SPYRE_CI_JOB_SHARE": "1"}
     # The first has two shards and one card, and waits in the first of them.
-    process = site.start_pod(0, **share)
-    wait_for(lambda: site.ran("One", "c_waits") > 0 or process.over)
+    process = waiting(site, 0, "One", **share)
     other = site.start_pod(1, **share)
     wait_for(lambda: site.ran("Three", "c_waits") + site.ran("Two", "c_waits") > 0 or other.over)
     site.release()
-    for one in (process, other):
-        code, out, err = one.end()
-        assert (code, err) == (1, ""), out
-    code, out, err = site.collect()
-    assert (code, err) == (1, ""), out
-    found = site.results
-    for file in FILES:
-        assert tuple(found[id_of(file, name)].verdict for name in NAMES) == WHOLE
-        assert {site.ran(file, name) for name in NAMES[:4]} == {1}
+    out = end_all(site, process, other)
+    assert [verdicts(site, file) for file in FILES] == [WHOLE] * 3
+    assert {site.ran(file, name) for file in FILES for name in NAMES[:4]} == {1}
     assert "other hosts" not in out
 
 
 def test_a_bucket_that_goes_away_costs_the_run_nothing_and_is_told_of(tree: Path) -> None:
-    boto3 = pytest.importorskip("boto3")
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
     server.start()
     host, port = server.get_host_and_port()
-    url = f"http://{host}:{port}"
-    client = boto3.client("s3", endpoint_url=url, region_name="us-east-1", **CLIENT_KEYS)
-    site = in_bucket(tree, client, "goes-away", url)
-    process = site.start_pod(1)
-    wait_for(lambda: site.ran("Two", "c_waits") > 0 or process.over)
+    site = Box(tree, f"http://{host}:{port}").site
+    process = waiting(site, 1, "Two")
     server.stop()
     site.release()
     code, out, err = process.end()

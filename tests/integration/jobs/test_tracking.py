@@ -9,12 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 
 from ci.jobs.tracking import Tracker
 from tests.mlflow_api import MlflowApi
-from tests.s3_server import s3_server
 from tests.tracked import SECRET, SPEC, Tracked, bounded, check_told_from_begin_to_end, job_of, told
 
 VERDICTS = {"failed": 1}
@@ -127,19 +125,10 @@ def test_an_output_that_leads_out_of_the_store_is_not_logged(tmp_path: Path, api
     assert SECRET.encode() not in files.values()
 
 
-def test_the_output_of_a_store_that_is_a_bucket_is_logged(
-    tmp_path: Path, api: MlflowApi, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with s3_server() as address:
-        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-            monkeypatch.setenv(name, "testing")
-        monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", address)
-        client = boto3.client("s3")
-        client.create_bucket(Bucket="box")
-        client.put_object(Bucket="box", Key=f"jobs/{job_of().run}/output/a/b", Body=b"scores")
-        tracked = Tracked(tmp_path / "run")
-        begun_and_ended(tracked, "s3://box/jobs/")
+def test_the_output_of_a_store_that_is_a_bucket_is_logged(tmp_path: Path, api: MlflowApi, store: Any) -> None:
+    store.put_object(Bucket="box", Key=f"jobs/{job_of().run}/output/a/b", Body=b"scores")
+    tracked = Tracked(tmp_path / "run")
+    begun_and_ended(tracked, "s3://box/jobs/")
     assert tracked.lines == []
     _, files = told(api.url, tmp_path / "told")
     assert files["output/a/b"] == b"scores"

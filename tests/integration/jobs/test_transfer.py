@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 import typer
 from typer.testing import CliRunner, Result
@@ -26,39 +24,29 @@ from ci.core.errors import (
 )
 from ci.jobs import transfer
 from ci.jobs.cli_pod import fetch_verb, put_verb
-from ci.jobs.transfer import MANIFEST, OWN, Manifest
+from ci.jobs.transfer import MANIFEST, OWN, Content, Manifest
 from tests.cutting_proxy import CuttingProxy
-from tests.s3_server import s3_server
 
 app = typer.Typer()
 app.command("fetch")(fetch_verb)
 app.command("put")(put_verb)
 
 
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    with s3_server() as address:
-        yield address
-
-
-@pytest.fixture
-def store(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A client of an endpoint with an empty bucket `box`."""
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", endpoint)
-    monkeypatch.setattr(object_store, "TRIES", 1)
-    client = boto3.client("s3", endpoint_url=endpoint)
-    client.create_bucket(Bucket="box")
-    yield client
-    for row in client.list_objects_v2(Bucket="box").get("Contents", ()):
-        client.delete_object(Bucket="box", Key=row["Key"])
-    client.delete_bucket(Bucket="box")
-
-
 def call(*arguments: str | Path) -> Result:
     return CliRunner().invoke(app, [str(one) for one in arguments])
+
+
+def done(*arguments: str | Path) -> str:
+    """What a transfer says that comes to its end."""
+    result = call(*arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def refused(kind: type[SpyreCiError], *arguments: str | Path) -> SpyreCiError:
+    error = call(*arguments).exception
+    assert isinstance(error, kind), error
+    return error
 
 
 def fill(store: Any, files: dict[str, bytes]) -> None:
@@ -82,9 +70,7 @@ def test_a_folder_comes_with_all_below_it_and_nothing_of_its_neighbours(tmp_path
     model = {"config.json": b"{}", "deep/er/weights.bin": b"w" * 1000, "empty": b""}
     fill(store, {f"model/{name}": content for name, content in model.items()})
     fill(store, {"model-2/config.json": b"other", "model/": b"", "model": b"an object of the same name"})
-    result = call("fetch", "s3://box/model", tmp_path / "inputs")
-    assert result.exit_code == 0, result.output
-    assert result.stdout == "fetched 3 files (1 KiB)\n"
+    assert done("fetch", "s3://box/model", tmp_path / "inputs") == "fetched 3 files (1 KiB)\n"
     assert content_of(tmp_path / "inputs") == model
     assert json.loads((tmp_path / "inputs" / OWN / MANIFEST).read_text())["whole"] is True
 
@@ -102,13 +88,15 @@ def test_what_is_below_a_name_is_listed_with_a_slash_at_its_end_or_without(
 
 def test_what_is_there_is_not_fetched_again_and_what_changed_is(tmp_path: Path, store: Any) -> None:
     fill(store, {"m/a": b"one", "m/b": b"two", "m/gone": b"x", "m/was-file": b"f"})
-    assert call("fetch", "s3://box/m", tmp_path).exit_code == 0
+    done("fetch", "s3://box/m", tmp_path)
     kept = (tmp_path / "a").stat().st_ino
     fill(store, {"m/b": b"TWO", "m/new": b"new", "m/was-folder/x": b""})
     store.delete_object(Bucket="box", Key="m/gone")
     (tmp_path / "was-file").unlink()
-    result = call("fetch", "s3://box/m", tmp_path)
-    assert result.stdout == "fetched 4 of 5 files (0 KiB); the others were there already\n"
+    assert (
+        done("fetch", "s3://box/m", tmp_path)
+        == "fetched 4 of 5 files (0 KiB); the others were there already\n"
+    )
     assert content_of(tmp_path) == {
         "a": b"one",
         "b": b"TWO",
@@ -136,21 +124,22 @@ def test_a_folder_that_became_a_file_and_a_file_that_became_a_folder_are_fetched
     tmp_path: Path, store: Any
 ) -> None:
     fill(store, {"m/a/b": b"one", "m/c": b"two"})
-    assert call("fetch", "s3://box/m", tmp_path).exit_code == 0
+    done("fetch", "s3://box/m", tmp_path)
     for name in ("m/a/b", "m/c"):
         store.delete_object(Bucket="box", Key=name)
     fill(store, {"m/a": b"ONE", "m/c/d": b"TWO"})
-    assert call("fetch", "s3://box/m", tmp_path).exit_code == 0
+    done("fetch", "s3://box/m", tmp_path)
     assert content_of(tmp_path) == {"a": b"ONE", "c/d": b"TWO"}
 
 
 def test_what_somebody_else_left_is_not_taken_for_what_was_fetched(tmp_path: Path, store: Any) -> None:
     fill(store, {"m/a": b"one"})
     (tmp_path / "a").write_bytes(b"ONE")
-    assert call("fetch", "s3://box/m", tmp_path).exit_code == 0
+    done("fetch", "s3://box/m", tmp_path)
     assert content_of(tmp_path) == {"a": b"one"}
 
 
+TELLS_OF_B = Manifest(whole=True, files={"b": Content(size=1, etag="")}).as_bytes().decode()
 FETCH, PUT = ("fetch", "s3://box/m", "in"), ("put", "in", "s3://box/m")
 IN_THE_WAY, NO_FILE = (
     "cannot be fetched: what nobody fetched stands in the way",
@@ -164,6 +153,8 @@ REFUSED: list[tuple[tuple[str, ...], dict[str, str], dict[str, str], type[SpyreC
     (FETCH, {"a/b": "1"}, {"in/a": "x"}, BadFileError, IN_THE_WAY, "in/a/b"),
     (FETCH, {"sub/f": "1"}, {"in/sub": "->../out", "out/f": "x"}, BadFileError, LINKED, "in/sub/f"),
     (FETCH, {}, {}, BadFileError, "holds no object", "s3://box/m"),
+    (FETCH, {MANIFEST: TELLS_OF_B, "b": "22"}, {}, NotWholeError, "1 of 1 files are not as the", "s3://box/m"),
+    (FETCH, {MANIFEST: TELLS_OF_B}, {}, NotWholeError, "1 of 1 files are not as the", "s3://box/m"),
     (FETCH, {MANIFEST: "no JSON", "a": "1"}, {}, BadFileError, NO_MANIFEST, AT_MANIFEST),
     *(
         (FETCH, {"a": "1", name: "2"}, {}, BadFileError, NAME.format(name), "s3://box/m")
@@ -202,9 +193,8 @@ def test_what_cannot_be_moved_is_told_of_and_nothing_is(
     fill(store, {f"m/{name}": text.encode() for name, text in objects.items()})
     put_locally(tmp_path, files)
     before = sorted(tmp_path.rglob("*")), keys(store)
-    error = call(*words).exception
-    assert isinstance(error, kind), error
-    assert (error.exit_code, str(error.where)) == (2, where)
+    error = refused(kind, *words)
+    assert (error.exit_code, str(error.where)) == (kind.exit_code, where)
     assert error.what.startswith(what)
     left = [path for path in tmp_path.rglob("*") if OWN not in path.parts or path in before[0]]
     assert (sorted(left), keys(store)) == before
@@ -212,9 +202,8 @@ def test_what_cannot_be_moved_is_told_of_and_nothing_is(
 
 def test_a_folder_that_was_fetched_from_elsewhere_is_refused(tmp_path: Path, store: Any) -> None:
     fill(store, {"m/a": b"one", "n/a": b"two"})
-    assert call("fetch", "s3://box/m", tmp_path).exit_code == 0
-    error = call("fetch", "s3://box/n", tmp_path).exception
-    assert isinstance(error, BadFileError)
+    done("fetch", "s3://box/m", tmp_path)
+    error = refused(BadFileError, "fetch", "s3://box/n", tmp_path)
     assert error.what == "holds what was fetched from s3://box/m"
     assert content_of(tmp_path) == {"a": b"one"}
 
@@ -227,8 +216,7 @@ def test_access_that_is_denied_is_no_matter_of_trying_again(
     with CuttingProxy(endpoint) as proxy:
         proxy.refuse = (403, denied)
         monkeypatch.setenv("AWS_ENDPOINT_URL_S3", proxy.url)
-        error = call("fetch", "s3://box/m", tmp_path / "in").exception
-    assert isinstance(error, CommandError)
+        error = refused(CommandError, "fetch", "s3://box/m", tmp_path / "in")
     assert error.exit_code == 2
     assert "AccessDenied" in error.what
 
@@ -240,13 +228,12 @@ def test_a_bucket_that_is_away_or_busy_is_a_matter_of_trying_again(
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:9")
     (tmp_path / "f").write_text("x")
     for verb in (("fetch", "s3://box/m", tmp_path / "in"), ("put", tmp_path, "s3://box/m")):
-        error = call(*verb).exception
-        assert isinstance(error, BucketAwayError)
+        error = refused(BucketAwayError, *verb)
         assert error.exit_code == 3
     with CuttingProxy(endpoint) as proxy:
         proxy.refuse = (503, b"<Error><Code>SlowDown</Code></Error>")
         monkeypatch.setenv("AWS_ENDPOINT_URL_S3", proxy.url)
-        assert isinstance(call("fetch", "s3://box/m", tmp_path / "in").exception, BucketAwayError)
+        refused(BucketAwayError, "fetch", "s3://box/m", tmp_path / "in")
 
 
 def test_a_fetch_that_was_cut_is_told_as_not_whole_and_goes_on_where_it_was(
@@ -258,21 +245,21 @@ def test_a_fetch_that_was_cut_is_told_as_not_whole_and_goes_on_where_it_was(
     with CuttingProxy(endpoint) as proxy:
         proxy.cut_after = 1_000_000
         monkeypatch.setenv("AWS_ENDPOINT_URL_S3", proxy.url)
-        error = call("fetch", "s3://box/m", folder).exception
-    assert isinstance(error, BucketAwayError), error
+        error = refused(BucketAwayError, "fetch", "s3://box/m", folder)
     assert error.where == "s3://box/m/z-large"
     # Neither a part of the file nor its temporary file is left, and the folder says so.
     assert content_of(folder) == {"a": b"a" * 10}
     assert [path.name for path in (folder / OWN).iterdir()] == [MANIFEST]
-    refused = call("put", folder, "s3://box/n").exception
-    assert isinstance(refused, NotWholeError)
-    assert (refused.what, refused.exit_code) == ("was not fetched to its end", 3)
+    error = refused(NotWholeError, "put", folder, "s3://box/n")
+    assert (error.what, error.exit_code) == ("was not fetched to its end", 3)
     # What a process that was killed left behind is in nobody's way.
     (folder / OWN / "parts").mkdir()
     (folder / OWN / "parts" / "left").write_text("x")
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", endpoint)
-    result = call("fetch", "s3://box/m", folder)
-    assert result.stdout == "fetched 1 of 2 files (2.9 MiB); the others were there already\n"
+    assert (
+        done("fetch", "s3://box/m", folder)
+        == "fetched 1 of 2 files (2.9 MiB); the others were there already\n"
+    )
     assert not (folder / OWN / "parts").exists()
 
 
@@ -287,8 +274,7 @@ def test_an_object_that_changes_meanwhile_is_not_taken(
         real(self, name, path, **more)
 
     monkeypatch.setattr(object_store.Bucket, "download", late)
-    error = call("fetch", "s3://box/m", tmp_path / "in").exception
-    assert isinstance(error, NotWholeError)
+    error = refused(NotWholeError, "fetch", "s3://box/m", tmp_path / "in")
     assert error.what == "is not what the bucket told of it: it was changed meanwhile, or damaged"
     assert content_of(tmp_path / "in") == {}
 
@@ -302,20 +288,18 @@ def test_a_folder_goes_and_comes_back_the_same(tmp_path: Path, store: Any) -> No
     (folder / "empty").write_bytes(b"")
     (folder / "blob").write_bytes(b"content")
     (folder / "linked").symlink_to("blob")
-    result = call("put", folder, "s3://box/to/here")
-    assert result.exit_code == 0, result.output
-    assert result.stdout == "put 5 files (48.0 MiB)\n"
+    assert done("put", folder, "s3://box/to/here") == "put 5 files (48.0 MiB)\n"
     manifest = json.loads(store.get_object(Bucket="box", Key=f"to/here/{MANIFEST}")["Body"].read())
     assert manifest["schema"] == "spyre-ci/manifest/1"
     assert manifest["whole"] is True
     told = manifest["files"]["deep/large.bin"]
     assert (told["size"], told["sha256"]) == (len(large), hashlib.sha256(large).hexdigest())
-    assert call("fetch", "s3://box/to/here", tmp_path / "back").exit_code == 0
+    done("fetch", "s3://box/to/here", tmp_path / "back")
     assert content_of(tmp_path / "back") == content_of(folder)
     # What was fetched may be put: what the fetch keeps for itself does not go with it.
     before = keys(store)
-    again = call("put", tmp_path / "back", "s3://box/to/here")
-    assert again.stdout == "put 0 of 5 files (48.0 MiB); the others were there already\n"
+    again = done("put", tmp_path / "back", "s3://box/to/here")
+    assert again == "put 0 of 5 files (48.0 MiB); the others were there already\n"
     assert keys(store) == before
 
 
@@ -323,12 +307,11 @@ def test_only_what_changed_is_put_again_and_others_objects_stay(tmp_path: Path, 
     (tmp_path / "a").write_text("one")
     (tmp_path / "b").write_text("two")
     fill(store, {"m/other": b"of somebody"})
-    assert call("put", tmp_path, "s3://box/m").exit_code == 0
+    done("put", tmp_path, "s3://box/m")
     (tmp_path / "b").write_text("TWO")
-    result = call("put", tmp_path, "s3://box/m")
-    assert result.stdout == "put 1 of 2 files (0 KiB); the others were there already\n"
+    assert done("put", tmp_path, "s3://box/m") == "put 1 of 2 files (0 KiB); the others were there already\n"
     assert set(keys(store)) == {"m/a", "m/b", "m/other", f"m/{MANIFEST}"}
-    assert call("fetch", "s3://box/m", tmp_path / "back").exit_code == 0
+    done("fetch", "s3://box/m", tmp_path / "back")
     assert content_of(tmp_path / "back") == {"a": b"one", "b": b"TWO"}
 
 
@@ -347,26 +330,24 @@ def test_a_put_that_broke_off_is_no_folder_to_fetch_from(
         return real(self, name, *more, **named)
 
     monkeypatch.setattr(object_store.Bucket, "put", breaks)
-    assert isinstance(call("put", tmp_path / "in", "s3://box/m").exception, BucketAwayError)
-    error = call("fetch", "s3://box/m", tmp_path / "back").exception
-    assert isinstance(error, NotWholeError)
+    refused(BucketAwayError, "put", tmp_path / "in", "s3://box/m")
+    error = refused(NotWholeError, "fetch", "s3://box/m", tmp_path / "back")
     assert error.what == "a put to this folder is under way or broke off"
     monkeypatch.setattr(object_store.Bucket, "put", real)
-    assert call("put", tmp_path / "in", "s3://box/m").stdout.startswith("put 1 of 3 files")
-    assert call("fetch", "s3://box/m", tmp_path / "back").exit_code == 0
+    assert done("put", tmp_path / "in", "s3://box/m").startswith("put 1 of 3 files")
+    done("fetch", "s3://box/m", tmp_path / "back")
 
 
 def test_an_object_that_was_damaged_after_its_put_is_not_taken(tmp_path: Path, store: Any) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a").write_text("one")
-    assert call("put", tmp_path / "in", "s3://box/m").exit_code == 0
+    done("put", tmp_path / "in", "s3://box/m")
     fill(store, {"m/a": b"ONE"})
-    error = call("fetch", "s3://box/m", tmp_path / "back").exception
-    assert isinstance(error, NotWholeError)
+    error = refused(NotWholeError, "fetch", "s3://box/m", tmp_path / "back")
     assert error.where == "s3://box/m/a"
     # A put mends it.
-    assert call("put", tmp_path / "in", "s3://box/m").stdout.startswith("put 1 file ")
-    assert call("fetch", "s3://box/m", tmp_path / "back").exit_code == 0
+    assert done("put", tmp_path / "in", "s3://box/m").startswith("put 1 file ")
+    done("fetch", "s3://box/m", tmp_path / "back")
 
 
 def test_a_manifest_that_is_far_too_large_is_not_read(
@@ -374,6 +355,5 @@ def test_a_manifest_that_is_far_too_large_is_not_read(
 ) -> None:
     fill(store, {"m/a": b"one", f"m/{MANIFEST}": Manifest(whole=True).as_bytes()})
     monkeypatch.setattr(transfer, "LARGEST_MANIFEST", 3)
-    error = call("fetch", "s3://box/m", tmp_path / "in").exception
-    assert isinstance(error, BadFileError)
+    error = refused(BadFileError, "fetch", "s3://box/m", tmp_path / "in")
     assert error.what.startswith("is no manifest of at most 0 MiB")

@@ -8,6 +8,7 @@ import json
 import signal
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,7 +20,7 @@ from ci.core.object_store import Bucket
 from ci.jobs.plan_chunks import PodPlan, chunks_of, pack_plan, read_chunks, unpack_plan
 from ci.jobs.pod import (
     LOCK_S,
-    StoreError,
+    StillInUseError,
     command_of,
     environment_of,
     exit_code_of,
@@ -44,14 +45,14 @@ TOLD = {
     "JOB_COMPLETION_INDEX": "7", "SPYRE_CI_JOB_RUN": "a-run", "SPYRE_CI_JOB_INPUT": "/etc/spyre-ci/job",
     "SPYRE_CI_JOB_STORE": "/results/", "AWS_SECRET_ACCESS_KEY": "s", "HOME": "/root",
 }  # fmt: skip
-BUCKET = TOLD | {"SPYRE_CI_JOB_STORE": "s3://bucket/some"}
 OWN = PodPlan(run="a-run", shards=(0, 1, 5), cards=2, pods=9)
 
 
 def test_a_pods_run_folder_is_in_the_volume_or_on_its_own_disk() -> None:
     scratch = Path("/scratch")
     assert place_of(TOLD).folder(scratch) == Path("/results/a-run/pods/7")
-    assert place_of(BUCKET).folder(scratch) == Path("/scratch/a-run/pods/7")
+    bucket = TOLD | {"SPYRE_CI_JOB_STORE": "s3://bucket/some"}
+    assert place_of(bucket).folder(scratch) == Path("/scratch/a-run/pods/7")
 
 
 @pytest.mark.parametrize(
@@ -209,9 +210,18 @@ def bucket(run: Path) -> FakeBucket:
     return FakeBucket({"r/inputs/plan.json.gz": pack_plan(run, LEGS)})
 
 
-def uploader(bucket: FakeBucket, folder: Path, said: list[str] | None = None) -> Uploader:
-    say = (said if said is not None else []).append
-    return Uploader(bucket=cast("Bucket", bucket), below="r/pods/0", folder=folder, say=say, look_s=0.01)
+@pytest.fixture
+def folder(bucket: FakeBucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A pod's run folder as it was restored, whose uploader looks all the time."""
+    monkeypatch.setattr("ci.jobs.uploader.LOOK_S", 0.01)
+    monkeypatch.setattr("ci.core.interrupts.noted", lambda: contextlib.nullcontext([]))
+    restore(cast("Bucket", bucket), "r", 0, tmp_path / "pod", print)
+    bucket.put_names.clear()
+    return tmp_path / "pod"
+
+
+def uploader(bucket: FakeBucket, folder: Path, say: Callable[[str], object] = print) -> Uploader:
+    return Uploader(bucket=cast("Bucket", bucket), below="r/pods/0", folder=folder, say=say)
 
 
 def left(folder: Path, name: str, data: bytes) -> None:
@@ -219,64 +229,50 @@ def left(folder: Path, name: str, data: bytes) -> None:
     (folder / name).write_bytes(data)
 
 
-def test_what_a_pod_leaves_is_uploaded_whole_as_it_grows(bucket: FakeBucket, tmp_path: Path) -> None:
-    for name in ("run-settings.json", "journal/0-1.jsonl", "logs/pod-0-1.log", "control/journal/0-1.jsonl"):
-        left(tmp_path, name, b"one\n")
-    left(tmp_path, "plan.json", b"not ours")
-    one = uploader(bucket, tmp_path)
-    assert one.upload()
-    names = {name.removeprefix("r/pods/0/") for name in bucket.held if "/pods/" in name}
-    assert names == {
-        "run-settings.json",
-        "journal/0-1.jsonl",
-        "logs/pod-0-1.log",
-        "control/journal/0-1.jsonl",
-    }
-    puts = len(bucket.put_names)
-    assert one.upload()
-    assert len(bucket.put_names) == puts
-    left(tmp_path, "journal/0-1.jsonl", b"one\ntwo\n")
+def test_what_a_pod_leaves_is_uploaded_whole_as_it_grows(bucket: FakeBucket, folder: Path) -> None:
+    names = {"run-settings.json", "journal/0-1.jsonl", "logs/pod-0-1.log", "control/journal/0-1.jsonl"}
+    for name in names | {"not-ours.json"}:
+        left(folder, name, b"one\n")
+    one = uploader(bucket, folder)
+    for _ in range(2):
+        assert one.upload()
+        assert sorted(bucket.put_names) == sorted(f"r/pods/0/{name}" for name in names)
+    left(folder, "journal/0-1.jsonl", b"one\ntwo\n")
     assert one.upload(final=True)
     assert bucket.held["r/pods/0/journal/0-1.jsonl"] == b"one\ntwo\n"
 
 
-def test_a_large_file_waits_longer_until_the_end(bucket: FakeBucket, tmp_path: Path) -> None:
-    left(tmp_path, "journal/0-1.jsonl", bytes(BYTES_A_SECOND * 100))
-    one = uploader(bucket, tmp_path)
-    one.upload()
-    left(tmp_path, "journal/0-1.jsonl", bytes(BYTES_A_SECOND * 100 + 1))
-    one.upload()
-    assert len(bucket.put_names) == 1
-    one.upload(final=True)
-    assert len(bucket.put_names) == 2
+def test_a_large_file_waits_longer_until_the_end(bucket: FakeBucket, folder: Path) -> None:
+    one = uploader(bucket, folder)
+    for size, final, puts in ((0, False, 1), (1, False, 1), (1, True, 2)):
+        left(folder, "journal/0-1.jsonl", bytes(BYTES_A_SECOND * 100 + size))
+        one.upload(final=final)
+        assert len(bucket.put_names) == puts
 
 
 def test_an_uploader_ends_after_the_main_container_and_tells_what_is_not_there(
-    bucket: FakeBucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bucket: FakeBucket, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
-    one = uploader(bucket, tmp_path, said)
     codes: list[int] = []
+    one = uploader(bucket, folder, said.append)
     thread = threading.Thread(target=lambda: codes.append(one.run()))
-    monkeypatch.setattr("ci.core.interrupts.noted", lambda: contextlib.nullcontext([]))
-    with main_alive(tmp_path):
+    with main_alive(folder):
         thread.start()
-        left(tmp_path, "journal/0-1.jsonl", b"one\n")
+        left(folder, "journal/0-1.jsonl", b"one\n")
         time.sleep(0.1)
         assert thread.is_alive()
         bucket.away = True
-        left(tmp_path, "journal/0-1.jsonl", b"one\ntwo\n")
+        left(folder, "journal/0-1.jsonl", b"one\ntwo\n")
         time.sleep(0.1)
         bucket.away = False
     thread.join(10)
     assert (codes, bucket.held["r/pods/0/journal/0-1.jsonl"]) == ([0], b"one\ntwo\n")
     assert "r/pods/0/whole" in bucket.held
-    assert [line.partition(":")[0] for line in said] == [
-        "the store is away, and is tried again",
-        "the store is back",
-    ]
+    away, back = said
+    assert (away.partition(":")[0], back) == ("the store is away, and is tried again", "the store is back")
     monkeypatch.setattr("ci.jobs.uploader.FLUSH_S", 0.0)
-    left(tmp_path, "journal/0-1.jsonl", b"one\ntwo\nthree\n")
+    left(folder, "journal/0-1.jsonl", b"one\ntwo\nthree\n")
     bucket.away = True
     assert one.run() == 3
     assert said[-1].startswith("not everything is in the store")
@@ -389,31 +385,21 @@ def test_without_second_tries_no_other_card_is_tried() -> None:
     assert only_cards_failed(CARD_PLAN, [BAD], 0)
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.sleeps = 0
-
-    def __call__(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.sleeps += 1
-        self.now += 60 * seconds
-
-
-def test_a_folder_that_is_free_is_not_waited_for(tmp_path: Path) -> None:
-    clock = Clock()
-    wait_for_lock(tmp_path, clock, clock.sleep)
-    assert clock.sleeps == 0
-
-
-def test_a_lock_that_outlasts_its_pod_is_waited_for_and_then_the_next_pod_tries(tmp_path: Path) -> None:
-    clock = Clock()
-    with (
-        run_lock(tmp_path, alone=True),
-        pytest.raises(StoreError, match="another pod of this index") as caught,
-    ):
-        wait_for_lock(tmp_path, clock, clock.sleep)
-    assert caught.value.exit_code == EXIT_INCOMPLETE
-    assert clock.now >= LOCK_S
+@pytest.mark.parametrize("held", [False, True])
+def test_a_lock_that_outlasts_its_pod_is_waited_for_and_then_the_next_pod_tries(
+    tmp_path: Path, *, held: bool
+) -> None:
+    now = [0.0]
+    with run_lock(tmp_path, alone=True) if held else contextlib.nullcontext():
+        try:
+            wait_for_lock(tmp_path, lambda: now[0], lambda _: now.__setitem__(0, now[0] + 60))
+            error = None
+        except StillInUseError as caught:
+            error = caught
+    if not held:
+        assert (error, now) == (None, [0.0])
+    else:
+        assert error is not None
+        assert error.exit_code == EXIT_INCOMPLETE
+        assert error.what.startswith("another pod of this index still works there")
+        assert now[0] >= LOCK_S
