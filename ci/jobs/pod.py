@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ci.core.errors import (
     EXIT_INCOMPLETE,
@@ -46,8 +47,6 @@ from test_selection.files import write_json
 from test_selection.plan import Plan, read_plan
 from test_selection.shard_subset import format_ranges
 
-_RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
-_INDEX = re.compile(r"\d{1,6}")
 # The run's own exit codes; any other means that it was lost.
 _KNOWN = frozenset({0, 1, 2, 3})
 TERMINATED = 128 + signal.SIGTERM
@@ -65,23 +64,24 @@ class StillInUseError(RunInUseError):
     exit_code = EXIT_INCOMPLETE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Which pod of which run this is.
+class Place(BaseModel):
+    """Which pod of which run this is, as its environment tells.
 
     Attributes:
-        index: from 0.
-        run: as the store knows it.
-        inputs: folder of the plan's chunks; empty if the plan is in the bucket.
         store: a folder or s3://….
-        share: pods take over each other's work.
+        run: as the store knows it.
+        index: from 0.
+        inputs: folder of the plan's chunks, unless the plan is in a bucket.
+        share: pods take over each other's work, unless it is empty.
     """
 
-    index: int
-    run: str
-    inputs: str
-    store: str
-    share: bool
+    model_config = ConfigDict(frozen=True, str_strip_whitespace=True)
+
+    store: str = Field(alias=STORE_VARIABLE, min_length=1)
+    run: str = Field(alias=RUN_VARIABLE, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$")
+    index: int = Field(alias=INDEX_VARIABLE, ge=0, lt=1_000_000)
+    inputs: str = Field(default="", alias=INPUT_VARIABLE)
+    share: str = Field(default="", alias=SHARE_VARIABLE)
 
     @property
     def in_bucket(self) -> bool:
@@ -99,23 +99,13 @@ def place_of(environ: Mapping[str, str]) -> Place:
     Raises:
         SettingsError: a variable is missing, or has a value it cannot have.
     """
-
-    def given(variable: str, form: re.Pattern[str] | None = None) -> str:
-        value = environ.get(variable, "").strip()
-        if not value or (form and not form.fullmatch(value)):
-            what = f"is {value!r:.80}" if value else "is not set"
-            remedy = "this verb is what the pods of a job run; submit one with spyre-ci job"
-            raise SettingsError(what, where=variable, remedy=remedy)
-        return value
-
-    store = given(STORE_VARIABLE).rstrip("/")
-    return Place(
-        index=int(given(INDEX_VARIABLE, _INDEX)),
-        run=given(RUN_VARIABLE, _RUN),
-        inputs="" if store.startswith(SCHEME) else given(INPUT_VARIABLE),
-        store=store,
-        share=bool(environ.get(SHARE_VARIABLE)),
-    )
+    try:
+        return Place.model_validate(environ)
+    except ValidationError as error:
+        told = error.errors()[0]
+        what = "is not set" if told["type"] == "missing" else f"is {told['input']!r:.80}"
+        remedy = "this verb is what the pods of a job run; submit one with spyre-ci job"
+        raise SettingsError(what, where=str(told["loc"][0]), remedy=remedy) from None
 
 
 def run_pod(context: Context, place: Place, folder: Path, source: str | None) -> int:
@@ -192,7 +182,7 @@ def environment_of(environ: Mapping[str, str], place: Place) -> dict[str, str]:
     """The environment of that command. HUD hears of the whole run where it is collected, never of a part."""
     found = {**environ, "SPYRE_CI__REPORT__ENDPOINT": "none"}
     if place.share:
-        found["SPYRE_CI__RUN__SHARE"] = f"{place.store}/{place.run}/claims"
+        found["SPYRE_CI__RUN__SHARE"] = f"{place.store.rstrip('/')}/{place.run}/claims"
     return found
 
 

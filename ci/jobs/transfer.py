@@ -113,8 +113,8 @@ def fetch(bucket: Bucket, folder: Path, *, say: Say) -> Moved:
     return Moved(files=len(files), size=sum(one.size for one in files.values()), moved=len(left))
 
 
-def check_fetched(folder: Path) -> Manifest:
-    """The manifest of a folder that was fetched; an empty one of a folder that nobody fetched.
+def check_fetched(folder: Path) -> None:
+    """Refuse a folder whose fetch was not finished; one that nobody fetched is as whole as it is.
 
     Raises:
         NotWholeError: its fetch broke off.
@@ -124,7 +124,6 @@ def check_fetched(folder: Path) -> Manifest:
         raise NotWholeError(
             "was not fetched to its end", where=folder, remedy="do the `spyre-ci job fetch` into it again"
         )
-    return kept
 
 
 def _source(bucket: Bucket) -> dict[str, Content]:
@@ -199,7 +198,12 @@ def _begin(folder: Path, manifest: Manifest) -> list[str]:
             where=folder,
             remedy="name another folder, or remove this one",
         )
-    kept = {name for name, one in files.items() if _is_same(folder / name, one, before.files.get(name))}
+    kept = set()
+    for name in before.files.keys() & files.keys():
+        path, one = folder / name, files[name]
+        there = path.is_file() and not path.is_symlink() and path.stat().st_size == one.size
+        if there and before.files[name].etag == one.etag:
+            kept.add(name)
     # What goes, goes before anything comes: a file may become a folder, or a folder a file. What is to come
     # goes too: files appear whole, so that one which is there after this is of this list.
     for name in sorted((before.files.keys() | files.keys()) - kept):
@@ -213,12 +217,6 @@ def _begin(folder: Path, manifest: Manifest) -> list[str]:
     shutil.rmtree(folder / OWN / "parts", ignore_errors=True)
     _keep(folder, manifest)
     return [name for name in files if name not in kept]
-
-
-def _is_same(path: Path, now: Content, before: Content | None) -> bool:
-    """True if an earlier fetch left the object there."""
-    there = path.is_file() and not path.is_symlink() and path.stat().st_size == now.size
-    return before is not None and before.etag == now.etag and there
 
 
 def _kept(folder: Path) -> Manifest:

@@ -58,32 +58,30 @@ def test_a_pods_run_folder_is_in_the_volume_or_on_its_own_disk() -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "said"),
     [
-        ("JOB_COMPLETION_INDEX", "-1", "is '-1'"), ("JOB_COMPLETION_INDEX", "", "is not set"),
-        ("SPYRE_CI_JOB_RUN", "../x", "is '../x'"), ("SPYRE_CI_JOB_STORE", " ", "is not set"),
-        ("SPYRE_CI_JOB_INPUT", "", "is not set"),
+        ("JOB_COMPLETION_INDEX", "-1", "is '-1'"), ("JOB_COMPLETION_INDEX", None, "is not set"),
+        ("SPYRE_CI_JOB_RUN", "../x", "is '../x'"), ("SPYRE_CI_JOB_STORE", " ", "is ' '"),
     ],
 )  # fmt: skip
-def test_what_a_pod_must_know_is_asked_for(variable: str, value: str, said: str) -> None:
+def test_what_a_pod_must_know_is_asked_for(variable: str, value: str | None, said: str) -> None:
     with pytest.raises(SettingsError, match=said) as caught:
-        place_of(TOLD | {variable: value})
+        place_of({name: one for name, one in {**TOLD, variable: value}.items() if one is not None})
     assert caught.value.where == variable
 
 
 def test_a_pod_runs_its_shards_or_goes_on() -> None:
-    folder = Path("/f")
+    folder, own = Path("/f"), ["--shard", "0-1,5", "--cards", "2"]
     words = command_of(OWN, folder, resumes=False)
-    assert words[1:] == ["-m", "ci.cli", "run", "--run-dir", "/f", "--shard", "0-1,5", "--cards", "2"]
+    assert words[1:] == ["-m", "ci.cli", "run", "--run-dir", "/f", *own]
     words = command_of(OWN, folder, resumes=True, source="/opt/pytorch")
-    assert words[4:6] == ["--resume", "/f"]
-    assert words[-2:] == ["--pytorch-src", "/opt/pytorch"]
+    assert words[4:] == ["--resume", "/f", *own, "--pytorch-src", "/opt/pytorch"]
 
 
-def test_hud_hears_of_no_part_and_pods_that_share_claim_in_the_store() -> None:
-    found = environment_of(TOLD, place_of(TOLD))
+@pytest.mark.parametrize(("share", "claims"), [("", None), ("1", "/results/a-run/claims")])
+def test_hud_hears_of_no_part_and_pods_that_share_claim_in_the_store(share: str, claims: str | None) -> None:
+    environ = TOLD | {"SPYRE_CI_JOB_SHARE": share}
+    found = environment_of(environ, place_of(environ))
     assert (found["HOME"], found["SPYRE_CI__REPORT__ENDPOINT"]) == ("/root", "none")
-    assert "SPYRE_CI__RUN__SHARE" not in found
-    sharing = TOLD | {"SPYRE_CI_JOB_SHARE": "1"}
-    assert environment_of(sharing, place_of(sharing))["SPYRE_CI__RUN__SHARE"] == "/results/a-run/claims"
+    assert found.get("SPYRE_CI__RUN__SHARE") == claims
 
 
 @pytest.mark.parametrize(
@@ -174,32 +172,24 @@ def test_a_bare_plan_with_its_identity_is_enough(run: Path) -> None:
     assert read_selection(run.parent / "pod-0" / "selection.json").expectations == {}
 
 
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        ({"schema": "other"}, "is no spyre-ci/job-plan/1"), ({"pods": [[9], [1]]}, "cannot be used by pod 0"),
-        ({"pods": [[]]}, "are not in its plan"), ({"pods": []}, "cannot be used by pod 0"),
-        ({"run": 3}, "cannot be used"), ({"cards": None}, "cannot be used"),
-        ({"selection": {}}, "of the wrong kind"), ({"durations": {"tests": [-1]}}, "cannot be used"),
-        ({"plan": {"shards": []}}, "of the wrong kind"),
-    ],
-)  # fmt: skip
-def test_a_plan_that_was_changed_is_refused(run: Path, more: dict[str, Any], said: str) -> None:
-    content = json.loads(gzip.decompress(pack_plan(run, LEGS))) | more
-    with pytest.raises(BadFileError, match=said):
-        unpacked(run, 0, gzip.compress(json.dumps(content).encode()))
+CHANGED: list[tuple[dict[str, Any], str]] = [
+    ({"schema": "other"}, "is no spyre-ci/job-plan/1"), ({"pods": [[9], [1]]}, "cannot be used by pod 0"),
+    ({"pods": [[]]}, "are not in its plan"), ({"pods": []}, "cannot be used by pod 0"),
+    ({"run": 3}, "cannot be used"), ({"cards": None}, "cannot be used"),
+    ({"selection": {}}, "of the wrong kind"),
+    ({"durations": {"tests": [-1]}}, "cannot be used"), ({"plan": {"shards": []}}, "of the wrong kind"),
+]  # fmt: skip
+UNREADABLE = [b"no gzip", gzip.compress(b"no json", mtime=0), gzip.compress(b"{}" * 99, mtime=0)[:20]]
 
 
-@pytest.mark.parametrize(
-    "data",
-    [b"no gzip", gzip.compress(b"no json", mtime=0), gzip.compress(b"{}" * 99, mtime=0)[:20]],
-    ids=["no gzip", "no json", "cut"],
-)
-def test_a_plan_that_cannot_be_read_or_is_too_large_is_told_of(
-    run: Path, data: bytes, monkeypatch: pytest.MonkeyPatch
+def test_a_plan_that_was_changed_cannot_be_read_or_is_too_large_is_refused(
+    run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(BadFileError, match="cannot be read"):
-        unpacked(run, 0, data)
+    sound = json.loads(gzip.decompress(pack_plan(run, LEGS)))
+    changed = [(gzip.compress(json.dumps(sound | more).encode()), said) for more, said in CHANGED]
+    for packed, said in [*changed, *((data, "cannot be read") for data in UNREADABLE)]:
+        with pytest.raises(BadFileError, match=said):
+            unpacked(run, 0, packed)
     monkeypatch.setattr("ci.jobs.plan_chunks.MOST_BYTES", 100)
     with pytest.raises(BadFileError, match="is no spyre-ci/job-plan/1 of at most"):
         unpacked(run)
