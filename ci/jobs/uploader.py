@@ -62,9 +62,9 @@ def restore(bucket: Bucket, run: str, index: int, folder: Path, say: Callable[[s
     below, plan = f"{run}/{PODS}/{index}", f"{run}/{INPUTS}/{PLAN_FILE}"
     own = unpack_plan(bucket.get(plan), index, folder, where=bucket.address(plan))
     names = [one.name.removeprefix(f"{below}/") for one in bucket.objects(below)]
-    brought = [name for name in names if LEFT.fullmatch(name) or name == SETTINGS]
-    for name in brought:
-        bucket.download(f"{below}/{name}", folder / name)
+    for name in names:
+        if LEFT.fullmatch(name) or name == SETTINGS:
+            bucket.download(f"{below}/{name}", folder / name)
     # A pod that began and left nothing has lost all it had: the bucket was away until it was gone.
     if BEGUN in names and WHOLE not in names:
         count = mark_doubts(folder, read_plan(folder / "plan.json"), own.shards, clock=time.time)
@@ -172,7 +172,13 @@ class Uploader:
         """
         try:
             for name in self._files():
-                self._upload(name, final=final)
+                path, now = self.folder / name, time.monotonic()
+                about = path.stat()
+                state = about.st_size, about.st_mtime_ns
+                if state == self._sent.get(name) or (not final and now < self._due.get(name, 0.0)):
+                    continue
+                self.bucket.put(f"{self.below}/{name}", path)
+                self._sent[name], self._due[name] = state, now + about.st_size / BYTES_A_SECOND
         except (SpyreCiError, OSError) as error:
             if not self._trouble:
                 self.say(f"the store is away, and is tried again: {error}")
@@ -182,15 +188,6 @@ class Uploader:
             self.say("the store is back")
         self._trouble = ""
         return True
-
-    def _upload(self, name: str, *, final: bool) -> None:
-        path, now = self.folder / name, time.monotonic()
-        about = path.stat()
-        state = about.st_size, about.st_mtime_ns
-        if state == self._sent.get(name) or (not final and now < self._due.get(name, 0.0)):
-            return
-        self.bucket.put(f"{self.below}/{name}", path)
-        self._sent[name], self._due[name] = state, now + about.st_size / BYTES_A_SECOND
 
     def _files(self) -> list[str]:
         found = [path.relative_to(self.folder).as_posix() for path in self.folder.glob("**/*-*.*")]
