@@ -27,7 +27,7 @@ def job_of(**more: Any) -> Job:
         "image": {"name": IMAGE},
         "resources": {"cards": 2, "tier": 1},
         "parameters": {"SHOTS": 5, "FAST": True, "TOKEN": {"secret": "hf", "key": "token"}},
-        "environment": {"HF_TOKEN": {"secret": "hf", "key": "token"}},
+        "environment": {"HF_TOKEN": {"secret": "hf", "key": "token"}, "MLFLOW_TRACKING_URI": "http://mlflow"},
         "tags": {"team": "kernels", "example.com/why": "nightly"},
         "source": {"bucket": "s3://models/granite"},
         "evaluation": {"command": ["evals", "{configs}/helm.conf"], "configs": ["conf/helm.conf"]},

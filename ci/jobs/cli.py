@@ -16,7 +16,6 @@ from ci.core.errors import UsageError
 from ci.core.text import clean, counted, iso_utc
 from ci.core.workflow_commands import defused
 from ci.jobs.cluster import Cluster, open_cluster
-from ci.jobs.job import check_contract
 from ci.jobs.logs import SECONDS, LogReader, Unit, Wanted, find_sources, missing, sink
 from ci.jobs.spec import read_spec
 from ci.jobs.status import Aggregates, job_status
@@ -195,8 +194,6 @@ def validate(
         raise UsageError(f"there is no stage {stage}", where="--stage", remedy=f"the stages are {known}")
     cluster = open_cluster(os.environ, namespace=namespace, context=context)
     given = None if spec is None else read_spec(spec)
-    if spec is not None and given is not None:
-        check_contract(given, spec)
     image = image or (given.image.name if given else None) or ""
     wanted = checks.Wanted(cluster=cluster, stage=stage, cards=row.cards, spec=given, image=image)
     console = options.make_console(os.environ, stderr=json_output)

@@ -1,16 +1,15 @@
 """What a job's pods are, the same on a cluster and on a container engine here.
 
-Each kind of job promises its container some mounts, a port and an environment: its contract.
+Each kind of job promises its container some mounts, a port and an environment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from ci.core.errors import SettingsError
-from ci.jobs.spec import Kind, SecretRef, Source, Spec, Value
+from ci.jobs.spec import CONFIGS_WORD, RESULTS_WORD, Kind, SecretRef, Source, Spec, Value
 
 SCRATCH = "/scratch"
 # Where `source` and a training's dataset are fetched to.
@@ -21,93 +20,15 @@ MODEL = "/model"
 CONFIG_ROOT = "/etc/spyre-ci"
 # Where a store that is a volume is mounted.
 RESULTS = "/results"
-SERVE_PORT = 8080
-NOTEBOOK_PORT = 8888
-PARAMETER_PREFIX = "PARAM_"
-BITS_VARIABLE = "QUANTIZATION_BITS"
-TRACKING_VARIABLE = "MLFLOW_TRACKING_URI"
-# In the words of a command: where the configuration is, and the run's own folder in the store.
-CONFIGS_WORD = "{configs}"
-RESULTS_WORD = "{results}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contract:
-    """What a kind of job is.
-
-    Attributes:
-        source: whether `source` is wanted, may be given, or has no meaning.
-        source_at: where what was fetched is found.
-        store: whether a store is wanted.
-        port: it listens at; None: none.
-        command: words where the spec gives none.
-    """
-
-    source: str
-    source_at: str = INPUTS
-    store: bool = False
-    port: int | None = None
-    command: tuple[str, ...] = ()
-
-
-# What is said of jobs that come to an end.
-_ENDS = {"deadline_minutes", "retries", "ttl_minutes"}
-WANTED, MAY, NONE = "wanted", "may be given", "has no meaning"
-
-CONTRACTS: Mapping[Kind, Contract] = {
-    "tests": Contract(source=NONE, store=True, command=("spyre-ci", "job", "pod")),
-    "evaluation": Contract(source=MAY),
-    "load": Contract(source=WANTED, command=("spyre-ci", "job", "put")),
-    "train": Contract(source=WANTED, store=True),
-    # The words of an image's entry: its roles.
-    "serve": Contract(source=WANTED, source_at=MODEL, port=SERVE_PORT, command=("serve",)),
-    "notebook": Contract(source=MAY, port=NOTEBOOK_PORT, command=("notebook",)),
+# What a kind listens at.
+PORTS: dict[Kind, int] = {"serve": 8080, "notebook": 8888}
+# What it runs where the spec has no command: words behind the image's entry, such as its roles.
+COMMANDS: Mapping[Kind, tuple[str, ...]] = {
+    "tests": ("spyre-ci", "job", "pod"),
+    "load": ("spyre-ci", "job", "put"),
+    "serve": ("serve",),
+    "notebook": ("notebook",),
 }
-
-
-def check_contract(spec: Spec, where: object) -> None:
-    """Refuse a spec that lacks what its kind promises its container.
-
-    Args:
-        spec: read.
-        where: what errors name: the spec's file.
-
-    Raises:
-        SettingsError: what is missing, or has no meaning for this kind.
-    """
-    for what, remedy in _misfits(spec):
-        raise SettingsError(what, where=str(where), remedy=remedy)
-
-
-def _misfits(spec: Spec) -> Iterator[tuple[str, str]]:
-    """What does not fit, each with what to do about it."""
-    kind, store = spec.kind, spec.store
-    contract = CONTRACTS[kind]
-    if contract.source == WANTED and spec.source is None:
-        yield f"kind {kind} wants a `source`", "give source.artifact or source.bucket"
-    if contract.source == NONE and spec.source is not None:
-        yield f"`source` has no meaning for kind {kind}", "leave it out"
-    if contract.store and store is None:
-        yield f"kind {kind} wants a `store`", "give store.volume (ReadWriteMany) or store.bucket"
-    if kind == "serve":
-        for name in sorted(_ENDS & spec.model_fields_set):
-            yield f"`{name}` has no meaning for kind serve, which lasts until it is cancelled", "leave it out"
-    if spec.tests is not None and spec.tests.share and (store is None or store.volume is None):
-        yield "tests.share wants a volume that all pods write", "give store.volume"
-    words = " ".join(getattr(getattr(spec, kind), "command", None) or ())
-    if CONFIGS_WORD in words and not spec.configs:
-        yield f"the command names {CONFIGS_WORD}, and there are none", f"give {kind}.configs"
-    if RESULTS_WORD in words and store is None:
-        yield (
-            f"the command names {RESULTS_WORD}, and there is no `store`",
-            "give store.volume or store.bucket",
-        )
-    sources = [spec.source, spec.train.dataset if spec.train else None]
-    if any(one and one.artifact for one in sources) and TRACKING_VARIABLE not in spec.environment:
-        # Without it MLflow would look for the run in a folder of the container.
-        yield "an artifact is fetched, and nothing says from where", f"give environment.{TRACKING_VARIABLE}"
-
-
 # What a pod of kind tests reads of its job, besides JOB_COMPLETION_INDEX.
 NAME_VARIABLE = "SPYRE_CI_JOB_NAME"
 RUN_VARIABLE = "SPYRE_CI_JOB_RUN"
@@ -124,7 +45,7 @@ class Job:
     """What is rendered for a cluster, or run here.
 
     Attributes:
-        spec: as it was read; the contract of its kind holds.
+        spec: as it was read.
         name: of the job, a DNS label.
         run: the readable run id; results are known by it.
         image: what the pods run in, best by its digest.
@@ -209,26 +130,20 @@ class Helper:
 def container_of(job: Job) -> Container:
     """The container of a job's pods, without what tells one pod from another."""
     spec = job.spec
-    contract = CONTRACTS[spec.kind]
-    section = getattr(spec, spec.kind)
-    own = getattr(section, "command", None)
+    own = getattr(getattr(spec, spec.kind), "command", None)
     words = tuple(
         word.replace(CONFIGS_WORD, job.config_dir).replace(RESULTS_WORD, f"{job.store}/{job.run}")
-        for word in own or contract.command
+        for word in own or COMMANDS[spec.kind]
     )
     if spec.load is not None:
         words = (*words, helpers_of(job)[0].at, spec.load.to)
-    # The runtime image's entry has the roles, hands signals on and sees to orphans: it stays in front.
     environment = environment_of(job)
     if job.plan:
         # Tests must not have the store's keys: the uploader beside them has.
         environment = {name: value for name, value in environment.items() if not _is_key(name)}
-    return Container(
-        command=words if own else (),
-        args=() if own else words,
-        environment=environment,
-        port=contract.port,
-    )
+    # The runtime image's entry has the roles, hands signals on and sees to orphans: it stays in front.
+    command, args = (words, ()) if own else ((), words)
+    return Container(command=command, args=args, environment=environment, port=PORTS.get(spec.kind))
 
 
 def _is_key(name: str) -> bool:
@@ -239,27 +154,25 @@ def _is_key(name: str) -> bool:
 def environment_of(job: Job) -> dict[str, str | SecretRef]:
     """The environment of a job's helpers, and of its own container where that may have all of it."""
     spec = job.spec
-    found: dict[str, Value] = dict(spec.environment)
-    found |= {f"{PARAMETER_PREFIX}{name}": value for name, value in spec.parameters.items()}
-    found[NAME_VARIABLE] = job.name
-    found[RUN_VARIABLE] = job.run
-    found[IMAGE_VARIABLE] = job.image
-    if job.store:
-        found[STORE_VARIABLE] = job.store
-    if spec.kind == "tests":
-        found[INPUT_VARIABLE] = job.config_dir
-        if spec.tests is not None and spec.tests.share:
-            found[SHARE_VARIABLE] = "1"
-    if spec.serve is not None and spec.serve.quantization_bits is not None:
-        found[BITS_VARIABLE] = spec.serve.quantization_bits
-    if spec.notebook is not None and spec.notebook.token is not None:
-        found["JUPYTER_TOKEN"] = SecretRef(secret=spec.notebook.token, key="token")
-    # Whoever it runs as may have no home that can be written, and frameworks keep what they fetch there.
-    found.setdefault("HOME", SCRATCH)
-    if spec.source is not None and spec.source.artifact is not None:
+    found: dict[str, Value | None] = {
+        # Whoever it runs as may have no home that can be written, and frameworks keep what they fetch there.
+        "HOME": SCRATCH,
         # Whose model is fetched is nobody else's business.
-        found.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-    return {name: _text(found[name]) for name in sorted(found)}
+        "MLFLOW_DISABLE_TELEMETRY": "true" if spec.source and spec.source.artifact else None,
+        **spec.environment,
+        **{f"PARAM_{name}": value for name, value in spec.parameters.items()},
+        NAME_VARIABLE: job.name,
+        RUN_VARIABLE: job.run,
+        IMAGE_VARIABLE: job.image,
+        STORE_VARIABLE: job.store or None,
+        INPUT_VARIABLE: job.config_dir if spec.kind == "tests" else None,
+        SHARE_VARIABLE: "1" if spec.tests and spec.tests.share else None,
+    }
+    if spec.serve and spec.serve.quantization_bits:
+        found["QUANTIZATION_BITS"] = spec.serve.quantization_bits
+    if spec.notebook and spec.notebook.token:
+        found["JUPYTER_TOKEN"] = SecretRef(secret=spec.notebook.token, key="token")
+    return {name: _text(value) for name, value in sorted(found.items()) if value is not None}
 
 
 def _text(value: Value) -> str | SecretRef:
@@ -276,11 +189,9 @@ def helpers_of(job: Job) -> list[Helper]:
     sources = [("fetch-source", spec.source, INPUTS), ("fetch-dataset", dataset, DATASET)]
     found = [_fetch(job, name, source, to) for name, source, to in sources if source is not None]
     if job.plan:
-        pod = ("spyre-ci", "job", "pod")
-        found.append(Helper(name="restore", command=(*pod, "--role", "restore"), image=job.image))
-        found.append(
-            Helper(name="uploader", command=(*pod, "--role", "upload"), image=job.image, beside=True)
-        )
+        pod = ("spyre-ci", "job", "pod", "--role")
+        found.append(Helper(name="restore", command=(*pod, "restore"), image=job.image))
+        found.append(Helper(name="uploader", command=(*pod, "upload"), image=job.image, beside=True))
     return found
 
 
@@ -306,6 +217,6 @@ def mounts_of(job: Job) -> dict[str, str]:
         found["config"] = job.config_dir
     if job.spec.store is not None and job.spec.store.volume is not None:
         found["results"] = RESULTS
-    if (at := CONTRACTS[job.spec.kind].source_at) != INPUTS:
-        found["model"] = at
+    if job.spec.kind == "serve":
+        found["model"] = MODEL
     return found

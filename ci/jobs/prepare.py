@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from ci.core.errors import SettingsError, UsageError
 from ci.core.git import changes, git, hidden_changes, parts
 from ci.core.text import counted, listed, one_line
-from ci.jobs.job import Job, check_contract
+from ci.jobs.job import Job
 from ci.jobs.labels import job_name
 from ci.jobs.plan_chunks import chunks_of, pack_plan
 from ci.jobs.record import FILE as RECORD_FILE
@@ -78,7 +78,6 @@ def prepare(context: Context, path: Path, asked: Asked) -> tuple[Job, RunFolder]
             f"--run is {asked.run!r:.100}", remedy="give letters, digits, dots, - and _, at most 128 of them"
         )
     spec = with_parameters(read_spec(path), asked.parameters)
-    check_contract(spec, path)
     folder, more = (
         _of_tests(context, spec, asked) if spec.kind == "tests" else _of_a_command(context, spec, path, asked)
     )

@@ -6,7 +6,8 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import asdict
 from functools import cache
 from pathlib import PurePosixPath
 from typing import Any
@@ -16,10 +17,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ci.core.errors import SettingsError
 from ci.jobs.cluster import SPEC_ANNOTATION
-from ci.jobs.job import SCRATCH, Helper, Job, container_of, environment_of, helpers_of, mounts_of
+from ci.jobs.job import SCRATCH, Job, container_of, environment_of, helpers_of, mounts_of
 from ci.jobs.labels import QUEUE_LABEL, annotations_of, found_by, labels_of, origin_of
 from ci.jobs.plan_chunks import CHUNK_BYTES
-from ci.jobs.spec import Scratch, SecretRef, Spec
+from ci.jobs.spec import Spec
 
 _NOT_ASCII = re.compile(r"[^\x20-\x7e]")
 # Many times as fast where libyaml is there, for ConfigMaps of some megabytes.
@@ -27,16 +28,11 @@ _LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DUMPER: type[yaml.SafeDumper] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 # `1e3` is a text to YAML 1.1 as it is read here, and a number to others; `y` is true to some.
 _WORD = re.compile(r"[A-Za-z][-A-Za-z0-9_./]+")
-# PyTorch's workers hand tensors over in it, and 64 MiB are soon full.
-SHARED_MEMORY = "/dev/shm"  # noqa: S108  # a place of the container
-READ_ONLY = {"config", "model"}
 # Every pod mounts all of a job's ConfigMaps.
 MAX_CONFIG_MAPS = 16
 # `..` begins what the kubelet keeps beside the files, ..data among them.
 _KEY = re.compile(r"(?!\.\.)(?!\.$)[-._a-zA-Z0-9]{1,253}")
-_SMALL = {"cpu": "250m", "memory": "512Mi"}
-UPLOADER = {"limits": _SMALL, "requests": _SMALL}
-NAMES = {"seconds": "tolerationSeconds"}
+UPLOADER = {"cpu": "250m", "memory": "512Mi"}
 Manifest = dict[str, Any]
 
 
@@ -69,7 +65,7 @@ def to_yaml(manifests: list[dict[str, Any]]) -> str:
 
 @cache
 def _environment() -> Environment:
-    return Environment(
+    made = Environment(
         loader=PackageLoader("ci.jobs"),
         undefined=StrictUndefined,
         # Every value that a template prints, so that none can be forgotten.
@@ -79,6 +75,10 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
         autoescape=False,  # noqa: S701  # not for a page
     )
+    # Words as they are: Kubernetes would put variables where `$(NAME)` stands, and `$` for `$$`.
+    # https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/
+    made.filters["literal"] = lambda words: [word.replace("$", "$$") for word in words]
+    return made
 
 
 class _Dumper(_DUMPER):  # type: ignore[misc,valid-type]  # whichever is there
@@ -96,230 +96,117 @@ def _represent(dumper: yaml.SafeDumper, value: str) -> yaml.Node:
 _Dumper.add_representer(str, _represent)
 
 
-def pod_of(job: Job, config_maps: Sequence[Mapping[str, str]]) -> dict[str, Any]:
-    """The template of a job's pods.
+def render(job: Job) -> list[Manifest]:
+    """The manifests of a job, in the order they are made; the same job gives the same.
 
     Args:
-        job: to be rendered.
-        config_maps: path by key of each ConfigMap.
+        job: resolved.
+
+    Raises:
+        SettingsError: the files do not go into ConfigMaps.
     """
-    spec, container = job.spec, container_of(job)
-    helpers = helpers_of(job)
+    spec, labels, own = job.spec, labels_of(job), found_by(job.name)
+    metadata = {
+        "name": job.name,
+        "namespace": job.namespace,
+        "labels": labels,
+        "annotations": annotations_of(job),
+    }
+    config_maps = config_maps_of(job)
+    manifests = [
+        fill("configmap", metadata=metadata | {"name": name}, **_contents(job, paths))
+        for name, paths in config_maps.items()
+    ]
+    if (port := container_of(job).port) is not None:
+        manifests.append(fill("service", metadata=metadata, found_by=own, port=port))
+    if spec.queue:
+        metadata["labels"] = labels | {QUEUE_LABEL: spec.queue}
+    pod = fill(
+        "pod",
+        job=job,
+        spec=spec,
+        labels=labels,
+        origin=origin_of(job),
+        config_maps=config_maps,
+        **_containers(job),
+    )
+    owner = "deployment" if spec.kind == "serve" else "job"
+    manifests.append(fill(owner, job=job, spec=spec, metadata=metadata, found_by=own, pod=pod))
+    # A job of the same name with another digest was rendered of something else.
+    content = json.dumps(manifests, sort_keys=True).encode() + job.plan
+    for one in manifests:
+        one["metadata"]["annotations"][SPEC_ANNOTATION] = hashlib.sha256(content).hexdigest()
+    return manifests
+
+
+def _containers(job: Job) -> dict[str, Any]:
+    """The containers that begin before the job's own, and those beside it, itself first."""
+    spec, own, helpers = job.spec, container_of(job), helpers_of(job)
+    amounts = {"cpu": spec.resources.cpu, "memory": spec.resources.memory}
     cards = {spec.resources.card_resource: str(spec.resources.cards)} if spec.resources.cards else {}
-    mounts = [*_mounts(job), {"name": "shm", "mountPath": SHARED_MEMORY}]
+    # PyTorch's workers hand tensors over in shared memory, and 64 MiB are soon full.
+    mounts = mounts_of(job) | {"shm": "/dev/shm"}  # noqa: S108  # a place of the container
+    common = {"environment": environment_of(job), "mounts": {"scratch": SCRATCH}, "args": (), "port": None}
     main = {
         "name": "main",
         "image": job.image,
-        "command": _literal(container.command),
-        "args": _literal(container.args),
-        "environment": _variables(container.environment),
-        "port": container.port,
+        **asdict(own),
         "mounts": mounts,
-        **_resources(spec, cards),
+        **_room(spec, amounts | cards),
     }
-    return fill(
-        "pod",
-        spec=spec,
-        labels=labels_of(job),
-        # Without the tags, which may be long, and pods many.
-        annotations=origin_of(job),
-        restart="Always" if spec.kind == "serve" else "Never",
-        # A Deployment's pods may have none.
-        deadline_s=0 if spec.kind == "serve" else job.pod_deadline_s,
-        pull_secrets=[{"name": name} for name in spec.image.pull_secrets],
-        tolerations=[
-            {NAMES.get(name, name): value for name, value in one.model_dump(exclude_none=True).items()}
-            for one in spec.tolerations
-        ],
-        before=[_helper(job, one) for one in helpers if not one.beside],
-        containers=[main, *(_helper(job, one) for one in helpers if one.beside)],
-        volumes=_volumes(job, config_maps),
-    )
+    before, beside = [], [main]
+    for one in helpers:
+        made = {"name": one.name, "image": one.image, "command": one.command, **common}
+        if one.beside:
+            beside.append(made | {"limits": UPLOADER, "requests": UPLOADER})
+        else:
+            # It costs nothing more than the pod's own.
+            before.append(made | _room(spec, amounts))
+    model = str(PurePosixPath(helpers[0].at).relative_to(SCRATCH)) if "model" in mounts else ""
+    return {"before": before, "beside": beside, "model": model}
 
 
-def asks_for_disk(spec: Spec) -> bool:
-    """Whether pods ask for room on their node's disk.
+def _room(spec: Spec, limits: Mapping[str, str]) -> dict[str, Any]:
+    """Limits and requests: a node is chosen that has room for scratch; its limit is the volume's own.
 
     Not in a queue: Kueue admits no job that asks for what its ClusterQueue does not cover, and next to none
-    covers ephemeral-storage. Scratch keeps its sizeLimit all the same.
+    covers ephemeral-storage.
     """
-    return spec.resources.scratch.storage_class is None and spec.queue is None
+    scratch = spec.resources.scratch
+    own = scratch.storage_class is None and spec.queue is None
+    return {"limits": limits, "requests": {**limits, **({"ephemeral-storage": scratch.size} if own else {})}}
 
 
-def _helper(job: Job, helper: Helper) -> dict[str, Any]:
-    return {
-        "name": helper.name,
-        "image": helper.image,
-        "command": _literal(helper.command),
-        "args": [],
-        "environment": _variables(environment_of(job)),
-        "port": None,
-        "mounts": [{"name": "scratch", "mountPath": SCRATCH}],
-        # What runs before costs nothing more than the pod's own.
-        **(UPLOADER if helper.beside else _resources(job.spec, {})),
-    }
-
-
-def _resources(spec: Spec, cards: Mapping[str, str]) -> dict[str, Any]:
-    limits = {"cpu": spec.resources.cpu, "memory": spec.resources.memory, **cards}
-    # A node is chosen that has the room on its disk; the limit is the volume's own.
-    disk = {"ephemeral-storage": spec.resources.scratch.size} if asks_for_disk(spec) else {}
-    return {"limits": limits, "requests": limits | disk}
-
-
-def _literal(words: Sequence[str]) -> list[str]:
-    """Words as they are: Kubernetes would put variables where `$(NAME)` stands, and `$` for `$$`.
-
-    https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/
-    """
-    return [word.replace("$", "$$") for word in words]
-
-
-def _variables(values: Mapping[str, str | SecretRef]) -> list[dict[str, Any]]:
-    return [
-        {"name": name, "valueFrom": {"secretKeyRef": {"name": value.secret, "key": value.key}}}
-        if isinstance(value, SecretRef)
-        else {"name": name, "value": _literal([value])[0]}
-        for name, value in values.items()
-    ]
-
-
-def _mounts(job: Job) -> list[dict[str, Any]]:
-    found = []
-    for name, path in mounts_of(job).items():
-        mount: dict[str, Any] = {"name": name, "mountPath": path}
-        if name in READ_ONLY:
-            mount["readOnly"] = True
-        if name == "model":
-            below = PurePosixPath(helpers_of(job)[0].at).relative_to(SCRATCH)
-            mount |= {"name": "scratch", "subPath": str(below)}
-        found.append(mount)
-    return found
-
-
-def _volumes(job: Job, config_maps: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = [
-        {"name": "scratch", **_scratch(job, job.spec.resources.scratch)},
-        # What is put there counts against the memory's limit.
-        {"name": "shm", "emptyDir": {"medium": "Memory"}},
-    ]
-    if config_maps:
-        sources = [
-            {"configMap": {"name": f"{job.name}-{number}"} | _items(paths)}
-            for number, paths in enumerate(config_maps)
-        ]
-        found.append({"name": "config", "projected": {"sources": sources}})
-    if job.spec.store is not None and job.spec.store.volume is not None:
-        found.append({"name": "results", "persistentVolumeClaim": {"claimName": job.spec.store.volume}})
-    return found
-
-
-def _items(paths: Mapping[str, str]) -> dict[str, Any]:
-    if all(key == path for key, path in paths.items()):
-        return {}
-    return {"items": [{"key": key, "path": path} for key, path in paths.items()]}
-
-
-def _scratch(job: Job, scratch: Scratch) -> dict[str, Any]:
-    """The node's own disk, or a volume that is claimed for the pod and ends with it.
-
-    https://kubernetes.io/docs/concepts/storage/ephemeral-volumes/#generic-ephemeral-volumes
-    """
-    if scratch.storage_class is None:
-        return {"emptyDir": {"sizeLimit": scratch.size}}
-    claim = {
-        "accessModes": ["ReadWriteOnce"],
-        "storageClassName": scratch.storage_class,
-        "resources": {"requests": {"storage": scratch.size}},
-    }
-    return {"ephemeral": {"volumeClaimTemplate": {"metadata": {"labels": labels_of(job)}, "spec": claim}}}
-
-
-def config_maps_of(files: Mapping[str, bytes]) -> list[dict[str, str]]:
-    """Path by key of the files of each ConfigMap; a path that is no key gets a number for one.
+def config_maps_of(job: Job) -> dict[str, dict[str, str]]:
+    """The ConfigMaps of a job's files by name: path by key.
 
     Raises:
         SettingsError: they are more than ConfigMaps hold.
     """
     found: list[dict[str, str]] = []
-    room = 0
-    for number, path in enumerate(sorted(files)):
-        size = len(files[path])
-        if not found or size > room:
+    room, are_keys = 0, all(map(_KEY.fullmatch, job.files))
+    for number, (path, content) in enumerate(sorted(job.files.items())):
+        if not found or len(content) > room:
             found.append({})
             room = CHUNK_BYTES
-        room -= size
-        key = path if _KEY.fullmatch(path) else f"file-{number}"
-        found[-1][key if key == path or key not in files else f"{key}-of-a-folder"] = path
+        room -= len(content)
+        found[-1][path if are_keys else f"file-{number}"] = path
         if room < 0 or len(found) > MAX_CONFIG_MAPS:
             raise SettingsError(
-                f"{len(files):,} files of {sum(map(len, files.values())):,} bytes are more than "
+                f"{len(job.files):,} files of {sum(map(len, job.files.values())):,} bytes are more than "
                 f"{MAX_CONFIG_MAPS} ConfigMaps of {CHUNK_BYTES:,} bytes hold",
                 where="configs",
                 remedy="fetch what is large with `source`, or put it into the image; of a plan: store.bucket",
             )
-    return found
+    return {f"{job.name}-{number}": paths for number, paths in enumerate(found)}
 
 
-def render(job: Job) -> list[Manifest]:
-    """The manifests of a job, in the order they are made; the same job gives the same.
-
-    Args:
-        job: resolved; the contract of its kind holds.
-
-    Raises:
-        SettingsError: the files do not go into ConfigMaps, or the tags into annotations.
-    """
-    packed = config_maps_of(job.files)
-    manifests = [_config_map(job, number, paths) for number, paths in enumerate(packed)]
-    pod = pod_of(job, packed)
-    port = container_of(job).port
-    if port is not None:
-        found = found_by(job.name)
-        manifests.append(fill("service", metadata=_metadata(job), found_by=found, port=port))
-    manifests.append(_deployment(job, pod) if job.spec.kind == "serve" else _job(job, pod))
-    # A job of the same name with another digest was rendered of something else.
-    content = json.dumps(manifests, sort_keys=True).encode() + job.plan
-    digest = hashlib.sha256(content).hexdigest()
-    for one in manifests:
-        one["metadata"]["annotations"][SPEC_ANNOTATION] = digest
-    return manifests
-
-
-def _config_map(job: Job, number: int, paths: Mapping[str, str]) -> Manifest:
+def _contents(job: Job, paths: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """The files of a ConfigMap by key: texts as they are, all else in base64."""
     files = {key: job.files[path] for key, path in paths.items()}
     texts = {key: text for key, content in files.items() if (text := _text(content)) is not None}
     binaries = {key: base64.b64encode(content).decode() for key, content in files.items() if key not in texts}
-    metadata = _metadata(job) | {"name": f"{job.name}-{number}"}
-    return fill("configmap", metadata=metadata, texts=texts, binaries=binaries)
-
-
-def _job(job: Job, pod: Manifest) -> Manifest:
-    return fill(
-        "job",
-        metadata=_metadata(job, queue=job.spec.queue),
-        pods=job.pods,
-        suspend=job.spec.queue is not None,
-        uploads=bool(job.plan),
-        retries=job.spec.retries,
-        deadline_s=job.deadline_s,
-        ttl_s=job.spec.ttl_minutes * 60,
-        pod=pod,
-    )
-
-
-def _deployment(job: Job, pod: Manifest) -> Manifest:
-    metadata = _metadata(job, queue=job.spec.queue)
-    return fill("deployment", metadata=metadata, found_by=found_by(job.name), pod=pod)
-
-
-def _metadata(job: Job, queue: str | None = None) -> Manifest:
-    return {
-        "name": job.name,
-        "namespace": job.namespace,
-        "labels": labels_of(job) | ({QUEUE_LABEL: queue} if queue else {}),
-        "annotations": annotations_of(job),
-    }
+    return {"texts": texts, "binaries": binaries}
 
 
 def _text(content: bytes) -> str | None:

@@ -19,8 +19,8 @@ from ci.core.errors import EXIT_INTERRUPTED, EXIT_OK, SettingsError
 from ci.core.extras import wanted
 from ci.core.object_store import SCHEME, Bucket
 from ci.core.registry import parse_image
-from ci.jobs.job import TRACKING_VARIABLE, Job
-from ci.jobs.spec import SecretRef
+from ci.jobs.job import Job
+from ci.jobs.spec import TRACKING_VARIABLE, SecretRef
 from ci.jobs.transfer import fetch, files_of
 from test_selection.files import atomic_writer, convert, read_json, write_json
 

@@ -20,7 +20,7 @@ from ci.core.containers import LABEL, create
 from ci.core.errors import CommandError, MissingInputError, SettingsError
 from ci.core.interrupts import INTERRUPTS, raised
 from ci.jobs import job as job_module
-from ci.jobs.job import CONTRACTS, SCRATCH, Helper, Job
+from ci.jobs.job import PORTS, SCRATCH, Helper, Job
 from ci.jobs.local import Here, containers_of, run_here
 from ci.jobs.spec import Kind
 
@@ -195,7 +195,7 @@ def test_a_notebook_and_a_server_answer_at_the_url_that_is_said(
     make_job: MakeJob, here: Here, monkeypatch: pytest.MonkeyPatch, kind: Kind
 ) -> None:
     port = free_port()
-    monkeypatch.setitem(CONTRACTS, kind, replace(CONTRACTS[kind], port=port))
+    monkeypatch.setitem(PORTS, kind, port)
     helped(monkeypatch, 'echo good > "$1/weights"')
     at = {"notebook": "/scratch/inputs", "serve": "/model"}[kind]
     section = {"command": ["perl", "-e", SERVER, str(port), f"{at}/weights"]}
