@@ -16,7 +16,7 @@ from ci.core.errors import UsageError
 from ci.core.text import clean, counted, iso_utc
 from ci.core.workflow_commands import defused
 from ci.jobs.cluster import Cluster, open_cluster
-from ci.jobs.logs import SECONDS, LogReader, Unit, Wanted, find_sources, missing, sink
+from ci.jobs.logs import SECONDS, LogReader, Unit, find_sources, missing, sink
 from ci.jobs.spec import read_spec
 from ci.jobs.status import Aggregates, job_status
 from ci.jobs.submit import cancel as cancel_job
@@ -121,8 +121,8 @@ def logs(
     cluster = open_cluster(os.environ, namespace=namespace, context=context)
     pods = job_status(find_job(cluster, name)[1]).pods
     sources = find_sources(cluster, name, index=index, follow=follow)
-    wanted = Wanted(container=container, since_s=since_s, follow=follow, previous=previous)
-    reader = LogReader(cluster=cluster, wanted=wanted, say=lambda line: _echo(line, err=True))
+    query = {"container": container, "sinceSeconds": since_s, "follow": follow, "previous": previous}
+    reader = LogReader(cluster=cluster, query=query, say=lambda line: _echo(line, err=True))
     _echo(missing(sources, pods, index), err=True)
     code = reader.write_all(sources, sink(to, _echo))
     if to is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -81,11 +81,11 @@ def collect(
             )
     where, reasons, goes_on = store_of(store, record, named), dict[int, str](), False
     if record is not None and record.shards and record.namespace != HERE:
-        try:
-            cluster = open_cluster(os.environ, namespace=record.namespace, context=cluster_context)
-            reasons, goes_on = reasons_of(cluster, record.name)
-        except SpyreCiError as error:
-            say(context, f"no cluster says why pods left nothing: {error.what}")
+        reasons, goes_on = ask_reasons(
+            context,
+            record,
+            lambda: open_cluster(os.environ, namespace=record.namespace, context=cluster_context),
+        )
     collection = Collection(
         context=context, folder=folder, where=where, record=record, reasons=reasons, goes_on=goes_on
     )
@@ -131,13 +131,19 @@ def _collect_end(
     return ending, found
 
 
-def reasons_of(cluster: Cluster, name: str) -> tuple[dict[int, str], bool]:
-    """Why pods of a job have not come to their end, by index, and whether the job goes on."""
-    job = cluster.get(path_of("Job", cluster.namespace, name))
-    if job is None:
+def ask_reasons(
+    context: Context, record: JobRecord, find: Callable[[], Cluster]
+) -> tuple[dict[int, str], bool]:
+    """Why pods of a job have not come to their end, by index; whether it goes on."""
+    try:
+        cluster = find()
+        if (job := cluster.get(path_of("Job", cluster.namespace, record.name))) is None:
+            return {}, False
+        found = Aggregates(job_status(job))
+        found.relist(cluster.items(path_of("Pod", cluster.namespace), labels=selector(record.name))[0])
+    except SpyreCiError as error:
+        say(context, f"no cluster says why pods left nothing: {error.what}")
         return {}, False
-    found = Aggregates(job_status(job))
-    found.relist(cluster.items(path_of("Pod", cluster.namespace), labels=selector(name))[0])
     found.look(found.job)
     waits = found.job.waits or (found.job.reason if found.job.over else "")
     pods = [pod for pod in map(found.pod, range(found.job.pods)) if pod.phase is not Phase.DONE]

@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Self
 from urllib.parse import quote, urlencode
@@ -142,24 +143,25 @@ class Cluster:
     """A cluster's API; every call raises the errors of `ci.jobs.errors` once trying again does not help.
 
     Args:
-        configure: gives the official client's configuration; called again when a credential is refused.
-        namespace: of jobs.
+        configure: gives the official client's configuration, and a namespace; called again when a credential
+            is refused.
+        namespace: of jobs; None: the one that is given.
         effects: time and chance.
         patience_s: how long one call may wait in all.
     """
 
     def __init__(
         self,
-        configure: Callable[[], Any],
-        namespace: str,
+        configure: Callable[[], tuple[Any, str]],
+        namespace: str | None,
         *,
         effects: Effects | None = None,
         patience_s: float = PATIENCE_S,
     ) -> None:
-        self.namespace = namespace
         self.effects = effects or Effects()
         self._patience_s, self._configure = patience_s, configure
-        self._connect()
+        own = self._connect()
+        self.namespace = namespace or own
 
     def version(self) -> dict[str, Any]:
         """The cluster's version."""
@@ -261,40 +263,27 @@ class Cluster:
             return
 
     def log(
-        self,
-        pod: str,
-        *,
-        container: str = "",
-        since_s: int | None = None,
-        since_time: str = "",
-        follow: bool = False,
-        timestamps: bool = False,
-        previous: bool = False,
-        patience_s: float | None = None,
+        self, pod: str, query: Mapping[str, object] | None = None, *, patience_s: float | None = None
     ) -> Iterator[bytes]:
         """A pod's log as it comes, in chunks that end anywhere.
 
         Args:
             pod: its name.
-            container: of the pod; empty if it has but one.
-            since_s: the last so many seconds of it.
-            since_time: from this time on, as a line of it tells; not beside `since_s`.
-            follow: wait for more until the container ends.
-            timestamps: each line begins with its time.
-            previous: of the container before its last restart.
+            query: container, follow, timestamps, previous, sinceSeconds and sinceTime, as the API has them.
             patience_s: how long it may wait in all to begin; None: as every call.
 
         Raises:
             ClusterAwayError: it does not begin, as where the pod's node does not answer.
             CutError: the connection broke, so that more may be there.
         """
-        given = {"container": container, "sinceTime": since_time, "sinceSeconds": since_s or ""}
-        flags = {"follow": follow, "timestamps": timestamps, "previous": previous}
-        query = {name: str(value) for name, value in given.items() if value}
-        query |= {name: "true" for name, on in flags.items() if on}
+        given = {
+            name: str(value).lower() if value is True else str(value)
+            for name, value in (query or {}).items()
+            if value
+        }
         path = f"{path_of('Pod', self.namespace, pod)}/log"
-        read_s = FOLLOW_SILENCE_S if follow else None
-        response = self._request("GET", path, query, read_s=read_s, patience_s=patience_s, stream=True)
+        read_s = FOLLOW_SILENCE_S if "follow" in given else None
+        response = self._request("GET", path, given, read_s=read_s, patience_s=patience_s, stream=True)
         try:
             with contextlib.closing(response):
                 yield from response.stream(CHUNK_BYTES)
@@ -303,11 +292,13 @@ class Cluster:
                 f"the log of {pod} was cut: {safe_line(str(error))}", remedy="do it again"
             ) from None
 
-    def _connect(self) -> None:
+    def _connect(self) -> str:
+        """Find the cluster and its credentials; returns the namespace that goes with them."""
         from kubernetes.client import ApiClient  # noqa: PLC0415  # an extra, and a second to import
 
-        self._configuration = self._configure()
+        self._configuration, namespace = self._configure()
         self._pools = ApiClient(self._configuration).rest_client.pool_manager
+        return namespace
 
     def _pages(self, path: str, selectors: Mapping[str, str]) -> tuple[list[dict[str, Any]], str]:
         found: list[dict[str, Any]] = []
@@ -409,12 +400,7 @@ def open_cluster(
     Raises:
         CredentialsError: there is none, or it cannot be used.
     """
-    first = [configuration_of(environ, context=context)]
-    namespace = namespace or first[0][1]
-
-    def configure() -> Any:
-        return (first.pop() if first else configuration_of(environ, context=context))[0]
-
+    configure = partial(configuration_of, environ, context=context)
     return Cluster(configure, namespace, effects=effects, patience_s=patience_s)
 
 

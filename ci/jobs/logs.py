@@ -41,16 +41,6 @@ Write = Callable[[str], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """Which part of a log is read: see `Cluster.log`."""
-
-    container: str = "main"
-    since_s: int | None = None
-    follow: bool = False
-    previous: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """A pod whose log is read; `prefix` stands before its lines."""
 
@@ -110,12 +100,12 @@ class LogReader:
 
     Attributes:
         cluster: the pods are on.
-        wanted: which part of each log.
+        query: which part of each log: see `Cluster.log`.
         say: takes a sentence about a log that cannot be had.
     """
 
     cluster: Cluster
-    wanted: Wanted
+    query: Mapping[str, object]
     say: Write
     _ends: list[bool] = field(default_factory=list, init=False)
     _away: set[str] = field(default_factory=set, init=False)
@@ -164,23 +154,19 @@ class LogReader:
             self._in_a_row = 0
 
     def _lines(self, source: Source) -> Iterator[bytes]:
-        wanted = self.wanted
-        log = partial(
-            self.cluster.log, source.name, container=wanted.container, previous=wanted.previous,
-            patience_s=0 if source.node in self._away else LOG_PATIENCE_S,
-        )  # fmt: skip
-        if not wanted.follow:
-            yield from split_lines(log(since_s=wanted.since_s))
+        patience_s = 0 if source.node in self._away else LOG_PATIENCE_S
+        log = partial(self.cluster.log, source.name, patience_s=patience_s)
+        if not self.query.get("follow"):
+            yield from split_lines(log(self.query))
             return
         last, new, cuts = b"", True, 0
         # A runtime gives all lines that it reads at once the same time: those of the last time are counted.
         of_last = 0
         while True:
-            since_s, skip = (None, of_last) if last else (wanted.since_s, 0)
+            skip = of_last
+            since = {"sinceTime": last.decode(), "sinceSeconds": None} if last else {}
             try:
-                for line in split_lines(
-                    log(follow=True, timestamps=True, since_s=since_s, since_time=last.decode())
-                ):
+                for line in split_lines(log({**self.query, **since, "timestamps": True})):
                     time, text = without_time(line)
                     if time == last and time:
                         skip -= 1

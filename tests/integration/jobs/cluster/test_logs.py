@@ -10,7 +10,7 @@ import pytest
 from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, UsageError
 from ci.jobs.cluster import Cluster
 from ci.jobs.errors import ForbiddenError
-from ci.jobs.logs import LogReader, Source, Wanted, find_sources, missing, sink
+from ci.jobs.logs import LogReader, Source, find_sources, missing, sink
 from ci.jobs.submit import submit
 from tests.kubernetes_api import KubernetesApi
 from tests.kubernetes_jobs import NAME, manifests_of
@@ -38,11 +38,10 @@ def read(
     index: int | None = None,
     *,
     sources: list[Source] | None = None,
-    **wanted: object,
+    **query: object,
 ) -> int:
-    asked = Wanted(**wanted)  # type: ignore[arg-type]  # what a test gives
-    found = sources or find_sources(cluster, NAME, index=index, follow=asked.follow)
-    reader = LogReader(cluster=cluster, wanted=asked, say=said.append)
+    found = sources or find_sources(cluster, NAME, index=index, follow=bool(query.get("follow")))
+    reader = LogReader(cluster=cluster, query=query, say=said.append)
     to, echo = (write, print) if isinstance(write, Path) else (None, write)
     return reader.write_all(found, sink(to, echo))
 
@@ -51,7 +50,7 @@ def test_a_window_reaches_back_from_now(
     api: KubernetesApi, cluster: Cluster, lines: list[str], said: list[str]
 ) -> None:
     api.world.pod(0).log("of yesterday", age_s=90_000)
-    read(cluster, lines.append, said, index=0, since_s=86_400)
+    read(cluster, lines.append, said, index=0, sinceSeconds=86_400)
     assert lines == ["[0] one of 0", "[0] two of 0"]
     assert api.asked("GET", "/log$")[-1].query["sinceSeconds"] == "86400"
 

@@ -11,10 +11,10 @@ import yaml
 from rich.console import Console
 
 from ci.core.findings import PASSED
-from ci.jobs.cli_submit import _manifests
+from ci.jobs.cli_submit import manifests_of as submitted_manifests
 from ci.jobs.cluster import Cluster, path_of
 from ci.jobs.errors import ForbiddenError
-from ci.jobs.logs import LogReader, Wanted, find_sources, sink
+from ci.jobs.logs import LogReader, find_sources, sink
 from ci.jobs.render import render
 from ci.jobs.spec import KINDS
 from ci.jobs.submit import cancel, submit
@@ -79,7 +79,7 @@ def whole_life(api: KubernetesApi, cluster: Cluster) -> None:
         api.world.pod(index).log("hello")
     lines: list[str] = []
     sources = find_sources(cluster, NAME, index=None, follow=False)
-    LogReader(cluster=cluster, wanted=Wanted(), say=print).write_all(sources, sink(None, lines.append))
+    LogReader(cluster=cluster, query={}, say=print).write_all(sources, sink(None, lines.append))
     assert lines == ["[0] hello", "[1] hello", "[2] hello"]
     for index in range(3):
         api.world.pod(index).succeed()
@@ -93,7 +93,7 @@ def others(api: KubernetesApi, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
         name = job_of(spec_of(kind)).name
         more = {"notebook": {"token": f"{name}-token"}} if kind == "notebook" else {}
         job = job_of(spec_of(kind, **more), namespace=NAMESPACE)
-        made = submit(cluster, _manifests(job)).made
+        made = submit(cluster, submitted_manifests(job)).made
         assert (f"Secret {name}-token" in made) == (kind == "notebook")
         cancel(cluster, job.name, timeout_s=5, say=print)
     monkeypatch.setattr("ci.jobs.watch.WINDOW_S", 1)
