@@ -59,8 +59,12 @@ class Phase(StrEnum):
 
 ENDED_BADLY = (Phase.FAILED, Phase.EVICTED, Phase.LOST)
 # From 1.31 on the first two come only once all pods have ended; until then the others announce them.
-_ENDS = {"Complete": End.COMPLETE, "Failed": End.FAILED}
-_ENDINGS = {"SuccessCriteriaMet": End.COMPLETE, "FailureTarget": End.FAILED}
+_ENDS = {
+    "Complete": End.COMPLETE,
+    "Failed": End.FAILED,
+    "SuccessCriteriaMet": End.COMPLETE,
+    "FailureTarget": End.FAILED,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +75,7 @@ class JobStatus:
         pods: number of indexes.
         done: indexes that succeeded.
         failed: indexes that failed for good.
-        end: how it ended; None: it has not.
-        ending: how it ends once its last pods have; None: not known.
+        over: how it ended, or does once its last pods have: no pod of it is made any more; None: it goes on.
         reason: the cluster's reason for a failure.
         waits: why it has not begun; empty: it has.
     """
@@ -80,15 +83,9 @@ class JobStatus:
     pods: int
     done: frozenset[int] = frozenset()
     failed: frozenset[int] = frozenset()
-    end: End | None = None
-    ending: End | None = None
+    over: End | None = None
     reason: str = ""
     waits: str = ""
-
-    @property
-    def over(self) -> End | None:
-        """How it ended or is about to: no pod of it is made any more."""
-        return self.end or self.ending
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,30 +120,20 @@ def job_status(job: Object) -> JobStatus:
         return _server_status(job)
     spec, status = job.get("spec") or {}, job.get("status") or {}
     pods = int(spec.get("completions") or 1)
-    end, reason = _end(status, _ENDS)
-    ending, announced = _end(status, _ENDINGS)
+    rows = [one for one in status.get("conditions") or () if one.get("status") == "True"]
+    told: Object = next((one for kind in _ENDS for one in rows if one.get("type") == kind), {})
+    over = _ENDS.get(str(told.get("type")))
     done = _indexes(status.get("completedIndexes"))
-    if (end or ending) is End.COMPLETE:
-        done = frozenset(range(pods))
     queue = one_line(str((job.get("metadata", {}).get("labels") or {}).get(QUEUE_LABEL, "")))
     suspended = f"waits in the queue {queue}" if queue else "is suspended"
     return JobStatus(
         pods=pods,
-        done=done,
+        done=frozenset(range(pods)) if over is End.COMPLETE else done,
         failed=_indexes(status.get("failedIndexes")),
-        end=end,
-        ending=None if end else ending,
-        reason=reason or announced,
+        over=over,
+        reason=one_line(": ".join(str(told[name]) for name in ("reason", "message") if told.get(name))),
         waits=suspended if spec.get("suspend") else "",
     )
-
-
-def _end(status: Object, known: Mapping[str, End]) -> tuple[End | None, str]:
-    for one in status.get("conditions") or ():
-        if one.get("status") == "True" and one.get("type") in known:
-            said = ": ".join(str(part) for part in (one.get("reason"), one.get("message")) if part)
-            return known[one["type"]], one_line(said)
-    return None, ""
 
 
 def _server_status(job: Object) -> JobStatus:
@@ -157,7 +144,7 @@ def _server_status(job: Object) -> JobStatus:
     )
     return JobStatus(
         pods=int(spec.get("replicas") or 1),
-        end=End.SERVES if status.get("availableReplicas") else End.FAILED if stuck else None,
+        over=End.SERVES if status.get("availableReplicas") else End.FAILED if stuck else None,
         reason=stuck,
         waits="is paused" if spec.get("paused") else f"gets no pod: {refused}" if refused else "",
     )

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci.jobs.job import container_of, environment_of, helpers_of, mounts_of
-from ci.jobs.labels import annotations_of, found_by, job_name, label_value, labels_of, origin_of, selector
+from ci.jobs.labels import annotations_of, job_name, label_value, origin_of
 from ci.jobs.spec import SecretRef
 from tests.job_specs import COMMIT, IMAGE, MLFLOW, RUN, job_of, spec_of
 
@@ -101,19 +101,11 @@ def test_the_path_of_an_artifact_is_told_in_one_way(path: str) -> None:
     assert fetch.at == "/scratch/inputs/base"
 
 
-def test_everything_of_a_job_is_found_by_its_name() -> None:
-    assert selector("a-b") == "app.kubernetes.io/name=a-b,app.kubernetes.io/managed-by=spyre-ci"
-    job = job_of(spec_of("serve"))
-    assert found_by(job.name).items() <= labels_of(job).items()
-
-
-def test_a_run_id_that_is_a_labels_value_stays_as_it_is() -> None:
-    assert label_value(RUN) == RUN
-
-
 @given(st.text(max_size=300))
 def test_any_run_id_becomes_a_labels_value(text: str) -> None:
-    assert re.fullmatch(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", label_value(text))
+    value = label_value(text)
+    assert re.fullmatch(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", value)
+    assert label_value(value) == value
 
 
 def test_run_ids_that_differ_in_what_labels_cannot_hold_stay_apart() -> None:
@@ -122,18 +114,12 @@ def test_run_ids_that_differ_in_what_labels_cannot_hold_stay_apart() -> None:
 
 
 def test_a_job_is_tagged_with_what_it_was_made_of() -> None:
-    job = job_of(spec_of("tests"), dirty=True)
-    assert origin_of(job) == {
-        "spyre-ci.io/commit": COMMIT,
-        "spyre-ci.io/dirty": "true",
-        "spyre-ci.io/fingerprint": "5e" * 32,
-        "spyre-ci.io/run-id": RUN,
-    }
-
-
-def test_what_is_of_no_checkout_tells_of_none() -> None:
-    job = job_of(spec_of("serve", tags={"team": "compiler"}), commit="")
-    assert annotations_of(job) == {"team": "compiler", "spyre-ci.io/run-id": RUN}
+    job = job_of(spec_of("tests", tags={"team": "compiler"}), dirty=True)
+    made_of = {"commit": COMMIT, "dirty": "true", "fingerprint": "5e" * 32, "run-id": RUN}
+    assert origin_of(job) == {f"spyre-ci.io/{name}": value for name, value in made_of.items()}
+    assert annotations_of(job) == {"team": "compiler", **origin_of(job)}
+    # What is of no checkout tells of none.
+    assert origin_of(job_of(spec_of("serve"), commit="")) == {"spyre-ci.io/run-id": RUN}
 
 
 # As the spec takes them.
@@ -150,7 +136,7 @@ def test_a_name_is_a_dns_label_with_room_for_a_pods_index(word: str, seed: str) 
 
 
 def test_the_name_of_a_run_stays_what_it_is() -> None:
-    assert job_name("tests", "2026-11-23-nightly-main-0042") == "tests-plain-oak-92e5e"
+    assert job_name("tests", RUN) == "tests-plain-oak-92e5e"
 
 
 def test_runs_and_words_have_names_of_their_own() -> None:

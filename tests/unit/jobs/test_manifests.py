@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -180,7 +181,9 @@ def test_what_nobody_can_read_is_bytes_in_a_config_map(content: bytes) -> None:
 
 def test_everything_made_is_found_by_the_jobs_labels() -> None:
     job = job_of(spec_of("serve"), files={"a": b"a"})
-    manifests = render(job)
+    manifests = render(replace(job, pod_deadline_s=60))
+    # A server's pods have no deadline.
+    assert broken_rules(manifests) == []
     assert [one["kind"] for one in manifests] == ["ConfigMap", "Service", "Deployment"]
     pods = manifests[-1]["spec"]["template"]
     wanted = {"app.kubernetes.io/name": job.name, "app.kubernetes.io/managed-by": "spyre-ci"}
@@ -190,12 +193,7 @@ def test_everything_made_is_found_by_the_jobs_labels() -> None:
     assert {one["metadata"]["namespace"] for one in manifests} == {"spyre-ci"}
 
 
-def test_a_servers_pods_have_no_deadline() -> None:
-    manifests = render(job_of(spec_of("serve"), pod_deadline_s=60))
-    assert broken_rules(manifests) == []
-
-
-@pytest.mark.parametrize("kind", ["tests", "evaluation", "load", "train", "serve", "notebook"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_pods_may_run_where_only_restricted_ones_may(kind: str) -> None:
     spec = spec_of(kind, environment=MLFLOW)
     pod = render(job_of(spec))[-1]["spec"]["template"]["spec"]

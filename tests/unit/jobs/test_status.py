@@ -144,23 +144,23 @@ JOBS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     (job(active=2, completedIndexes="0-2,5", failedIndexes="7"),
      {"done": {0, 1, 2, 5}, "failed": {7}, "over": None}),
     (job(conditions=[condition("SuccessCriteriaMet"), condition("Complete")]),
-     {"end": End.COMPLETE, "done": set(range(9))}),
+     {"over": End.COMPLETE, "done": set(range(9))}),
     (job(conditions=[condition("Failed", "True", *LATE)]),
-     {"end": End.FAILED, "reason": "DeadlineExceeded: too long"}),
+     {"over": End.FAILED, "reason": "DeadlineExceeded: too long"}),
     (job(conditions=[condition("FailureTarget", "True", *LATE)]),
-     {"end": None, "ending": End.FAILED, "over": End.FAILED, "reason": "DeadlineExceeded: too long"}),
-    (job(conditions=[condition("SuccessCriteriaMet")]), {"end": None, "over": End.COMPLETE}),
-    (job(conditions=[condition("Failed", "False")]), {"end": None}),
+     {"over": End.FAILED, "reason": "DeadlineExceeded: too long"}),
+    (job(conditions=[condition("SuccessCriteriaMet")]), {"over": End.COMPLETE}),
+    (job(conditions=[condition("Failed", "False")]), {"over": None}),
     (job({"suspend": True}), {"waits": "is suspended"}),
     *((job(completedIndexes=text), {"done": set()})
       for text in ("", None, "0-99999999999", "a", "5-2", "0-1000000", 7.5)),
-    (server(availableReplicas=1, replicas=1), {"end": End.SERVES}),
-    (server(replicas=1), {"end": None, "waits": ""}),
+    (server(availableReplicas=1, replicas=1), {"over": End.SERVES}),
+    (server(replicas=1), {"over": None, "waits": ""}),
     (server({"paused": True}), {"waits": "is paused"}),
     (server(conditions=[condition("Progressing", "False", "x", "has timed out")]),
-     {"end": End.FAILED, "reason": "has timed out"}),
+     {"over": End.FAILED, "reason": "has timed out"}),
     (server(conditions=[condition("ReplicaFailure", message="exceeded quota")]),
-     {"end": None, "waits": "gets no pod: exceeded quota"}),
+     {"over": None, "waits": "gets no pod: exceeded quota"}),
     (server(conditions=[condition("ReplicaFailure", "False", message="x")]), {"waits": ""}),
 ]  # fmt: skip
 
@@ -257,7 +257,7 @@ def test_a_pod_that_somebody_deletes_is_told_once() -> None:
 
 @pytest.mark.parametrize(
     ("change", "why"),
-    [({"waits": "waits in the queue cards"}, SUSPENDED), ({"ending": End.FAILED}, "its job ended")],
+    [({"waits": "waits in the queue cards"}, SUSPENDED), ({"over": End.FAILED}, "its job ended")],
 )
 def test_pods_that_their_job_deletes_are_no_news(change: dict[str, Any], why: str) -> None:
     one = aggregates(2)
@@ -332,7 +332,7 @@ def over(*codes: int, reason: str = "FailedIndexes: x") -> Ending:
     one = aggregates(len(codes) + 1)
     events = [pod(index, code=code) for index, code in enumerate(codes, start=1)]
     indexes = frozenset(range(1, len(codes) + 1))
-    look(one, pod(0, phase="done"), *events, failed=indexes, end=End.FAILED, reason=reason)
+    look(one, pod(0, phase="done"), *events, failed=indexes, over=End.FAILED, reason=reason)
     return ending_of(one)
 
 
@@ -345,9 +345,9 @@ def test_a_job_that_failed_as_a_whole_or_whose_pods_are_gone_is_incomplete() -> 
     late = "DeadlineExceeded: too long"
     assert over(1, reason=late) == Ending(exit_code=3, why=f"{late}; without an end: pods 1")
     one = aggregates(1)
-    one.look(JobStatus(pods=1, failed=frozenset({0}), end=End.FAILED, reason="FailedIndexes"))
+    one.look(JobStatus(pods=1, failed=frozenset({0}), over=End.FAILED, reason="FailedIndexes"))
     assert ending_of(one).exit_code == 3
-    one.look(replace(one.job, end=End.COMPLETE))
+    one.look(replace(one.job, over=End.COMPLETE))
     assert ending_of(one) == Ending(exit_code=0)
 
 
