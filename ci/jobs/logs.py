@@ -58,33 +58,24 @@ def find_sources(cluster: Cluster, name: str, *, index: int | None, follow: bool
         ClusterError: the cluster does not say.
     """
     pods, _ = cluster.items(path_of("Pod", cluster.namespace), labels=selector(name))
-    sources = sources_of(pods, index)
-    if follow and len({one.index for one in sources}) > 1:
+    found = [pod for pod in pods if index in {None, index_of(pod)}]
+    found.sort(key=lambda pod: (index_of(pod), str(pod["metadata"].get("creationTimestamp"))))
+    several = Counter(map(index_of, found))
+    if follow and len(several) > 1:
         raise UsageError(
-            f"{counted(len(sources), 'pod')} cannot be followed at once",
+            f"{counted(len(found), 'pod')} cannot be followed at once",
             remedy="give --index, or read what is there without --follow",
         )
+    sources = [_source(pod, alone=several[index_of(pod)] == 1) for pod in found]
     return sources[-1:] if follow else sources
 
 
-def sources_of(pods: Iterable[Mapping[str, Any]], index: int | None) -> list[Source]:
-    """The pods of a job, or of one index, in order; prefixes tell those of one index apart; pure."""
-    found = sorted(
-        (index_of(one), str(about.get("creationTimestamp")), one_line(str(about.get("name", ""))), node)
-        for one in pods
-        for about, node in [(one["metadata"], str((one.get("spec") or {}).get("nodeName") or ""))]
-        if index in {None, index_of(one)}
-    )
-    several = Counter(number for number, *_ in found)
-    return [
-        Source(
-            index=number,
-            name=name,
-            prefix=f"[{number}] " if several[number] == 1 else f"[{number} {name.rpartition('-')[2]}] ",
-            node=node,
-        )
-        for number, _, name, node in found
-    ]
+def _source(pod: Mapping[str, Any], *, alone: bool) -> Source:
+    """The pod as a source of lines, told apart from others of its index."""
+    index, name = index_of(pod), one_line(str(pod["metadata"].get("name", "")))
+    prefix = f"[{index}] " if alone else f"[{index} {name.rpartition('-')[2]}] "
+    node = str((pod.get("spec") or {}).get("nodeName") or "")
+    return Source(index=index, name=name, prefix=prefix, node=node)
 
 
 def missing(sources: list[Source], pods: int, index: int | None) -> str:
