@@ -64,7 +64,7 @@ def test_each_index_is_a_container_with_the_same_mounts_and_environment(
         spec={
             **STORE,
             "parameters": {"BITS": 8},
-            "evaluation": {"command": ["/bin/sh", "-c", script, "sh", "{configs}"]},
+            "evaluation": {"command": ["/bin/sh", "-c", script, "sh", "{configs}"], "configs": ["a.yaml"]},
         },
     )
     code, lines = ran(job, here)
