@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from ci.core.errors import (
-    EXIT_INCOMPLETE,
+    EXIT_GOES_ON,
     EXIT_OK,
     MissingInputError,
     SettingsError,
@@ -125,7 +125,7 @@ def _collect_end(
     status = job_status(find_job(cluster, record.name)[1])
     if status.over is None:
         why = "the job goes on: MLflow hears of it at its end"
-        return Ending(exit_code=EXIT_INCOMPLETE, why=why, goes_on=True), Aggregates(status)
+        return Ending(exit_code=EXIT_GOES_ON, why=why, goes_on=True), Aggregates(status)
     ending, found = watch_job(cluster, record.name, View(console=context.console, environ=os.environ))
     tell_end(context, folder, record, ending, store=store)
     return ending, found

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ci.core.errors import EXIT_INCOMPLETE, UsageError
+from ci.core.errors import EXIT_GOES_ON, UsageError
 from ci.core.object_store import Bucket
 from ci.core.text import counted
 from ci.jobs.cli import InContext, Namespace, PendingLimit, watched
@@ -202,7 +202,7 @@ class _Submission:
             goes_on = True
         found = replace(self._collection(where, self.record()), reasons=reasons, goes_on=goes_on)
         code = found.report() if report else found.collect()
-        return EXIT_INCOMPLETE if goes_on else code
+        return EXIT_GOES_ON if goes_on else code
 
     def run_here(self, network: str, port: int | None) -> int:
         """Run its pods on the container engine here, and report a run of tests; the exit code."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ci.core.errors import EXIT_INCOMPLETE, SpyreCiError
+from ci.core.errors import EXIT_GOES_ON, EXIT_INCOMPLETE, SpyreCiError
 
 
 class ClusterError(SpyreCiError):
@@ -51,6 +51,12 @@ class ClusterAwayError(ClusterError):
     """No complete answer came within the time there was."""
 
     exit_code = EXIT_INCOMPLETE
+
+
+class JobGoesOnError(ClusterAwayError):
+    """The cluster cannot be asked any more about a job that goes on."""
+
+    exit_code = EXIT_GOES_ON
 
 
 class CutError(ClusterAwayError):

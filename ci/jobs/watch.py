@@ -11,12 +11,19 @@ from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 
-from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE, MissingInputError
+from ci.core.errors import (
+    EXIT_GOES_ON,
+    EXIT_INCOMPLETE,
+    EXIT_OK,
+    EXIT_TEST_FAILED,
+    EXIT_USAGE,
+    MissingInputError,
+)
 from ci.core.provider import in_log
 from ci.core.text import counted, one_line, span
 from ci.core.workflow_commands import defused
 from ci.jobs.cluster import Cluster, path_of
-from ci.jobs.errors import ClusterAwayError, ClusterError, ForbiddenError, GoneError
+from ci.jobs.errors import ClusterError, ForbiddenError, GoneError, JobGoesOnError
 from ci.jobs.labels import selector
 from ci.jobs.status import NODE_AWAY, UNBORN, Aggregates, End, Phase, PodStatus, job_status
 from test_selection.shard_subset import format_ranges
@@ -43,7 +50,8 @@ class Ending:
     """How a watch ended.
 
     Attributes:
-        exit_code: 0 all done, 1 tests failed, 2 pods were used wrongly, 3 something is missing.
+        exit_code: 0 all done, 1 tests failed, 2 pods were used wrongly, 3 something is missing,
+            75 the job goes on.
         why: on one line; empty if all is done.
         goes_on: the job has not ended: it was given up.
     """
@@ -147,7 +155,7 @@ def watch_job(
         pending_limit_s: seconds after which a job of which no pod runs is given up; None: never.
 
     Raises:
-        ClusterAwayError: the cluster cannot be asked any more; the job goes on.
+        JobGoesOnError: the cluster cannot be asked any more; the job goes on.
     """
     path, job = find_job(cluster, name)
     watch = _Watch(cluster, name, view, Aggregates(job_status(job)))
@@ -157,7 +165,7 @@ def watch_job(
         remedy = f"the job goes on; watch it again with `spyre-ci job watch {name}`"
         if isinstance(error, ForbiddenError):
             remedy = f"sign in again (oc login): {remedy}"
-        raise ClusterAwayError(error.what, where=error.where, remedy=remedy, said=error.said) from None
+        raise JobGoesOnError(error.what, where=error.where, remedy=remedy, said=error.said) from None
     finally:
         view.end(watch.found)
 
@@ -198,7 +206,7 @@ class _Watch:
             elif pending_limit_s is not None and self._idle_s() >= pending_limit_s:
                 why = self.found.job.waits or refused_pods(self._cluster, self._name) or worst(self.found)
                 said = f"nothing has run for {span(pending_limit_s)}, and the job is left as it is: {why}"
-                return Ending(exit_code=EXIT_INCOMPLETE, why=said, goes_on=True)
+                return Ending(exit_code=EXIT_GOES_ON, why=said, goes_on=True)
             self._explain_unborn()
             self._window()
             if (rest_s := SHORTEST_S - (self._clock() - began)) > 0:

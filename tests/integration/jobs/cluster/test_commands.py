@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from ci.cli.app import run
-from ci.core.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, UsageError
+from ci.core.errors import EXIT_GOES_ON, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, UsageError
 from ci.jobs.cluster import Cluster
 from ci.jobs.job import Job
 from ci.jobs.prepare import Asked, at_checkout
@@ -162,7 +162,7 @@ def test_mlflow_is_told_how_a_job_without_tests_ended(
     with MlflowApi() as server:
         bounded(monkeypatch, server.url)
         assert run(["job", "submit", "tracked.yaml", "--run", "one"]) == 0
-        assert run(["job", "collect", "one"]) == EXIT_INCOMPLETE
+        assert run(["job", "collect", "one"]) == EXIT_GOES_ON
         assert "the job goes on" in capsys.readouterr().out
         client, (made,) = MlflowClient(server.url), server.runs
         assert client.get_run(made).info.status == "RUNNING"
@@ -212,7 +212,7 @@ def test_a_cluster_that_goes_away_leaves_the_job_running(
     submit(cluster, manifests_of())
     monkeypatch.setattr("ci.jobs.cli.PATIENCE_S", 0)
     api.fail(code=503, path="/pods$", times=99)
-    assert run(["job", "watch", NAME]) == EXIT_INCOMPLETE
+    assert run(["job", "watch", NAME]) == EXIT_GOES_ON
     assert f"the job goes on; watch it again with `spyre-ci job watch {NAME}`" in capsys.readouterr().err
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, MissingInputError
+from ci.core.errors import EXIT_GOES_ON, EXIT_INCOMPLETE, EXIT_OK, MissingInputError
 from ci.jobs.cluster import Cluster, path_of
 from ci.jobs.errors import ClusterAwayError
 from ci.jobs.status import DELETED, ENDED_WITH_JOB, NODE_AWAY, SUSPENDED, Aggregates, Phase, PodStatus
@@ -130,7 +130,7 @@ def test_a_node_that_does_not_answer_ends_a_watch_with_a_limit(
         api.world.pod(index).succeed()
     api.world.pod(2).lose_node()
     ending = watched.ending()
-    assert ending.exit_code == EXIT_INCOMPLETE
+    assert ending.exit_code == EXIT_GOES_ON
     assert f"pods 2: {NODE_AWAY}" in ending.why
     assert [pod.phase for pod in watched.told.pods] == [Phase.LOST]
 
@@ -211,7 +211,7 @@ def test_a_cluster_that_is_gone_or_a_token_that_is_revoked_ends_the_watch_not_th
     away(api)
     with pytest.raises(ClusterAwayError, match=said) as caught:
         watched.ending()
-    assert caught.value.exit_code == EXIT_INCOMPLETE
+    assert caught.value.exit_code == EXIT_GOES_ON
     assert remedy in str(caught.value.remedy)
     assert f"spyre-ci job watch {NAME}" in str(caught.value.remedy)
 
