@@ -49,7 +49,8 @@ def watch_verb(
 ) -> None:
     """Watch a job until it ends: its pods, and why they wait. Ctrl-C leaves the job running.
 
-    Ends with 0 when all is done, 1 when tests failed, 3 when something is missing, 75 when the job goes on.
+    Ends with 0 when all is done, 1 when tests failed, 3 when something is missing, 75 when the cluster went
+    away and the job goes on.
 
     Example: spyre-ci job watch tests-calm-otter-1f2e3 --pending-limit 30
     """

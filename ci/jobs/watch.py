@@ -12,7 +12,6 @@ from rich.markup import escape
 from rich.status import Status
 
 from ci.core.errors import (
-    EXIT_GOES_ON,
     EXIT_INCOMPLETE,
     EXIT_OK,
     EXIT_TEST_FAILED,
@@ -50,8 +49,7 @@ class Ending:
     """How a watch ended.
 
     Attributes:
-        exit_code: 0 all done, 1 tests failed, 2 pods were used wrongly, 3 something is missing,
-            75 the job goes on.
+        exit_code: 0 all done, 1 tests failed, 2 pods were used wrongly, 3 something is missing.
         why: on one line; empty if all is done.
         goes_on: the job has not ended: it was given up.
     """
@@ -206,7 +204,7 @@ class _Watch:
             elif pending_limit_s is not None and self._idle_s() >= pending_limit_s:
                 why = self.found.job.waits or refused_pods(self._cluster, self._name) or worst(self.found)
                 said = f"nothing has run for {span(pending_limit_s)}, and the job is left as it is: {why}"
-                return Ending(exit_code=EXIT_GOES_ON, why=said, goes_on=True)
+                return Ending(exit_code=EXIT_INCOMPLETE, why=said, goes_on=True)
             self._explain_unborn()
             self._window()
             if (rest_s := SHORTEST_S - (self._clock() - began)) > 0:

@@ -166,6 +166,10 @@ def test_mlflow_is_told_how_a_job_without_tests_ended(
         assert "the job goes on" in capsys.readouterr().out
         client, (made,) = MlflowClient(server.url), server.runs
         assert client.get_run(made).info.status == "RUNNING"
+        api.world.pod(0).pend()
+        submit_one = ["job", "submit", "tracked.yaml", "--run", "one"]
+        assert run([*submit_one, "--collect", "--pending-limit", "0"]) == EXIT_INCOMPLETE
+        assert client.get_run(made).info.status == "RUNNING"
         api.world.pod(0).succeed()
         assert run(["job", *words, *store]) == 0
         found = client.get_run(made)

@@ -130,7 +130,7 @@ def test_a_node_that_does_not_answer_ends_a_watch_with_a_limit(
         api.world.pod(index).succeed()
     api.world.pod(2).lose_node()
     ending = watched.ending()
-    assert ending.exit_code == EXIT_GOES_ON
+    assert ending.exit_code == EXIT_INCOMPLETE
     assert f"pods 2: {NODE_AWAY}" in ending.why
     assert [pod.phase for pod in watched.told.pods] == [Phase.LOST]
 
