@@ -125,7 +125,7 @@ NOTHING_SAYS = "an artifact is fetched, and nothing says from where: give enviro
         (train() | {"source": None}, "kind train wants a `source`"),
         (
             {"kind": "tests", "source": BUCKET, "store": {"volume": "a"}},
-            "`source` has no meaning for kind te",
+            "`source` has no meaning for kind tests",
         ),
         ({"kind": "tests"}, "kind tests wants a `store`: give store.volume (ReadWriteMany) or store.bucket"),
         (train() | {"store": None}, "kind train wants a `store`"),
