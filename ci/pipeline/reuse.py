@@ -42,6 +42,8 @@ FILES = (
     WantedFile(pattern=r"plan\.json", most_bytes=128 << 20),
     WantedFile(pattern=rf"{JOURNALS}/[0-9]{{1,6}}-[0-9]{{1,6}}\.jsonl", most_bytes=128 << 20),
 )
+# Of runs that fit by what GitHub says of them.
+MAX_LOOKED_AT = 5
 # As GitHub names the branches of a merge queue, the pull request's number among the rest.
 _QUEUE = re.compile(r"refs/heads/gh-readonly-queue/.+/pr-([0-9]{1,10})-[0-9a-f]{40}")
 _WORDS = {
@@ -193,10 +195,15 @@ def _take(context: Context, folder: RunFolder, group: Group | None) -> Reused | 
     runs = actions.runs(head_sha=wanted.sha, event="pull_request")
     if not runs:
         context.say(f"no run of {wanted.sha[:12]} is known")
+    looked_at = 0
     with tempfile.TemporaryDirectory(prefix="spyre-ci-") as scratch:
         for run in runs:
             other = Path(scratch, str(run.id))
-            reason = doubt(run, wanted) or _doubt_of_artifacts(actions, run, wanted, other)
+            if not (reason := doubt(run, wanted)):
+                looked_at += 1
+                reason = f"is older than {MAX_LOOKED_AT} others that were looked at"
+                if looked_at <= MAX_LOOKED_AT:
+                    reason = _doubt_of_artifacts(actions, run, wanted, other)
             if reason := reason or doubt_of_results(context, folder, other):
                 context.say(f"run {run.id} {reason}")
                 continue

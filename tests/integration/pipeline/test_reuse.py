@@ -11,6 +11,7 @@ import pytest
 
 from ci.cli.app import run as spyre_ci
 from ci.pipeline.plan_identity import write_parts
+from ci.pipeline.reuse import MAX_LOOKED_AT
 from ci.report.results import read_summary
 from test_selection.plan import read_plan
 from tests.github_api import GitHubApi, artifact, pull, workflow_run
@@ -209,6 +210,15 @@ def test_an_older_run_that_fits_is_taken_where_the_newest_does_not(
     queue.ran(52, parts={"image": "another"})
     assert spyre("reuse", "runs/ci") == 0
     assert outputs(tmp_path)["reused_run"] == "50"
+
+
+def test_no_more_runs_are_fetched_than_are_looked_at(queue: Queue, spyre: Spyre, tmp_path: Path) -> None:
+    queue.begin()
+    queue.ran(50)
+    for number in range(51, 51 + MAX_LOOKED_AT):
+        queue.ran(number, parts={"image": "another"})
+    assert spyre("reuse", "runs/ci") == 0
+    assert outputs(tmp_path)["reused_run"] == ""
 
 
 @pytest.mark.parametrize(
