@@ -176,10 +176,8 @@ class _Submission:
         done = make_job(cluster, manifests_of(self.job), check_only=check_only, ready=ready)
         for warning in done.warnings:
             say(self._context, f"warning: {warning}")
-        job, begun = (
-            self.job,
-            f"begun by {done.begins}" if done.begins else "the cluster takes it; nothing was made",
-        )
+        job = self.job
+        begun = f"begun by {done.begins}" if done.begins else "the cluster takes it; nothing was made"
         self._context.say(f"{job.name}: {counted(job.pods, 'pod')}, run {job.run}; {begun}")
         if done.begins and makes_token(job):
             self._context.say(f"its token is in the secret {token_secret(job)}")

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import docker
 import pytest
-import requests
 
+from tests.calls import free_port, wait_for_server
 from tests.engine import engine_client
 
 from . import clean_clone
@@ -89,9 +87,7 @@ def mlflow_server(tmp_path: Path) -> Iterator[str]:
     """MLflow's own tracking server, its runs in SQLite; its address."""
     if MISSING:
         pytest.skip(f"mlflow's server is not installed: there is no {', '.join(MISSING)}; pip install mlflow")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     words = ["--backend-store-uri", f"sqlite:///{tmp_path}/runs.db", "--workers", "1"]
     words += ["--artifacts-destination", f"{tmp_path}/artifacts", "--host", "127.0.0.1"]
     environ = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true"}
@@ -105,20 +101,9 @@ def mlflow_server(tmp_path: Path) -> Iterator[str]:
     )
     url = f"http://127.0.0.1:{port}"
     try:
-        _wait_for(f"{url}/health", process, tmp_path / "log")
+        wait_for_server(f"{url}/health", process, seconds=120)
         yield url
     finally:
         os.killpg(process.pid, 15)
         process.wait(30)
         log.close()
-
-
-def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    for _ in range(600):
-        assert process.poll() is None, log.read_text()
-        try:
-            if requests.get(url, timeout=5).ok:
-                return
-        except requests.ConnectionError:
-            time.sleep(0.2)
-    pytest.fail(log.read_text())

@@ -10,7 +10,6 @@ import hashlib
 import importlib.util
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tarfile
@@ -21,11 +20,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
 
 import pytest
 import yaml
 
+from tests.calls import free_port, wait_for_server
 from tests.oracle.conftest import TIMEOUT_S, Desk, Said, make_desk
 from tests.packages import make_sdist, make_wheel
 from tests.repositories import git
@@ -150,23 +149,6 @@ class Index:
         return {path.name: sha256(path) for path in sorted(self.packages.iterdir())}
 
 
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-    return port
-
-
-def wait_for(address: str, process: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + 60
-    while True:
-        with suppress(OSError), urlopen(address, timeout=5):  # noqa: S310  # loopback
-            return
-        assert process.poll() is None, "the index ended"
-        assert time.monotonic() < end, "the index did not start"
-        time.sleep(0.1)
-
-
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
     for name in ("pypiserver", "passlib", "twine", "pypi_simple"):
@@ -186,7 +168,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
     )
     try:
         made = Index(address=f"http://127.0.0.1:{port}", packages=packages)
-        wait_for(f"{made.address}/", process)
+        wait_for_server(f"{made.address}/", process)
         yield made
     finally:
         process.terminate()

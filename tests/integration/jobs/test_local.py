@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import threading
 import time
 import urllib.request
@@ -23,6 +22,7 @@ from ci.jobs import job as job_module
 from ci.jobs.job import PORTS, SCRATCH, Helper, Job
 from ci.jobs.local import Here, containers_of, run_here
 from ci.jobs.spec import Kind
+from tests.calls import free_port
 
 from .conftest import USER, MakeJob
 
@@ -174,12 +174,6 @@ def test_interrupted_it_lets_a_pod_end_for_a_while_and_leaves_nothing(
     assert client.api.containers(all=True, filters={"label": f"{LABEL}.job={job.name}"}) == []
     assert list(here.work.iterdir()) == []
     assert time.monotonic() - began < 40
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 SERVER = (

@@ -6,28 +6,20 @@ import base64
 import hashlib
 import http.client
 import re
-import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.request import urlopen
+
+from tests.calls import free_port, wait_for_server
 
 from .releases import TOKEN, USER
 
 STARTED_S = 60
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-    return port
 
 
 @contextmanager
@@ -48,23 +40,11 @@ def pypiserver(folder: Path) -> Iterator[str]:
     )  # fmt: skip
     try:
         address = f"http://127.0.0.1:{port}"
-        wait_for(f"{address}/", process)
+        wait_for_server(f"{address}/", process)
         yield address
     finally:
         process.terminate()
         process.wait(30)
-
-
-def wait_for(address: str, process: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + STARTED_S
-    while True:
-        try:
-            with urlopen(address, timeout=5):  # noqa: S310  # loopback
-                return
-        except OSError:
-            assert process.poll() is None, "the server ended"
-            assert time.monotonic() < end, "the server did not start"
-            time.sleep(0.1)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -13,10 +13,11 @@ from urllib.request import Request, urlopen
 import pytest
 
 from ci.package.artifacts import sha256_of
+from tests.calls import free_port, wait_for_server
 from tests.integration.conftest import need
 
 from .releases import TOKEN, Checkout, wheel
-from .servers import Front, free_port, fronted, wait_for
+from .servers import Front, fronted
 
 WHEEL, SDIST = "spyre_demo-1.0-py3-none-any.whl", "spyre_demo-1.0.tar.gz"
 pytestmark = pytest.mark.nightly
@@ -39,7 +40,7 @@ def devpi(tmp_path: Path) -> Iterator[str]:
     )
     try:
         address = f"http://127.0.0.1:{port}"
-        wait_for(f"{address}/+api", process)
+        wait_for_server(f"{address}/+api", process)
 
         def client(*words: str) -> None:
             subprocess.run(
