@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ci.core.errors import BadFileError
-from ci.core.object_store import SCHEME, Bucket
+from ci.core.object_store import PART_BYTES, SCHEME, Bucket
 from ci.jobs.record import HERE, JobRecord
 from ci.jobs.uploader import LEFT, PODS
 from ci.record import events
@@ -133,13 +133,15 @@ def _one_each(files: Iterator[Stored], owners: Mapping[int, int], found: Collect
 def _in_bucket(store: str, below: str, found: Collected) -> Iterator[Stored]:
     bucket = Bucket(store, where="--from")
 
-    def download(name: str, path: Path) -> None:
+    def get(name: str, path: Path) -> None:
         path.write_bytes(bucket.get(name))
 
     for held in bucket.objects(below):
         pod, _, file = held.name.removeprefix(f"{below}/").partition("/")
         if _INDEX.fullmatch(pod) and LEFT.fullmatch(file):
-            yield Stored(int(pod), file, held.size, partial(download, held.name))
+            # Of a small one a single request; a large one, as the log of a test that prints, is not held.
+            fetch = bucket.download if held.size > PART_BYTES else get
+            yield Stored(int(pod), file, held.size, partial(fetch, held.name))
         elif "/journal/" in f"/{file}":
             found.note(f"{bucket.address(held.name)!r:.200} is no journal of a pod, and left there")
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ci.core.object_store import PART_BYTES
 from ci.jobs import collect as module
 from ci.jobs.collect import FILE, NO_POD, Collected, fill_missing_shards, make_room
 from ci.jobs.collect import collect_files as gather
@@ -143,6 +144,11 @@ def test_files_of_a_bucket_are_taken_whole_and_what_no_pod_put_there_is_told_of(
     bucket.got.clear()
     assert gather("s3://b", RUN, tmp_path).new_bytes == 8
     assert bucket.got == [f"{RUN}/pods/0/journal/0-1.jsonl"]
+    # The log of a test that prints for hours is never held whole, sixteen of them at once.
+    bucket.held[f"{RUN}/pods/12/logs/1-1.log"] = bytes(PART_BYTES + 1)
+    monkeypatch.setattr(bucket, "get", pytest.fail)
+    monkeypatch.setattr(bucket, "download", lambda name, path: path.write_bytes(bucket.held[name]))
+    assert gather("s3://b", RUN, tmp_path).new_bytes == PART_BYTES + 1
 
 
 RECORD = JobRecord(
