@@ -21,7 +21,7 @@ from ci.device.environment import device_environment
 from ci.jobs.job import SCRATCH, STORE_VARIABLE
 from ci.jobs.pod import place_of, run_pod
 from ci.jobs.transfer import Moved, fetch, put
-from ci.jobs.uploader import PODS, Uploader, restore
+from ci.jobs.uploader import PODS, Uploader, main_alive, restore
 from ci.record.identity import EMULATED
 from ci.runner.environment_info import back_end
 from ci.runner.inventory import EMULATED_DEVICE, Card, is_real, present
@@ -48,9 +48,12 @@ def pod(
 
     Example: spyre-ci job pod
     """
-    context = options.make_context(ctx, {})
     place = place_of(os.environ)
     folder = place.folder(scratch)
+    # Before anything may refuse: the uploader waits for it.
+    if role == "run" and place.in_bucket:
+        ctx.with_resource(main_alive(folder))
+    context = options.make_context(ctx, {})
     if role != "run":
         bucket = Bucket(place.store, where=STORE_VARIABLE)
         if role == "restore":

@@ -36,7 +36,7 @@ from ci.jobs.job import (
     STORE_VARIABLE,
 )
 from ci.jobs.plan_chunks import PodPlan, read_chunks, read_pod_plan, unpack_plan
-from ci.jobs.uploader import PODS, main_alive
+from ci.jobs.uploader import PODS
 from ci.record.journal import Journal, read_journals
 from ci.record.journal_line import event_of
 from ci.record.verdict import NO_OUTCOME, Verdict
@@ -122,14 +122,13 @@ def run_pod(context: Context, place: Place, folder: Path, source: str | None) ->
         PlanMismatchError: an earlier pod ran another image.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with main_alive(folder) if place.in_bucket else contextlib.nullcontext():
-        wait_for_lock(folder, context.monotonic, time.sleep)
-        refuse_another_image(folder, os.environ.get(IMAGE_VARIABLE, ""))
-        if not place.in_bucket:
-            unpack_plan(read_chunks(Path(place.inputs)), place.index, folder, where=place.inputs)
-        if source is not None:
-            write_json(folder / "source.json", "source", {"where": source, "sha": ""})
-        return _run(context, place, read_pod_plan(folder), folder, source)
+    wait_for_lock(folder, context.monotonic, time.sleep)
+    refuse_another_image(folder, os.environ.get(IMAGE_VARIABLE, ""))
+    if not place.in_bucket:
+        unpack_plan(read_chunks(Path(place.inputs)), place.index, folder, where=place.inputs)
+    if source is not None:
+        write_json(folder / "source.json", "source", {"where": source, "sha": ""})
+    return _run(context, place, read_pod_plan(folder), folder, source)
 
 
 def _run(context: Context, place: Place, own: PodPlan, folder: Path, source: str | None) -> int:

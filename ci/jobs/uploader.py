@@ -38,6 +38,9 @@ MAIN_LOCK = "main.lock"
 LOOK_S, MOST_LOOK_S, LOOKS_A_SECOND = 0.5, 5.0, 128
 # What a file costs that is uploaded again and again.
 BYTES_A_SECOND = 256 << 10
+# A kubelet starts the main container first. One that has not begun by then died before it came so far, as of
+# its settings or for want of memory, and a pod whose uploader waits would hold its cards until its deadline.
+BEGIN_S = 600.0
 # How long the rest may take; less where the pod was told to end, which has 120 s in all.
 FLUSH_S, FLUSH_ENDING_S = 120.0, 30.0
 
@@ -116,13 +119,13 @@ def main_alive(folder: Path) -> Iterator[None]:
         yield
 
 
-def main_is_over(folder: Path) -> bool:
-    """True if the main container has begun and ended."""
+def main_is_over(folder: Path, *, may_begin: bool = True) -> bool:
+    """True if the main container has begun and ended, or has not begun and will not."""
     try:
         with (folder / MAIN_LOCK).open("rb") as stream:
             return locks.take(stream)
     except FileNotFoundError:
-        return False
+        return not may_begin
 
 
 @dataclass(slots=True, kw_only=True)
@@ -150,8 +153,9 @@ class Uploader:
         3 if not all of it could be uploaded: another pod runs it again.
         """
         pause_s = look_s(read_pod_plan(self.folder).pods)
+        begins_by = time.monotonic() + BEGIN_S
         with interrupts.noted() as heard:
-            while not main_is_over(self.folder):
+            while not main_is_over(self.folder, may_begin=not heard and time.monotonic() < begins_by):
                 self.upload()
                 time.sleep(pause_s)
             end = time.monotonic() + (FLUSH_ENDING_S if heard else FLUSH_S)
@@ -190,10 +194,15 @@ class Uploader:
         return True
 
     def _files(self) -> list[str]:
-        found = [path.relative_to(self.folder).as_posix() for path in self.folder.glob("**/*-*.*")]
-        settings = [SETTINGS] if (self.folder / SETTINGS).is_file() else []
+        found = [
+            path.relative_to(self.folder).as_posix()
+            for path in self.folder.glob("**/*-*.*")
+            # A test may leave a pipe, which would be waited for, or a link to a file of this container.
+            if path.is_file() and not path.is_symlink()
+        ]
+        names = sorted(name for name in found if name == SETTINGS or LEFT.fullmatch(name))
         # The log last: nothing is decided by it.
-        return [*settings, *sorted(name for name in found if LEFT.fullmatch(name))]
+        return sorted(names, key=SETTINGS.__ne__)
 
 
 def look_s(pods: int) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
+import os
 import signal
 import threading
 import time
@@ -14,7 +15,15 @@ from typing import Any, cast
 
 import pytest
 
-from ci.core.errors import EXIT_INCOMPLETE, BadFileError, MissingInputError, PlanMismatchError, SettingsError
+from ci.cli.app import run as cli
+from ci.core.errors import (
+    EXIT_INCOMPLETE,
+    EXIT_USAGE,
+    BadFileError,
+    MissingInputError,
+    PlanMismatchError,
+    SettingsError,
+)
 from ci.core.locks import run_lock
 from ci.core.object_store import Bucket
 from ci.jobs.plan_chunks import PodPlan, chunks_of, pack_plan, read_chunks, unpack_plan
@@ -223,6 +232,9 @@ def test_what_a_pod_leaves_is_uploaded_whole_as_it_grows(bucket: FakeBucket, fol
     names = {"run-settings.json", "journal/0-1.jsonl", "logs/pod-0-1.log", "control/journal/0-1.jsonl"}
     for name in names | {"not-ours.json"}:
         left(folder, name, b"one\n")
+    # What a test may leave instead of a log: a pipe, and a link to a file of the uploader's container.
+    os.mkfifo(folder / "logs" / "0-1.log")
+    (folder / "logs" / "0-2.log").symlink_to(__file__)
     one = uploader(bucket, folder)
     for _ in range(2):
         assert one.upload()
@@ -271,8 +283,25 @@ def test_an_uploader_ends_after_the_main_container_and_tells_what_is_not_there(
 def test_a_main_container_that_was_killed_is_over(tmp_path: Path) -> None:
     assert not main_is_over(tmp_path)
     with main_alive(tmp_path):
-        assert not main_is_over(tmp_path)
+        assert not main_is_over(tmp_path, may_begin=False)
     assert main_is_over(tmp_path)
+
+
+def test_a_main_container_that_died_before_it_began_holds_its_cards_for_no_more_than_some_minutes(
+    bucket: FakeBucket, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ci.jobs.uploader.BEGIN_S", 0.05)
+    assert uploader(bucket, folder).run() == 0
+
+
+def test_a_pod_that_refuses_its_settings_ends_its_uploader_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (TOLD | {"SPYRE_CI_JOB_STORE": "s3://b", "SPYRE_CI__RUN__CARDS": "many"}).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    assert cli(["job", "pod", "--scratch", str(tmp_path)]) == EXIT_USAGE
+    assert main_is_over(place_of(os.environ).folder(tmp_path))
 
 
 @pytest.mark.parametrize(("there", "doubts"), [([], 0), (["begun"], 4), (["begun", "whole"], 0)])
