@@ -149,7 +149,8 @@ def engine_error(error: Exception | str, *, where: str | None = None) -> SpyreCi
             where=where,
             remedy="free space there (`docker system prune`), then build again",
         )
-    return CommandError(f"the container engine refuses: {_first_line(said)}", where=where)
+    remedy = "correct what it names, such as a command, a network or a device, and do it again"
+    return CommandError(f"the container engine refuses: {_first_line(said)}", where=where, remedy=remedy)
 
 
 def _first_line(error: object) -> str:
