@@ -31,6 +31,7 @@ def job_of(**more: Any) -> Job:
         "tags": {"team": "kernels", "example.com/why": "nightly"},
         "source": {"bucket": "s3://models/granite"},
         "evaluation": {"command": ["evals", "{configs}/helm.conf"], "configs": ["conf/helm.conf"]},
+        "store": {"volume": "results"},
         "tracking": {"experiment": "granite/nightly", "output": "output"},
     } | more
     return Job(
@@ -122,4 +123,5 @@ def check_told_from_begin_to_end(uri: str, folder: Path) -> None:
     run, _ = told(uri, folder / "again")
     assert run.info.status == "FINISHED"
     assert run.data.metrics == {"verdict.failed": 0.0, "seconds": 2.0}
-    assert tracked.lines == []
+    (line,) = tracked.lines
+    assert "nothing of the job's output: `spyre-ci job collect` puts it there, with --from" in line

@@ -29,7 +29,7 @@ from ci.jobs.labels import selector
 from ci.jobs.prepare import run_of
 from ci.jobs.record import FILE as RECORD_FILE
 from ci.jobs.record import HERE, JobRecord, find_job_folder, read_record
-from ci.jobs.status import Aggregates, Phase, job_status
+from ci.jobs.status import Aggregates, End, JobStatus, Phase, job_status
 from ci.jobs.tracking import Tracker, status_of
 from ci.jobs.watch import Ending, View, find_job, watch_job
 from ci.main_job.report import report_step
@@ -115,7 +115,15 @@ def _collect_end(
     context: Context, folder: RunFolder, record: JobRecord, store: str | None, cluster_context: str | None
 ) -> tuple[Ending, Aggregates]:
     """Ask the cluster how a job ended that runs no tests, and tell MLflow."""
-    if record.namespace == HERE:
+    where = record.store if record.store.startswith(SCHEME) else store
+    here = record.namespace == HERE
+    if here and where is None:
+        where = str(context.state("jobs", record.name) / "results")
+    told_now = tracker_of(context, folder).tell_rest(where)
+    if here and told_now:
+        done = JobStatus(pods=1, done=frozenset({0}), over=End.COMPLETE)
+        return Ending(exit_code=EXIT_OK), Aggregates(done)
+    if here:
         raise UsageError(
             f"{record.name} ran on this machine, which told MLflow of its end",
             where=folder.path,

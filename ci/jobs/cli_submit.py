@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ci.core.errors import EXIT_GOES_ON, UsageError
+from ci.core.errors import EXIT_GOES_ON, EXIT_INTERRUPTED, UsageError
 from ci.core.object_store import Bucket
 from ci.core.text import counted
 from ci.jobs.cli import InContext, Namespace, PendingLimit, watched
@@ -223,7 +223,12 @@ class _Submission:
         record = self.record(HERE)
         self._prepare_folder(record)
         self.begin_tracking()
-        code = run_here(self.job, here, echo=context.say)
+        try:
+            code = run_here(self.job, here, echo=context.say)
+        except KeyboardInterrupt:
+            ending = Ending(exit_code=EXIT_INTERRUPTED)
+            tell_end(context, self.folder, record, ending, store=str(here.results))
+            raise
         if self.of_tests:
             where = self.job.store if self.job.plan else str(here.results)
             return self._collection(where, record).report()

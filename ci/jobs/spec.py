@@ -372,6 +372,8 @@ class Spec(Section):
             yield f"the command names {CONFIGS_WORD}, and there are none: give {self.kind}.configs"
         if RESULTS_WORD in words and self.store is None:
             yield f"the command names {RESULTS_WORD}, and there is no `store`: give one"
+        if self.tracking and self.tracking.output and self.store is None:
+            yield "tracking.output is a folder of the store, and there is no `store`: give one"
         sources = [self.source, self.train.dataset if self.train else None]
         if any(one and one.artifact for one in sources) and TRACKING_VARIABLE not in self.environment:
             # Without it MLflow would look for the run in a folder of the container.

@@ -124,7 +124,7 @@ class State:
     tags: dict[str, str]
     params: dict[str, str]
     begun_ms: int
-    status: str = ""
+    status: Status | Literal[""] = ""
     verdicts: dict[str, int] = field(default_factory=dict)
     ended_ms: int = 0
     run: str = ""
@@ -184,7 +184,7 @@ class Tracker:
         Args:
             status: how it ended.
             verdicts: their counts, by name; none of a job that runs no tests.
-            store: as seen from here, a folder or s3://…; None: it is not seen, and no output is logged.
+            store: as seen from here, a folder or s3://…; None: it is not seen, and the output is told later.
         """
         with self._never_failing():
             if (state := self._read()) is None:
@@ -199,9 +199,25 @@ class Tracker:
             if not state.run:
                 state = self._tell_begin(client, state)
             _log_end(client, state)
-            if state.output and store is not None:
-                self._log_output(client, state.run, f"{store.rstrip('/')}/{state.output}")
+            if state.output and store is None:
+                self.warn(
+                    "MLflow has nothing of the job's output: `spyre-ci job collect` puts it there,"
+                    " with --from for the folder where the store's volume is mounted here"
+                )
+                return
+            if state.output:
+                self._log_output(client, state.run, f"{str(store).rstrip('/')}/{state.output}")
             self._write(replace(state, told=True))
+
+    def tell_rest(self, store: str | None) -> bool:
+        """Tell an end that is known and that MLflow does not know all of yet; false if there is none."""
+        state = None
+        with self._never_failing():
+            state = self._read()
+        if state is None or state.told or not state.status:
+            return False
+        self.end(state.status, state.verdicts, store)
+        return True
 
     @property
     def _home(self) -> Path:

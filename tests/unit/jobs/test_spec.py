@@ -144,6 +144,10 @@ NOTHING_SAYS = "an artifact is fetched, and nothing says from where: give enviro
         (train(configs=["/etc/passwd"]), "the config file '/etc/passwd' is not below the spec's folder"),
         (train(configs=["C:secret"]), "the config file 'C:secret' is not below the spec's folder"),
         (command("a", "--conf={configs}/a"), "names {configs}, and there are none: give evaluation.configs"),
+        (
+            {**command("a"), "tracking": {"experiment": "a", "output": "b"}},
+            "and there is no `store`: give one",
+        ),
         (command("a", "{results}"), "the command names {results}, and there is no `store`: give one"),
         ({"kind": "serve", "source": ARTIFACT}, NOTHING_SAYS),
         (train(dataset=ARTIFACT), NOTHING_SAYS),

@@ -10,12 +10,13 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import yaml
 
 from ci.cli.app import run
-from ci.core.errors import EXIT_GOES_ON, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, UsageError
+from ci.core.errors import EXIT_GOES_ON, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, UsageError
 from ci.jobs.cluster import Cluster
 from ci.jobs.job import Job
 from ci.jobs.prepare import Asked, at_checkout
@@ -171,10 +172,32 @@ def test_mlflow_is_told_how_a_job_without_tests_ended(
         assert run([*submit_one, "--collect", "--pending-limit", "0"]) == EXIT_INCOMPLETE
         assert client.get_run(made).info.status == "RUNNING"
         api.world.pod(0).succeed()
+        # Its output is told by whoever sees the volume.
+        assert run([*submit_one, "--watch"]) == 0
+        assert "MLflow has nothing of the job's output" in capsys.readouterr().out
+        assert not [name for name in server.files if "/output/" in name]
         assert run(["job", *words, *store]) == 0
         found = client.get_run(made)
         assert (found.info.status, list(found.data.metrics)) == ("FINISHED", ["seconds"])
         assert [name for name in server.files if name.endswith("/output/metrics.json")]
+
+
+@pytest.mark.parametrize(("ends", "status"), [(0, "FINISHED"), (KeyboardInterrupt, "KILLED")])
+def test_what_mlflow_did_not_hear_of_a_job_here_is_told_by_the_next_collect(
+    project: Path, monkeypatch: pytest.MonkeyPatch, ends: Any, status: str
+) -> None:
+    from mlflow import MlflowClient  # noqa: PLC0415  # it takes seconds
+
+    (project / "tracked.yaml").write_text(yaml.safe_dump(EVALUATION | {"tracking": {"experiment": "one"}}))
+    monkeypatch.setattr("ci.jobs.local.run_here", Mock(side_effect=[ends]))
+    bounded(monkeypatch, "http://127.0.0.1:9")
+    code = run(["job", "submit", "tracked.yaml", "--run", "one", "--local"])
+    assert code == (EXIT_INTERRUPTED if ends else 0)
+    with MlflowApi() as server:
+        bounded(monkeypatch, server.url)
+        assert run(["job", "collect", "one"]) == 0
+        assert MlflowClient(server.url).get_run(*server.runs).info.status == status
+        assert run(["job", "collect", "one"]) == EXIT_USAGE
 
 
 def test_a_plan_that_is_submitted_as_another_run_is_run_once_more(project: Path, api: KubernetesApi) -> None:
