@@ -100,7 +100,9 @@ def file_system_error(error: OSError) -> SpyreCiError | None:
     """What the file system refused, as the user's error it is; None for what is no matter of files."""
     said = error.strerror or str(error)
     if error.errno in _DISK_FULL:
-        return DiskFullError(said, where=error.filename, remedy="free space there, then do the step again")
+        # Of a copy the second is what was written.
+        where = error.filename2 or error.filename
+        return DiskFullError(said, where=where, remedy="free space there, then do the step again")
     if error.filename is None:
         return None
     where = error.filename2 or error.filename

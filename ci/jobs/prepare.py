@@ -156,20 +156,26 @@ def once_more(context: Context, planned: RunFolder, run: str) -> RunFolder:
     folder = RunFolder(path=context.runs / run)
     if run == planned.run or folder.plan.is_file():
         return planned if run == planned.run else folder
+    if folder.path.exists():
+        raise UsageError(
+            "is there, and holds no plan: another run is called so",
+            where=folder.path,
+            remedy="give --run another id, or remove the folder",
+        )
+    context.runs.mkdir(parents=True, exist_ok=True)
     now = context.clock()
     identity = replace(read_identity(planned.path), run=run, run_id=max(int(now), 1), started_at=now)
     # Whole or not at all: a plan without its identity would be somebody else's run.
     with tempfile.TemporaryDirectory(prefix=f".{run}-", dir=context.runs) as made:
         half = Path(made) / "run"
-        shutil.copytree(planned.path, half, ignore=_left_out)
+        half.mkdir()
+        for path in planned.path.iterdir():
+            if path.name not in _ITS_OWN and path.is_file():
+                shutil.copyfile(path, half / path.name)
         write_identity(half, identity)
         if not folder.path.exists():
             half.rename(folder.path)
     return folder
-
-
-def _left_out(folder: str, names: Sequence[str]) -> list[str]:
-    return [name for name in names if name in _ITS_OWN or not Path(folder, name).is_file()]
 
 
 def run_of(identity: RunIdentity) -> str:

@@ -23,6 +23,8 @@ def test_what_the_file_system_refuses_is_told_with_place_and_remedy(tmp_path: Pa
     [
         (PermissionError(errno.EACCES, "Permission denied", "runs/x"), EXIT_USAGE, "`runs`"),
         (OSError(errno.ENOSPC, "No space left on device"), EXIT_INCOMPLETE, "No space left on device"),
+        # Of a copy: what is read has room enough.
+        (OSError(errno.ENOSPC, "No space left", "a", None, "b"), EXIT_INCOMPLETE, "b: No space left"),
     ],
 )
 def test_each_refusal_has_its_code_and_words(error: OSError, code: int, said: str) -> None:

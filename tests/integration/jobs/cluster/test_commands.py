@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -200,7 +201,12 @@ def test_what_mlflow_did_not_hear_of_a_job_here_is_told_by_the_next_collect(
         assert run(["job", "collect", "one"]) == EXIT_USAGE
 
 
-def test_a_plan_that_is_submitted_as_another_run_is_run_once_more(project: Path, api: KubernetesApi) -> None:
+def test_a_plan_that_is_submitted_as_another_run_is_run_once_more(
+    project: Path,
+    api: KubernetesApi,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     (project / "runs" / "some" / "summary.json").write_text("{}")
     assert run(["job", "submit", "tests.yaml", "--run", "nightly-1-1"]) == 0
     assert run(["job", "submit", "tests.yaml", "--run", "nightly-1-1"]) == 0
@@ -214,6 +220,16 @@ def test_a_plan_that_is_submitted_as_another_run_is_run_once_more(project: Path,
     assert run(["job", "submit", "tests.yaml", "--run", "nightly-2-1"]) == 0
     assert len(api.store.of("jobs")) == 2
     assert sorted(one.name for one in (project / "runs").iterdir()) == ["nightly-1-1", "nightly-2-1", "some"]
+    (project / "runs" / "trial").mkdir()
+    assert run(["job", "submit", "tests.yaml", "--run", "trial"]) == 2
+    assert "trial: is there, and holds no plan: another run is called so" in capsys.readouterr().err
+    with monkeypatch.context() as full:
+        full.setattr("shutil.copyfile", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+        assert run(["job", "submit", "tests.yaml", "--run", "full"]) == EXIT_INCOMPLETE
+    assert not (project / "runs" / "full").exists()
+    # A plan that was made elsewhere, where nothing was run yet.
+    (project / "runs").rename(project / "elsewhere")
+    assert run(["job", "submit", "tests.yaml", "--plan", "elsewhere/some", "--run", "nightly-3-1"]) == 0
 
 
 def test_a_warning_of_a_submit_is_said_and_what_it_made_is_printed(
