@@ -11,7 +11,6 @@ import re
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -37,8 +36,6 @@ if os.environ.get("SPYRE_CI_RERUNS"):
     WORKERS += ("--reruns", os.environ["SPYRE_CI_RERUNS"], "--rerun-show-tracebacks", "-raR")
 LONG = "gate or nightly or soak"
 PLACES = ("tests/integration", "tests/oracle")
-# What a room's own tests may take in the gate, where .ci/run does not say until when.
-ROOMS_S = 35 * 60
 # The project with every extra that a test imports: the same wherever tests run or are type-checked.
 TESTED = ".[torch,redis,s3,clickhouse,image,package,github,jobs,mlflow,pins]"
 # After Ctrl-C a run still writes the account of what it did; nox alone would give it 0.3 seconds.
@@ -61,15 +58,18 @@ def tests(session: nox.Session) -> None:
 
 @nox.session(default=False, tags=["check"])
 def gate(session: nox.Session) -> None:
-    """Long tests that guard the design's laws, then those of rooms that a change since CI_BASE touches."""
+    """Long tests that guard the design's laws."""
     install(session, "-e", TESTED, groups=("test", "heavy"))
     long_tests(session, "gate and not soak")
-    if session.posargs:
-        return
-    until = os.environ.get("SPYRE_CI_UNTIL") or str(time.time() + ROOMS_S)
+
+
+@nox.session(default=False)
+def rooms(session: nox.Session) -> None:
+    """The nightly tests of the packages that a change since CI_BASE, or the last commit, touches."""
+    install(session, "-e", TESTED, groups=("test", "heavy"))
     said = session.run("python", "scripts/touched.py", os.environ.get("CI_BASE") or "HEAD~1", silent=True)
     if places := str(said).split():
-        long_tests(session, "nightly and not soak", "--until", until, places=places)
+        long_tests(session, "nightly and not soak", places=places)
 
 
 @nox.session(default=False, tags=["check"])

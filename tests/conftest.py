@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import subprocess
-import time
 from collections import Counter
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -35,27 +34,12 @@ os.environ.pop("CI", None)
 TESTS = Path(__file__).parent
 GOLDEN = TESTS / "golden"
 Golden = Callable[[str, str], None]
-LEFT = "left to the night"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--refresh-golden", action="store_true", help="rewrite tests/golden from what the code makes now"
     )
-    parser.addoption(
-        "--until",
-        type=float,
-        metavar="TIME",
-        help="leave what has not begun by then to the night",
-    )
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """After the time of `--until` tests are left, and named among those that were skipped."""
-    until = item.config.getoption("--until")
-    if until is not None and time.time() > until:
-        pytest.skip(LEFT)
 
 
 @pytest.fixture
@@ -124,14 +108,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item,
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Where SPYRE_CI_NO_SKIP is set, as in CI, what something is missing for fails instead of skipping."""
     report = yield
-    if report.skipped and LEFT in str(report.longrepr):
-        report.longrepr = (str(item.path), (item.reportinfo()[1] or 0) + 1, f"{LEFT}: {item.name}")
-    elif os.environ.get("SPYRE_CI_NO_SKIP") and report.skipped and not hasattr(report, "wasxfail"):
+    if os.environ.get("SPYRE_CI_NO_SKIP") and report.skipped and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"skipped where nothing may skip: {report.longrepr}"
     return report

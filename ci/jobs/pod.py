@@ -41,6 +41,7 @@ from ci.record.journal import Journal, read_journals
 from ci.record.journal_line import event_of
 from ci.record.verdict import NO_OUTCOME, Verdict
 from ci.report.reconcile import reconcile
+from ci.runner.child import module_words
 from ci.runner.resume import MOST_LOSSES, pending_retries, write_off
 from ci.steps.context import Context
 from test_selection.files import write_json
@@ -172,7 +173,7 @@ def command_of(own: PodPlan, folder: Path, *, resumes: bool, source: str | None 
         resumes: an earlier pod of the same index has begun.
         source: of the tests in the image; None: where the run's are.
     """
-    words = [sys.executable, "-m", "ci.cli", "run", "--resume" if resumes else "--run-dir", str(folder)]
+    words = [*module_words("ci.cli"), "run", "--resume" if resumes else "--run-dir", str(folder)]
     words += ["--shard", format_ranges(own.shards), "--cards", str(own.cards)]
     return words if source is None else [*words, "--pytorch-src", source]
 

@@ -390,28 +390,31 @@ def test_nox_ends_with_the_worst_code_of_its_sessions_and_with_its_own_where_the
 GATE = [("tests/heavy", "tests/integration", "tests/oracle", "-m", "gate and not soak")]
 
 
+def test_the_gate_runs_long_tests_of_the_laws(noxfile: ModuleType, tmp_path: Path) -> None:
+    session = Recorder(str(tmp_path))
+    noxfile.gate(session)
+    assert [words[1 : -len(noxfile.WORKERS)] for _, words in session.ran] == GATE
+    assert session.good == [[0]]  # a gate of no test is red
+
+
 @pytest.mark.parametrize(
     ("touched", "calls"),
-    [
-        ("", GATE),
-        ("tests/a\ntests/b\n", [*GATE, ("tests/a", "tests/b", "-m", "nightly and not soak", "--until", "7")]),
-    ],
+    [("", []), ("tests/a\ntests/b\n", [("tests/a", "tests/b", "-m", "nightly and not soak")])],
 )
-def test_the_gate_runs_long_tests_of_the_laws_and_of_the_rooms_that_are_touched(
+def test_rooms_runs_nightly_tests_of_what_is_touched(
     noxfile: ModuleType,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     touched: str,
     calls: list[tuple[str, ...]],
 ) -> None:
-    monkeypatch.setenv("SPYRE_CI_UNTIL", "7")
     monkeypatch.setenv("CI_BASE", "main")
     session = Recorder(str(tmp_path), said=touched)
-    noxfile.gate(session)
+    noxfile.rooms(session)
     assert session.asked == [("the toolkit", ("python", "scripts/touched.py", "main"))]
     assert [words[1 : -len(noxfile.WORKERS)] for _, words in session.ran] == calls
-    # Only places that were touched may have no test; a gate of none is red.
-    assert session.good == [[0], [0], [0, 5]][: len(calls) + 1]
+    # What was touched may have no such test.
+    assert session.good == [[0], [0, 5]][: len(calls) + 1]
 
 
 @pytest.mark.parametrize("reruns", ["", "1"])

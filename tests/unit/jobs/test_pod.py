@@ -77,12 +77,13 @@ def test_what_a_pod_must_know_is_asked_for(variable: str, value: str | None, sai
     assert caught.value.where == variable
 
 
-def test_a_pod_runs_its_shards_or_goes_on() -> None:
+def test_a_pod_runs_its_shards_or_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, own = Path("/f"), ["--shard", "0-1,5", "--cards", "2"]
+    monkeypatch.chdir(tmp_path)  # whatever Python packages lie there, as in a back end's checkout
     words = command_of(OWN, folder, resumes=False)
-    assert words[1:] == ["-m", "ci.cli", "run", "--run-dir", "/f", *own]
+    assert words[1:] == ["-P", "-m", "ci.cli", "run", "--run-dir", "/f", *own]
     words = command_of(OWN, folder, resumes=True, source="/opt/pytorch")
-    assert words[4:] == ["--resume", "/f", *own, "--pytorch-src", "/opt/pytorch"]
+    assert words[5:] == ["--resume", "/f", *own, "--pytorch-src", "/opt/pytorch"]
 
 
 @pytest.mark.parametrize(("share", "claims"), [("", None), ("1", "/results/a-run/claims")])
