@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from ci.core.process import signal_name
@@ -25,6 +26,8 @@ from ci.runner.session import collect_file
 from test_selection.files import read_json
 
 POLL_S = 0.01
+# Signals to end that came. What a handler raises while os.fork calls its hooks is dropped by Python.
+_HEARD: list[int] = []
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,7 +43,7 @@ def main() -> None:
     inherited = reexec.open_descriptors()
     task = reexec.told_again(sys.argv[1:]) or json.load(sys.stdin)
     die_with_parent(int(task["parent"]), signal.SIGTERM)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED))
+    signal.signal(signal.SIGTERM, _terminate)
     prepare.single_thread(os.environ)
     if task["method"] == "fork":
         prepare.import_torch(task["device"], machinery=task["machinery"])
@@ -49,6 +52,11 @@ def main() -> None:
             reexec.begin_again("ci.runner.collect_process", {**task, "workers": 1}, why=why, kept=inherited)
     for row in collect_all(task):
         print(json.dumps(row), flush=True)  # noqa: T201  # the answer to whoever started this process
+
+
+def _terminate(number: int, _frame: FrameType | None) -> None:
+    _HEARD.append(number)
+    sys.exit(EXIT_TERMINATED)
 
 
 def collect_all(task: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -62,6 +70,8 @@ def collect_all(task: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     running: list[_Running] = []
     try:
         while waiting or running:
+            if _HEARD:
+                sys.exit(EXIT_TERMINATED)
             while waiting and len(running) < int(task["workers"]):
                 running.append(_begin(task, *waiting.pop()))
             ended = [(one, row) for one in running if (row := _ended(one, float(task["timeout_s"])))]
