@@ -11,12 +11,12 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
+from ci.core import interrupts
 from ci.core.process import signal_name
 from ci.core.processes import die_with_parent
 from ci.runner import prepare, reexec
@@ -26,8 +26,6 @@ from ci.runner.session import collect_file
 from test_selection.files import read_json
 
 POLL_S = 0.01
-# Signals to end that came. What a handler raises while os.fork calls its hooks is dropped by Python.
-_HEARD: list[int] = []
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,35 +41,40 @@ def main() -> None:
     inherited = reexec.open_descriptors()
     task = reexec.told_again(sys.argv[1:]) or json.load(sys.stdin)
     die_with_parent(int(task["parent"]), signal.SIGTERM)
-    signal.signal(signal.SIGTERM, _terminate)
+    with interrupts.raised() as heard:
+        try:
+            _answer(task, inherited, heard)
+        except KeyboardInterrupt:
+            if signal.SIGTERM in heard:
+                sys.exit(EXIT_TERMINATED)
+            raise
+
+
+def _answer(task: Mapping[str, Any], inherited: Collection[int], heard: Sequence[int]) -> None:
     prepare.single_thread(os.environ)
     if task["method"] == "fork":
         prepare.import_torch(task["device"], machinery=task["machinery"])
         if task["may_change"] and (why := reexec.device_open(task["device"])):
             # What opens the card when it is imported does so in every child: one at a time.
             reexec.begin_again("ci.runner.collect_process", {**task, "workers": 1}, why=why, kept=inherited)
-    for row in collect_all(task):
+    for row in collect_all(task, heard):
         print(json.dumps(row), flush=True)  # noqa: T201  # the answer to whoever started this process
 
 
-def _terminate(number: int, _frame: FrameType | None) -> None:
-    _HEARD.append(number)
-    sys.exit(EXIT_TERMINATED)
-
-
-def collect_all(task: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def collect_all(task: Mapping[str, Any], heard: Sequence[int]) -> Iterator[dict[str, Any]]:
     """Yield `{"file", "out"}` or `{"file", "error", "detail", "collect_s"}` as files end, in any order.
 
     Args:
         task: `tests`, `device`, `files`, `folder` (for results and logs), `workers`, `timeout_s`,
             `method`, `threads`, `machinery` (whether files want it).
+        heard: interrupts that came. Python drops what a handler raises while os.fork calls its hooks.
     """
     waiting = list(enumerate(task["files"]))[::-1]
     running: list[_Running] = []
     try:
         while waiting or running:
-            if _HEARD:
-                sys.exit(EXIT_TERMINATED)
+            if heard:
+                raise KeyboardInterrupt
             while waiting and len(running) < int(task["workers"]):
                 running.append(_begin(task, *waiting.pop()))
             ended = [(one, row) for one in running if (row := _ended(one, float(task["timeout_s"])))]

@@ -154,7 +154,8 @@ def test_a_file_that_cannot_be_collected_costs_only_itself(tree: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "said"), [("SIGKILL", "died by SIGKILL"), ("SIGTERM", "ended with code 143")]
+    ("number", "said"),
+    [("SIGKILL", "died by SIGKILL"), ("SIGTERM", "ended with code 143"), ("SIGINT", "died by SIGINT")],
 )
 def test_a_file_that_ends_the_process_that_collects_costs_itself_alone(
     tree: Path, number: str, said: str
