@@ -99,13 +99,12 @@ class DiskFullError(FileSystemError):
 def file_system_error(error: OSError) -> SpyreCiError | None:
     """What the file system refused, as the user's error it is; None for what is no matter of files."""
     said = error.strerror or str(error)
+    # Of a copy the second is what was written.
+    where = error.filename2 or error.filename
     if error.errno in _DISK_FULL:
-        # Of a copy the second is what was written.
-        where = error.filename2 or error.filename
         return DiskFullError(said, where=where, remedy="free space there, then do the step again")
     if error.filename is None:
         return None
-    where = error.filename2 or error.filename
     if error.errno in _FORBIDDEN:
         remedy = "check its rights, or name another place with `runs`, `state`, --run-dir or --out"
     else:

@@ -107,28 +107,31 @@ def tell_end(
         ending: how it did.
         store: its volume as seen from here; None: nobody says.
     """
-    where = record.store if record.store.startswith(SCHEME) else store
-    tracker_of(context, folder).end(status_of(ending.exit_code), {}, where)
+    tracker_of(context, folder).end(status_of(ending.exit_code), {}, _seen_store(record, store))
+
+
+def _seen_store(record: JobRecord, store: str | None) -> str | None:
+    """A job's store as seen from here: its bucket, or its volume where somebody says that; else None."""
+    return record.store if record.store.startswith(SCHEME) else store
 
 
 def _collect_end(
     context: Context, folder: RunFolder, record: JobRecord, store: str | None, cluster_context: str | None
 ) -> tuple[Ending, Aggregates]:
     """Ask the cluster how a job ended that runs no tests, and tell MLflow."""
-    where = record.store if record.store.startswith(SCHEME) else store
-    here = record.namespace == HERE
+    here, where = record.namespace == HERE, _seen_store(record, store)
     if here and where is None:
         where = str(context.state("jobs", record.name) / "results")
     told_now = tracker_of(context, folder).tell_rest(where)
-    if here and told_now:
+    if here:
+        if not told_now:
+            raise UsageError(
+                f"{record.name} ran on this machine, which told MLflow of its end",
+                where=folder.path,
+                remedy="nothing is to be collected of it",
+            )
         done = JobStatus(pods=1, done=frozenset({0}), over=End.COMPLETE)
         return Ending(exit_code=EXIT_OK), Aggregates(done)
-    if here:
-        raise UsageError(
-            f"{record.name} ran on this machine, which told MLflow of its end",
-            where=folder.path,
-            remedy="nothing is to be collected of it",
-        )
     cluster = open_cluster(os.environ, namespace=record.namespace, context=cluster_context)
     status = job_status(find_job(cluster, record.name)[1])
     if status.over is None:
