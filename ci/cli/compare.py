@@ -40,7 +40,7 @@ def compare(
     ] = False,
     json_output: options.Json = False,
 ) -> None:
-    """Say what one run changes against another, test by test.
+    """Compare two runs test by test: newly failing, fixed, slower.
 
     New failures, fixed, newly flaky, slower by more than noise, appeared, vanished: of RUN against BASE.
 

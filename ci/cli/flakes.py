@@ -37,7 +37,7 @@ def flakes(
     owner: Annotated[str, typer.Option(help="Owner of proposed entries.")] = "",
     json_output: options.Json = False,
 ) -> None:
-    """Rank flaky tests over the history, and say whether fewer than 5 % are.
+    """Rank flaky tests over the history; fail where 5 % or more are flaky.
 
     Example: spyre-ci flakes --days 14 --fail-above 5
     """

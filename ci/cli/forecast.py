@@ -74,7 +74,7 @@ def forecast(
     out: Annotated[Path | None, typer.Option("--out", help="Drawing to write: .svg or .html.")] = None,
     json_output: options.Json = False,
 ) -> None:
-    """Forecast runs a day, the cards they take, and how the run's plan fares with wrong estimates.
+    """Forecast runs a day, cards needed, and how a plan fares with wrong estimates.
 
     Example: spyre-ci forecast latest --startup 90 --card-faults 0.0005 --within 3600
     """

@@ -1,4 +1,4 @@
-"""The root of the verbs, which imports what is called and nothing else: help and completion are quick."""
+"""The root of the verbs, which imports only the verb that is called: help and completion are quick."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ci.cli.verbs import VERBS, Verb
+from ci.cli.verbs import PANELS, VERBS, Verb
+
+# The design's table of exit codes, on each verb's help.
+EXIT_CODES = (
+    "Exit codes: 0 success, 1 a test or check failed, 2 bad input, 3 incomplete (may be retried), "
+    "130 interrupted."
+)
 
 
 class Loaded(Mapping[str, Any]):
@@ -53,7 +59,8 @@ class Root(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """A verb's command, or while they are only named, one that has its help."""
         if self._naming and cmd_name in VERBS:
-            return TyperCommand(cmd_name, help=VERBS[cmd_name].help)
+            panel = next(panel for panel, verbs in PANELS.items() if cmd_name in verbs)
+            return TyperCommand(cmd_name, help=VERBS[cmd_name].help, rich_help_panel=panel)
         return super().get_command(ctx, cmd_name)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -79,14 +86,20 @@ def _made(name: str, verb: Verb) -> Any:
         return _leaf(name, found)
     group = typer.main.get_group(found)
     group.name = name
+    group.epilog = EXIT_CODES
     for one, at in verb.more.items():
         group.add_command(_leaf(one, _object(at)), one)
+    shown = verb.shown or tuple(group.commands)
+    group.commands = {one: group.commands[one] for one in dict.fromkeys([*shown, *group.commands])}
+    for one, command in group.commands.items():
+        command.epilog = EXIT_CODES
+        command.hidden = one not in shown
     return group
 
 
 def _leaf(name: str, function: Callable[..., Any]) -> Any:
     alone = typer.Typer(add_completion=False)
-    alone.command(name)(function)
+    alone.command(name, epilog=EXIT_CODES)(function)
     return typer.main.get_command(alone)
 
 

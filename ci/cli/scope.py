@@ -24,7 +24,7 @@ from test_selection.scope import Explanation, explain, explain_file, file_table,
 from test_selection.tiers import Destination, destination
 
 app = typer.Typer(
-    help="""What is in scope, what is not, and why.
+    help="""Show which tests are in scope, which are not, and why.
 
     Prints the table of reasons of a catalog: code, in or out, tests, files, text, issue.
 

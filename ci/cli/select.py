@@ -45,7 +45,7 @@ def select(
     relock: options.Relock = False,
     json_output: options.Json = False,
 ) -> None:
-    """Choose the tests of a stage from a catalog into `selection.json`.
+    """Select a stage's share of the tests into `selection.json`.
 
     Example: spyre-ci select --run-dir runs/nightly --stage 2
     """

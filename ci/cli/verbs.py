@@ -1,8 +1,8 @@
-"""The verbs and groups there are, by name: what each is in a line, and what is imported when it is called."""
+"""The verbs and groups by panel and name: each one's line of help, and what is imported when it is called."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -14,91 +14,114 @@ class Verb:
         at: `module:name` of its function, or of a group's typer.
         help: the first line of its help: the list of verbs is shown, and completed, without its import.
         more: verbs of a group that stand above the group's room; `module:name` by their names.
+        shown: verbs that the group's help lists, in order; the rest is called by pods and CIs only. Empty: all.
     """
 
     at: str
     help: str
     more: Mapping[str, str] = field(default_factory=dict)
+    shown: Sequence[str] = ()
 
 
-# A new verb is a line here, in the order of `spyre-ci --help`.
-VERBS: Mapping[str, Verb] = {
-    "doctor": Verb(
-        "ci.doctor.cli:doctor",
-        "Look at this machine: what a run needs, what is there, and the remedy where it is not.",
-    ),
-    "init": Verb("ci.init.cli:init", "Set a back end's checkout up: settings, workflows and a Jenkinsfile."),
-    "pytorch": Verb("ci.main_job.cli:pytorch", "Run a staged share of PyTorch's tests and report it."),
-    "collect": Verb(
-        "ci.main_job.cli_steps:collect",
-        "Collect the tests of a tree into `catalog.jsonl.gz` of a new run folder, or of --run-dir.",
-    ),
-    "plan": Verb("ci.main_job.cli_steps:plan", "Split a selection over shards into `plan.json`."),
-    "matrix": Verb(
-        "ci.main_job.cli_matrix:matrix",
-        "Deal a plan's shards to legs that end at about the same time, as one line of JSON.",
-    ),
-    "forecast": Verb(
-        "ci.cli.forecast:forecast",
-        "Forecast runs a day, the cards they take, and how the run's plan fares with wrong estimates.",
-    ),
-    "run": Verb(
-        "ci.main_job.cli_steps:run",
-        "Run a plan, or some of its shards, on this host; journals and JUnit go to the run folder.",
-    ),
-    "report": Verb(
-        "ci.main_job.cli_steps:report",
-        "Report a run from its journals: results, JUnit, summary, page, history and HUD.",
-    ),
-    "reproduce": Verb(
-        "ci.reproduce.cli:reproduce",
-        "Bring one test of a run back: its command, environment, seed and image.",
-    ),
-    "compare": Verb("ci.cli.compare:compare", "Say what one run changes against another, test by test."),
-    "bisect": Verb(
-        "ci.bisect.cli:bisect", "Find the commit of PyTorch that broke a test, in the fewest steps."
-    ),
-    "prune": Verb(
-        "ci.retention.cli:prune", "Remove old runs, caches, images and results; what a release names stays."
-    ),
-    "flakes": Verb(
-        "ci.cli.flakes:flakes", "Rank flaky tests over the history, and say whether fewer than 5 % are."
-    ),
-    "select": Verb("ci.cli.select:app", "Choose the tests of a stage from a catalog into `selection.json`."),
-    "scope": Verb("ci.cli.scope:app", "What is in scope, what is not, and why."),
-    "hud": Verb("ci.hud.cli:app", "HUD: report results, and serve the pages of the embedded endpoint."),
-    "image": Verb("ci.image.cli:app", "The runtime image, from its components to the registry."),
-    "package": Verb(
-        "ci.package.cli:app",
-        "Lint, test, build, verify and publish a project.",
-        {"device": "ci.cli.package_device:device"},
-    ),
-    "pipeline": Verb(
-        "ci.pipeline.cli:app",
-        "What pipelines ask: what runs, how it is split, whether it was enough.",
-        {
-            "legs": "ci.pipeline.cli_plan:legs",
-            "plan": "ci.pipeline.cli_plan:plan",
-            "reuse": "ci.pipeline.reuse:reuse",
-        },
-    ),
-    "webhooks": Verb("ci.webhooks.cli:app", "Webhooks of a list of repositories, as code."),
-    "job": Verb(
-        "ci.jobs.cli:app",
-        "Jobs on Kubernetes and OpenShift.",
-        {
-            "submit": "ci.jobs.cli_submit:submit",
-            "collect": "ci.jobs.cli_collect:collect",
-            "pod": "ci.jobs.cli_pod:pod",
-            "preflight": "ci.jobs.cli_pod:preflight",
-            "fetch": "ci.jobs.cli_pod:fetch_verb",
-            "put": "ci.jobs.cli_pod:put_verb",
-        },
-    ),
-    "lanes": Verb("ci.lanes.cli:app", "Recurring runs: what is next and why, and the worker."),
-    "pins": Verb("ci.pins.cli:app", "Pinned versions: their ledger, and when they may change."),
-    "history": Verb("ci.cli.history:app", "History: what past runs took, for planning."),
-    "quarantine": Verb("ci.cli.quarantine:app", "Tests whose failures do not turn a run red, until a day."),
-    "config": Verb("ci.cli.config:app", "The settings of this checkout."),
-    "suite": Verb("ci.cli.suite:app", "torch-spyre's suite files."),
+# A new verb is a line here. Panels and verbs are in the order of `spyre-ci --help`, the most used first.
+PANELS: Mapping[str, Mapping[str, Verb]] = {
+    "Run": {
+        "pytorch": Verb("ci.main_job.cli:pytorch", "Run a staged share of PyTorch's tests and report it."),
+        "doctor": Verb(
+            "ci.doctor.cli:doctor",
+            "Check that this machine has what a run needs; print a remedy for each fault.",
+        ),
+        "init": Verb(
+            "ci.init.cli:init", "Set up a back end's checkout: settings, workflows and a Jenkinsfile."
+        ),
+        "collect": Verb(
+            "ci.main_job.cli_steps:collect",
+            "Collect the tests of a tree into `catalog.jsonl.gz` of a run folder.",
+        ),
+        "scope": Verb("ci.cli.scope:app", "Show which tests are in scope, which are not, and why."),
+        "select": Verb("ci.cli.select:app", "Select a stage's share of the tests into `selection.json`."),
+        "plan": Verb("ci.main_job.cli_steps:plan", "Split a selection over shards into `plan.json`."),
+        "matrix": Verb(
+            "ci.main_job.cli_matrix:matrix",
+            "Group a plan's shards into CI jobs of about equal duration, as one line of JSON.",
+        ),
+        "run": Verb(
+            "ci.main_job.cli_steps:run",
+            "Run a plan, or some of its shards, on this host; write journals and JUnit.",
+        ),
+        "report": Verb(
+            "ci.main_job.cli_steps:report",
+            "Report a run from its journals: results, JUnit, summary, page, history and HUD.",
+        ),
+    },
+    "Look": {
+        "reproduce": Verb(
+            "ci.reproduce.cli:reproduce",
+            "Reproduce one test of a run: same command, environment, seed and image.",
+        ),
+        "compare": Verb(
+            "ci.cli.compare:compare", "Compare two runs test by test: newly failing, fixed, slower."
+        ),
+        "bisect": Verb(
+            "ci.bisect.cli:bisect", "Find the commit of PyTorch that broke a test, in the fewest steps."
+        ),
+        "flakes": Verb(
+            "ci.cli.flakes:flakes", "Rank flaky tests over the history; fail where 5 % or more are flaky."
+        ),
+        "quarantine": Verb(
+            "ci.cli.quarantine:app", "Check the tests whose failures do not turn a run red until a date."
+        ),
+        "history": Verb(
+            "ci.cli.history:app", "Show, export and import what earlier runs took, for planning."
+        ),
+        "forecast": Verb(
+            "ci.cli.forecast:forecast",
+            "Forecast runs a day, cards needed, and how a plan fares with wrong estimates.",
+        ),
+        "suite": Verb("ci.cli.suite:app", "Check and promote torch-spyre's suite files."),
+        "config": Verb("ci.cli.config:app", "Show the settings of this checkout and where each comes from."),
+    },
+    "Deliver": {
+        "package": Verb(
+            "ci.package.cli:app",
+            "Lint, test, build, verify and publish a project.",
+            {"device": "ci.cli.package_device:device"},
+            shown=("lint", "unit", "device", "build", "verify", "release", "publish"),
+        ),
+        "image": Verb("ci.image.cli:app", "Build, test and push the runtime image."),
+        "hud": Verb("ci.hud.cli:app", "Send results to HUD, or serve the embedded HUD."),
+        "pipeline": Verb(
+            "ci.pipeline.cli:app",
+            "Decide for a CI what runs, how it is split, and whether it passed.",
+            {
+                "legs": "ci.pipeline.cli_plan:legs",
+                "plan": "ci.pipeline.cli_plan:plan",
+                "reuse": "ci.pipeline.reuse:reuse",
+            },
+            shown=("changes", "plan", "gate", "comment", "status"),
+        ),
+        "webhooks": Verb("ci.webhooks.cli:app", "Manage the webhooks of a list of repositories as code."),
+    },
+    "Operate": {
+        "job": Verb(
+            "ci.jobs.cli:app",
+            "Submit, watch and collect jobs on Kubernetes, OpenShift or a container engine.",
+            {
+                "submit": "ci.jobs.cli_submit:submit",
+                "collect": "ci.jobs.cli_collect:collect",
+                "pod": "ci.jobs.cli_pod:pod",
+                "preflight": "ci.jobs.cli_pod:preflight",
+                "fetch": "ci.jobs.cli_pod:fetch_verb",
+                "put": "ci.jobs.cli_pod:put_verb",
+            },
+            shown=("submit", "watch", "collect", "logs", "cancel", "validate"),
+        ),
+        "lanes": Verb("ci.lanes.cli:app", "Run and show recurring runs."),
+        "pins": Verb("ci.pins.cli:app", "Manage pinned versions: releases, decisions, upgrades."),
+        "prune": Verb(
+            "ci.retention.cli:prune",
+            "Remove old runs, caches, images and results; keep what a release names.",
+        ),
+    },
 }
+VERBS: Mapping[str, Verb] = {name: verb for verbs in PANELS.values() for name, verb in verbs.items()}

@@ -34,7 +34,7 @@ def doctor(
     json_output: options.Json = False,
     config: options.Config = None,
 ) -> None:
-    """Look at this machine: what a run needs, what is there, and the remedy where it is not.
+    """Check that this machine has what a run needs; name a remedy for each fault.
 
     Each line is ok, a warning or a fault; the exit code is 2 where there is a fault. No look takes longer
     than its time, and all end within 45 s.

@@ -51,7 +51,7 @@ def init(
     ] = None,
     json_output: options.Json = False,
 ) -> None:
-    """Set a back end's checkout up: settings, workflows and a Jenkinsfile.
+    """Set up a back end's checkout: settings, workflows and a Jenkinsfile.
 
     The difference is shown and nothing written, until --write. Nothing of the checkout is imported or run.
     After an upgrade the same command merges what is new into files that people have changed.

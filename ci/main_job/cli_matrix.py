@@ -55,7 +55,7 @@ def matrix(
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="File to write; default: print it.")] = None,
 ) -> None:
-    """Deal a plan's shards to legs that end at about the same time, as one line of JSON.
+    """Group a plan's shards into CI jobs of about equal duration, as one line of JSON.
 
     Example: spyre-ci matrix latest --for github --cards-per-leg 4
     """

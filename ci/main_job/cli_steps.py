@@ -44,7 +44,7 @@ def collect(
     files: options.Files = None,
     json_output: options.Json = False,
 ) -> None:
-    """Collect the tests of a tree into `catalog.jsonl.gz` of a new run folder, or of --run-dir.
+    """Collect the tests of a tree into `catalog.jsonl.gz` of a run folder.
 
     Example: spyre-ci collect --pytorch-src ~/pytorch --files 'test_view_ops.py'
     """
@@ -152,7 +152,7 @@ def run(
     verbose: options.Verbose = 0,
     events: options.Events = None,
 ) -> None:
-    """Run a plan, or some of its shards, on this host; journals and JUnit go to the run folder.
+    """Run a plan, or some of its shards, on this host; write journals and JUnit.
 
     Example: spyre-ci run --plan plan.json --shard 7 --pytorch-src ~/pytorch
     """

@@ -31,7 +31,7 @@ from ci.pipeline.status import head_of, set_status, status_of
 from ci.report.reader import read_run
 
 app = typer.Typer(
-    help="What pipelines ask: what runs, how it is split, whether it was enough.", no_args_is_help=True
+    help="Decide for a CI what runs, how it is split, and whether it passed.", no_args_is_help=True
 )
 
 NAME = "spyre-ci"

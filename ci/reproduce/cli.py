@@ -67,7 +67,7 @@ def reproduce(
     device: options.Device = None,
     json_output: options.Json = False,
 ) -> None:
-    """Bring one test of a run back: its command, environment, seed and image.
+    """Reproduce one test of a run: same command, environment, seed and image.
 
     Example: spyre-ci reproduce test_contiguous latest
     Example: spyre-ci reproduce --run --seed 7 -- 'test_view_ops.py::TestViewOps::test_contiguous' latest

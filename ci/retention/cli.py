@@ -45,7 +45,7 @@ def prune(
     ] = False,
     json_output: options.Json = False,
 ) -> None:
-    """Remove old runs, caches, images and results; what a release names stays.
+    """Remove old runs, caches, images and results; keep what a release names.
 
     The store of results keeps its days unless --only store is given.
 

@@ -12,15 +12,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from ci.cli.app import run
 from tests.integration.conftest import need
 from tests.integration.init.checkouts import TORCH_ACME, TORCH_SPYRE, Checkout, make
+from tests.json_documents import differences
 
 ROOT = Path(__file__).parents[3]
-SCHEMA = json.loads((ROOT / "docs" / "schemas" / "init.json").read_text(encoding="utf-8"))
 SHA, NEWER = "1" * 40, "2" * 40
 NIGHT, COMMENT = ".github/workflows/spyre-ci-nightly.yml", ".github/workflows/spyre-ci-comment.yml"
 PATHS = {
@@ -50,7 +49,7 @@ def init(checkout: Checkout, *words: str, code: int = 0, ref: str = SHA) -> dict
     with contextlib.redirect_stdout(said):
         assert run(["init", str(checkout.folder), "--json", "--toolkit-ref", ref, *words]) == code
     found: dict[str, Any] = json.loads(said.getvalue())
-    jsonschema.validate(found, SCHEMA)
+    assert differences("init", found) == []
     return found
 
 
@@ -220,6 +219,7 @@ NOXFILE = """\
 import importlib.util
 
 import nox
+from tests.json_documents import differences
 
 spec = importlib.util.spec_from_file_location("the_noxfile", {path!r})
 theirs = importlib.util.module_from_spec(spec)

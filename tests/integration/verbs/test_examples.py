@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scripts.reference import Facts
+from scripts.man_pages import Facts
 from tests.unit.cli.every_verb import every_verb
 
 from .table import ROWS

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,9 +27,9 @@ from ci.bisect.text import (
     result_of,
     round_lines,
 )
+from tests.json_documents import differences
 from tests.unit.bisect.hands import Knowing, record_of, searched
 
-SCHEMA = Path(__file__).parents[3] / "docs" / "schemas" / "bisect.json"
 BODY = "Pull Request resolved: https://github.com/pytorch/pytorch/pull/{}"
 NASTY = "@everyone fixes #1 `x` | </code><script>alert(1)</script> ![a](https://e.example/x.png)\n::error::\x1b[31m"
 
@@ -178,15 +176,5 @@ def document(record: Record, code: int) -> dict[str, Any]:
 
 
 def test_what_is_printed_for_machines_is_as_its_schema_says() -> None:
-    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
-    check = jsonschema.Draft202012Validator(schema)
     for made in (document(ended(), 0), document(ended(0), 1), document(record_of(3), 3)):
-        check.validate(json.loads(json.dumps(made)))
-    wrongs: list[dict[str, Any]] = [
-        {"rounds": 3},
-        {"exit_code": "0"},
-        {"schema": "spyre-ci/bisect/2"},
-        {"tries": [{}]},
-    ]
-    for wrong in wrongs:
-        assert not check.is_valid(document(ended(), 0) | wrong)
+        assert differences("bisect", json.loads(json.dumps(made))) == []

@@ -7,7 +7,7 @@ from functools import cache
 import typer
 
 from ci.cli.app import app
-from scripts.reference import Facts, walk
+from scripts.man_pages import Facts, walk
 
 
 @cache

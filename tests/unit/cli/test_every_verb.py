@@ -8,7 +8,7 @@ import pytest
 
 from ci.cli.app import run
 from ci.cli.verbs import VERBS
-from scripts.reference import Facts
+from scripts.man_pages import Facts
 
 from .every_verb import every_verb
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 
 import pytest
 
-from scripts.reference import Facts, Parameter
+from scripts.man_pages import Facts, Parameter
 
 from .every_verb import every_verb
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 from ci.cli.app import run
+from tests.json_documents import differences
 
-SCHEMA = json.loads((Path(__file__).parents[3] / "docs/schemas/doctor.json").read_text(encoding="utf-8"))
 QUIET = ["--only", "device", "--only", "cards", "--only", "disk", "--only", "tokens"]
 
 
@@ -44,14 +43,9 @@ def test_a_fault_ends_with_2_and_has_its_remedy_below(
 def test_json_is_one_object_and_alone(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["doctor", *QUIET, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    jsonschema.validate(told, SCHEMA)
+    assert differences("doctor", told) == []
     assert list(told["seconds"])
     assert set(told["seconds"]) == {"device", "cards", "tokens", "disk"}
-
-
-def test_an_unfitting_object_would_be_found() -> None:
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate({"schema": "spyre-ci/doctor/2"}, SCHEMA)
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,19 @@
-"""The reference of the verbs, of what the code says: writes docs/reference, or with `--man DIR` man pages.
+"""Write a man page of each verb to a folder, from what the code says.
 
-Names are those of the command line; types, defaults and help are those of the function's annotations, so that
-they are the same with every typer. The tests of the verbs are made of these too.
+usage: man_pages.py DIR. Names are those of the command line; types, defaults and help are those of the
+function's annotations, so that they are the same with every typer. The tests of the verbs are made of these too.
 """
 
 from __future__ import annotations
 
-import argparse
 import inspect
 import re
 import sys
 import types
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -27,8 +26,6 @@ sys.path.insert(0, str(ROOT))
 from ci.cli.app import app  # noqa: E402  # of this checkout
 from test_selection.files import write_text  # noqa: E402
 
-FOLDER = ROOT / "docs" / "reference"
-SCHEMAS = ROOT / "docs" / "schemas"
 PROGRAM = "spyre-ci"
 _EXAMPLE = re.compile(r"^Example: (.+)$", re.MULTILINE)
 _KINDS = {int: "INTEGER", float: "FLOAT", str: "TEXT", Path: "PATH"}
@@ -50,7 +47,6 @@ ENVIRONMENT: Mapping[str, str] = {
     "NO_COLOR": "no colours",
 }
 ALSO = "docs/verbs.md, docs/json.md, docs/completion.md"
-NOTE = "<!-- Made by `python scripts/reference.py` of what the code says: change that, then make it anew. -->"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,21 +206,6 @@ def _default_of(default: Any, info: ParameterInfo) -> str | None:
     return default.as_posix() if isinstance(default, Path) else str(getattr(default, "value", default))
 
 
-def pages(facts: Iterable[Facts], schemas: Sequence[str]) -> dict[str, str]:
-    """The Markdown of each top-level verb, by file name.
-
-    Args:
-        facts: every verb and group, each after its group.
-        schemas: names of the files in docs/schemas.
-    """
-    by_name: dict[str, list[Facts]] = {}
-    for one in facts:
-        by_name.setdefault(one.path[0], []).append(one)
-    made = {f"{name}.md": _page(name, verbs, schemas) for name, verbs in by_name.items()}
-    rows = [f"- [{PROGRAM} {name}]({name}.md): {verbs[0].help[0]}" for name, verbs in by_name.items()]
-    return {"README.md": "\n".join([NOTE, "", "# Reference", "", *rows, ""]), **made}
-
-
 def man_pages(facts: Iterable[Facts], version: str) -> dict[str, str]:
     """A man page of each verb and group, by file name.
 
@@ -269,62 +250,6 @@ def _told(one: Parameter) -> str:
     return one.help + (f" ({'; '.join(notes)})" if notes else "")
 
 
-def _page(name: str, verbs: Sequence[Facts], schemas: Sequence[str]) -> str:
-    head = verbs[0]
-    lines = [NOTE, "", f"# {PROGRAM} {name}", "", "## NAME", "", f"`{PROGRAM} {name}`: {head.help[0]}", ""]
-    lines += ["## SYNOPSIS", "", "```text", *(synopsis(one) for one in verbs if one.runs), "```", ""]
-    for one in verbs:
-        lines += _part(one, alone=len(verbs) == 1, schemas=schemas)
-    lines += ["## EXIT STATUS", "", *_rows("code", "meaning", EXIT_CODES), ""]
-    lines += ["## FILES", "", *_rows("file", "what it is", FILES), ""]
-    lines += ["## ENVIRONMENT", "", *_rows("variable", "meaning", ENVIRONMENT), ""]
-    lines += [
-        "## SEE ALSO",
-        "",
-        "[the verbs](../verbs.md), [--json](../json.md), [completion](../completion.md)",
-        "",
-    ]
-    return "\n".join(lines)
-
-
-def _part(one: Facts, *, alone: bool, schemas: Sequence[str]) -> list[str]:
-    """DESCRIPTION, OPTIONS and EXAMPLES of a verb; below a heading of its own where there are several."""
-    mark = "##" if alone else "###"
-    lines = [] if alone else [f"## {PROGRAM} {one.name}", ""]
-    lines += [f"{mark} DESCRIPTION", ""]
-    for paragraph in one.help:
-        lines += [_plain(paragraph), ""]
-    if one.arguments and one.runs:
-        rows = {_argument(each): _told(each) for each in one.arguments}
-        lines += [f"{mark} ARGUMENTS", "", *_rows("argument", "meaning", rows), ""]
-    if one.shown and one.runs:
-        rows = {_option(each): _told(each) for each in one.shown}
-        lines += [f"{mark} OPTIONS", "", *_rows("option", "meaning", rows), ""]
-    if one.examples and one.runs:
-        lines += [f"{mark} EXAMPLES", "", "```sh", *one.examples, "```", ""]
-    schema = f"{'-'.join(one.path)}.json"
-    if schema in schemas:
-        lines += [f"What `--json` prints is described by [{schema}](../schemas/{schema}).", ""]
-    return lines
-
-
-def _rows(left: str, right: str, rows: Mapping[str, str]) -> list[str]:
-    table = [f"| {left} | {right} |", "|---|---|"]
-    return table + [f"| `{_cell(key)}` | {_plain(_cell(text))} |" for key, text in rows.items()]
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
-
-
-def _plain(text: str) -> str:
-    """Text that Markdown takes as it is: what is in backticks stays code."""
-    parts = text.split("`")
-    return "`".join(
-        part if number % 2 else re.sub(r"([*<])", r"\\\1", part) for number, part in enumerate(parts)
-    )
-
-
 def _man(one: Facts, version: str) -> str:
     title = f"{PROGRAM}-{'-'.join(one.path)}"
     lines = [f'.TH "{title.upper()}" "1" "" "{PROGRAM} {version}" "{PROGRAM}"', ".SH NAME"]
@@ -365,50 +290,14 @@ def facts() -> list[Facts]:
     return list(walk(typer.main.get_command(app)))
 
 
-def wanted() -> dict[str, str]:
-    """The pages as they have to be, by file name."""
-    return pages(facts(), sorted(path.name for path in SCHEMAS.glob("*.json")))
-
-
-def differing() -> list[str]:
-    """The files of docs/reference that are not as the code says, missing ones and superfluous ones too."""
-    made = wanted()
-    there = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")}
-    return sorted(name for name in {*made, *there} if made.get(name) != there.get(name))
-
-
-def write(made: dict[str, str], folder: Path) -> None:
-    """Write files to a folder; a page that is none any more goes."""
-    for name, text in made.items():
-        write_text(folder / name, text)
-    if folder == FOLDER:
-        for path in folder.glob("*.md"):
-            if path.name not in made:
-                path.unlink()
-
-
 def main() -> int:
-    """Do what is asked for; 1 where `--check` finds a page that is old."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="Write nothing; end with 1 where a page is old.")
-    parser.add_argument("--man", type=Path, metavar="DIR", help="Write man pages to a folder instead.")
-    given = parser.parse_args()
-    if given.man is not None:
-        try:
-            number = version("spyre-ci")
-        except PackageNotFoundError:
-            number = ""
-        write(man_pages(facts(), number), given.man)
-        return 0
-    if not given.check:
-        write(wanted(), FOLDER)
-        return 0
-    old = differing()
-    for name in old:
-        sys.stderr.write(
-            f"docs/reference/{name} is not what the code says: run python scripts/reference.py\n"
-        )
-    return 1 if old else 0
+    """Write the pages; 2 where no folder is named."""
+    if len(sys.argv) != 2:
+        sys.stderr.write("usage: man_pages.py DIR\n")
+        return 2
+    for name, text in man_pages(facts(), version("spyre-ci")).items():
+        write_text(Path(sys.argv[1]) / name, text)
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,54 +1,16 @@
-"""The reference is what the code says, and reads as Markdown and as man pages."""
+"""Man pages say of a verb what the code says."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated, Literal
 
-import pytest
 import typer
 from hypothesis import given
 from hypothesis import strategies as st
-from markdown_it import MarkdownIt
 
-from scripts.reference import Facts, _man, facts_of, man_pages, pages, synopsis
+from scripts.man_pages import Facts, _man, facts_of, man_pages, synopsis
 from tests.unit.cli.every_verb import every_verb
-
-ROOT = Path(__file__).parents[2]
-FOLDER = ROOT / "docs" / "reference"
-SCHEMAS = sorted(path.name for path in (ROOT / "docs" / "schemas").glob("*.json"))
-
-
-def test_the_reference_is_what_the_code_says() -> None:
-    made = pages(every_verb(), SCHEMAS)
-    there = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")}
-    old = sorted(name for name in {*made, *there} if made.get(name) != there.get(name))
-    assert old == [], "run: python scripts/reference.py"
-
-
-def test_every_page_has_every_section_in_its_order() -> None:
-    for name, text in pages(every_verb(), SCHEMAS).items():
-        if name == "README.md":
-            continue
-        found = re.findall(r"^#+ ([A-Z ]+)$", text, re.MULTILINE)
-        assert found[:2] == ["NAME", "SYNOPSIS"]
-        assert found[-4:] == ["EXIT STATUS", "FILES", "ENVIRONMENT", "SEE ALSO"]
-        assert {"DESCRIPTION", "EXAMPLES"} <= set(found)
-
-
-def test_a_page_shows_what_is_typed_as_it_is() -> None:
-    shown = MarkdownIt().enable("table").render(pages(every_verb(), SCHEMAS)["job.md"])
-    assert "<code>--param NAME=VALUE</code>" in shown
-    assert "[minutes|hours|days|weeks]</code>" in shown
-    assert "<th>option</th>" in shown
-
-
-def test_the_width_of_the_terminal_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = pages(every_verb(), SCHEMAS)
-    monkeypatch.setenv("COLUMNS", "40")
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    assert pages(every_verb(), SCHEMAS) == before
 
 
 def test_there_is_a_man_page_of_every_verb() -> None:
