@@ -162,7 +162,7 @@ def reproduce(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def plan(session: nox.Session) -> None:
-    """Collect, select and plan without a card, and deal the shards to a CI's jobs."""
+    """Collect, select and plan without a card, and group the shards into CI jobs."""
     install(session, "-e", ".[torch]")
     install_back_end(session)
     spyre_ci(session, "pipeline", "plan", *session.posargs)
@@ -435,7 +435,7 @@ def keeping_code(session: nox.Session, *command: str, **how: Any) -> Any:
     try:
         return session.run(*command, **how)
     except CommandFailed as error:
-        # Nox before 2026 says the code in words only; a program that is not there has none.
+        # Nox before 2026 says the code in words only; a program that is not found has none.
         word = str(error).rpartition(" ")[2]
         if code := getattr(error, "return_code", None) or (int(word) if word.isdecimal() else 0):
             if not CODES:

@@ -20,7 +20,7 @@ class CatalogTest:
     """One collected test.
 
     Attributes:
-        id: the canonical id, `file::Class::template[key=value,…]`, unique in its catalog.
+        id: the test id, `file::Class::template[key=value,…]`, unique in its catalog.
         node: the raw pytest node id it had in this collection.
         file: the test file, relative to the tests' root, with forward slashes.
         cls: the class without its device suffix; empty for a plain function.
@@ -71,10 +71,10 @@ class Catalog:
 
 
 def parse_test(text: str, node: str = "") -> CatalogTest:
-    """The test a canonical id names, from its parts alone: nothing is known of its markers.
+    """The test a test id names, from its parts alone: nothing is known of its markers.
 
     Raises:
-        UsageError: it is not a canonical id.
+        UsageError: it is not a test id.
     """
     file, cls, template, params = parse_id(text)
     if not file or not template:

@@ -34,9 +34,9 @@ class Durations:
     """What was measured, in seconds.
 
     Attributes:
-        tests: a test's own time, by canonical id.
+        tests: a test's own time, by test id.
         files: what importing and collecting a file takes, by file.
-        spread: the 95th percentile of a test's own times, by canonical id; a test may lack one.
+        spread: the 95th percentile of a test's own times, by test id; a test may lack one.
         classes: what a whole class took elsewhere, by `file::Class` without the device's suffix.
     """
 
@@ -71,7 +71,7 @@ def is_seconds(value: object) -> bool:
 
 
 def parse_class_times(content: object, where: Path) -> ClassTimes:
-    """Check a document of class times and bring its names into the form of canonical ids.
+    """Check a document of class times and bring its names into the form of test ids.
 
     A class is kept under its name and, where that ends in a device's, without it as well: whether
     `TestAutocastCPU` is a class of that name or a generated one only a catalog can tell. Where both names

@@ -79,7 +79,7 @@ def _file(name: str) -> str:
     return name.partition("::")[0]
 
 
-# Keys are cut from the canonical id, so that what was measured needs no catalog to be grouped by. The order
+# Keys are cut from the test id, so that what was measured needs no catalog to be grouped by. The order
 # is that of closeness, seen on 10,196 real tests of seven PyTorch files timed on a CPU. With 30 % of them
 # hidden, the mean error (natural logarithm) was 0.27 by dtype, 0.44 by template, 0.87 by class and by op;
 # with all dtypes of a test hidden 0.46, 0.89 and 1.00 by template, class and op; with whole templates hidden
@@ -104,7 +104,7 @@ def estimate(
         among: every test of the catalog, over which a class's seconds are shared; None: `tests`.
 
     Returns:
-        Estimates by canonical id.
+        Estimates by test id.
     """
     names = [test.id for test in tests]
     others = _fall_backs(names, durations, among)
@@ -114,7 +114,7 @@ def estimate(
 def estimate_tests(
     tests: Iterable[CatalogTest], durations: Durations, *, among: Iterable[CatalogTest] | None = None
 ) -> dict[str, float]:
-    """Seconds expected of each test, by canonical id; `estimate` says where they come from."""
+    """Seconds expected of each test, by test id; `estimate` says where they come from."""
     names = [test.id for test in tests]
     others = _fall_backs(names, durations, among)
     return {name: others[name].seconds if name in others else durations.tests[name] for name in names}
@@ -215,7 +215,7 @@ def file_timeouts(
     left out, for a guess is no ground to end a test: there the runner's own time-out holds.
 
     Args:
-        estimates: of the planned tests, by canonical id.
+        estimates: of the planned tests, by test id.
         factor: how many times its slowest a test may take, 1 or more.
         floor_s: no time-out is shorter, unless `ceiling_s` is.
         ceiling_s: no time-out is longer.
@@ -240,7 +240,7 @@ def file_timeouts(
 def test_timeouts(
     spread: Mapping[str, float], *, factor: float, floor_s: float, ceiling_s: float
 ) -> dict[str, float]:
-    """Seconds after which a test counts as hung, by canonical id: `factor` times its own 95th percentile.
+    """Seconds after which a test counts as hung, by test id: `factor` times its own 95th percentile.
 
     Args:
         spread: the 95th percentile of each measured test's times, in seconds.

@@ -47,12 +47,12 @@ def canonical_id(file: str, cls: str, template: str, params: Mapping[str, str]) 
 
 
 def parse_id(text: str) -> IdParts:
-    """Take a canonical id apart into (file, class, template, parameters).
+    """Take a test id apart into (file, class, template, parameters).
 
     The number of a clash (`#2`) is left out; a value that was cut stays cut.
 
     Raises:
-        UsageError: `text` is not a canonical id.
+        UsageError: `text` is not a test id.
     """
     base, bracket, rest = without_clash(text).partition("[")
     names = base.split("::")
@@ -68,10 +68,10 @@ def parse_id(text: str) -> IdParts:
 
 
 def file_of(text: str) -> str:
-    """The test file of a canonical id, as it is called on disk; of a million ids, quicker than `parse_id`.
+    """The test file of a test id, as it is called on disk; of a million ids, quicker than `parse_id`.
 
     Raises:
-        UsageError: `text` begins with no file as canonical ids have it.
+        UsageError: `text` begins with no file as test ids have it.
     """
     file, sign, _ = text.partition("::")
     if not sign:
@@ -83,7 +83,7 @@ def file_of(text: str) -> str:
 
 
 def encode_file(file: str) -> str:
-    """What the canonical ids of a test file begin with, up to their first `::`."""
+    """What the test ids of a test file begin with, up to their first `::`."""
     return _encode(file, _UNSAFE_NAME)
 
 
@@ -91,7 +91,7 @@ def resolve_clashes(ids: Sequence[str]) -> tuple[list[str], list[str]]:
     """Make ids unique: the second of a kind gets `#2`, the third `#3`, in the order given.
 
     Args:
-        ids: canonical ids in source order.
+        ids: test ids in source order.
 
     Returns:
         The ids in the same order, each now unique; and every id that stood more than once, in order.
@@ -112,7 +112,7 @@ def resolve_clashes(ids: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def without_clash(text: str) -> str:
-    """A canonical id without the number that tells it from others of the same parts."""
+    """A test id without the number that tells it from others of the same parts."""
     return _CLASH.sub("", text)
 
 
@@ -133,6 +133,6 @@ def _decode(text: str) -> str:
 
 def _not_an_id(text: str) -> UsageError:
     return UsageError(
-        f"{text!r} is not a canonical id",
+        f"{text!r} is not a test id",
         remedy="write it as file::Class::template[key=value,…], as `spyre-ci collect` prints it",
     )

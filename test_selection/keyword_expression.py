@@ -11,7 +11,7 @@ from test_selection.errors import UsageError
 
 Match = Callable[[str], bool]
 
-# pytest's names, and what canonical ids hold besides: `op=add`, `x,y`, `#2`, `%20`.
+# pytest's names, and what test ids hold besides: `op=add`, `x,y`, `#2`, `%20`.
 _TOKEN = re.compile(r"\s*(?:([\w:+\-.\[\]\\/=,#%~]+)|\S)")
 
 

@@ -25,7 +25,7 @@ class FileLoad:
         file: the test file.
         setup_s: seconds to import and collect the file, paid by every shard that touches it.
         seconds: seconds of each test, descending.
-        ids: the canonical id of each test, in the order of `seconds`.
+        ids: the test id of each test, in the order of `seconds`.
         total_s: the sum of `seconds`.
         cards: how many cards each of them needs at once.
         alone: the one test wants a process of its own.
@@ -58,7 +58,7 @@ def file_loads(
 
     Args:
         tests: what is to be split.
-        test_s: seconds by canonical id; a test without gets what an unknown test is given.
+        test_s: seconds by test id; a test without gets what an unknown test is given.
         file_s: set-up seconds by file; a file without costs nothing to set up.
         limits: which tests run alone and how many cards each needs.
         chains: what `gather_chains` returned for the same tests.

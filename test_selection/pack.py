@@ -99,7 +99,7 @@ def make_plan(
 
     Args:
         tests: what is to run; ids are unique.
-        test_s: seconds expected of each test, by canonical id.
+        test_s: seconds expected of each test, by test id.
         file_s: set-up seconds (import and collect) of each file.
         shards: how many cards there are, each a worker's unless a test needs several at once; a shard that
             gets nothing stays in the plan, empty.

@@ -30,7 +30,7 @@ class Piece:
 
     Attributes:
         file: the file that must be set up to run them.
-        ids: canonical ids, in the order of running.
+        ids: test ids, in the order of running.
         expected_s: seconds the tests are expected to take, without set-up.
         number: its place among its shard's pieces, the same on every host that cuts the plan.
     """

@@ -31,7 +31,7 @@ class Group:
 
     Attributes:
         file: the test file.
-        ids: canonical ids in the order of running.
+        ids: test ids in the order of running.
         alone: the group wants a fresh process and pays the set-up whatever ran before it.
         chains: tests that run in this order with nothing between them: the place of the first in `ids`, and
             how many.
@@ -69,7 +69,7 @@ class Shard:
 
     @property
     def ids(self) -> list[str]:
-        """Every canonical id of the shard, in the order of running."""
+        """Every test id of the shard, in the order of running."""
         return [one for group in self.groups for one in group.ids]
 
 
@@ -100,12 +100,12 @@ class Plan:
 
     @property
     def file_of(self) -> dict[str, str]:
-        """The file of each planned test, by canonical id."""
+        """The file of each planned test, by test id."""
         return {name: group.file for shard in self.shards for group in shard.groups for name in group.ids}
 
     @property
     def ids(self) -> list[str]:
-        """Every planned canonical id, shard after shard."""
+        """Every planned test id, shard after shard."""
         return [one for shard in self.shards for one in shard.ids]
 
 

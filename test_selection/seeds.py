@@ -18,7 +18,7 @@ def seed_of_test(run_seed: int, name: str, attempt: int) -> int:
 
     Args:
         run_seed: of the run.
-        name: the test's canonical id.
+        name: the test's test id.
         attempt: which try it is, from 1.
     """
     # Names are of pull requests and may hold anything: lengths keep two texts from running together.

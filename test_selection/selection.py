@@ -1,4 +1,4 @@
-"""The selection: the tests of one stage, by canonical id; and what a report says of it."""
+"""The selection: the tests of one stage, by test id; and what a report says of it."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Selection:
     Attributes:
         stage: the row of the roll-out, or None where a percentage was asked for by itself.
         percent: share of the in-scope tests that was asked for, 0 to 100.
-        ids: canonical ids, in the order of the catalog.
+        ids: test ids, in the order of the catalog.
         in_scope: how many tests the share is taken of.
         in_scope_s: what those are expected to take, in seconds; None where nobody estimated it.
         selected_s: what the selected tests, those of `ids` and those moved, are expected to take; None

@@ -245,7 +245,7 @@ _PLACE_BITS = 53
 
 
 def hashed_rank(name: str) -> float:
-    """The rank in [0, 1) of a test that no lock has: the SHA-256 of its canonical id, nothing else."""
+    """The rank in [0, 1) of a test that no lock has: the SHA-256 of its test id, nothing else."""
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
     return (int.from_bytes(digest[:8], "big") >> (64 - _PLACE_BITS)) / 2.0**_PLACE_BITS
 

@@ -48,7 +48,7 @@ class Truth:
     """One day.
 
     Attributes:
-        test_s: true seconds of each test, on a card of speed 1, by canonical id.
+        test_s: true seconds of each test, on a card of speed 1, by test id.
         setup_s: set-up seconds of each file, on a card of speed 1.
         speeds: of each card.
         starts_at: when each card's worker has started, in seconds.
@@ -81,7 +81,7 @@ def draw_truth(
     """Draw one day.
 
     Args:
-        file_of: the file of each test, by canonical id.
+        file_of: the file of each test, by test id.
         cards: how many there are.
         test_s: seconds expected of each test.
         file_s: set-up seconds expected of each file.

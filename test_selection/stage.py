@@ -129,7 +129,7 @@ def make_selection(
         files: globs or `/regex/` on files.
         keyword: an expression as pytest's `-k` takes it.
         suite: narrows to its files and declares expectations.
-        only_ids: canonical ids; these and no others.
+        only_ids: test ids; these and no others.
         whole_files: names of files whose tests are all taken beside `only_ids`.
         lock: everybody's rank; None makes one of this catalog.
         lock_source: which lock it is, for people.

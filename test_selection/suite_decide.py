@@ -139,7 +139,7 @@ class Decider:
         return kept, out
 
     def expectations(self, tests: Iterable[CatalogTest]) -> dict[str, Expectation]:
-        """What the suites declare of each test, by canonical id.
+        """What the suites declare of each test, by test id.
 
         Tests the suites leave out are not in it, nor are unlisted ones that have to pass as they are: that
         is what is expected of any test.

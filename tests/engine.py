@@ -23,7 +23,7 @@ def engine_client() -> Iterator[docker.DockerClient]:
     """The engine that the environment names; where there is none, the test skips and says so."""
     missing = [name for name in ENGINE if not os.environ.get(name)]
     if missing:
-        pytest.skip(f"a container engine with a registry is not there ({', '.join(missing)})")
+        pytest.skip(f"a container engine with a registry is not found ({', '.join(missing)})")
     with closing(docker.from_env(timeout=600)) as made:
         yield made
 

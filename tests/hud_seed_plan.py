@@ -187,7 +187,7 @@ def verdict_of(draw: random.Random, job: Job, case: Case, card: str) -> tuple[st
         return "hardware", "", f"RAS::VFIO::DeviceOpenFail on {card}", 2
     fixed = {
         "hostile": ("failed", "", case.name, 1),
-        "skipped": ("skipped", "", "needs a feature that is not there", 1),
+        "skipped": ("skipped", "", "needs a feature that is not found", 1),
         "xfailed": ("xpassed", "", "", 1) if luck < 0.01 else ("xfailed", "", "expected", 1),
     }
     if case.kind in fixed:

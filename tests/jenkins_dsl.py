@@ -31,7 +31,7 @@ def groovy() -> tuple[list[str], dict[str, str]]:
     """The command that runs a script beside the DSL's classes, and its environment; skips without one."""
     program, java = shutil.which("groovy"), shutil.which("java")
     if program is None or java is None:
-        pytest.skip("groovy with a JVM is not there")
+        pytest.skip("groovy with a JVM is not found")
     # Debian's groovy looks where Debian's default JVM would be, which need not be the one there is.
     home = Path(java).resolve().parent.parent
     return [program, "-cp", str(DSL)], {

@@ -45,7 +45,7 @@ class Pod:
         self._move(phase="Pending", conditions=[self._condition("PodScheduled", on=True)], state=state)
 
     def image_missing(self, reason: str = "ImagePullBackOff") -> None:
-        """Its image is not there."""
+        """Its image is not found."""
         image = self.content["spec"]["containers"][0]["image"]
         self.wait(reason, f'Back-off pulling image "{image}": ErrImagePull: manifest unknown')
 

@@ -54,7 +54,7 @@ class ManyPods:
 
 
 def make_ids(count: int) -> list[tuple[str, str]]:
-    """File and canonical id of so many tests, file after file."""
+    """File and test id of so many tests, file after file."""
     found = []
     for number in range(count):
         at, within = divmod(number, FILE_TESTS)

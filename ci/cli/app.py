@@ -56,8 +56,8 @@ def _here() -> Path:
         return Path.cwd()
     except FileNotFoundError as error:
         raise UsageError(
-            "the folder this was called in is not there any more",
-            remedy="go to one that is (cd), and call again",
+            "the working directory no longer exists",
+            remedy="cd to a folder that exists, and call again",
         ) from error
 
 

@@ -23,7 +23,7 @@ _RUN = "Run folder or id, `latest`, `latest-1` for the one before it, or the zip
 def compare(
     ctx: typer.Context,
     base: Annotated[str, typer.Argument(metavar="BASE", help=f"What is compared with. {_RUN}")],
-    run: Annotated[str, typer.Argument(metavar="RUN", help="The run; named alike.")] = "latest",
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The run, named in the same way.")] = "latest",
     limit: Annotated[int, typer.Option(min=0, help="How many of a kind are named; 0: all.")] = 20,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print it as Markdown, as a comment on a pull request has it.")
@@ -35,14 +35,14 @@ def compare(
         bool,
         typer.Option(
             "--check",
-            help="End with 1 where tests newly fail or are newly flaky, with 3 where nobody can tell.",
+            help="End with 1 where tests newly fail or are newly flaky, with 3 where that is unknown.",
         ),
     ] = False,
     json_output: options.Json = False,
 ) -> None:
     """Compare two runs test by test: newly failing, fixed, slower.
 
-    New failures, fixed, newly flaky, slower by more than noise, appeared, vanished: of RUN against BASE.
+    New failures, fixed, newly flaky, slower beyond noise, added, removed: RUN compared with BASE.
 
     Example: spyre-ci compare latest-1 latest
     """

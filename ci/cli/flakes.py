@@ -27,7 +27,10 @@ def flakes(
     fail_above: Annotated[
         float | None,
         typer.Option(
-            metavar="PERCENT", min=0, max=100, help="End with 1 unless fewer are flaky; 0: unless none is."
+            metavar="PERCENT",
+            min=0,
+            max=100,
+            help="End with 1 unless fewer are flaky; with 0, unless none is.",
         ),
     ] = None,
     proposing: Annotated[

@@ -77,7 +77,7 @@ def explain_command(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="ID", help="A canonical id, a node id, or a test file.", autocompletion=completing.tests
+            metavar="ID", help="A test id, a node id, or a test file.", autocompletion=completing.tests
         ),
     ],
     run_dir: options.RunDir = None,
@@ -114,7 +114,7 @@ def _explained(name: str, catalog: Catalog | None, device: str, rules: Rules) ->
     if "::" not in name:
         if not name.endswith(".py"):
             raise UsageError(
-                f"{name!r} is neither a canonical id nor a test file",
+                f"{name!r} is neither a test id nor a test file",
                 where="ID",
                 remedy="write file::Class::template[key=value,…], or a file such as test_view_ops.py",
             )

@@ -14,7 +14,7 @@ class Verb:
         at: `module:name` of its function, or of a group's typer.
         help: the first line of its help: the list of verbs is shown, and completed, without its import.
         more: verbs of a group that stand above the group's room; `module:name` by their names.
-        shown: verbs that the group's help lists, in order; the rest is called by pods and CIs only. Empty: all.
+        shown: verbs that the group's help lists, in order; empty: all. Pods and CIs call the others.
     """
 
     at: str
@@ -29,7 +29,7 @@ PANELS: Mapping[str, Mapping[str, Verb]] = {
         "pytorch": Verb("ci.main_job.cli:pytorch", "Run a staged share of PyTorch's tests and report it."),
         "doctor": Verb(
             "ci.doctor.cli:doctor",
-            "Check that this machine has what a run needs; print a remedy for each fault.",
+            "Check that this machine has what a run needs; name a remedy for each fault.",
         ),
         "init": Verb(
             "ci.init.cli:init", "Set up a back end's checkout: settings, workflows and a Jenkinsfile."

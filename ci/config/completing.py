@@ -74,7 +74,7 @@ def _stages(settings: Settings, _: str) -> Iterator[Offer]:
 
 def _lanes(settings: Settings, _: str) -> Iterator[Offer]:
     for name, lane in settings.model.lanes.items():
-        yield name, "begun by its CI" if lane.begun_by else "begun by the worker"
+        yield name, "started by its CI" if lane.begun_by else "started by the worker"
 
 
 def _tests(settings: Settings, incomplete: str) -> Iterator[Offer]:

@@ -27,7 +27,7 @@ class Settings:
 
     Attributes:
         model: the values.
-        origins: where each came from, by dotted key; a key that is not there has its default.
+        origins: where each came from, by dotted key; a key that is not found has its default.
         path: the settings file, or None where there is none.
         base: the folder relative paths of the settings start from.
     """
@@ -69,7 +69,7 @@ def load_settings(
         cwd: the folder to look in.
 
     Raises:
-        MissingInputError: `path` was named and is not there.
+        MissingInputError: `path` was named and is not found.
         SettingsError: a file, key or value that cannot be taken, with file, line, key and remedy.
     """
     file = path if path is not None else cwd / DEFAULT_FILE
@@ -132,7 +132,7 @@ def _check_sections(document: Document, model: type[BaseModel], at: list[str]) -
         if not isinstance(value, Mapping):
             shown = without_secrets(json.dumps(value, default=str))[:200]
             raise SettingsError(
-                f"{'.'.join(place)}: holds keys, and here it has none (seen: {shown})",
+                f"{'.'.join(place)}: must be a table of keys (seen: {shown})",
                 where=document.place(place),
                 remedy=remedy_of(place, SettingsModel, see=DESCRIBE)
                 if below is None

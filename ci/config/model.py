@@ -34,7 +34,7 @@ class Image(Section):
         default="linux/amd64", description="it is built for"
     )
     builder: Literal["docker", "podman", "buildah"] = Field(
-        default="docker", description="the command that builds and pushes; docker wants its buildx plugin"
+        default="docker", description="the command that builds and pushes; docker needs its buildx plugin"
     )
     network: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_.-]*$")] | None = Field(
         default=None, description="of a build's steps, such as host; none: the engine's default"
@@ -72,7 +72,7 @@ class Image(Section):
 class SettingsModel(Section):
     """The whole of `spyre-ci.yaml`."""
 
-    runs: Path = Field(default=Path("runs"), description="folder that holds a folder a run")
+    runs: Path = Field(default=Path("runs"), description="folder with one folder per run")
     state: Path = Field(
         default=Path(".spyre-ci"), description="folder for caches, the store of results and its token"
     )
@@ -109,7 +109,7 @@ class SettingsModel(Section):
         # A share by count need not lie inside a larger one by seconds; none and all of them do.
         kinds = {row.by for row in rows if 0 < row.percent < 100}  # noqa: PLR2004  # per cent
         if len(kinds) > 1:
-            raise ValueError("stages by count and stages by seconds do not nest; set `by` alike for all")
+            raise ValueError("stages by count and stages by seconds do not nest; set the same `by` for all")
         return self
 
     @model_validator(mode="after")

@@ -54,7 +54,7 @@ class Index(Section):
         default=True, description="whether it takes versions such as 1.2.dev3+gabc; PyPI does not"
     )
     linux_tags: bool = Field(
-        default=True, description="whether it takes wheels tagged linux_*; PyPI wants manylinux"
+        default=True, description="whether it takes wheels tagged linux_*; PyPI needs manylinux"
     )
     max_mib: float = Field(default=100, gt=0, description="MiB a file may have")
     token_file: Path | None = Field(

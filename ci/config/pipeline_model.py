@@ -61,7 +61,7 @@ class Pipeline(Section):
     )
     labels: list[PullRequestLabel] = Field(
         default_factory=lambda: ["ciflow/spyre"],
-        description="labels by which a pull request asks for PyTorch's tests; with `-stage-N` behind it for "
+        description="labels by which a pull request requests PyTorch's tests; with `-stage-N` behind it for "
         "those of stage N",
     )
     pull_request_stage: int | None = Field(
@@ -93,7 +93,7 @@ class Pipeline(Section):
     )
     environment: Literal["image", "own"] = Field(
         default="image",
-        description="where jobs on those runners and legs of PyTorch's tests run: in the image that the "
+        description="where jobs on those runners and CI jobs of PyTorch's tests run: in the image that the "
         "runner is, as it is and on no emulated device; or in an environment of their own, without cards",
     )
     device_tested: Literal["wheel", "checkout", "installed"] = Field(
@@ -105,7 +105,7 @@ class Pipeline(Section):
         default=600,
         gt=0,
         le=7 * 24 * 3600,
-        description="seconds a shard should take, so that few tests do not begin many jobs; the cards of the "
+        description="seconds a shard should take, so that few tests do not start many jobs; the cards of the "
         "stage are the most there are",
     )
     timeouts: Timeouts = Field(default_factory=Timeouts)

@@ -67,7 +67,7 @@ class Report(Section):
     own_server: bool = Field(
         default=False,
         description="whether the endpoint is a server of our own, so that a pull request's report may carry "
-        "what HUD's contract has no field for; upstream wants the dispatch's payload unchanged",
+        "what HUD's contract has no field for; upstream requires the dispatch's payload unchanged",
     )
     dispatch: Dispatch = Field(default_factory=Dispatch)
     job_name: str = Field(

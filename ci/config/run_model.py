@@ -151,7 +151,8 @@ class Run(Section):
         "sent only to a run.share that the environment gives (SPYRE_CI__RUN__SHARE)",
     )
     control: Literal["none", "cpu"] = Field(
-        default="none", description="device on which what failed runs once more, to tell whose fault it is"
+        default="none",
+        description="device on which what failed runs once more, to tell whether upstream fails too",
     )
     control_limit: int = Field(
         default=1000, ge=0, description="tests that run on the control device at most, the files in turn"
@@ -162,7 +163,7 @@ class Run(Section):
     )
     leases: Path | None = Field(
         default=None,
-        description="folder where the runs of this host note whose a card is and which are benched; "
+        description="folder where this host's runs record which cards are in use and which are out of use; "
         "none: one that all users share",
     )
     lease_timeout_s: Seconds = Field(
@@ -173,10 +174,10 @@ class Run(Section):
     )
     preflight_timeout_s: Seconds = Field(default=60, description="after which a card has failed its check")
     card_strikes: int = Field(
-        default=3, ge=1, le=1000, description="faults after which a card is benched, for other runs too"
+        default=3, ge=1, le=1000, description="faults after which a card is out of use, for other runs too"
     )
     card_bench_s: Seconds = Field(
-        default=3600, description="how long a card is benched, and how long a fault counts"
+        default=3600, description="how long a card stays out of use, and how long a fault counts"
     )
 
 
@@ -191,14 +192,17 @@ class Matrix(Section):
         default_factory=lambda: [0, 1, 2, 4], description="cards that runners have"
     )
     timeout_factor: float = Field(
-        default=3, ge=1, le=100, description="how many times its expected seconds a leg may take"
+        default=3, ge=1, le=100, description="time limit of a CI job, as a multiple of its expected seconds"
     )
     timeout_extra_minutes: int = Field(
-        default=30, ge=0, le=1440, description="minutes a leg may take besides, for checkout, image and hangs"
+        default=30,
+        ge=0,
+        le=1440,
+        description="minutes added to the time limit of a CI job, for checkout, image and hangs",
     )
     beyond: Literal["matrices", "indexed-job"] = Field(
         default="matrices",
-        description="more than 256 GitHub legs: several matrices, or one leg that submits an Indexed Job",
+        description="more than 256 GitHub jobs: several matrices, or one job that submits an Indexed Job",
     )
 
     @model_validator(mode="after")

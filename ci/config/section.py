@@ -31,7 +31,7 @@ def check_https(parts: SplitResult, why: str) -> None:
     if parts.scheme not in {"http", "https"} or not host:
         raise ValueError("is no https URL")
     if parts.query or parts.fragment or parts.username is not None or parts.password is not None:
-        raise ValueError("holds a query, a fragment or credentials")
+        raise ValueError("contains a query, a fragment or credentials")
     if parts.scheme == "http" and not is_loopback(host):
         raise ValueError(f"must be https: {why}")
 

@@ -22,7 +22,7 @@ class Stage(Section):
     cards: int = Field(ge=1, le=4096, description="cards the stage may use")
     cadence: str = Field(min_length=1, description="when it runs")
     blocking: bool = Field(default=True, description="whether a red run blocks a merge")
-    bucket: BucketName = Field(default="nightly", description="whose limits hold: pr, nightly or weekly")
+    bucket: BucketName = Field(default="nightly", description="whose limits apply: pr, nightly or weekly")
 
 
 class Bucket(Section):

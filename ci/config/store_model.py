@@ -22,7 +22,7 @@ def _clickhouse_url(text: str) -> str:
     if parts.scheme == "clickhouse" and not parts.hostname:
         raise ValueError("names no host")
     if parts.password is not None:
-        raise ValueError("holds a password: give it in SPYRE_CI_CLICKHOUSE_PASSWORD")
+        raise ValueError("contains a password: give it in SPYRE_CI_CLICKHOUSE_PASSWORD")
     return text
 
 

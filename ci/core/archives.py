@@ -169,9 +169,9 @@ def _checked(opened: zipfile.ZipFile, archive: Path) -> dict[str, zipfile.ZipInf
     for entry in listed:
         name = entry.filename
         if name.startswith("/") or "\\" in name or ".." in PurePosixPath(name).parts or ":" in name:
-            raise _bad(f"holds a path that leads elsewhere: {name!r:.200}", archive)
+            raise _bad(f"contains a path that leads outside: {name!r:.200}", archive)
         if stat.S_ISLNK(entry.external_attr >> 16):
-            raise _bad(f"holds a link: {name!r:.200}", archive)
+            raise _bad(f"contains a link: {name!r:.200}", archive)
         if name in found:
             raise _bad(f"holds {name!r:.200} twice", archive)
         if not entry.is_dir():
@@ -183,7 +183,7 @@ def _root(entries: dict[str, zipfile.ZipInfo], beside: str, archive: Path) -> st
     """The folder of the run within the archive, with its slash; empty for the top."""
     roots = [name[: -len(beside)] for name in entries if PurePosixPath(name).name == beside]
     if not roots:
-        raise _bad(f"holds no {beside}", archive)
+        raise _bad(f"contains no {beside}", archive)
     return min(roots, key=lambda root: (root.count("/"), root))
 
 
@@ -214,7 +214,7 @@ def bounded_lines(path: Path, *, most_bytes: int, most_line: int = _CHUNK) -> It
                 data = unpacker.decompress(packed, _CHUNK)
                 # What is all read may have more to give still.
                 if not packed and not data:
-                    raise _bad("is cut short", path)
+                    raise _bad("is truncated", path)
                 size += len(data)
                 *whole, pending = (pending + data).split(b"\n")
                 if size > most_bytes or len(pending) > most_line:

@@ -57,7 +57,7 @@ def engine(environ: Mapping[str, str], *, timeout_s: int = TIMEOUT_S) -> Iterato
         raise CommandError(
             f"the container engine cannot be used: {_first_line(error)}",
             where="DOCKER_HOST",
-            remedy="mend the configuration of docker's client (~/.docker/config.json)",
+            remedy="fix the configuration of docker's client (~/.docker/config.json)",
         ) from error
     finally:
         client.close()
@@ -150,7 +150,7 @@ def engine_error(error: Exception | str, *, where: str | None = None) -> SpyreCi
             remedy="free space there (`docker system prune`), then build again",
         )
     remedy = "correct what it names, such as a command, a network or a device, and do it again"
-    return CommandError(f"the container engine refuses: {_first_line(said)}", where=where, remedy=remedy)
+    return CommandError(f"the container engine reports: {_first_line(said)}", where=where, remedy=remedy)
 
 
 def _first_line(error: object) -> str:

@@ -55,7 +55,7 @@ def find_client(environ: Mapping[str, str], which: Callable[[str], str | None]) 
         if path is not None:
             return [path, "--url", host] if name == "podman" and host else [path]
     raise CommandError(
-        "neither docker nor podman is installed, and the engine's own command is wanted",
+        "neither docker nor podman is installed, and the engine's own command is needed",
         where=without_secrets(host) or "PATH",
         remedy="install docker's or podman's command line",
     )

@@ -255,7 +255,7 @@ def _unpack(content: IO[bytes], path: str, folder: Path) -> None:
 
 def _too_much(path: str, limit: str) -> CommandError:
     return CommandError(
-        f"{path} of the container holds more than {limit}",
+        f"{path} of the container is larger than {limit}",
         where=path,
         remedy="let the tests write less there",
     )

@@ -10,10 +10,10 @@ from ci.core.errors import CommandError
 
 @contextmanager
 def wanted(what: str, *, extra: str, sessions: str = "") -> Iterator[None]:
-    """Within, a library that is not there is told as what it is: the extra was not installed.
+    """Within, a library that is not found is told as what it is: the extra was not installed.
 
     Args:
-        what: wants it, with the verb: `packaging wants`.
+        what: wants it, with the verb: `packaging needs`.
         extra: that has it.
         sessions: of nox whose environment has it.
 

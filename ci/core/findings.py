@@ -78,4 +78,4 @@ def refuse_failed(subject: str, findings: Sequence[Finding]) -> None:
         for one in failed
     )
     counted = f"{len(failed)} of {len(findings)} checks failed"
-    raise VerificationError(f"{counted}{lines}", where=subject, remedy="mend each, then build it again")
+    raise VerificationError(f"{counted}{lines}", where=subject, remedy="fix each, then build it again")

@@ -76,7 +76,7 @@ def pieces(
         clock: seconds; the sockets wait in real time.
 
     Raises:
-        TimeoutError: it was not there.
+        TimeoutError: it was not found.
         ConnectionError: it breaks off.
     """
     if response.is_redirect:  # requests has read it, to see where it leads
@@ -94,7 +94,7 @@ def pieces(
     # What is packed is longer or shorter than what was promised.
     whole = promised.isdecimal() and "Content-Encoding" not in response.headers
     if whole and size < min(int(promised), most_bytes):
-        raise ConnectionError(f"the answer breaks off after {size} bytes")
+        raise ConnectionError(f"the response ends after {size} bytes")
 
 
 def never_connected(error: Exception) -> bool:

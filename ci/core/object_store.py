@@ -146,7 +146,7 @@ class Bucket:
                     yield Held(name=row["Key"][cut:], size=row["Size"], etag=row["ETag"].strip('"'))
 
     def delete(self, names: list[str]) -> None:
-        """Delete objects; one that is not there is no error.
+        """Delete objects; one that is not found is no error.
 
         Raises:
             CommandError: they cannot be deleted.

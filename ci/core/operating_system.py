@@ -94,7 +94,7 @@ def start_method(wanted: str) -> str:
     """
     if wanted == FORK and not is_linux():
         raise SettingsError(
-            f"{FORK!r} is wanted, and a copy of a process is not safe with the libraries of {name()}",
+            f"{FORK!r} was requested, and a copy of a process is not safe with the libraries of {name()}",
             where="run.start_method",
             remedy=f"give {SPAWN}, or leave it at {AUTO}, which is {SPAWN} here",
         )

@@ -297,7 +297,7 @@ def start_command(
             start_new_session=True,
         )
     except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
-        # The working folder may be what is not there, and the program what the error is thought to be of.
+        # The working folder may be what is not found, and the program what the error is thought to be of.
         if cwd is not None and not cwd.is_dir():
             raise CommandError(
                 "there is no such folder to run in", where=cwd, remedy="check the path"

@@ -45,7 +45,7 @@ def identify_process(pid: int, proc: Path = PROC) -> ProcessIdentity:
     """The identity of a process of this namespace.
 
     Args:
-        pid: the process; one that is not there has not started.
+        pid: the process; one that is not found has not started.
         proc: where the kernel tells of processes.
     """
     namespace, words = "", list[str]()

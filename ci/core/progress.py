@@ -114,7 +114,7 @@ def showing_life(
         clock: seconds, monotonic.
     """
     heard = told = clock()
-    last = "it has said nothing yet"
+    last = "no output yet"
 
     def line(text: str) -> None:
         nonlocal heard, last

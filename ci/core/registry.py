@@ -165,7 +165,7 @@ def _missing(image: str) -> MissingInputError:
     return MissingInputError(
         f"there is no image {image}",
         where=parse_image(image).registry,
-        remedy="check its name and tag; a private one wants `docker login` first",
+        remedy="check its name and tag; a private one needs `docker login` first",
     )
 
 
@@ -191,7 +191,7 @@ def _ask(method: str, url: str, image: str, headers: Mapping[str, str]) -> reque
             answer = _send(method, url, {**headers, **({"Authorization": known} if known else {})})
     except (requests.RequestException, ValueError, DockerException, StoreError) as error:
         raise RegistryAwayError(
-            f"the registry {name.registry} cannot be asked for {image}: {type(error).__name__}",
+            f"the registry {name.registry} does not answer for {image}: {type(error).__name__}",
             where=name.registry,
             remedy="check that it can be reached from here",
         ) from error

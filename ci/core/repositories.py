@@ -27,7 +27,7 @@ def commit_of(url: str, ref: str, *, environ: Mapping[str, str]) -> str:
         environ: git's; it is told to ask nobody for a password.
 
     Raises:
-        CommandError: git is not there, or the repository cannot be reached.
+        CommandError: git is not found, or the repository cannot be reached.
         UsageError: the repository has no such ref.
     """
     if COMMIT.fullmatch(ref):
@@ -48,7 +48,7 @@ def commit_of(url: str, ref: str, *, environ: Mapping[str, str]) -> str:
     raise UsageError(
         f"{url} has no branch or tag {ref!r}",
         where="git.ref",
-        remedy="check its spelling; a commit has to be whole, 40 digits",
+        remedy="check its spelling; a commit needs all its 40 digits",
     )
 
 

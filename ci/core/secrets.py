@@ -35,7 +35,7 @@ def checked_token(text: str, where: str) -> str:
     token = text.strip()
     if not re.fullmatch(r"[\x21-\x7e]{1,8192}", token):
         raise SettingsError(
-            "is empty or holds blanks or characters no header can carry",
+            "is empty, or contains blanks or characters no header can carry",
             where=where,
             remedy="put the bare token there, on one line",
         )
@@ -59,5 +59,5 @@ def secret(environ: Mapping[str, str], name: str, what: str) -> str:
     if file := environ.get(f"{name}_FILE", "").strip():
         return checked_token(read_secret(Path(file), what), file)
     raise SettingsError(
-        f"there is no {what}", where=name, remedy=f"set {name}, or {name}_FILE to a file that holds it"
+        f"there is no {what}", where=name, remedy=f"set {name}, or {name}_FILE to a file that contains it"
     )

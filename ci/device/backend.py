@@ -135,7 +135,7 @@ def read_settings(text: str) -> tuple[list[str], list[str]]:
         settings = json.loads(text)
         refused = settings.get("refuse_ops", []), settings.get("refuse_dtypes", [])
         if not all(isinstance(names, list) and all(isinstance(n, str) for n in names) for names in refused):
-            raise TypeError("names are wanted as lists of strings")
+            raise TypeError("names must be lists of strings")
     except (ValueError, AttributeError, TypeError) as error:
         raise SettingsError(
             f"{text!r} is not JSON with refuse_ops and refuse_dtypes: {error}",

@@ -142,5 +142,5 @@ def device_index(device: DeviceLike) -> int:
             raise ValueError(f"Expected a {DEVICE_TYPE} device, but got: {wanted}")
         index = wanted.index or 0
     if index != 0:
-        raise RuntimeError(f"{DEVICE_TYPE}:{index} is not there: one device is emulated, {DEVICE_TYPE}:0")
+        raise RuntimeError(f"{DEVICE_TYPE}:{index} is not found: one device is emulated, {DEVICE_TYPE}:0")
     return index

@@ -23,16 +23,16 @@ class Outcome(enum.StrEnum):
 
     DELIVERED = "delivered"
     STATE_APPLIED = "state_applied"
-    """State known, row lost: the relay holds the state, HUD may have no row of it, and no retry mends it."""
+    """State known, row lost: the relay has the state, HUD may have no row of it, and no retry fixes it."""
     KNOWN = "known"
-    """It knows that the job has begun: somebody else told it, so that the end may follow."""
+    """It knows that the job started: another job reported it, so that the end may follow."""
     IGNORED = "ignored"
     REFUSED = "refused"
     UNAUTHORIZED = "unauthorized"
     RATE_LIMITED = "rate_limited"
     RETRY = "retry"
     INVALID = "invalid"
-    """It was not sent: the report does not hold the contract."""
+    """It was not sent: the report violates the contract."""
     HELD = "held"
     """It was not sent: another report has to be taken before it."""
 
@@ -49,13 +49,13 @@ class Outcome(enum.StrEnum):
 
 REMEDIES = {
     Outcome.IGNORED: "have the repository allow-listed at level L2 or above, in its exact letter case",
-    Outcome.REFUSED: "mend what the answer says",
+    Outcome.REFUSED: "fix what the response says",
     Outcome.UNAUTHORIZED: "check the token (SPYRE_CI_HUD_TOKEN, report.token_file or the job's `id-token`) "
     "and this machine's clock",
     Outcome.RATE_LIMITED: "wait a minute",
     Outcome.RETRY: "wait until the endpoint is back",
-    Outcome.INVALID: "mend what is named",
-    Outcome.HELD: "mend what keeps its in_progress report",
+    Outcome.INVALID: "fix what is named",
+    Outcome.HELD: "fix what keeps its in_progress report",
 }
 
 
@@ -160,8 +160,8 @@ def classify(reply: Reply, *, nightly: bool, doubtful: bool = False, begins: boo
             # A job has no state but the dispatch's before it begins, so only a second begin is refused so.
             return reply.means(
                 Outcome.KNOWN,
-                "the relay knew that this job has begun: an earlier step told it, or another job of the run "
-                f"has its job_name, where each needs one of its own ({said})",
+                "the relay knew that this job started: an earlier step reported it, or another job "
+                f"of the run has its job_name, where each needs one of its own ({said})",
             )
     by_hud = reply.status in range(400, 500) and _REFUSED_BY_HUD.match(reply.sentence)
     if by_hud and not nightly:

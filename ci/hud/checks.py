@@ -50,10 +50,10 @@ def _check_keys(callback: Callback, repository: str) -> Iterator[str]:
         if not value.strip():
             yield f"{key}: is blank"
         elif not value.isprintable():
-            yield f"{key}: holds a character that is not printable (seen: {value[:80]!r})"
+            yield f"{key}: contains a character that is not printable (seen: {value[:80]!r})"
     for key in ("workflow.job_name", "delivery_id"):
         if ":" in names[key]:
-            yield f"{key}: holds a colon, at which the relay splits its keys (seen: {names[key]!r})"
+            yield f"{key}: contains a colon, at which the relay splits its keys (seen: {names[key]!r})"
     if (name := names["workflow.job_name"]).isdigit():
         yield f"workflow.job_name: is a number, which the relay's time-out loses (seen: {name!r})"
     if not re.fullmatch(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+", repository):

@@ -58,7 +58,7 @@ def rows(
     if run_id is None:
         if len(paths) != 1 or not (paths[0] / SUMMARY).is_file():
             raise UsageError(
-                "nothing says which run of the CI these files are of",
+                "the CI's run of these files is unknown",
                 where=str(paths[0]),
                 remedy="give --run-id (and --attempt, --check-run-id), or the folder of a run of spyre-ci",
             )
@@ -128,7 +128,7 @@ def send_verb(
     ] = None,
     json_output: Json = False,
 ) -> None:
-    """Send what a run owes HUD: its begin, its end, what waits; ends with 3 when it is not delivered.
+    """Send a run's unsent reports to HUD: start, end and what is queued; ends with 3 when not delivered.
 
     Where SPYRE_CI_REPORT holds the report of another CI and no RUN is named, that is sent.
 

@@ -51,7 +51,7 @@ class Send(Protocol):
         """What became of it; `doubtful`: an earlier attempt may have been taken although no 200 came.
 
         Raises:
-            UnansweredError: no whole answer came.
+            UnansweredError: no complete response came.
         """
 
 
@@ -99,7 +99,7 @@ class Target:
             request: what else requests takes.
 
         Raises:
-            UnansweredError: no whole answer came, or there is no token.
+            UnansweredError: no complete response came, or there is no token.
         """
         try:
             token = self.token()
@@ -152,7 +152,7 @@ def callback_url(endpoint: str) -> str:
         )
     if parts.username is not None or parts.password is not None:
         raise SettingsError(
-            "the URL holds a user name or password",
+            "the URL contains a user name or password",
             where="report.endpoint",
             remedy="give the token in SPYRE_CI_HUD_TOKEN or report.token_file instead",
         )
@@ -177,7 +177,7 @@ def exchange(
         request: what else requests takes.
 
     Raises:
-        UnansweredError: no whole answer came.
+        UnansweredError: no complete response came.
     """
     # The real clock, because the sockets below wait in real time, whatever clock the caller has.
     deadline = time.monotonic() + timeout_s
@@ -205,7 +205,7 @@ def exchange(
         raise UnansweredError(outcome, detail, doubtful=said == CUT) from error
 
 
-CUT = "no whole answer"
+CUT = "no complete response"
 
 
 def _fault(error: Exception) -> tuple[Outcome, str]:
@@ -220,7 +220,7 @@ def _fault(error: Exception) -> tuple[Outcome, str]:
 def _read(response: requests.Response, deadline: float) -> str:
     body = b"".join(pieces(response, until=deadline, most_bytes=ANSWER_BYTES))
     if _breaks_off(response, body):
-        raise ConnectionError(f"the answer breaks off after {len(body)} bytes")
+        raise ConnectionError(f"the response ends after {len(body)} bytes")
     return body.decode("utf-8", "replace")
 
 

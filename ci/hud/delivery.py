@@ -94,7 +94,7 @@ def flush(
     deadline = effects.clock() + budget_s
     job = _Flush(outbox=outbox, target=target, effects=effects, deadline=deadline, again=again)
     if target.url and not is_private(target.url):
-        job.warnings.append("the endpoint is plain http: whoever listens on the way can read the token")
+        job.warnings.append("the endpoint is plain http: anyone on the network path can read the token")
     try:
         with outbox.sending(timeout_s=min(BUSY_WAIT_S, budget_s)):
             for report in _as_they_come(outbox):

@@ -74,7 +74,7 @@ def dispatch_of(content: Any, *, where: Path | str) -> Dispatch | None:
     told = content.get("client_payload", content) if isinstance(content, dict) else None
     if not isinstance(told, dict) or "delivery_id" not in told:
         return None
-    remedy = "hand over the event as the relay's repository_dispatch brought it"
+    remedy = "pass the event of the relay's repository_dispatch unchanged"
     for key in ("delivery_id", "event_type"):
         # Printed for pipelines, a line a name: what ends a line would be a name of its own.
         if not isinstance(told.get(key), str) or not told[key].strip() or not told[key].isprintable():
@@ -94,7 +94,7 @@ def read_event(environ: Mapping[str, str], event_file: Path | None) -> Dispatch 
 
     Raises:
         MissingInputError: there is no such file.
-        BadFileError: it cannot be read, or holds no dispatch where it has to.
+        BadFileError: it cannot be read, or contains no dispatch where it has to.
     """
     path = event_file
     if path is None and environ.get("GITHUB_EVENT_NAME") == EVENT and environ.get("GITHUB_EVENT_PATH"):
@@ -112,7 +112,7 @@ def read_event(environ: Mapping[str, str], event_file: Path | None) -> Dispatch 
         raise BadFileError("cannot be read as JSON", where=path, remedy=remedy) from error
     if found is None and event_file is not None:
         raise BadFileError(
-            "holds no dispatch of the relay: there is no client_payload.delivery_id",
+            "contains no dispatch of the relay: client_payload.delivery_id is missing",
             where=event_file,
             remedy="check report.event_file",
         )
@@ -136,5 +136,5 @@ def kept(run_dir: Path) -> Dispatch | None:
     remedy = "remove it to report the run as a nightly"
     found = convert(read_json(path, KIND), Dispatch, where=path, remedy=remedy)
     if dispatch_of(found.client_payload, where=path) is None:
-        raise BadFileError("holds no dispatch", where=path, remedy=remedy)
+        raise BadFileError("contains no dispatch", where=path, remedy=remedy)
     return found

@@ -66,7 +66,7 @@ def check_private(address: str, key: str) -> None:
     """
     if not is_private(address):
         raise SettingsError(
-            f"{address!r} is plain http, and whoever listens on the way could read the token",
+            f"{address!r} is plain http, and anyone on the network path could read the token",
             where=key,
             remedy="set it to an https URL",
         )

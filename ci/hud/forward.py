@@ -43,7 +43,7 @@ REMEDIES = {
     Outcome.UNAUTHORIZED: f"give {TOKEN_VARIABLE} the right to start workflows there (actions: write)",
     Outcome.REFUSED: "check report.dispatch: the repository, its workflow file and the ref",
     Outcome.RETRY: "wait until GitHub answers again",
-    Outcome.INVALID: "mend what is named, or report to a server of your own (report.endpoint)",
+    Outcome.INVALID: "fix what is named, or report to a server of your own (report.endpoint)",
 }
 HEADERS = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
 VARIABLE = "SPYRE_CI_REPORT"
@@ -105,7 +105,7 @@ def target_of(reporter: Reporter) -> Target:
         None if wanted.token_file is None else settings.resolve(wanted.token_file),
         variable=TOKEN_VARIABLE,
         where="report.dispatch.token_file",
-        remedy=f"set {TOKEN_VARIABLE}, or name a file that holds a token which may start workflows",
+        remedy=f"set {TOKEN_VARIABLE}, or name a file with a token that may start workflows",
     )
     token()  # said at once and clearly
     workflows = f"{wanted.api.rstrip('/')}/repos/{wanted.repository}/actions/workflows"

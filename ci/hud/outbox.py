@@ -227,7 +227,7 @@ def _read_all(folder: Path) -> tuple[list[Report], list[BadFileError]]:
 
 
 def _unusable(what: str, path: Path) -> BadFileError:
-    return BadFileError(what, where=path, remedy="remove it, or mend its rights")
+    return BadFileError(what, where=path, remedy="remove it, or fix its permissions")
 
 
 def _read(path: Path) -> Report:

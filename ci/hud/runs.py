@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 # As a client names the file of rows that it sends of a run: whichever comes later takes the other's place.
 ROWS = "rows"
 _OF_JOB = "workflow_id = ? AND workflow_run_attempt = ? AND job_id = ?"
-# One that was cut off is not there.
+# One that was cut off is left out.
 _TESTS = f"SELECT 1 FROM upload WHERE {_OF_JOB} AND state = 'DONE'"  # noqa: S608  # our own words, here and below
 _MOST = 2**63 - 1
 _SETUP = "INSERT INTO file_setup VALUES (?, ?, ?, ?, ?)"

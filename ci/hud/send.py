@@ -155,7 +155,7 @@ def begin(run_dir: Path, reporter: Reporter) -> Delivery | None:
         What came of it; None of a run that reports itself, which tells of its end alone.
     """
     owed = partial(_begin_of, run_dir)
-    return _guarded(run_dir, reporter, owed, done="told that the run has begun")
+    return _guarded(run_dir, reporter, owed, done="reported the run's start")
 
 
 def report_run(run_dir: Path, reporter: Reporter) -> Delivery:
@@ -181,7 +181,7 @@ def give_up(run_dir: Path, reporter: Reporter, *, conclusion: str) -> Delivery |
         told = {one.identity for one in (*box.pending(), *box.delivered())}
         return [] if ended is None or reporter.identity_of(ended) in told else [ended]
 
-    return _guarded(run_dir, reporter, owed, done=f"told that the run has ended: {conclusion}")
+    return _guarded(run_dir, reporter, owed, done=f"reported the run's end: {conclusion}")
 
 
 def send_run(run_dir: Path, reporter: Reporter) -> Delivery:
@@ -201,7 +201,7 @@ def send_run(run_dir: Path, reporter: Reporter) -> Delivery:
     elif (run_dir / SUMMARY).is_file():
         owed = _end_of(run_dir, reporter)
     elif not any(box.pending()) and (owed := _begin_of(run_dir, reporter)):
-        done = "told that the run has begun"
+        done = "reported the run's start"
     delivery = _enqueue(run_dir, reporter, owed)
     if delivery is None and not _waits(run_dir):
         told = box.delivered()
@@ -281,7 +281,7 @@ def delivery_of(report: FlushReport, *, endpoint: str, done: str = "delivered") 
             told,
             outcome="row_lost",
             reason=f"state known, row lost: HUD may have nothing of {', '.join(report.lost)}",
-            remedy="run the CI's job again, which is an attempt of its own; sending again changes nothing",
+            remedy="run the CI's job again, as a new attempt; sending again changes nothing",
         )
     return told
 

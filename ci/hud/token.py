@@ -48,7 +48,7 @@ def find_token(
 
     Raises:
         SettingsError: there is none, or it cannot stand in a header; the message never holds it.
-        MissingInputError: the file that was named is not there.
+        MissingInputError: the file that was named is not found.
     """
     if environ.get(variable, "").strip():
         return checked_token(environ[variable], variable)

@@ -123,7 +123,7 @@ class ImageBuilder:
             MissingInputError: the context has no such Containerfile, or a link on the way leads out of it.
             BuildStepError: a step failed; with its last lines.
             DiskFullError: the engine's disk is full.
-            CommandError: the builder is not there, or cannot build.
+            CommandError: the builder is not found, or cannot build.
         """
         path = order.context / order.containerfile
         root = order.root or order.context
@@ -132,7 +132,7 @@ class ImageBuilder:
             raise MissingInputError(
                 f"there is no {order.containerfile}",
                 where=order.source or order.context,
-                remedy="mend `containerfile` or the folder before it; a link has to stay in what is built",
+                remedy="fix `containerfile` or the folder before it; a link has to stay in what is built",
             )
         last: deque[str] = deque(maxlen=LAST_LINES)
 
@@ -188,7 +188,7 @@ def build_error(last: Sequence[str]) -> Exception:
     if codes := [found[1] for line in last if (found := _EXIT.search(line))]:
         return BuildStepError(
             f"a step ended with code {codes[-1]}{lines}",
-            remedy="mend the step; `spyre-ci image build --print` shows all of them",
+            remedy="fix the step; `spyre-ci image build --print` shows all of them",
         )
     return CommandError(
         f"the image cannot be built{lines}",

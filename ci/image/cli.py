@@ -68,7 +68,7 @@ def build(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Build and test the image, unless the registry has what would come out of it; push it where asked to.
+    """Build and test the image unless the registry has it already; push it with --push.
 
     Example: spyre-ci image build --variant pinned --print
     Example: spyre-ci image build --variant pinned --results results

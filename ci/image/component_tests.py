@@ -88,7 +88,7 @@ def planned_tests(stack: Stack, *, cards: Sequence[str], device: Device) -> list
         cards: absolute paths of the host's devices; none: the emulated device.
         device: what the emulated device refuses.
     """
-    # torch loads torch_spyre by itself, which takes PrivateUse1 for a card that is not there.
+    # torch loads torch_spyre by itself, which takes PrivateUse1 for a card that is not found.
     emulate = {"SPYRE_CI_TEST_DEVICE": EMULATED, EMULATE: "1", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
     for_device = {"SPYRE_CI_TEST_DEVICE": CARDS} if cards else emulate
     for_device = {**for_device, "PYTORCH_TESTING_DEVICE_ONLY_FOR": "privateuse1"}

@@ -126,7 +126,7 @@ def step(script: str, *mounts: str, cache: str = "") -> str:
 def quoted(value: str) -> str:
     """A value for ENV and LABEL: no variable, quote or line end in it means anything."""
     if re.search(r"[\x00-\x1f\x7f]", value):
-        raise ValueError(f"{value!r} holds control characters")
+        raise ValueError(f"{value!r} contains control characters")
     return '"' + re.sub(r'([\\"$])', r"\\\1", value) + '"'
 
 

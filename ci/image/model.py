@@ -24,7 +24,7 @@ ImageName = Annotated[
 def _open(address: str) -> str:
     # The value itself is not in the message.
     if without_credentials(address) != address:
-        raise ValueError("holds a user or a password, which labels and logs would tell")
+        raise ValueError("contains a user or a password, which labels and logs would show")
     return address
 
 
@@ -96,7 +96,7 @@ class Base(Section):
     """What everything stands on."""
 
     image: ImageName = Field(description="registry, repository and tag")
-    digest: Digest | None = Field(default=None, description="sha256:…; none: asked of the registry")
+    digest: Digest | None = Field(default=None, description="sha256:…; none: looked up in the registry")
     packages: tuple[Package, ...] = Field(default=(), description="of the distribution, in the image")
     build_packages: tuple[Package, ...] = Field(default=(), description="the same, for builds alone")
     manager: Literal["apt", "dnf"] = Field(default="apt", description="the distribution's package manager")
@@ -134,7 +134,7 @@ class Prebuilt(Section):
     """A component taken out of an image."""
 
     name: ImageName = Field(description="registry, repository and tag")
-    digest: Digest | None = Field(default=None, description="sha256:…; none: asked of the registry")
+    digest: Digest | None = Field(default=None, description="sha256:…; none: looked up in the registry")
     paths: tuple[Copied, ...] = Field(min_length=1, description="what is taken out of it")
 
 
@@ -229,7 +229,7 @@ class Role(Section):
     """What the image does when it is started by the name of a role."""
 
     command: Annotated[str, AfterValidator(_one_command)] = Field(description="one command for the shell")
-    packages: tuple[Requirement, ...] = Field(default=(), description="Python packages it wants in the image")
+    packages: tuple[Requirement, ...] = Field(default=(), description="Python packages it needs in the image")
     check: tuple[str, ...] = Field(default=(), description="words after the role when an image is verified")
 
 

@@ -21,7 +21,7 @@ FORM = "NAME=git+URL@REF"
 # Bytes; GitHub takes 65,536 characters.
 MOST_TEXT = 4 * 65536
 FORM_HERE = f"{FORM} or NAME=FOLDER"
-# What looks like an address and is none would be said to be a folder that is not there.
+# What looks like an address and is none would be reported as a missing folder.
 _HERE = re.compile(r"(?P<name>[a-z][a-z0-9-]*)=(?P<folder>(?!git\+)(?!.*://).+)", re.DOTALL)
 _FORM = re.compile(r"(?P<name>[a-z][a-z0-9-]*)=git\+(?P<url>\S+)@(?P<ref>[^@\s]+)")
 _LINE = re.compile(r"^[ \t]*Test-With:[ \t]*(?P<value>.*?)[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
@@ -85,7 +85,7 @@ def overrides_in(path: Path) -> list[Override]:
     for one in found:
         if one.url.startswith("file:"):
             raise UsageError(
-                f"{one.url!r} is on this machine, which a pull request has no word on",
+                f"{one.url!r} is on this machine, which a pull request may not decide",
                 where="Test-With",
                 remedy="name a repository that others reach",
             )

@@ -237,7 +237,7 @@ class Pipeline:
                 raise CommandError(
                     f"{name} is not what was pushed",
                     where=self.repository,
-                    remedy="somebody else moved it at the same time: do it again when nobody does",
+                    remedy="it was moved by another push at the same time: try again",
                 )
 
     def _check_free(self, name: str, own: str | None) -> None:
@@ -303,7 +303,7 @@ def own_order(part: ResolvedComponent, resolved: ResolvedStack, context: Path) -
 
 
 def _sbom_module() -> ModuleType:
-    """What makes SBOMs; that its library is not there is said before an hour's build."""
-    with wanted("an SBOM wants", extra="image"):
+    """What makes SBOMs; that its library is not found is said before an hour's build."""
+    with wanted("an SBOM needs", extra="image"):
         from ci.image import sbom  # noqa: PLC0415  # an extra, whose import takes a second
     return sbom

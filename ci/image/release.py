@@ -82,7 +82,7 @@ def check_expected(name: str, there: str | None, expected: str) -> None:
 
     Args:
         name: repository and own tag of what would be pushed, or get tags.
-        there: the digest the registry has it by; None: it is not there.
+        there: the digest the registry has it by; None: it is not found.
         expected: a digest, or a name with one.
 
     Raises:

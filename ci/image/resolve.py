@@ -115,7 +115,7 @@ class Resolver:
             revision: the commit of the checkout that builds it.
 
         Raises:
-            SpyreCiError: there is no such variant or platform; a ref, an image or a file is not there.
+            SpyreCiError: there is no such variant or platform; a ref, an image or a file is not found.
         """
         if variant not in stack.variants:
             known = f"variants: {', '.join(stack.variants)}"
@@ -168,7 +168,7 @@ class Resolver:
             paths = [path for path in sorted(self.folder.glob(pattern)) if path.is_file()]
             if not paths:
                 what = f"{component.name} has no file {pattern!r}"
-                raise MissingInputError(what, where=self.folder, remedy="put it there, or mend `files`")
+                raise MissingInputError(what, where=self.folder, remedy="put it there, or fix `files`")
             for path in paths:
                 # They are installed from one folder.
                 if found.setdefault(path.name, path) != path:

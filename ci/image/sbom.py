@@ -57,7 +57,7 @@ def make_sbom(
         ended = follow(made, timeout_s=TIMEOUT_S, echo=lines.append)
     if ended.exit_code != 0:
         raise CommandError(
-            f"what is in the image cannot be told: pip list {how(ended)}",
+            f"what is in the image unknown: pip list {how(ended)}",
             where=image,
             remedy="let `run python -m pip list` work in it",
         )

@@ -217,7 +217,7 @@ def check_torch(ended: Ended, labels: Mapping[str, str]) -> Finding:
     """Its torch can be imported by an unknown user, and is the one that its labels say."""
     version, commit = torch_of(ended)
     if not version:
-        return Finding(check="torch", seen=f"import torch {how(ended)}", remedy="see what the import wants")
+        return Finding(check="torch", seen=f"import torch {how(ended)}", remedy="see what the import needs")
     wanted = {labels.get(COMMIT_LABEL, commit)} - {commit}
     name, _, release = labels.get(PYTORCH_LABEL, "").partition("==")
     # What stands after `+` counts where the expected version has it.

@@ -13,7 +13,7 @@ from ci.core.errors import SettingsError
 from ci.image.model import PYTORCH, Stack
 from test_selection.yaml_reader import load_document
 
-SEE = "images/README.md says what a stack file may hold"
+SEE = "images/README.md lists the keys of a stack file"
 
 
 def read_stack(path: Path) -> Stack:
@@ -50,7 +50,7 @@ def _mistakes(stack: Stack) -> Iterator[tuple[list[str], str, str]]:
     for index, one in enumerate(stack.components):
         at = ["components", str(index)]
         if one.name in names[:index]:
-            yield [*at, "name"], f"two components are named {one.name!r}", "name one anew"
+            yield [*at, "name"], f"two components are named {one.name!r}", "give another one"
         for need in sorted({*one.needs} - {*names, PYTORCH}):
             known = f"known components: {', '.join(names)}"
             yield [*at, "needs"], f"{one.name} needs {need!r}, which is none", known
@@ -64,5 +64,5 @@ def _mistakes(stack: Stack) -> Iterator[tuple[list[str], str, str]]:
                 yield [*at, "environment", name], told, "give it once, or the same value in both"
     for name, pytorch in stack.variants.items():
         if pytorch.wheel_index is not None and stack.base.python_version is None:
-            told = f"{name} takes a wheel of an index, and nothing says for which Python"
+            told = f"{name} takes a wheel of an index, and no Python version is given"
             yield ["variants", name], told, "give base.python_version, such as 3.12"

@@ -116,7 +116,7 @@ def _misfits(tests: ComponentTests, code: int, found: Found) -> Iterator[str]:
     elif not code and counts.failed:
         yield f"ended with exit code 0, though {counted(counts.failed, 'test')} of its JUnit failed"
     elif not counts.tests and not found.damaged and (found.files or tests.promises_junit):
-        yield "ran no tests: its JUnit holds none" if found.files else "wrote no JUnit into $JUNIT_DIR"
+        yield "ran no tests: its JUnit has none" if found.files else "wrote no JUnit into $JUNIT_DIR"
     if tests.kind == "device" and counts.skipped and counts.skipped == counts.tests:
         yield f"skipped all of its {counted(counts.skipped, 'test')}: none saw a device"
 
@@ -234,7 +234,7 @@ def run_tests(
         raise FailedTestsError(
             f"{failure_text(bad)}\n  | the image got no tag, and nothing was pushed",
             where=results,
-            remedy=f"mend them; to try by hand: docker run --rm -it --network none {image} bash",
+            remedy=f"fix them; to try by hand: docker run --rm -it --network none {image} bash",
         )
 
 

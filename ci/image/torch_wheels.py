@@ -41,7 +41,7 @@ def find_wheel(
 
     Raises:
         MissingInputError: the index has no such wheel.
-        CommandError: the index cannot be reached, or pip is not there.
+        CommandError: the index cannot be reached, or pip is not found.
     """
     with tempfile.TemporaryDirectory(prefix="spyre-ci-pip-") as folder:
         words = [*arguments(version, python=python, platform=platform), "--target", folder]

@@ -76,7 +76,7 @@ def put_tree(
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         what = held if COMMIT.fullmatch(held) else "something else"
         remedy = "remove it, or name another folder"
-        raise FileSystemError(f"holds {what}, and is not overwritten", where=folder, remedy=remedy)
+        raise FileSystemError(f"contains {what}, and is not overwritten", where=folder, remedy=remedy)
     folder.parent.mkdir(parents=True, exist_ok=True)
     echo(f"PyTorch {origin.commit} from {origin.url}")
     # Beside it: a folder is renamed on one file system alone.

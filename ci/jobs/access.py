@@ -42,7 +42,7 @@ def configuration_of(
     else:
         what = "no kubeconfig" if context is None else f"no kubeconfig with a context {context!r}"
         raise CredentialsError(
-            f"there is {what}, which says which cluster is meant",
+            f"there is {what}, which selects the cluster",
             where="KUBECONFIG and ~/.kube/config",
             remedy="sign in (oc login), name a kubeconfig in KUBECONFIG, or run in a pod",
         )
@@ -143,7 +143,7 @@ def _of_pod(environ: Mapping[str, str], in_pod: Path) -> tuple[Any, str]:
 
 
 def _library(name: str) -> Any:
-    with wanted("`spyre-ci job` wants", extra="jobs"):
+    with wanted("`spyre-ci job` needs", extra="jobs"):
         return importlib.import_module(name)
 
 

@@ -82,7 +82,7 @@ def watched(
         ending, found = watch_job(cluster, name, view, pending_limit_s=limit_s)
     except KeyboardInterrupt:
         typer.echo(
-            f"the job goes on: watch it again with `spyre-ci job watch {name}`,"
+            f"the job is still running: watch it again with `spyre-ci job watch {name}`,"
             f" end it with `spyre-ci job cancel {name}`",
             err=True,
         )
@@ -120,7 +120,7 @@ def logs(
     if follow and to is not None:
         raise UsageError("--follow writes to the screen", remedy="leave --to out, or --follow")
     if shift_amount is not None and shift_unit is None:
-        raise UsageError("--shift-amount says nothing without --shift-unit", remedy="give both, or neither")
+        raise UsageError("--shift-amount needs --shift-unit", remedy="give both, or neither")
     since_s = None if shift_unit is None else SECONDS[shift_unit] * (shift_amount or 1)
     cluster = open_cluster(os.environ, namespace=namespace, context=context)
     pods = job_status(find_job(cluster, name)[1]).pods
@@ -172,7 +172,7 @@ def validate(
     spec: Annotated[
         Path | None, typer.Option("--spec", metavar="FILE", help="Spec of a job that is to run there.")
     ] = None,
-    stage: Annotated[int, typer.Option(help="Row of the roll-out whose cards are wanted.")] = 0,
+    stage: Annotated[int, typer.Option(help="Stage whose cards are needed.")] = 0,
     image: Annotated[str | None, typer.Option(help="Image to try; default: the spec's.")] = None,
     namespace: Namespace = None,
     context: InContext = None,

@@ -55,7 +55,7 @@ def collect(
     cluster_context: InContext = None,
     json_output: options.Json = False,
 ) -> None:
-    """Collect what a job's pods left, and report the run; while pods run, what there is of it so far.
+    """Collect the results of a job's pods and report the run; while pods run, what there is so far.
 
     Of shards without a journal the cluster says why that is, if it still knows. Of a job that runs no tests
     MLflow is told how it ended.
@@ -128,14 +128,14 @@ def _collect_end(
             raise UsageError(
                 f"{record.name} ran on this machine, which told MLflow of its end",
                 where=folder.path,
-                remedy="nothing is to be collected of it",
+                remedy="there is nothing to collect",
             )
         done = JobStatus(pods=1, done=frozenset({0}), over=End.COMPLETE)
         return Ending(exit_code=EXIT_OK), Aggregates(done)
     cluster = open_cluster(os.environ, namespace=record.namespace, context=cluster_context)
     status = job_status(find_job(cluster, record.name)[1])
     if status.over is None:
-        why = "the job goes on: MLflow hears of it at its end"
+        why = "the job is still running: MLflow is told at its end"
         return Ending(exit_code=EXIT_GOES_ON, why=why, goes_on=True), Aggregates(status)
     ending, found = watch_job(cluster, record.name, View(console=context.console, environ=os.environ))
     tell_end(context, folder, record, ending, store=store)
@@ -153,7 +153,7 @@ def ask_reasons(
         found = Aggregates(job_status(job))
         found.relist(cluster.items(path_of("Pod", cluster.namespace), labels=selector(record.name))[0])
     except SpyreCiError as error:
-        say(context, f"no cluster says why pods left nothing: {error.what}")
+        say(context, f"the cluster does not say why pods left nothing: {error.what}")
         return {}, False
     found.look(found.job)
     waits = found.job.waits or (found.job.reason if found.job.over else "")
@@ -175,7 +175,7 @@ def store_of(store: str | None, record: JobRecord | None, named: str) -> str:
     if record is not None and record.store.startswith(SCHEME):
         return record.store
     raise SettingsError(
-        "nobody says where the pods put what they have",
+        "where the pods put their results is not recorded",
         where=named,
         remedy="name the folder where its volume is mounted here: --from of collect, --store of submit",
     )
@@ -213,7 +213,7 @@ class Collection:
         """Collect, say of shards without a journal why that is, and report; the run's exit code.
 
         Raises:
-            MissingInputError: there is nothing of the run in the store, and nobody says why.
+            MissingInputError: there is nothing of the run in the store, and no reason given.
             RunInUseError: somebody else works in the run's folder.
         """
         context, folder = self.context, self.folder
@@ -225,7 +225,10 @@ class Collection:
             )
         code: int = summary.exit_code
         if self.goes_on:
-            say(context, "the job goes on: HUD, MLflow, the history and the CI's page hear of it at its end")
+            say(
+                context,
+                "the job is still running: HUD, MLflow, the history and the CI's page are told at its end",
+            )
             return code
         verdicts = read_json(folder.summary, "summary")["verdicts"]
         tracker_of(context, folder).end(status_of(code), verdicts, self.where)

@@ -68,10 +68,10 @@ def pod(
 
 def fetch_verb(
     source: Annotated[str, typer.Argument(help="s3://bucket/prefix", metavar="SOURCE")],
-    folder: Annotated[Path, typer.Argument(help="that is filled; made where it is not there")],
+    folder: Annotated[Path, typer.Argument(help="to fill; created if missing")],
     json_output: Json = False,
 ) -> None:
-    """Fetch all that is below an address of a bucket into a folder; what is there is not fetched again.
+    """Fetch all below an address of a bucket into a folder; skip what is there already.
 
     Example: spyre-ci job fetch s3://models/small model
     """
@@ -83,7 +83,7 @@ def put_verb(
     to: Annotated[str, typer.Argument(help="s3://bucket/prefix", metavar="TO")],
     json_output: Json = False,
 ) -> None:
-    """Put a folder below an address of a bucket; what is there is left, and a manifest is put last.
+    """Put a folder below an address of a bucket; skip what is there already, write a manifest last.
 
     Example: spyre-ci job put results s3://models/results
     """

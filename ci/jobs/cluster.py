@@ -253,12 +253,12 @@ class Cluster:
             watch: Any = Watch
             for event in watch().stream(begin, timeout_seconds=timeout_s):
                 if not isinstance(event, dict) or not isinstance(event.get("object"), dict):
-                    raise _no_cluster(f"the watch of {path} says what is no event")
+                    raise _no_cluster(f"the watch of {path} sent something that is no event")
                 yield event
         except ApiException as error:
             raise error_of(int(error.status or 500), str(error.reason).encode(), f"GET {path}") from None
         except (KeyError, TypeError):
-            raise _no_cluster(f"the watch of {path} says what is no event") from None
+            raise _no_cluster(f"the watch of {path} sent something that is no event") from None
         except (HTTPError, OSError):
             return
 
@@ -362,7 +362,7 @@ class Cluster:
             except ValueError:
                 # The error quotes the header, and that is a token.
                 raise CredentialsError(
-                    "the credentials cannot be sent: they hold a character that no header may",
+                    "the credentials cannot be sent: they contain a character that no header may",
                     remedy="correct the kubeconfig's user; a token is one line",
                 ) from None
             if response.status // 100 == 2:  # noqa: PLR2004  # HTTP's own
@@ -433,7 +433,7 @@ def error_of(status: int, body: bytes, what: str) -> ClusterError:
     text = f"the cluster answers {what} with {status}" + (f": {said}" if said else "")
     if status in _BUSY:
         return ClusterAwayError(text, remedy="do it again when the cluster is well", said=said)
-    kind, remedy = _REFUSALS.get(status, (RefusedError, "correct what it says"))
+    kind, remedy = _REFUSALS.get(status, (RefusedError, "correct it"))
     if "exceeded quota" in said:
         remedy = "wait until others are done, ask for less, or have the namespace's quota raised"
     return kind(text, remedy=remedy, said=said)

@@ -103,7 +103,7 @@ class Builder:
         folder = self.folder / wanted.folder
         if not folder.is_dir():
             raise MissingInputError(
-                "there is no such folder", where=folder, remedy="mend image.upload.folder of the spec"
+                "there is no such folder", where=folder, remedy="fix image.upload.folder of the spec"
             )
         tree = put_folder(folder, files, containerfile=wanted.containerfile)
         tag = f"{wanted.to}:{tag_of('folder', tree, wanted.containerfile)}"

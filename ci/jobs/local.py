@@ -190,7 +190,7 @@ def check_here(job: Job, here: Here) -> list[str]:
     # Beside the groups of cards there may be what all of them share, such as /dev/vfio/vfio.
     if here.devices and len(here.devices) < cards:
         raise DeviceError(
-            f"a pod wants {cards} cards, and {len(here.devices)} devices are given",
+            f"a pod needs {cards} cards, and {len(here.devices)} devices are given",
             where="image.devices",
             remedy="name more of them, or none: then cards are emulated",
         )
@@ -200,7 +200,7 @@ def check_here(job: Job, here: Here) -> list[str]:
     ]
     if missing:
         raise SettingsError(
-            f"secrets of the cluster are wanted here as variables that are not set: {', '.join(missing)}",
+            f"secrets of the cluster are needed here as variables, which are not set: {', '.join(missing)}",
             where="environment",
             remedy="export them; they reach the containers and are shown nowhere",
         )

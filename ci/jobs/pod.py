@@ -159,7 +159,7 @@ def _run(context: Context, place: Place, own: PodPlan, folder: Path, source: str
     if code != EXIT_INCOMPLETE or place.share or not (folder / "journal").is_dir():
         return code
     if only_cards_failed(plan, read_journals(folder), context.settings.model.run.retries):
-        context.say("no other pod is needed: nothing is left to run, and what is missing is a card's fault")
+        context.say("no other pod is needed: nothing is left to run, and missing results are a card's fault")
         return EXIT_TEST_FAILED
     return code
 

@@ -118,7 +118,7 @@ def _of_tests(context: Context, spec: Spec, asked: Asked) -> tuple[RunFolder, di
         if not asked.begins:
             raise UsageError(
                 f"--run is {asked.run}, and the plan is of {run}",
-                remedy="leave --run out: the plan says it",
+                remedy="leave --run out: the plan names the run",
             )
         folder = once_more(context, folder, str(asked.run))
         run = run_of(read_identity(folder.path))
@@ -158,7 +158,7 @@ def once_more(context: Context, planned: RunFolder, run: str) -> RunFolder:
         return planned if run == planned.run else folder
     if folder.path.exists():
         raise UsageError(
-            "is there, and holds no plan: another run is called so",
+            "exists without a plan: another run has this name",
             where=folder.path,
             remedy="give --run another id, or remove the folder",
         )

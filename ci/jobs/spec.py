@@ -41,7 +41,7 @@ def _stays_inside(path: str) -> str:
 def _no_nul(value: str) -> str:
     # No process takes NUL in a word or a variable, and half a surrogate pair is in no encoding.
     if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise ValueError("holds a NUL, or half a pair of surrogates")
+        raise ValueError("contains a NUL, or half a pair of surrogates")
     return value
 
 
@@ -121,7 +121,7 @@ class GitImage(Section):
     def _open(cls, value: str) -> str:
         # The value itself is not in the message.
         if without_credentials(value) != value:
-            raise ValueError("holds a user or a password, which a saved spec would tell")
+            raise ValueError("contains a user or a password, which a saved spec would show")
         return value
 
 
@@ -148,7 +148,7 @@ class Image(Section):
 class Scratch(Section):
     """A pod's own disk at /scratch, which ends with it."""
 
-    size: Name = Field(default="10Gi", description="how much it may hold")
+    size: Name = Field(default="10Gi", description="its size")
     storage_class: Name | None = _maybe("of a volume claimed for each pod; none: the node's own disk")
 
 
@@ -180,7 +180,7 @@ class Resources(Section):
         if self.tier and self.cards > 1 and self.cards % 2:
             raise ValueError(f"tier {self.tier} takes 1 card or an even number, not {self.cards}")
         if self.tier is not None and not self.cards:
-            raise ValueError("a tier is of cards, and there are none")
+            raise ValueError("a tier needs cards, and there are none")
         if self.tier is not None and not self.resource.startswith("ibm.com/"):
             raise ValueError(f"tiers are of ibm.com's cards, not of {self.resource}")
         return self
@@ -299,7 +299,7 @@ class Spec(Section):
     image: Image = Field(description="what the pods run in")
     resources: Resources = Field(default=Resources(), description="what one pod gets")
     node_selector: dict[str, str] = Field(default={}, description="labels of nodes")
-    service_account: Name | None = _maybe("whom pods run as; none: the default")
+    service_account: Name | None = _maybe("service account of the pods; none: the default")
     user: Id | None = _maybe("number pods run as; none: the namespace's (OpenShift), or the image's")
     group: Id | None = _maybe("number of their group, which volumes are made writable for; none: the same")
     tolerations: list[Toleration] = Field(default=[], description="taints of nodes they may run on")
@@ -318,10 +318,10 @@ class Spec(Section):
     tags: dict[str, Annotated[str, Field(max_length=500), AfterValidator(_no_nul)]] = Field(
         default={}, description="of the tracked run, and annotations of the job"
     )
-    source: Source | None = _maybe("model or data fetched before it begins")
+    source: Source | None = _maybe("model or data fetched before it starts")
     source_image: ImageName | None = _maybe("what fetches `source`; none: the image of the pods")
     store: Store | None = _maybe("where journals and output go")
-    tracking: Tracking | None = _maybe("MLflow; none: nobody is told")
+    tracking: Tracking | None = _maybe("MLflow; none: not used")
     tests: Tests | None = _maybe("of kind tests")
     evaluation: Evaluation | None = _maybe("of kind evaluation")
     load: Load | None = _maybe("of kind load")
@@ -350,21 +350,21 @@ class Spec(Section):
             if other != kind and getattr(self, other) is not None:
                 yield f"kind is {kind}, and there is a section `{other}`: leave it out"
         if kind in {"evaluation", "load", "train"} and getattr(self, kind) is None:
-            yield f"kind {kind} wants a section `{kind}`"
+            yield f"kind {kind} needs a section `{kind}`"
         if kind in {"load", "train", "serve"} and self.source is None:
-            yield f"kind {kind} wants a `source`: give source.artifact or source.bucket"
+            yield f"kind {kind} needs a `source`: give source.artifact or source.bucket"
         if kind == "tests" and self.source is not None:
             yield "`source` has no meaning for kind tests: leave it out"
         if kind in {"tests", "train"} and store is None:
-            yield f"kind {kind} wants a `store`: give store.volume (ReadWriteMany) or store.bucket"
+            yield f"kind {kind} needs a `store`: give store.volume (ReadWriteMany) or store.bucket"
         for name in _ENDS if kind == "serve" else ():
             if name in self.model_fields_set:
                 yield f"`{name}` has no meaning for kind serve, which lasts until it is cancelled"
         if self.tests and self.tests.share and store and store.volume is None:
-            yield "tests.share wants a volume that all pods write: give store.volume"
+            yield "tests.share needs a volume that all pods write: give store.volume"
 
     def _misfits_of_words(self) -> Iterator[str]:
-        """What is named, and is not there."""
+        """What is named, and is not found."""
         for path in filter(leads_out, self.configs):
             yield f"the config file {path!r} is not below the spec's folder: put it there"
         words = " ".join(getattr(getattr(self, self.kind), "command", None) or ())
@@ -377,7 +377,7 @@ class Spec(Section):
         sources = [self.source, self.train.dataset if self.train else None]
         if any(one and one.artifact for one in sources) and TRACKING_VARIABLE not in self.environment:
             # Without it MLflow would look for the run in a folder of the container.
-            yield f"an artifact is fetched, and nothing says from where: give environment.{TRACKING_VARIABLE}"
+            yield f"an artifact is fetched, and its source is not given: give environment.{TRACKING_VARIABLE}"
 
     @property
     def configs(self) -> list[str]:

@@ -22,7 +22,7 @@ MAX_WHY = 240
 MOST_PODS = 100_000
 UNBORN = "no pod of it was made yet"
 NODE_AWAY = "its node does not answer, or is tainted; where it stays so, delete the node or force the pod"
-DELETED = "somebody deleted it, which counts as a try"
+DELETED = "it was deleted, which counts as an attempt"
 SUSPENDED = "its job was suspended, which does not count as a try"
 ENDED_WITH_JOB = "its job ended"
 _NEXT = "to be replaced"
@@ -194,7 +194,7 @@ def _failed(status: Object, found: PodStatus, *, leaves: bool) -> PodStatus:
     target = condition(status, "DisruptionTarget")
     node_gone = target.get("reason") in _NODE_GONE
     if node_gone or reason in _NODE_REASONS:
-        why = (_words(target.get("message")) if node_gone else said) or "its node is gone"
+        why = (_words(target.get("message")) if node_gone else said) or "its node was removed"
         return replace(found, phase=Phase.LOST, why=why)
     if target:
         why = said or _words(target.get("message")) or str(target.get("reason") or "evicted")
@@ -297,7 +297,7 @@ class Aggregates:
         uid, made = str(about.get("uid", "")), str(about.get("creationTimestamp", ""))
         before = known.setdefault(uid, _Known(made=made, status=status))
         if kind == "DELETED" and status.stays:
-            status = replace(status, why="its node is gone", stays=False)
+            status = replace(status, why="its node was removed", stays=False)
         elif kind == "DELETED" and _lives(status):
             status = replace(status, phase=Phase.LOST, why=DELETED, deleted=True)
         if not (status.deleted and before.status.phase in ENDED_BADLY):  # else it had ended before
@@ -312,7 +312,7 @@ class Aggregates:
         for index, known in self._pods.items():
             for uid, one in known.items():
                 if uid not in there and (_lives(one.status) or one.status.stays):
-                    why = "its node is gone" if one.status.stays else "it is gone"
+                    why = "its node was removed" if one.status.stays else "it was removed"
                     one.status = PodStatus(index=index, phase=Phase.LOST, why=why)
 
     def look(self, job: JobStatus) -> list[PodStatus]:

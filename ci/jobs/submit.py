@@ -83,7 +83,7 @@ def submit(
     if made is not None and done.kind == "Job" and (status := job_status(made)).over is End.FAILED:
         # No cluster takes up a failed Job again.
         raise ConflictError(
-            f"Job {done.name} is there, and has failed: {status.reason or 'nobody says why'}",
+            f"Job {done.name} is there, and has failed: {status.reason or 'no reason given'}",
             remedy=f"remove it, then submit again: spyre-ci job cancel {done.name}; what has a verdict stays",
         )
     _check(cluster, [one for one in manifests if there[_word(one)] is None], done)
@@ -105,7 +105,7 @@ def _check_same(there: Manifest | None, wanted: Manifest, owner: Manifest | None
     word, about = _word(wanted), there["metadata"]
     name = (wanted["metadata"].get("labels") or {}).get("app.kubernetes.io/name", wanted["metadata"]["name"])
     if "deletionTimestamp" in about:
-        raise ConflictError(f"{word} is being removed", remedy="wait until it is gone, then submit again")
+        raise ConflictError(f"{word} is being removed", remedy="wait until it is removed, then submit again")
     if not same_spec(there, wanted):
         raise ConflictError(
             f"{word} is there, and was made of another spec",
@@ -115,7 +115,7 @@ def _check_same(there: Manifest | None, wanted: Manifest, owner: Manifest | None
     if wanted["kind"] not in HOLD and (owner is None or owner["metadata"]["uid"] not in owners):
         # It is removed with its owner, which may be any moment.
         raise ConflictError(
-            f"{word} is there, left of a job that is gone",
+            f"{word} is there, left over from a job that was removed",
             remedy=f"remove what is left, then submit again: spyre-ci job cancel {name}",
         )
 
@@ -135,7 +135,7 @@ def _check(cluster: Cluster, missing: Sequence[Manifest], done: Submitted) -> No
         if one["kind"] == "Job" and _queue(one) and kueue_api(cluster) is None:
             done.warnings.append(
                 f"no Kueue serves on this cluster, and a job of the queue {_queue(one)} waits until one does;"
-                " to have it begin at once, cancel it and leave `queue` out"
+                " to start it at once, cancel it and leave `queue` out"
             )
 
 

@@ -274,7 +274,7 @@ def _client(environ: MutableMapping[str, str]) -> MlflowClient:
         )
     for name, value in _LIMITS.items():
         environ.setdefault(name, value)
-    with wanted("tracking wants", extra="mlflow"):
+    with wanted("tracking needs", extra="mlflow"):
         from mlflow import MlflowClient  # noqa: PLC0415  # an extra, and it takes seconds
     # With an address of its own: what else uses MLflow in this process keeps its own.
     return MlflowClient(tracking_uri=uri)

@@ -97,7 +97,7 @@ def fetch(bucket: Bucket, folder: Path, *, say: Say) -> Moved:
         found = content_of(part, lambda _: None) if content.sha256 else content
         if (part.stat().st_size, found.sha256) != (content.size, content.sha256):
             raise NotWholeError(
-                "is not what the bucket told of it: it was changed meanwhile, or damaged",
+                "differs from what the bucket announced: it was changed meanwhile, or is damaged",
                 where=bucket.address(name),
                 remedy="do it again; if it stays so, put the folder again",
             )
@@ -141,15 +141,17 @@ def _source(bucket: Bucket) -> dict[str, Content]:
         told = _manifest(data, bucket.address(MANIFEST), f"{again}, or remove this object")
         if not told.whole:
             remedy = "wait for `spyre-ci job put`, or do it again"
-            raise NotWholeError("a put to this folder is under way or broke off", where=where, remedy=remedy)
+            raise NotWholeError(
+                "a put to this folder is running or was interrupted", where=where, remedy=remedy
+            )
         others = [name for name, one in told.files.items() if name not in held or held[name].size != one.size]
         if others:
-            what = f"{len(others)} of {len(told.files)} files are not as the manifest tells"
+            what = f"{len(others)} of {len(told.files)} files differ from the manifest"
             raise NotWholeError(f"{what}, like {others[0]!r}", where=where, remedy=again)
         held = {name: one.model_copy(update={"etag": held[name].etag}) for name, one in told.files.items()}
     if not held:
         remedy = "check the address: it names a folder, not one object"
-        raise BadFileError("holds no object", where=where, remedy=remedy)
+        raise BadFileError("contains no object", where=where, remedy=remedy)
     check_names(held, where)
     return held
 
@@ -194,7 +196,7 @@ def _begin(folder: Path, manifest: Manifest) -> list[str]:
     before, files = _kept(folder), manifest.files
     if before.source not in ("", manifest.source):
         raise BadFileError(
-            f"holds what was fetched from {before.source}",
+            f"contains what was fetched from {before.source}",
             where=folder,
             remedy="name another folder, or remove this one",
         )
@@ -246,7 +248,7 @@ def _place(folder: Path, name: str) -> Iterator[Path]:
         yield path
     except (FileExistsError, IsADirectoryError, NotADirectoryError):
         raise BadFileError(
-            "cannot be fetched: what nobody fetched stands in the way",
+            "cannot be fetched: a file that was not fetched is in the way",
             where=path,
             remedy="remove it, or name another folder",
         ) from None
@@ -316,7 +318,7 @@ def files_of(folder: Path) -> dict[str, Path]:
             )
         found[name] = path
     if not found:
-        raise BadFileError("holds no file", where=folder, remedy="check the path")
+        raise BadFileError("contains no file", where=folder, remedy="check the path")
     check_names(found, str(folder))
     return found
 

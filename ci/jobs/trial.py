@@ -63,7 +63,7 @@ def try_cards(wanted: Wanted, *, timeout_s: int, card_s: float) -> list[Finding]
     try:
         usable = [one for one in wanted.card_nodes if one.usable and one.healthy]
         if not usable:
-            return [unasked("preflight", "no usable node gives out a card", "mend nodes and cards first")]
+            return [unasked("preflight", "no usable node gives out a card", "fix nodes and cards first")]
         bodies = preflight_jobs(wanted, usable, name, deadline_s=timeout_s, card_s=card_s)
         try:
             for body in bodies:
@@ -129,7 +129,7 @@ def node_result(pod: Object, log: bytes) -> NodeResult:
             continue
         if isinstance(row, dict) and isinstance(row.get("card"), str) and isinstance(row.get("ok"), bool):
             cards[one_line(row["card"], 80)] = row
-    why = f"{pod['metadata']['name']} said nothing of cards" if _ended(pod) else pod_status(pod).why
+    why = f"{pod['metadata']['name']} reported no cards" if _ended(pod) else pod_status(pod).why
     node = str((pod.get("spec") or {}).get("nodeName", ""))
     return NodeResult(node=node, cards=cards, why="" if cards else one_line(why))
 
@@ -153,7 +153,7 @@ def judge_cards(
     ]
     passed = len(told) - len(failed)
     seen = f"{passed:,} cards passed" + (f"; failed: {listed(failed)}" if failed else "")
-    remedy = "look at these cards (lspci, RAS lines in the pod's log), and see who else holds them"
+    remedy = "look at these cards (lspci, RAS lines in the pod's log), and see which process uses them"
     yield judged("preflight", seen, holds=bool(passed) and not failed, remedy=remedy)
     if fake := sorted({node for node, _, row in told if row.get("emulated") is True}):
         remedy = "use an image with torch_spyre, and see that the pod was given its cards"
@@ -167,7 +167,7 @@ def judge_cards(
         # A pod that found no node names none, so the reasons stand with the nodes.
         whys = sorted({why for why in (*unborn, *(one.why for one in results)) if why})
         seen = f"{len(short)} nodes did not answer for all their cards: {listed(short)}"
-        remedy = "free the cards that others hold there, see that the image can be pulled, and ask again"
+        remedy = "free the cards that others use there, check that the image can be pulled, and try again"
         yield unasked("preflight of every node", seen + (f"; {listed(whys, 2)}" if whys else ""), remedy)
 
 

@@ -71,7 +71,7 @@ def restore(bucket: Bucket, run: str, index: int, folder: Path, say: Callable[[s
     # A pod that began and left nothing has lost all it had: the bucket was away until it was gone.
     if BEGUN in names and WHOLE not in names:
         count = mark_doubts(folder, read_plan(folder / "plan.json"), own.shards, clock=time.time)
-        say(f"{count:,} tests may have run in an earlier pod that was lost before it told")
+        say(f"{count:,} tests may have run in an earlier pod that was lost before it reported")
     bucket.delete([f"{below}/{WHOLE}"])
     bucket.put(f"{below}/{BEGUN}", b"")
     return own

@@ -191,7 +191,7 @@ def check_all(wanted: Wanted) -> list[Finding]:
         try:
             judgement = check(wanted)
         except (ForbiddenError, RefusedError) as error:
-            found.append(unasked(name, error.said or error.what, "have somebody ask who may"))
+            found.append(unasked(name, error.said or error.what, "ask someone who may"))
             continue
         if judgement is not None:
             seen, holds, remedy = judgement
@@ -205,7 +205,7 @@ def unasked(check: str, why: str, remedy: str) -> Finding:
 
 
 def _api_server(wanted: Wanted) -> Judgement:
-    said = str(wanted.cluster.version().get("gitVersion", "")) or "says no version"
+    said = str(wanted.cluster.version().get("gitVersion", "")) or "reports no version"
     found = re.match(r"v?1\.(\d+)", said)
     minor = 0 if found is None else int(found[1])
     if minor > NEWEST:
@@ -257,8 +257,8 @@ def _cards(wanted: Wanted) -> Judgement:
     allocatable = [(one.get("status") or {}).get("allocatable") or {} for one in wanted.nodes]
     old = [name for amounts in allocatable for name in amounts if name.startswith(OLD)]
     seen = f"{healthy:,} on {len(usable)} usable nodes; stage {wanted.stage} has {wanted.cards:,}"
-    seen += (f"; sick: {listed(sick)}" if sick else "") + (f"; old names: {old[0]}" if old else "")
-    remedy = "look at the sick cards (lspci, RAS lines), or choose a stage of fewer cards (--stage)"
+    seen += (f"; failing: {listed(sick)}" if sick else "") + (f"; old names: {old[0]}" if old else "")
+    remedy = "look at the failing cards (lspci, RAS lines), or choose a stage of fewer cards (--stage)"
     if old:
         remedy = f"upgrade the device plugin: it calls them {SPYRE}pf and {SPYRE}vf now"
     return seen, healthy >= wanted.cards and not sick and not old, remedy

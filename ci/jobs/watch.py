@@ -160,7 +160,7 @@ def watch_job(
     try:
         return watch.until_over(path, pending_limit_s), watch.found
     except ClusterError as error:
-        remedy = f"the job goes on; watch it again with `spyre-ci job watch {name}`"
+        remedy = f"the job is still running; watch it again with `spyre-ci job watch {name}`"
         if isinstance(error, ForbiddenError):
             remedy = f"sign in again (oc login): {remedy}"
         raise JobGoesOnError(error.what, where=error.where, remedy=remedy, said=error.said) from None
@@ -188,7 +188,7 @@ class _Watch:
                 self._list()
             # After the pods: a job that was suspended says so before its pods are gone.
             if (job := self._cluster.get(path)) is None:
-                return Ending(exit_code=EXIT_INCOMPLETE, why="the job is gone: somebody removed it")
+                return Ending(exit_code=EXIT_INCOMPLETE, why="the job was removed from the cluster")
             status = job_status(job)
             if status.over and over_at is None:
                 over_at = began
@@ -268,7 +268,7 @@ def ending_of(found: Aggregates) -> Ending:
 def worst(found: Aggregates) -> str:
     """Why most of the pending pods wait, and which are stuck."""
     why = [f"{number} x {why}" for why, number in found.reasons.most_common(1)]
-    return "; ".join([*why, *([_stuck(found)] if found.stuck else [])]) or "nobody says why"
+    return "; ".join([*why, *([_stuck(found)] if found.stuck else [])]) or "no reason given"
 
 
 def refused_pods(cluster: Cluster, name: str) -> str:

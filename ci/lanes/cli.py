@@ -72,16 +72,16 @@ def run(
     ctx: typer.Context,
     *,
     once: Annotated[
-        bool, typer.Option("--once", help="Begin what is due now, see it to its end, and end.")
+        bool, typer.Option("--once", help="Start what is due now, wait for its end, and exit.")
     ] = False,
     lane: Annotated[list[str] | None, LaneOption] = None,
     now: Annotated[
-        bool, typer.Option("--now", help="Begin the lanes of --lane at once, whatever their cadence says.")
+        bool, typer.Option("--now", help="Start the lanes of --lane at once, whatever their cadence.")
     ] = False,
 ) -> None:
-    """Begin lanes when they are due, until stopped; for places without a CI of their own.
+    """Start lanes when they are due, until stopped; for hosts without a CI.
 
-    systemd or a container keeps it running; with `--once` a crontab begins it, and with `--now` a person.
+    systemd or a container keeps it running; a crontab calls it with `--once`, a person with `--now`.
     SIGTERM or Ctrl-C ends it with 130: its runs are told to end as well, and the next worker begins them
     again. With `--once` it ends with 0, 1 where a run failed, 3 where one came to no answer.
 
@@ -186,7 +186,7 @@ def export(
         ),
     ] = None,
 ) -> None:
-    """Print the schedule of lanes that a CI begins, or compare it with that CI's files.
+    """Print the schedule of the lanes that a CI starts, or compare it with that CI's files.
 
     Example: spyre-ci lanes export jenkins
 
@@ -205,7 +205,7 @@ def export(
     for workflow, entries in schedules(model.lanes, time_zone=time_zone, stage=model.stage).items():
         if check is None and entries:
             typer.echo(as_yaml(workflow, entries) + "\n")
-        # A workflow that is not there begins nothing.
+        # A workflow that is not found begins nothing.
         elif check is not None and (entries or (check / workflow).exists()):
             wanted = sorted(chain(*entries.values()), key=_sortable)
             path = check / workflow
@@ -229,7 +229,7 @@ def _alone(folder: Path) -> Iterator[None]:
         with run_lock(folder, alone=True) as alone:
             if not alone:
                 raise UsageError(
-                    "its file system has no locks, and two workers would begin everything twice",
+                    "its file system has no locks, and two workers would start everything twice",
                     where=folder,
                     remedy="set `state` to a folder on a disk of this machine",
                 )
@@ -264,7 +264,7 @@ def _by_hand(settings: Settings, names: frozenset[str], *, asked: bool) -> Mappi
     """
     if not asked:
         remedy = "write `spyre-ci lanes run --once --lane NAME --now`"
-        raise UsageError("says nothing without a lane to begin", where="--now", remedy=remedy)
+        raise UsageError("needs a lane to start", where="--now", remedy=remedy)
     lanes, where = settings.model.lanes, settings.path or settings.base
     for name in sorted(names):
         if reason := off(lanes[name], settings.model.stage):

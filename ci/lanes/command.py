@@ -110,7 +110,7 @@ def _read(path: Path) -> dict[str, str]:
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & _TOO_OPEN:
         raise SettingsError(
-            f"others may read or change it (its mode is {mode:04o}), and it holds secrets",
+            f"others may read or change it (its mode is {mode:04o}), and it contains secrets",
             where=path,
             remedy=f"chmod 600 {path}",
         )

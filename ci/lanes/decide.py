@@ -16,7 +16,7 @@ from ci.config.lanes_model import Lane, LaneWorker
 from ci.core.text import counted
 from ci.lanes.cadence import clock, describe, drawn, times_after, wait_s
 
-BY_HAND = "asked for by hand"
+BY_HAND = "requested by hand"
 # Of what a clock jumped over, or nobody was there for, so much is looked at.
 MOST_BACK_S = 24 * 3600
 
@@ -108,7 +108,7 @@ def decide(
 
     Args:
         lanes: the settings, by name.
-        states: of the ledger, of which nothing lies ahead; a lane that is not there is new, one that is only
+        states: of the ledger, of which nothing lies ahead; a lane that is not found is new, one that is only
             there left the settings.
         moment: the clock, and what holds for all lanes.
         by_hand: lanes that begin now, whatever their cadence says.
@@ -144,7 +144,7 @@ def decide(
 
 def idle(lane: Lane, stage: int) -> str:
     """Why a worker does not begin a lane at any time; empty where it does."""
-    return off(lane, stage) or ("is begun by its CI" if lane.begun_by is not None else "")
+    return off(lane, stage) or ("is started by its CI" if lane.begun_by is not None else "")
 
 
 def off(lane: Lane, stage: int) -> str:
@@ -215,13 +215,13 @@ def _of_lane(
     _skip(decision, name, during, "the run before it had not ended")
     times = times[len(during) :]
     if times and now - times[-1] <= moment.worker.late_s:
-        _skip(decision, name, times[:-1], "nobody was there at its time, and a later one begins")
+        _skip(decision, name, times[:-1], "no worker ran at its time, and a later one starts")
         return times[-1], Note(lane=name, due=times[-1], why=why)
     _skip(
         decision,
         name,
         times,
-        f"it was not begun within {moment.worker.late_s:g} s: nobody was there, or no room",
+        f"it was not started within {moment.worker.late_s:g} s: no worker ran, or no slot was free",
     )
     return None
 

@@ -105,7 +105,7 @@ def _lines(name: str, lane: Lane) -> list[str]:
         raise SettingsError(
             f"is due {describe_after_end(lane.cadence.after_end)}, which no cron can say",
             where=f"lanes.{name}.cadence",
-            remedy="give it `cron` or `times_a_day`, or let the worker begin it (without `begun_by`)",
+            remedy="give it `cron` or `times_a_day`, or let the worker start it (without `begun_by`)",
         )
     return list(cron_lines(lane.cadence))
 
@@ -117,8 +117,8 @@ def _check_gap(line: str, where: str) -> None:
     gap = min(later - one for one, later in itertools.pairwise([*times, times[0] + 24 * 60]))
     if gap < GITHUB_MINUTES:
         raise SettingsError(
-            f"cron {line} has times {gap} min apart, and GitHub begins nothing more often than every "
+            f"cron {line} has times {gap} min apart, and GitHub starts nothing more often than every "
             f"{GITHUB_MINUTES} min",
             where=where,
-            remedy="let it be due less often, or let the worker begin the lane (without `begun_by`)",
+            remedy="let it be due less often, or let the worker start the lane (without `begun_by`)",
         )

@@ -113,7 +113,7 @@ class LedgerAwayError(SpyreCiError):
 
 
 class Ledger:
-    """The ledger in a file, which is made where it is not there.
+    """The ledger in a file, which is made where it is not found.
 
     Args:
         path: of the file.
@@ -157,7 +157,7 @@ class Ledger:
 
     def _foreign(self, found: str) -> BadFileError:
         remedy = (
-            "set `state` to another folder, or move this file away: lanes then begin as if they never ran"
+            "set `state` to another folder, or move this file away: lanes then start as if they never ran"
         )
         return BadFileError(f"is no ledger of lanes: {found}", where=self.path, remedy=remedy)
 

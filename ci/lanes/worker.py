@@ -186,7 +186,7 @@ class Worker:
         self._ended[attempt.lane] = end.status
         code = "" if end.exit_code is None else f", exit code {end.exit_code}"
         reason = f" ({end.reason})" if end.reason else ""
-        again = "" if retry_at is None else f"; begins again in {span(retry_at - now)}"
+        again = "" if retry_at is None else f"; starts again in {span(retry_at - now)}"
         self._say(
             attempt.lane,
             f"{self._named(attempt)}: {end.status.upper()}{code}{reason}{again}; "
@@ -196,7 +196,7 @@ class Worker:
     def _leave(self, heard: Sequence[int]) -> None:
         """Tell what runs to end, and note its end; what does not end in time is left to the next worker."""
         until = self.ticks() + self.settings.ending_s + MARGIN_S
-        self._say("worker", f"is told to end; its runs have {self.settings.ending_s:g} s to do so as well")
+        self._say("worker", f"is stopping; its runs have {self.settings.ending_s:g} s to stop")
         left: list[Attempt] = []
         while True:
             try:

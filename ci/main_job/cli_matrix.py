@@ -31,7 +31,7 @@ from test_selection.plan import Plan, read_plan
 
 
 class Target(StrEnum):
-    """Whose jobs the legs are."""
+    """The CI that runs the jobs."""
 
     GITHUB = "github"
     JENKINS = "jenkins"
@@ -46,7 +46,7 @@ def matrix(
             metavar="PLAN|RUN", help="Plan file, run folder, id or `latest`.", autocompletion=completing.runs
         ),
     ],
-    target: Annotated[Target, typer.Option("--for", help="Whose jobs the legs are.")],
+    target: Annotated[Target, typer.Option("--for", help="The CI that runs the jobs.")],
     cards_per_leg: Annotated[
         int | None, typer.Option(help="Cards of a leg; default: the fewest that need no more than 256 legs.")
     ] = None,

@@ -84,7 +84,7 @@ def artifact(path: Path) -> Artifact:
     """Name a file by its name and bytes.
 
     Raises:
-        MissingInputError: it is not there.
+        MissingInputError: it is not found.
         BadFileError: its name is not that of an sdist or a wheel.
     """
     if not path.is_file():

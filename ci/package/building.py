@@ -57,7 +57,7 @@ SILENCE_S = 10.0
 _LAST_LINES = 60
 # What docker and podman end with where they could start no container, or no Python in it.
 _ENGINE_FAILED = {125, 126, 127}
-# As pypa/build says it of what is not there without isolation.
+# As pypa/build says it of what is not found without isolation.
 _UNMET = ("ERROR Unmet dependencies", "ERROR Missing dependencies")
 _MISSING = re.compile(r"ModuleNotFoundError: No module named '?([\w.]+)'?")
 
@@ -213,7 +213,7 @@ class _Build:
                     cwd=cwd or self.work,
                 )  # fmt: skip
             except CommandError as error:
-                remedy = "see where it hangs, or raise package.build_timeout_s; the whole log is there"
+                remedy = "see where it hangs, or raise package.build_timeout_s; the full log is there"
                 raise self._failed(error.what, error.remedy or remedy) from error
         if code:
             engine = "check that the engine has the image, or can pull it, and that python3 is in it"
@@ -221,7 +221,7 @@ class _Build:
             raise self._failed(f"{self.context.project.name} could not be built", remedy)
 
     def _tick(self) -> None:
-        last = harmless(self.last[-1]) if self.last else "it has said nothing yet"
+        last = harmless(self.last[-1]) if self.last else "no output yet"
         self.say(f"still building after {span(time.monotonic() - self.began)}: {last}")
 
     def _line(self, text: str) -> None:
@@ -259,7 +259,7 @@ class _Build:
     def _made(self, folder: Path, pattern: str) -> Path:
         found = next(folder.glob(pattern), None)
         if found is None:
-            raise self._failed(f"the back end made no {pattern}, and said that it did")
+            raise self._failed(f"the back end made no {pattern}, although it reported success")
         return found
 
     def _repaired(self, wheel: Path) -> Path:
@@ -287,7 +287,7 @@ class _Build:
         made = artifact(path)
         if self.version is not None and made.version != self.version:
             raise BuildError(
-                f"{made.filename} was built, and version {self.version} was asked for",
+                f"{made.filename} was built, and version {self.version} was requested",
                 where=self.context.project.folder,
                 remedy="the back end takes the version from elsewhere: set package.version_file, or "
                 "package.version: declared",
@@ -312,7 +312,7 @@ def remedy_for(lines: Sequence[str], how: How) -> str:
     if any(line.startswith(_UNMET) for line in lines):
         missing = "what is listed there"
     if not missing:
-        return "mend the project; the whole log is there"
+        return "fix the project; the full log is there"
     if how.image:
         return f"build in an image that has {missing}, or add it to this one"
     if how.isolated:

@@ -25,7 +25,7 @@ app = typer.Typer(help="Lint, test, build, verify and publish a project.", no_ar
 def lint(  # typer makes options of them
     ctx: typer.Context,
     folder: ProjectFolder = Path(),
-    fix: Annotated[bool, typer.Option("--fix", help="Mend what linters can; then say what is left.")] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Fix what linters can; then show what is left.")] = False,
     changed: Annotated[
         str, typer.Option(metavar="BASE", help="Only files that differ from where this branched off BASE.")
     ] = "",

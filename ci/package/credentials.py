@@ -47,7 +47,7 @@ def find_credentials(settings: Settings, name: str, index: Index, environ: Mappi
     Raises:
         SettingsError: there is none, it cannot stand in a header, or it would go to an address that a pull
             request can change.
-        MissingInputError: the file that was named is not there.
+        MissingInputError: the file that was named is not found.
     """
     if index.token_file is not None and not environ.get(TOKEN_VARIABLE, "").strip():
         file = settings.resolve(index.token_file)

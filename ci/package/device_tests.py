@@ -59,7 +59,7 @@ def choose(tests: PackageTests, sources: Path) -> Choice:
         sources: the project's files.
 
     Raises:
-        MissingInputError: what the settings name is not there.
+        MissingInputError: what the settings name is not found.
         UsageError: there are no tests.
     """
     usual = ["tests/device"] if (sources / "tests/device").is_dir() else []

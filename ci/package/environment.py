@@ -176,7 +176,7 @@ def interpreters(
         named: by path or name; none: this one and every python3.N there is.
 
     Raises:
-        CommandError: a named one is not there or does not run.
+        CommandError: a named one is not found or does not run.
     """
     path = environ.get("PATH", os.defpath)
     found: dict[str, str] = {}

@@ -12,8 +12,8 @@ from ci.core.extras import wanted
 
 
 def extra() -> AbstractContextManager[None]:
-    """Within, a library that is not there is told as what it is: the extra was not installed."""
-    return wanted("packaging wants", extra="package", sessions="nox -s lint, unit, build or package")
+    """Within, a library that is not found is told as what it is: the extra was not installed."""
+    return wanted("packaging needs", extra="package", sessions="nox -s lint, unit, build or package")
 
 
 ProjectFolder = Annotated[

@@ -59,13 +59,13 @@ def check_gate(release: Release, gate: Gate, records: Mapping[str, Record | None
     verified = records.get(VERIFY)
     if verified is None:
         remedy = "verify what was built: spyre-ci package verify"
-        yield Finding(check="verified", seen="nothing says so", remedy=remedy)
+        yield Finding(check="verified", seen="not recorded", remedy=remedy)
         return
     yield judged(
         "verified",
         "every check passed" if verified.passed else "a check failed",
         holds=verified.passed and verified.project == release.project,
-        remedy="mend what failed, then verify again",
+        remedy="fix what failed, then verify again",
     )
     for one in release.artifacts:
         yield _hash(one, verified.hashes.get(one.filename))
@@ -92,7 +92,7 @@ def check_index(artifacts: Sequence[Artifact], name: str, index: Index) -> Itera
             f"tag of {one.filename}",
             ", ".join(sorted(one.platforms)) or "an sdist",
             holds=index.linux_tags or not any(tag.startswith("linux_") for tag in one.platforms),
-            remedy=f"{name} wants a manylinux tag: set package.repair: true and build again",
+            remedy=f"{name} needs a manylinux tag: set package.repair: true and build again",
         )
         size = one.size / (1 << 20)
         yield judged(

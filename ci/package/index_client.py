@@ -184,7 +184,7 @@ class IndexClient:
         try:
             return [_shown(one) for one in _parsed(project, body, kind, address).packages]
         except _NO_PAGE as error:
-            raise self._away(f"what it says of {project} is no page of a simple API: {error}") from error
+            raise self._away(f"what it says of {project} is not a page of a simple API: {error}") from error
 
     def download(self, one: IndexFile, path: Path) -> str:
         """Write a file of the index; the SHA-256 of what came.

@@ -101,7 +101,7 @@ class Project:
         return [*self.pyproject.build_system.requires, *self.pyproject.project.dependencies]
 
     def tool(self, *keys: str) -> Any:
-        """A value below `[tool]`; None where it is not there."""
+        """A value below `[tool]`; None where it is not found."""
         found: Any = self.pyproject.tool
         for key in keys:
             found = found.get(key) if isinstance(found, dict) else None
@@ -146,13 +146,13 @@ def read_pyproject(path: Path) -> Pyproject:
     """Read a pyproject.toml of a project that has a name.
 
     Raises:
-        MissingInputError: it is not there.
+        MissingInputError: it is not found.
         BadFileError: it cannot be read, or a key of it is of another kind than PEP 518 and 621 say.
     """
     if not path.is_file():
         remedy = "name the folder of a project that pip can build"
         raise MissingInputError(f"there is no {PYPROJECT} here", where=path.parent, remedy=remedy)
-    remedy = "mend it there"
+    remedy = "fix it there"
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
         found = convert(content, Pyproject, where=path, remedy=remedy)
@@ -268,5 +268,5 @@ def refuse_moved(folder: Path, before: Source, now: Source) -> None:
         raise MovedError(
             f"the checkout changed meanwhile: {listed(changed or ['HEAD'], _SHOWN)}",
             where=folder,
-            remedy="begin again, and leave it alone until the end",
+            remedy="start again, and do not change it meanwhile",
         )

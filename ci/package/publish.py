@@ -160,7 +160,7 @@ class Publisher:
         try:
             found = self.client.compare([one])
         except (IndexAwayError, SettingsError) as error:
-            what = f"the index cannot be asked any more: {error.what}; {self.line()}"
+            what = f"the index no longer answers: {error.what}; {self.line()}"
             raise UnfinishedError(what, where=error.where, remedy=_CONTINUES) from error
         if found.there:
             self.states[one.filename] = "uploaded"
@@ -169,7 +169,7 @@ class Publisher:
             return
         if found.taken or not answer.doubtful:
             del self.states[one.filename]
-        found.refuse_taken(f"{self.client.name}, where somebody else uploads, too; {self.line()}")
+        found.refuse_taken(f"{self.client.name}, where another upload is running; {self.line()}")
         status = f" ({answer.status})" if answer.status else ""
         what = f"{one.filename} was not taken{status}; {self.line()}"
         raise refusal(answer, what, where=f"{self.client.name} ({self.client.index.upload})")
@@ -240,7 +240,7 @@ class Publisher:
             raise NotInstallableError(
                 f"{name} is published, and cannot be imported: {error.what}",
                 where=self.client.name,
-                remedy="mend it and raise the version; where an index lets you, yank this one",
+                remedy="fix it and raise the version; where an index lets you, yank this one",
             ) from error
 
     def _names(self, *states: State) -> list[str]:

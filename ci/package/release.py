@@ -50,7 +50,7 @@ def refuse_others(folder: Path, release: Release) -> None:
     known = {one.path for one in release.artifacts}
     others = [path.name for path in sorted(folder.iterdir()) if path not in known and path.name[0] != "."]
     if others:
-        what = f"holds more than sdist and wheels: {listed(others)}"
+        what = f"contains more than sdist and wheels: {listed(others)}"
         raise BadFileError(what, where=folder, remedy="delete the others")
 
 

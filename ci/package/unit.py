@@ -216,7 +216,7 @@ def read_counts(path: Path) -> Counts:
     """Count the tests of a JUnit file.
 
     Raises:
-        BadFileError: it is not there, is no JUnit, or declares entities.
+        BadFileError: it is not found, is no JUnit, or declares entities.
     """
     try:
         if not path.is_file():  # nor a pipe that a test put there, which would never end

@@ -125,5 +125,5 @@ def refusal(answer: Answer, what: str, *, where: str) -> SpyreCiError:
     if answer.doubtful or answer.status in _LATER:
         remedy = "the same command continues when the index is well"
         return UnfinishedError(told, where=where, remedy=remedy)
-    remedy = "mend what the index says, or raise the version where the name was used before and was deleted"
+    remedy = "fix what the index reports, or raise the version where the name was used before and was deleted"
     return UploadRefusedError(told, where=where, remedy=remedy)

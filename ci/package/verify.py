@@ -129,14 +129,14 @@ def tools_for(project: Project, artifacts: Sequence[Artifact], toplevel: Sequenc
     yield Tool(
         check=PYPROJECT,
         words=["validate_pyproject", project.folder / PYPROJECT],
-        remedy="mend the key that is named",
+        remedy="fix the key that is named",
     )
     module = project.canonical.replace("-", "_")
     for one in artifacts:
         yield Tool(
             check=f"{one.kind} twine check",
             words=["twine", "check", "--strict", one.path],
-            remedy="mend the README, or what [project] says; `twine check --strict` shows it again",
+            remedy="fix the README, or [project] of pyproject.toml; `twine check --strict` shows it again",
         )
         if one.kind == "sdist":
             continue

@@ -118,7 +118,7 @@ def _asked(state: State, request: Requested, newest: Record | None) -> Cause:
     find = _urgent if request.reason in URGENT else _wish
     wants, lacks = find(state, request, newest)
     wanted = "" if request.version is None else f" asks for {named(request.version)}"
-    words = f"request {request.id} ({request.reason}){wanted}, told on {day(request.at)}"
+    words = f"request {request.id} ({request.reason}){wanted}, reported on {day(request.at)}"
     return Cause(why(request.reason, words), request.at, wants, request, lacks)
 
 

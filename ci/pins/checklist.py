@@ -57,7 +57,7 @@ def _headline(decision: Decision) -> str:
     if decision.target is None:
         return "no upgrade now"
     version = named(decision.target.version)
-    return f"build {version} anew" if decision.target.rebuild else f"upgrade to {version}"
+    return f"rebuild {version}" if decision.target.rebuild else f"upgrade to {version}"
 
 
 def _state(state: State, decision: Decision) -> Iterator[str]:
@@ -137,15 +137,15 @@ def _open(state: State, decision: Decision, lost: Iterable[str]) -> Iterator[str
         return
     there = named(target.version)
     if target.rebuild:
-        mend = f"commit {named(target.sha)}" if target.sha else "the commit with the mend"
+        mend = f"commit {named(target.sha)}" if target.sha else "the commit with the fix"
         yield f"Is {there} built of {mend}, and recorded (`spyre-ci pins record`)?"
     for one in state.pending:
         if one.id in decision.answers and one.reason in URGENT:
             mend = f" ({named(one.sha)})" if one.sha else ""
-            yield f"Does {there} hold the mend of request {one.id}{mend}?"
+            yield f"Does {there} contain the fix of request {one.id}{mend}?"
     for sha in state.fixes:
         pinned = named(decision.before.partition("@")[0])
-        yield f"Does {there} hold {named(sha)} too, which {pinned} was built anew with?"
+        yield f"Does {there} hold {named(sha)} too, which {pinned} was rebuilt with?"
     for call in lost if decision.image_changed else ():
         yield f"Do all callers of {named(call)} call it as it is now?"
     for unclear in decision.unclear:
@@ -161,10 +161,10 @@ def _done_when(decision: Decision) -> Iterator[str]:
         yield "The change is merged: the pin, the record and the event together."
         if told := sorted({*decision.answers, *decision.supersedes}):
             many = "request" if len(told) == 1 else "requests"
-            yield f"What became of {many} {listed(map(str, told))} is told to those who asked."
+            yield f"What became of {many} {listed(map(str, told))} is reported to those who requested it."
     elif decision.action == "wait":
         when = f" on {moment(decision.wait_until)} at the latest" if decision.wait_until else ""
-        yield f"What is waited for has come, and `spyre-ci pins decide` was asked again{when}."
+        yield f"What is waited for has arrived, and `spyre-ci pins decide` ran again{when}."
     else:
         when = f" on {moment(decision.next_due)}" if decision.next_due else " once a release is recorded"
-        yield f"`spyre-ci pins decide` was asked again{when}."
+        yield f"`spyre-ci pins decide` ran again{when}."

@@ -149,7 +149,7 @@ class Remote:
         self._variables |= credentials(address, api=api, token=token, environ=os.environ)
 
     def tip(self, branch: str) -> str:
-        """The commit of a branch there; empty where it is not there."""
+        """The commit of a branch there; empty where it is not found."""
         return self._git("ls-remote", "--", self._name, f"refs/heads/{branch}").partition("\t")[0].strip()
 
     def fetch(self, branch: str) -> None:

@@ -45,7 +45,7 @@ _MOST_MIB = 8192
 
 @app.command()
 def status(ctx: typer.Context, tracks: Names = None, as_json: Json = False) -> None:
-    """Say what each track is pinned at, what was asked for, and what is decided.
+    """Show what each track is pinned at, what was requested, and what is decided.
 
     Example: spyre-ci pins status torch
     """
@@ -64,9 +64,9 @@ def record(
     release: Annotated[
         str | None, typer.Option(metavar="TAG|VERSION", help="This one; none: all that are not recorded.")
     ] = None,
-    flag: Annotated[Flag | None, typer.Option(help="What is said of --release.")] = None,
+    flag: Annotated[Flag | None, typer.Option(help="Kind of --release.")] = None,
     due: Annotated[
-        str | None, typer.Option(metavar="DAY|never", help="Only note when --release is to come.")
+        str | None, typer.Option(metavar="DAY|never", help="Only record when --release is due.")
     ] = None,
     pinned_since: Annotated[
         str | None, typer.Option(metavar="DAY", help="Only note what is pinned already, where nothing was.")
@@ -108,7 +108,7 @@ def request(
     track: Name,
     reason: Annotated[Reason | None, typer.Argument(help="What speaks for it.")] = None,
     text: Annotated[str, typer.Option(help="Why, for people.")] = "",
-    version: Annotated[str | None, typer.Option(help="The release that is wanted; none: the newest.")] = None,
+    version: Annotated[str | None, typer.Option(help="The release to upgrade to; none: the newest.")] = None,
     sha: Annotated[str, typer.Option(help="Of that release, or of the commit with a fix.")] = "",
     withdraw: Annotated[int | None, typer.Option(metavar="ID", help="Take this request back.")] = None,
 ) -> None:
@@ -136,7 +136,7 @@ def campaign(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Of the campaign.")],
     track: Annotated[
-        list[str] | None, typer.Option(help="It holds; may be given again; none: every track.")
+        list[str] | None, typer.Option(help="A track it applies to; repeatable; none: every track.")
     ] = None,
     starts: Annotated[str | None, typer.Option(help="A day or a moment; none: now.")] = None,
     ends: Annotated[str | None, typer.Option(help="As planned; none: until --over.")] = None,
@@ -236,7 +236,7 @@ def _note(track: Track, release: str | None, due: str | None, since: str | None)
     telling.version_of(version, "--release")
     if due:
         made = add_event(track.folder, partial(telling.scheduled, now=now, version=version, due=due))
-        what = f"is to come on {day(made.on)}" if made.on else "is to come no more"
+        what = f"is due on {day(made.on)}" if made.on else "is no longer planned"
         _say(track.name, [f"{version} {what}{_again(made, now)}"])
         return
     there = Releases.of(track.records).named(version)
@@ -276,7 +276,7 @@ def _record(
 @contextmanager
 def _source(track: pins_model.Track) -> Iterator[Source]:
     """Where a track's releases come from, while the block runs."""
-    with wanted("the ledger of pins wants", extra="pins"):
+    with wanted("the ledger of pins needs", extra="pins"):
         import griffe  # noqa: F401, PLC0415  # an extra, and it is better told before anything is pulled
 
         from ci.package.index_client import IndexClient  # noqa: PLC0415  # with pypi-simple, of the same extra

@@ -45,7 +45,7 @@ class Unsupported(Table):
 
 def broken(before: Signature, after: Signature) -> list[str]:
     """What of a call that the first signature takes the second does not, in words."""
-    with wanted("a comparison of signatures wants", extra="pins"):
+    with wanted("a comparison of signatures needs", extra="pins"):
         import griffe  # noqa: PLC0415  # an extra
 
     modules = []

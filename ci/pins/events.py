@@ -104,7 +104,7 @@ class Upgraded(_Event):
 
 
 class Scheduled(_Event):
-    """A release is to come on a day; told again, it moved; with no day, it comes no more."""
+    """A release is due on a day; told again, it moved; with no day, it comes no more."""
 
     kind: Literal["scheduled"] = "scheduled"
     version: str
@@ -281,12 +281,12 @@ def _locked(path: Path) -> Iterator[int]:
         finally:
             os.close(descriptor)
         time.sleep(0.02)
-    said = f"another process has held it for {PATIENCE_S:g} s"
+    said = f"another process has had it locked for {PATIENCE_S:g} s"
     raise EventLogBusyError(said, where=path, remedy="wait until it ends, or end it")
 
 
 def _tell(path: Path, what: str) -> None:
-    typer.echo(escaped(f"{path}: the last line was cut short, {what}"), err=True)
+    typer.echo(escaped(f"{path}: the last line is truncated, {what}"), err=True)
 
 
 def _shown(line: bytes) -> str:

@@ -155,7 +155,7 @@ class ImageSource:
             size += len(line) + 1
             # Counted while it is said: an engine keeps all of it on its disk.
             if size > _MOST_BYTES:
-                raise _untold(f"it says more than {_MOST_BYTES >> 20} MiB", image)
+                raise _untold(f"it prints more than {_MOST_BYTES >> 20} MiB", image)
             lines.append(line)
 
         try:
@@ -193,7 +193,7 @@ def told(said: str, where: str) -> tuple[dict[str, str], dict[str, str], zipfile
                 origins[canonicalize_name(name)] = editable + without_credentials(str(url["url"]))
         return packages, origins, zipfile.ZipFile(io.BytesIO(base64.b64decode(content["source"])))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, zipfile.BadZipFile) as error:
-        raise _untold("its Python says something else than its packages", where) from error
+        raise _untold("its Python and its package metadata disagree", where) from error
 
 
 def created(attributes: Mapping[str, Any]) -> datetime | None:
@@ -206,5 +206,5 @@ def created(attributes: Mapping[str, Any]) -> datetime | None:
 
 
 def _untold(what: str, image: str) -> UntoldError:
-    remedy = "look at what is in the image; what tells nothing each time is not recorded"
+    remedy = "look at what is in the image; only what it reports every time is recorded"
     return UntoldError(what, where=image, remedy=remedy)

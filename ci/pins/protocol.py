@@ -168,7 +168,7 @@ def _after_campaign(
         return None, why("campaign-ended", words)
     until = on.astimezone(UTC) + timedelta(days=closer_days)
     if state.now >= until:
-        words = f"{named(version)} was to come on {day(on)} and has not: it is waited for no longer"
+        words = f"{named(version)} was due on {day(on)} and did not: it is no longer awaited"
         return None, why("not-released", words)
     words = (
         f"{named(version)} is scheduled for {day(on)}, closer to the campaign's end on {day(end)} than "
@@ -237,8 +237,8 @@ def _served(state: State, cause: Cause, target: Target, acting: Sequence[Cause])
 
 def _said(target: Target, earlier: Sequence[int], last: Requested | None) -> Iterator[Reason]:
     if target.rebuild:
-        mend = f"with the mend {named(target.sha)}" if target.sha else "with a mend that is still to be named"
-        yield why("rebuild", f"{named(target.version)} is built anew {mend}")
+        mend = f"with the fix {named(target.sha)}" if target.sha else "with a fix that is still to be named"
+        yield why("rebuild", f"{named(target.version)} is rebuilt {mend}")
     if earlier:
         numbers = listed(map(str, earlier))
         many = f"request {numbers} is" if len(earlier) == 1 else f"requests {numbers} are"
@@ -275,7 +275,7 @@ def _notes(state: State) -> Iterator[Reason]:
     if pinned is not None and pinned.yanked is not None:
         # Whether that is a bug is for people to say: they ask for an upgrade, or do not.
         said = f" ({named(pinned.yanked, MAX_WHY)})" if pinned.yanked else ""
-        back = f"{named(pinned.version)}, which is pinned, was taken back{said}"
+        back = f"{named(pinned.version)}, which is pinned, was withdrawn{said}"
         yield why("taken-back", f"{back}: if that is a bug here, request one")
     if state.campaigns:
         names = listed(named(one.name) for one in state.campaigns)

@@ -22,7 +22,7 @@ from test_selection.files import atomic_writer
 REPOSITORY_VARIABLE = "GITHUB_REPOSITORY"
 # GitHub takes 65,536 characters; counted in bytes, whoever counts otherwise finds fewer.
 MAX_BYTES, MAX_TITLE = 65_000, 250
-_CUT = "\n\nThe rest is left out for its size; `spyre-ci pins decide --checklist` prints it whole.\n"
+_CUT = "\n\nThe rest is left out for its size; `spyre-ci pins decide --checklist` prints all of it.\n"
 # What makes an upgrade the same one, on whichever day it is decided.
 _SAME = {"before", "version", "sha", "answers", "supersedes"}
 
@@ -138,7 +138,7 @@ class GitHub:
 
 
 def github_of(checkout: Checkout, environ: Mapping[str, str]) -> GitHub | None:
-    """GitHub's repository, by the environment; None where it, or a token for it, is not there.
+    """GitHub's repository, by the environment; None where it, or a token for it, is not found.
 
     Raises:
         SettingsError: the API's address is none.

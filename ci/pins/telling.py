@@ -91,7 +91,7 @@ def withdrawn(events: Sequence[Event], now: datetime, *, number: int, text: str)
 
 
 def scheduled(events: Sequence[Event], now: datetime, *, version: str, due: str) -> Scheduled:
-    """A release is to come on a day, or `never`."""
+    """A release is due on a day, or `never`."""
     on = None if due == "never" else moment_of(due, "--due")
     told = [one for one in events if isinstance(one, Scheduled) and one.version == version]
     return told[-1] if told and told[-1].on == on else Scheduled(at=now, version=version, on=on)
@@ -101,11 +101,11 @@ def adopted(events: Sequence[Event], now: datetime, *, version: str, sha: str, s
     """What is pinned already, as the first upgrade.
 
     Raises:
-        UsageError: the day is still to come, or something else was pinned.
+        UsageError: the day is in the future, or something else was pinned.
     """
     at = moment_of(since, "--pinned-since")
     last = next((one for one in reversed(events) if isinstance(one, Upgraded)), None)
-    wrong = f"{day(at)} is still to come" if at > now else ""
+    wrong = f"{day(at)} is in the future" if at > now else ""
     if last is not None and (last.version, last.at) != (version, at):
         wrong = f"the track is at {last.version} since {day(last.at)} already"
     if wrong:

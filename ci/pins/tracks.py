@@ -127,7 +127,7 @@ def status_of(track: Track, now: datetime) -> tuple[dict[str, Any], list[str]]:
     lines.append(f"  releases: {len(track.records)}{f', the newest {newest.label}' if newest else ''}")
     lines += [f"  {line.strip()}" for line in decision_lines(decision)]
     lines += [f"  request {one.id} ({one.reason}): {one.text}" for one in state.pending]
-    lines += [f"  {version} is to come on {day(on)}" for on, version in state.coming]
+    lines += [f"  {version} is due on {day(on)}" for on, version in state.coming]
     found = {
         "pinned": pin and {"version": pin.version, "sha": pin.sha, "since": pin.since},
         "place": place,

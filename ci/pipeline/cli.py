@@ -47,7 +47,7 @@ def changes(
     ] = None,
     out: Out = None,
 ) -> None:
-    """Say which jobs a change runs, by what it touches, its event and its labels.
+    """Decide which jobs a change runs, by what it touches, its event and its labels.
 
     Example: spyre-ci pipeline changes --base main --out changes.json
     """
@@ -104,7 +104,7 @@ def comment(
     repository = os.environ.get("GITHUB_REPOSITORY", "")
     if not run and (base is not None or pull_request is not None):
         raise UsageError(
-            "is of run folders, and none is named: a run's event says its pull request itself",
+            "needs a run folder: a run's event names its pull request itself",
             where="--base" if base is not None else "--pull-request",
             remedy="name the folders, such as runs/ci, or leave it out",
         )
@@ -154,7 +154,7 @@ def _comment_of_event(repository: str, name: str | None) -> tuple[Comment | None
     """
     run = run_of(event_payload(os.environ, "workflow_run").get("workflow_run"))
     if run is None:
-        remedy = "begin this by workflow_run"
+        remedy = "start this by workflow_run"
         raise UsageError("the event tells of no run", where="GITHUB_EVENT_PATH", remedy=remedy)
     if run.event != "pull_request":
         say("the run is of no pull request: there is nothing to comment on")
@@ -180,9 +180,9 @@ def _comment_of_event(repository: str, name: str | None) -> tuple[Comment | None
 @app.command()
 def status(
     repository: Repository,
-    sha: Annotated[str, typer.Option("--sha", help="The commit, by its whole name.")],
+    sha: Annotated[str, typer.Option("--sha", help="The commit, all 40 digits.")],
     state: Annotated[
-        Literal["pending", "success", "failure", "error"], typer.Option("--state", help="What it says.")
+        Literal["pending", "success", "failure", "error"], typer.Option("--state", help="Its text.")
     ],
     context: Annotated[str, typer.Option("--context", help="By which a branch requires it.")] = NAME,
     description: Annotated[str, typer.Option("--description", help="A short line for people.")] = "",
@@ -203,7 +203,7 @@ def head(
     repository: Repository,
     pull_request: Annotated[int, typer.Option("--pull-request", min=1, help="Its number.")],
     of_anybody: Annotated[
-        bool, typer.Option("--of-anybody", help="Whoever opened it: somebody has looked at it.")
+        bool, typer.Option("--of-anybody", help="For any author: a maintainer has looked at it.")
     ] = False,
 ) -> None:
     """Print the head commit of a pull request; ends with 1 where its author has not contributed before.

@@ -33,7 +33,7 @@ MAX_SHARDS = 4096
 # What a leg of `pipeline.shard_s` takes is a fraction of it.
 MOST_MINUTES = 24 * 60
 RunDir = Annotated[Path | None, typer.Option("--run-dir", help="Run folder; default: runs/ci.")]
-For = Annotated[Target, typer.Option("--for", help="Whose jobs the legs are.")]
+For = Annotated[Target, typer.Option("--for", help="The CI that runs the jobs.")]
 
 
 class TooMuchError(SpyreCiError):
@@ -59,7 +59,7 @@ def plan(
     ] = None,
     out: Out = None,
 ) -> None:
-    """Collect, select and plan without a card, and deal the shards to a CI's jobs.
+    """Collect, select and plan without a card, and group the shards into CI jobs.
 
     Example: spyre-ci pipeline plan --for github --pytorch-src ~/pytorch --percent 5
     """
@@ -73,7 +73,7 @@ def plan(
     there = run_dir if run_dir is not None else context.runs / "ci"
     if any((there / JOURNALS).glob("*.jsonl")):
         remedy = "name another one with --run-dir"
-        raise UsageError("is the folder of a run that has begun", where=there, remedy=remedy)
+        raise UsageError("is the folder of a run that started", where=there, remedy=remedy)
     model, found = context.settings.model, resolve_source(context, source)
     most = cards_of(model, share.stage)
 
@@ -160,7 +160,7 @@ def _hand_on(
 def outputs_of_plan(
     context: Context, plan: Plan, dealt: list[CiJob], target: Target, run: str
 ) -> dict[str, Any]:
-    """The outputs of a plan, by name; how many legs it has is said."""
+    """The outputs of a plan, by name; prints its number of CI jobs."""
     content, why = worded(dealt, context.settings.model.matrix, target)
     say(f"{len(dealt):,} legs of {len(plan.ids):,} tests" + (f"; {why}" if why else ""))
     return {
@@ -203,7 +203,7 @@ def legs_within(plan: Plan, model: SettingsModel, target: Target, *, cards: int,
         raise TooMuchError(
             f"the plan's {len(loads):,} shards want {wanted:,} cards, and the stage has {cards:,}",
             where=where,
-            remedy="plan with the settings that hold here, or give the stage more cards there",
+            remedy="plan with the settings that apply here, or give the stage more cards there",
         )
     dealt = legs_of(plan, model.matrix, target)
     branches, _ = worded(dealt, model.matrix, Target.JENKINS)
@@ -212,6 +212,6 @@ def legs_within(plan: Plan, model: SettingsModel, target: Target, *, cards: int,
         raise TooMuchError(
             f"a leg of the plan wants {longest:,} minutes, and {MOST_MINUTES:,} are the most",
             where=where,
-            remedy="give the stage more cards, so that a leg has less to do",
+            remedy="give the stage more cards, so that a CI job has less to do",
         )
     return dealt

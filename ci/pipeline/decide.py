@@ -79,9 +79,9 @@ def decide(
     cards = _on_cards(event, model)
     if asked is not None:
         more = "" if stage == asked else f", and stage {stage} runs in any case"
-        wanted = Verdict(runs=True, why=f"a label asks for stage {asked}{more}")
+        wanted = Verdict(runs=True, why=f"a label requests stage {asked}{more}")
     elif stage is None:
-        wanted = Verdict(runs=False, why=f"no stage for a {event.name}, and no label asks for one")
+        wanted = Verdict(runs=False, why=f"no stage for a {event.name}, and no label requests one")
     else:
         wanted = Verdict(runs=code.runs, why=code.why if not code.runs else f"stage {stage}")
     if row.percent == 0:
@@ -181,7 +181,7 @@ def _on_cards(event: Event, model: SettingsModel) -> Verdict:
     asks = bool(event.labelled) and _asks_for(event.labelled, model) in model.stages
     if not event.fork or forks == "run" or (forks == "label" and asks):
         return Verdict(runs=True, why="")
-    until = " until a label is set that asks for it, for the commit it is set on" if forks == "label" else ""
+    until = " until a label requests it, for the commit it is set on" if forks == "label" else ""
     return Verdict(runs=False, why=f"it comes from a fork, which reaches no cards{until}")
 
 

@@ -29,7 +29,7 @@ def touched(folder: Path, event: Event, base: str | None = None) -> Touched:
     Args:
         folder: of the checkout.
         event: what began the pipeline.
-        base: a commit or branch to compare with, which is asked for by hand; None: as the event says.
+        base: a commit or branch to compare with, which is requested by hand; None: as the event says.
     """
     try:
         head, *parents = git(folder, "rev-list", "--parents", "-n", "1", "HEAD", "--").split()
@@ -79,7 +79,7 @@ def _fork_point(folder: Path, base: str, head: str) -> tuple[str, str]:
     try:
         found = git(folder, "merge-base", "--end-of-options", base, head).split()[0]
     except (CommandError, IndexError):
-        return "", f"this clone does not hold where {head:.12} left {base:.60}"
+        return "", f"this clone does not have the commit where {head:.12} left {base:.60}"
     return found, f"compared with {found:.12}, where it left its base"
 
 

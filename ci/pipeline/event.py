@@ -50,7 +50,7 @@ def read_event(environ: Mapping[str, str]) -> Event:
     """The event of the environment: GitHub's payload, or what Jenkins' branch source says of a change.
 
     Raises:
-        MissingInputError: GitHub's payload is not there.
+        MissingInputError: GitHub's payload is not found.
         BadFileError: it cannot be read.
     """
     if environ.get("GITHUB_ACTIONS") == "true":
@@ -99,7 +99,7 @@ def event_payload(environ: Mapping[str, str], name: str) -> Mapping[str, Any]:
 
     Raises:
         UsageError: another event began this job, or none did.
-        MissingInputError: the payload is not there.
+        MissingInputError: the payload is not found.
         BadFileError: it cannot be read.
     """
     seen, path = environ.get("GITHUB_EVENT_NAME", ""), environ.get("GITHUB_EVENT_PATH", "")
@@ -115,7 +115,7 @@ def read_payload(path: Path) -> Mapping[str, Any]:
     """A payload out of its file.
 
     Raises:
-        MissingInputError: it is not there.
+        MissingInputError: it is not found.
         BadFileError: it cannot be read.
     """
     try:

@@ -1,6 +1,6 @@
 """Whether a pipeline was enough: every job succeeded, or was left out because of what changed; pure.
 
-A job that failed, was cancelled, ran out of time or is not there at all makes it red, and so does whatever
+A job that failed, was cancelled, ran out of time or is not found at all makes it red, and so does whatever
 cannot be read: nothing is green that is not known to be.
 """
 
@@ -84,7 +84,7 @@ def refuse_red(jobs: Sequence[Job]) -> None:
 def _judged(name: str, needs: Mapping[str, Any], told: Mapping[str, Any], *, is_expected: bool) -> Job:
     result = text_at(needs, name, "result")
     if name not in needs:
-        return Job(name=name, state="red", why="is not there")
+        return Job(name=name, state="red", why="is not found")
     if result == "success":
         return Job(name=name, state="ok", why="succeeded")
     if result == "skipped" and told.get(name) == "false":

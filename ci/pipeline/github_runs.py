@@ -129,7 +129,7 @@ class Actions:
         if len(rows) > MAX_LISTED:
             raise GitHubRefusedError(
                 f"there are more than {MAX_LISTED:,} {key} of the run",
-                remedy="plan fewer legs: pipeline.shard_s",
+                remedy="plan fewer CI jobs: pipeline.shard_s",
             )
         return rows
 

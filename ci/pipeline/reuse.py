@@ -118,7 +118,7 @@ def own_doubt(wanted: Wanted, checked_out: str, merged: str) -> str:
     if wanted.parts["tree"] != wanted.tree:
         return "the plan is of another tree than the merge queue's commit"
     if merged != wanted.tree:
-        return "merging the pull request's newest commit gives another tree: the group holds more, or less"
+        return "merging the pull request's newest commit gives another tree: the group contains more, or less"
     return ""
 
 
@@ -133,7 +133,7 @@ def doubt(run: Run, wanted: Wanted) -> str:
     if run.status != "completed":
         return "has not ended"
     if run.conclusion != "success":
-        return f"ended as {run.conclusion or 'nobody knows what'}"
+        return f"ended as {run.conclusion or 'unknown'}"
     return ""
 
 
@@ -143,7 +143,7 @@ def doubt_of_parts(parts: Any, wanted: Wanted) -> str:
         return "does not say what it was of"
     different = [words for name, words in _WORDS.items() if parts.get(name) != wanted.parts.get(name)]
     # Parts that a later version adds are compared as well.
-    return ", ".join(different) or ("" if parts == dict(wanted.parts) else "says other things of itself")
+    return ", ".join(different) or ("" if parts == dict(wanted.parts) else "describes itself differently")
 
 
 def reuse(
@@ -182,7 +182,7 @@ def _take(context: Context, folder: RunFolder, group: Group | None) -> Reused | 
     """Take the results of the newest run that fits; None where none does, each refusal said.
 
     Raises:
-        SpyreCiError: the plan, the pull request or a commit is not there, or GitHub does not say.
+        SpyreCiError: the plan, the pull request or a commit is not found, or GitHub does not say.
     """
     if group is None:
         context.say("nothing is reused: the event does not name a pull request's commits")

@@ -70,7 +70,7 @@ def status_of(sha: str, state: str, *, context: str, description: str, url: str)
         UsageError: the commit or the address is none.
     """
     if not SHA.fullmatch(sha):
-        raise UsageError(f"{sha!r:.80} is no commit", where="--sha", remedy="give its whole name, 40 digits")
+        raise UsageError(f"{sha!r:.80} is no commit", where="--sha", remedy="give all its 40 digits")
     body = {
         "state": state,
         "context": one_line(context),

@@ -58,7 +58,7 @@ def differences(identity: RunIdentity, found: Collection[RanIn]) -> list[str]:
     """What a reader must know: that tests ran in different things, or not in the image that was planned."""
     said = []
     if len(found) > 1:
-        said.append(f"tests ran in different things: {'; '.join(one.said() for one in sorted(found))}")
+        said.append(f"tests ran in different environments: {'; '.join(one.said() for one in sorted(found))}")
     others = sorted({one.image for one in found} - {identity.image})
     if identity.image and others:
         said.append(

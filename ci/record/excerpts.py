@@ -62,4 +62,4 @@ def _first(text: str, where: str) -> str:
 
 def _note(cut: int, where: str) -> str:
     # In ASCII, for one other sign makes the whole text take twice the memory.
-    return f"[{cut:,} characters cut; the whole text is in {where}]"
+    return f"[{cut:,} characters cut; the full text is in {where}]"

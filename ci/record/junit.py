@@ -147,7 +147,7 @@ def junit_cases(stream: Source, *, name: str) -> Iterator[tuple[Element, str]]:
     except (ParseError, LookupError, *UNREADABLE) as error:
         # An unknown or a broken encoding is a LookupError or a ValueError.
         raise BadFileError(
-            f"is no whole XML after {cases} test cases: {error}",
+            f"is incomplete XML after {cases} test cases: {error}",
             where=name,
             remedy="its writer may have been cut off: write it again",
         ) from error
@@ -218,7 +218,7 @@ def _cases(stream: Source, name: str) -> Iterator[tuple[Element, str]]:
 def _check_root(element: Element, name: str) -> None:
     if element.tag not in {"testsuites", "testsuite"}:
         raise BadFileError(
-            f"is no JUnit: it begins with <{element.tag[:80]}>",
+            f"is not JUnit: it starts with <{element.tag[:80]}>",
             where=name,
             remedy="give the file that the test runner's JUnit option writes",
         )

@@ -29,7 +29,7 @@ def reproduce_line(
     """The command line, quoted for a shell, that runs one test again as a run did.
 
     Args:
-        name: the test's canonical id; behind `--`, for it may begin like an option.
+        name: the test's test id; behind `--`, for it may begin like an option.
         device: the run was on.
         source: where the tests are; None: the embedded op suite.
         sha: their exact commit; empty or a content hash where there is none.

@@ -12,7 +12,7 @@ def content_of(test: str, run: str, ran: Sequence[tuple[str, str]] | None) -> di
     """What the mark holds.
 
     Args:
-        test: its canonical id.
+        test: its test id.
         run: that it failed in; empty where none is known.
         ran: verdict and difference of each try; None while it runs.
     """

@@ -11,8 +11,8 @@ from ci.core.text import counted
 from ci.record.marks import Control, Quarantined, Whose
 from ci.record.verdict import FAILING, NO_OUTCOME, Verdict
 
-SILENT = "the worker went without a word"
-LOST = "what it said is lost: no journal that was gathered tells of it"
+SILENT = "the worker exited without a result"
+LOST = "its output is lost: no collected journal has it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class Result:
     """The verdict of one planned test.
 
     Attributes:
-        id: the canonical id.
+        id: the test id.
         verdict: one of the nine.
         seconds: how long its last try with an outcome ran.
         card: the accelerator of the try the verdict speaks of.
@@ -171,7 +171,7 @@ def settle(name: str, tries: Sequence[Try], *, file: str, expectation: str = "")
     never a silent pass (law 5).
 
     Args:
-        name: its canonical id.
+        name: its test id.
         tries: in the order of jobs, of their numbers and of time; not empty.
         file: the test file.
         expectation: the reason of a declared outcome.
@@ -239,7 +239,7 @@ def judge(
         if number := counts.get(verdict, 0) - wanted:
             incomplete.append(f"{counted(number, 'test')} {said}")
     if percent > 0 and not sum(counts.values()):
-        incomplete.append(f"there was nothing to run, though {percent:g} % was asked for")
+        incomplete.append(f"there was nothing to run, although {percent:g} % was asked for")
     red = _red(counts.get(Verdict.FAILED, 0), failures or Failures())
     red += [f"{reason}, {counted(number, 'test')} not run" for reason, number in stopped.items()]
     reasons = (*incomplete, *red)

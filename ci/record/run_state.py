@@ -54,7 +54,7 @@ class CardFault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerLoss:
-    """A worker went without a word.
+    """A worker exited without a result.
 
     Attributes:
         id: of the test that ran, where it is known.
@@ -130,7 +130,7 @@ class RunState:
         log_start: where its output begins in the shard's log, in bytes.
         open: tests that began and came to no end.
         steps: how often a test or a set-up began or ended.
-        tries: by canonical id, in the order they ended.
+        tries: by test id, in the order they ended.
         not_run: the reason of each test that was given up before it was started.
         no_retry: the reason of each test that failed and was not run again.
         elsewhere: the host that claimed each test of this shard that was another's to run.
@@ -138,7 +138,7 @@ class RunState:
         groups: in the order of running.
         unsure: the reason of each test that may have run before, unseen.
         malformed: events that lack what their kind promises.
-        workers_lost: how many went without a word.
+        workers_lost: how many exited without a result.
         ran_in: what its processes said that tests run in.
         latest: what the last event brought besides.
     """
@@ -177,12 +177,12 @@ class RunState:
 
     @property
     def ids(self) -> set[str]:
-        """Every canonical id the journal names."""
+        """Every test id the journal names."""
         return self.tries.keys() | self.not_run.keys()
 
     @property
     def told(self) -> set[str]:
-        """Every canonical id it has any word on, started or not."""
+        """Every test id it has any word on, started or not."""
         return self.ids | self.elsewhere.keys() | self.unsure.keys() | self.no_retry.keys()
 
     @property
@@ -223,7 +223,7 @@ class RunState:
         getattr(self, _METHODS[type(event)])(event)
 
     def finish(self, *, interrupted: bool) -> None:
-        """Settle what is still open: the run was interrupted, or the worker went without a word."""
+        """Settle what is still open: the run was interrupted, or the worker exited without a result."""
         interrupted = self.status == INTERRUPTED or (interrupted and not self.status)
         outcome, message = Verdict.INFRASTRUCTURE, SILENT
         if self.stopped or interrupted:
@@ -304,7 +304,7 @@ class RunState:
     def _end(self, event: events.End) -> None:
         outcome = _ENDS.get(event.outcome)
         if outcome is None:
-            said = f"the worker told of an outcome nobody knows: {event.outcome!r}"
+            said = f"the worker reported an unknown outcome: {event.outcome!r}"
             self._close(event.id, Verdict.INFRASTRUCTURE, event, message=said)
             return
         if outcome is Verdict.HARDWARE:

@@ -51,7 +51,7 @@ class FlakyTest:
     """A flaky test.
 
     Attributes:
-        id: its canonical id.
+        id: its test id.
         runs: how many runs it came to an outcome in.
         bad: in how many of them it was flaky, or failed at a commit at which it also passed.
         last: when it last did so, in seconds since the epoch.

@@ -119,7 +119,7 @@ class History:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction on the file, which is made where it is not there.
+        """One transaction on the file, which is made where it is not found.
 
         Raises:
             BadFileError: the file is no store, or cannot take what it is given.
@@ -242,7 +242,7 @@ def past_seconds(
         history: of runs.
         device: only runs on this device.
         until: only runs that began then or earlier, in seconds since the epoch.
-        names: canonical ids.
+        names: test ids.
 
     Raises:
         MissingInputError: there is no history yet.

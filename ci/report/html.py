@@ -206,7 +206,7 @@ def _time_bar(line: ShardTimeline, expected: float | None, scale: Axis, room: in
     if expected is not None:
         note += f" of {span(expected - line.started_at)} expected"
     if line.status != "done":
-        note += f", {line.status or 'broke off'}"
+        note += f", {line.status or 'no end recorded'}"
     attempt = f", attempt {line.attempt}" if line.attempt > 1 else ""
     return Bar(
         label=f"shard {line.shard}{attempt}" + (f" on {line.card}" if line.card else ""),

@@ -2,7 +2,7 @@
 
 What HUD's rows need: every failure, error and skip has a `message` (without it the test counts as
 passed), every test case has a `file`, and at most one `<property>` (more reject the whole file): it holds
-the canonical id. A test without a pass of its own can not pass as green: hardware, infrastructure and
+the test id. A test without a pass of its own can not pass as green: hardware, infrastructure and
 not_run are errors of that type.
 """
 
@@ -113,7 +113,7 @@ def shard_cases(account: Account, identity: RunIdentity) -> list[ShardCases]:
 
 
 def split_id(name: str, file: str) -> tuple[str, str]:
-    """Class (empty for a plain function) and name with parameters, of a canonical id of `file`."""
+    """Class (empty for a plain function) and name with parameters, of a test id of `file`."""
     rest = name.removeprefix(f"{encode_file(file)}::")
     head, bracket, parameters = rest.partition("[")
     owner, _, template = head.rpartition("::")

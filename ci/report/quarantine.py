@@ -9,7 +9,7 @@ quarantine:
     expires: 2026-12-24
 ```
 
-In place of `test`, a canonical id, an entry may have `pattern`: a glob over the whole id, or a regular
+In place of `test`, a test id, an entry may have `pattern`: a glob over the whole id, or a regular
 expression between slashes (`test_selection.patterns`). One that covers tests which have nothing in common is
 refused, and so is a day that is too far away: each would keep runs green for good.
 """
@@ -73,7 +73,7 @@ class Entry:
     Attributes:
         mark: what its tests are marked with.
         expires: the last day it protects.
-        named: a canonical id or a pattern, as it is written.
+        named: a test id or a pattern, as it is written.
         pattern: what the pattern was compiled to; None where it names one test.
     """
 
@@ -191,7 +191,7 @@ def _named(row: Reader) -> tuple[str, Pattern | None]:
     try:
         compiled = compile_pattern(pattern)
     except ValueError as error:
-        raise row.error("pattern", f"pattern: {error}", "mend the pattern") from error
+        raise row.error("pattern", f"pattern: {error}", "fix the pattern") from error
     if compiled.search(""):  # then nothing could turn a run red
         raise row.error("pattern", f"pattern {pattern!r} covers every test", _NARROW)
     if len(covered := [one for one in STRANGERS if compiled.search(one)]) > 1:
@@ -253,7 +253,7 @@ def _overdue(entry: Entry, today: date) -> Finding | None:
         key="expires",
         value=entry.mark.expires,
         message=f"of {entry.mark.owner} {said}",
-        remedy=f"mend {entry.named} and take the entry out, or give it a later day",
+        remedy=f"fix {entry.named} and remove the entry, or give it a later date",
     )
 
 
@@ -271,5 +271,5 @@ def _gone(entry: Entry, covered: Collection[str] | None) -> Finding | None:
         key=entry.key,
         value=entry.named,
         message="matches no test of the catalog",
-        remedy=f"mend the name, or take the entry out{glob}",
+        remedy=f"fix the name, or remove the entry{glob}",
     )

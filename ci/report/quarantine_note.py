@@ -15,9 +15,9 @@ from ci.report.quarantine import Entry, Quarantine
 State = Literal["expired", "unmatched", "passing", "holds", "idle"]
 # What an entry's state asks of people; an idle one asks nothing.
 _ADVICE: Mapping[State, str] = {
-    "expired": "has expired: mend the test, or give the entry a later day",
-    "unmatched": "matches no test of the catalog: take it out, or mend the name",
-    "passing": "what it covers passed here: take it out where that holds",
+    "expired": "has expired: fix the test, or give the entry a later date",
+    "unmatched": "matches no test of the catalog: remove it, or fix the name",
+    "passing": "the tests it covers passed: remove it if that is stable",
 }
 # Neither good nor bad, and no reason to keep or drop an entry.
 _SAYS_NOTHING = NO_OUTCOME | {Verdict.HARDWARE, Verdict.SKIPPED}

@@ -179,7 +179,7 @@ def read_run(folder: Path, *, most_bytes: int = MAX_UNPACKED) -> ReadRun:
         most_bytes: of its results, unpacked; a run of one's own may hold more than a stranger's.
 
     Raises:
-        MissingInputError: a file is not there.
+        MissingInputError: a file is not found.
         BadFileError: it is not what it has to be, or holds more than agreed.
     """
     summary = _summary(folder / SUMMARY_FILE)

@@ -22,7 +22,7 @@ from ci.report.quarantine_note import QuarantineNote
 from test_selection.ids import file_of
 from test_selection.plan import Group, Plan, Shard
 
-TAKEN_OVER = "another host had begun it and was lost"
+TAKEN_OVER = "another host started it and was lost"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class Account:
         file_errors: files that could not be imported where their tests were to run.
         interrupted: whether the last attempt at some shard was ended early.
         stopped: how many tests were not asked for any more, by why not.
-        workers_lost: how many went without a word, whatever became of their tests elsewhere.
+        workers_lost: how many exited without a result, whatever became of their tests elsewhere.
         unreadable: files of the run that cannot be read, each with the reason.
         quarantine: what the quarantine did; None where there is none.
         control: the device on which what failed ran once more; empty where it did not.
@@ -97,7 +97,7 @@ class Account:
             number = len(self.missing_shards)
             said.append(f"{counted(number, 'shard')} without a journal")
         if self.unplanned:
-            said.append(f"{counted(len(self.unplanned), 'test')} reported that nobody planned")
+            said.append(f"{counted(len(self.unplanned), 'test')} reported that were not planned")
         if self.foreign:
             said.append(f"{counted(len(self.foreign), 'journal')} of another plan")
         if self.workers_lost and not self.counts[Verdict.INFRASTRUCTURE]:
@@ -165,7 +165,7 @@ def plan_without_shards(ids: Sequence[str], journals: Iterable[Journal]) -> Plan
     """A plan for tests whose own is damaged: each in the shard whose journals tell of it, else in the first.
 
     Args:
-        ids: canonical ids, of the selection.
+        ids: test ids, of the selection.
         journals: of the run, whose plan this one passes for.
     """
     replays = replay_all(journals)
@@ -239,8 +239,8 @@ def _sort_out(
 
 def _headless(own: Iterable[RunState], foreign: Iterable[RunState]) -> list[str]:
     """What is said of journals that do not say whose they are."""
-    lost = "has lost its first line, which says of what plan it is;"
-    strange = "it tells of what nobody planned, so it counts for nothing"
+    lost = "has lost its first line, which names its plan;"
+    strange = "it reports tests that were not planned, so it is ignored"
     said = [
         f"journal/{one.shard}-{one.attempt}.jsonl {lost} all it tells of is planned, so it counts"
         for one in own
@@ -416,7 +416,7 @@ class _Reasons:
         return {
             INTERRUPTED: "interrupted before it was started",
             "done": f"shard {shard} ended without starting it",
-        }.get(journal.status, f"the journal of shard {shard} breaks off before it")
+        }.get(journal.status, f"the journal of shard {shard} ends before it")
 
 
 def _missing(plan: Plan, present: Mapping[int, RunState], told: set[str]) -> tuple[int, ...]:

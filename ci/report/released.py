@@ -57,7 +57,7 @@ def read_released(places: Iterable[Path], *, named: Iterable[Path] = ()) -> Rele
     named = dict.fromkeys(named)
     for place in {**dict.fromkeys(places), **named}:
         if place in named and not place.exists():
-            found.broken.append((place, "is not there"))
+            found.broken.append((place, "is not found"))
         for path in _files(place, found):
             _read(path, found, sure=path.name.startswith("release") or (place in named and path == place))
     return found

@@ -33,7 +33,7 @@ def read_results(path: Path) -> list[Result]:
 
     Raises:
         MissingInputError: there is no such file.
-        BadFileError: it is cut short, of another schema, or a key is missing or of the wrong kind.
+        BadFileError: it is truncated, of another schema, or a key is missing or of the wrong kind.
     """
     lines = read_lines(path, RESULTS_KIND)
     header = next(lines)

@@ -60,7 +60,7 @@ def open_kept(
         waits: whether it is opened while ClickHouse is away, which is told and tried again.
 
     Raises:
-        MissingInputError: it is not there.
+        MissingInputError: it is not found.
         SpyreCiError: the store or ClickHouse cannot be used.
     """
     from ci.store.row_store import SqliteRowStore  # noqa: PLC0415

@@ -59,7 +59,7 @@ def _outcome(summary: Summary) -> str:
             first += f", {done:,} of {summary.planned:,} done"
         return f"exit {summary.exit_code}: {'; '.join([first, *others])}"
     if not summary.planned:
-        return f"exit {summary.exit_code}: no tests, as 0 % was asked for"
+        return f"exit {summary.exit_code}: no tests, as 0 % was requested"
     forgiven = 0 if summary.quarantine is None else summary.quarantine.forgiven
     failed = (
         f"nothing failed but {counted(forgiven, 'quarantined test')}," if forgiven else "nothing failed and"

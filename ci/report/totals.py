@@ -69,7 +69,7 @@ class Summary:
         torn: journal lines that were cut, damaged or malformed.
         notes: what else a reader must know of the journals, a sentence each.
         missing_shards: shards without a journal.
-        unplanned: how many tests were reported that nobody planned.
+        unplanned: how many tests were reported that were not planned.
         unplanned_ids: the first of them.
         foreign_journals: journals of another plan.
         file_errors: files that could not be imported where their tests were to run.
@@ -140,7 +140,7 @@ def summarize(
         allow_collect_errors: whether files in scope may fail to collect.
     """
     errors = tuple(
-        CollectError(file=file, error=last_line(text) or "no error was told", detail=text)
+        CollectError(file=file, error=last_line(text) or "no error was recorded", detail=text)
         for file, text in sorted(selection.collect_errors.items())
     )
     status = judge(

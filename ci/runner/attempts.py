@@ -152,7 +152,7 @@ class Attempts:
         Raises:
             SpyreCiError: its files cannot be made.
         """
-        with explained(self._run_dir, f"shard {shard.index} cannot be begun"):
+        with explained(self._run_dir, f"shard {shard.index} cannot be started"):
             before = self._last.get(shard.index)
             # A test may have deleted its journal: no other is to have its name.
             after = self._after if before is None else before.number

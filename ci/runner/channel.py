@@ -137,7 +137,7 @@ class Order(Message):
         do: `run` the ids; `hold`, which sets the file up and runs nothing; `check` the card; `shard`,
             which begins the journal of another shard; `stop`, as the run was interrupted.
         file: the test file.
-        ids: canonical ids, in any order.
+        ids: test ids, in any order.
         chains: those of them that run in this order with nothing between them.
         wanted: with `hold`: besides these ids nothing of the file will be asked for; empty: anything may be.
         expectations: by id, as `Expectation.as_json` gives them.

@@ -37,7 +37,7 @@ def checkout(where: str, cache: Path) -> Path:
     store = cache / f"git-{hashlib.sha256(url.encode()).hexdigest()[:16]}"
     store.mkdir(parents=True, exist_ok=True)
     lock = store / "lock"
-    busy = CommandError(f"{lock} is held by another process", remedy="end it, or try again later")
+    busy = CommandError(f"{lock} is locked by another process", remedy="end it, or try again later")
     with alone(lock, busy, timeout_s=2 * GIT_TIMEOUT_S):
         sha = _fetch(url, ref, store / "repository")
         tree = store / "trees" / sha
@@ -75,7 +75,7 @@ def _fetch(url: str, ref: str, repository: Path) -> str:
         repository,
         *("fetch", "--quiet", "--depth=1", "--filter=blob:none", "--", url, ref),
         timeout_s=GIT_TIMEOUT_S,
-        remedy=f"check that {url} can be reached and has {ref} (a SHA must be whole)",
+        remedy=f"check that {url} can be reached and has {ref} (a SHA needs all 40 digits)",
     )
     # The filter leaves blobs to be fetched at checkout, which asks the remote by name.
     git(repository, "config", "remote.origin.url", url, timeout_s=60)

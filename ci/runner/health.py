@@ -14,6 +14,7 @@ from typing import Annotated
 import msgspec
 
 from ci.core.errors import BadFileError, SpyreCiError
+from ci.core.text import counted
 from test_selection.files import read_json, write_json
 
 KIND = "card-health"
@@ -69,9 +70,9 @@ class Health:
 
     def __str__(self) -> str:
         if self.benched_until is None:
-            return f"{len(self.strikes)} strikes"
+            return counted(len(self.strikes), "fault")
         until = datetime.fromtimestamp(self.benched_until).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-        return f"benched until {until}: {self.reason}"
+        return f"out of use until {until}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,5 +137,7 @@ def strike(now: float, reason: str, run: str) -> Strike:
 
 def _bad(path: Path, said: str) -> BadFileError:
     return BadFileError(
-        f"is not what is known of a card: {said}", where=path, remedy="delete it; the card is checked anyway"
+        f"is not a health record of a card: {said}",
+        where=path,
+        remedy="delete it; the card is checked anyway",
     )

@@ -62,7 +62,7 @@ def inventory(
     found = present(environ, device=device, wanted=wanted, cores=cores, root=root)
     if wanted > len(found):
         raise DeviceError(
-            f"{wanted} cards wanted, {len(found)} there: {_listed([card.name for card in found])}",
+            f"{wanted} cards requested, {len(found)} found: {_listed([card.name for card in found])}",
             remedy=f"ask for --cards {len(found)} or fewer, or request more cards for the pod",
         )
     emulated = not is_real(found)
@@ -182,7 +182,7 @@ def _chosen(word: str, given: Sequence[str], known: Sequence[str]) -> Card:
         return _card(known[place] if known else f"spyre:{place}", place)
     if given and ADDRESS.fullmatch(word):
         raise DeviceError(
-            f"{word} is none of the cards given: {_listed(given)}",
+            f"{word} is not one of the cards given: {_listed(given)}",
             where=CARDS_VARIABLE,
             remedy=f"choose among them, or unset {CARDS_VARIABLE}",
         )

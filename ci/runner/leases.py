@@ -151,7 +151,7 @@ class Leases:
         if self._moved_at is not None:
             said.append(
                 f"the folder of leases {self.folder} was deleted and is made again; "
-                f"no card is taken there for {SETTLE_S:g} s, in which other runs lock theirs anew"
+                f"no card is taken there for {SETTLE_S:g} s, while other runs lock theirs again"
             )
         for card, descriptor in list(self._held.items()):
             if _names(self._path(card), descriptor):

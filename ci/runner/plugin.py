@@ -63,7 +63,7 @@ class RunPlugin:
 
         Args:
             spec: what the worker tells: `file`, `orders` and `answers` (descriptors of pipes), `log` (of what
-                tests print), `wanted` (canonical ids besides which nothing will be asked for; None: anything
+                tests print), `wanted` (test ids besides which nothing will be asked for; None: anything
                 may be), `seed` and `as_try`; `imports_s`, seconds that setting the file up took before.
             journal: takes every event.
         """
@@ -105,7 +105,7 @@ class RunPlugin:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Note each test by its canonical id."""
+        """Note each test by its test id."""
         named, _ = identify(items, self._file)
         for place, (item, (name, _parts)) in enumerate(zip(items, named, strict=True)):
             self._items[name] = place, item
@@ -137,7 +137,7 @@ class RunPlugin:
         self._expectations = order.expectations
         self._try = order.attempt
         if gone := [name for name in order.ids if name not in self._items]:
-            self._write(events.NotRun(ids=gone, message="the file no longer holds this test; collect again"))
+            self._write(events.NotRun(ids=gone, message="the file no longer has this test; collect again"))
         items = self._in_order(order)
         for item, following in itertools.zip_longest(items, items[1:]):
             if (expected := self._expectations.get(self._ids[item.nodeid])) is not None:
@@ -204,7 +204,7 @@ class RunPlugin:
             if event is not None:
                 self._sick = True
                 outcome = "hardware"
-                message = message if event.name in message else f"{message}; the card said: {event}"
+                message = message if event.name in message else f"{message}; card message: {event}"
             self._ended(self._running, outcome, message, detail, ras=str(event or ""))
 
     def _card_said(self, running: _Running) -> RasEvent | None:
@@ -249,7 +249,7 @@ class RunPlugin:
             return
         message, detail = self.error
         if (event := hardware_event(f"{message}\n{detail}")) is not None:
-            said = f"setting up {self._file}: the card said: {event}"
+            said = f"setting up {self._file}: card message: {event}"
             self._write(events.CardFault(message=said, ras=str(event), detail=detail[-DETAIL_LIMIT:]))
         else:
             self._write(events.FileError(file=self._file, message=message, detail=detail[-DETAIL_LIMIT:]))

@@ -170,7 +170,7 @@ class CardPool:
             return self._health.read(card.name, self._clock())
         except BadFileError as error:
             if card.name not in self._unreadable:
-                self._say(f"past strikes of card {card.name} do not count: {error}")
+                self._say(f"earlier faults of card {card.name} do not count: {error}")
             self._unreadable.add(card.name)
             return Health()
 
@@ -260,7 +260,7 @@ class CardPool:
         try:
             self._health.write(card.name, health)
         except (OSError, SpyreCiError) as error:
-            self._say(f"a strike of card {card.name} cannot be kept: {error}")
+            self._say(f"a fault of card {card.name} cannot be recorded: {error}")
             return None
         return str(health) if health.benched_until is not None else None
 
@@ -310,7 +310,7 @@ class CardPool:
 
     def _whose(self, card: Card, ahead: Mapping[str, Ticket]) -> str:
         if self._leases is not None and self._leases.is_taken(card.name):
-            return f"held by {self._leases.holder(card.name) or 'a run that has not said which'}"
+            return f"in use by {self._leases.holder(card.name) or 'an unknown run'}"
         return f"for {ahead[card.name]}" if card.name in ahead else ""
 
     def tell_waiting(self, now: float) -> None:

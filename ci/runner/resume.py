@@ -43,8 +43,8 @@ def cannot_go_on(run_dir: Path, number: int | None) -> SpyreCiError:
         number: of the operating system's error.
     """
     remedy = (
-        f"then `spyre-ci run --resume {run_dir}` goes on from here; "
-        f"`spyre-ci report {run_dir}` tells of what was done"
+        f"then `spyre-ci run --resume {run_dir}` continues from here; "
+        f"`spyre-ci report {run_dir}` reports what was done"
     )
     if number in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
         return DiskFullError(
@@ -56,7 +56,7 @@ def cannot_go_on(run_dir: Path, number: int | None) -> SpyreCiError:
     return UnwritableError(
         f"the run's journals cannot be written, so the run ended early: {said}",
         where=run_dir,
-        remedy=f"mend the disk; {remedy}",
+        remedy=f"fix the disk; {remedy}",
     )
 
 

@@ -50,7 +50,7 @@ class Retry:
     """A test that is to be run once more, alone.
 
     Attributes:
-        id: its canonical id.
+        id: its test id.
         file: its file.
         of: the shard it is planned for.
         attempt: which try this will be, from 2; or 1 where none came to an end, for its host went with it.

@@ -145,7 +145,7 @@ class Scheduler:
             whole: whether it did that and nothing else, such as a set-up after a crash.
 
         Returns:
-            The seconds that a piece takes on a card of the usual speed; None where nothing says so.
+            The seconds that a piece takes on a card of the usual speed; None where not recorded.
         """
         job, began = self._doing.pop(slot)
         self.view.holds[slot] = held

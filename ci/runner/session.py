@@ -71,11 +71,11 @@ def could_not_read(tests: Path, file: str) -> str:
     """Why pytest found nothing it could read where the file is named."""
     if (tests / file).is_file():
         return "pytest cannot take its name; names with `::` or `[` mean a test within a file"
-    return "the file is gone"
+    return "the file was removed"
 
 
 def identify(items: Sequence[pytest.Item], file: str) -> tuple[list[tuple[str, Parts]], list[str]]:
-    """The canonical id and parts of each item, in source order, and the ids that clashed."""
+    """The test id and parts of each item, in source order, and the ids that clashed."""
     parts = [_parts(item) for item in items]
     ids, clashes = resolve_clashes([canonical_id(file, one.cls, one.template, one.params) for one in parts])
     return list(zip(ids, parts, strict=True)), clashes
@@ -274,7 +274,7 @@ _PASSED_BY: weakref.WeakSet[types.FunctionType] = weakref.WeakSet()
 
 
 def wanted_names(ids: Collection[str]) -> frozenset[str]:
-    """The canonical ids without the numbers of clashes: where one of several alike is wanted, all stay."""
+    """The test ids without the numbers of clashes: where one of several alike is wanted, all stay."""
     return frozenset(map(without_clash, ids))
 
 
@@ -286,7 +286,7 @@ def leave_out(cls: object, file: str, wanted: Collection[str]) -> int:
 
     Args:
         cls: what a module holds; anything but a class of unittest's is left alone.
-        file: the test file, as canonical ids name it.
+        file: the test file, as test ids name it.
         wanted: what `wanted_names` gave.
     """
     if not isinstance(cls, type) or not issubclass(cls, unittest.TestCase) or cls.__subclasses__():

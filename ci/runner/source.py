@@ -96,7 +96,7 @@ def _tree(root: Path, where: str) -> Source:
         raise MissingInputError(
             "has no test/ folder, so it is not PyTorch's source tree",
             where=root,
-            remedy="name the folder that holds test/ and version.txt",
+            remedy="name the folder with test/ and version.txt",
         )
     version_file = root / "version.txt"
     version = (
@@ -166,7 +166,7 @@ def _unpack(archive: Path, cache: Path) -> Path:
 
 
 def _extract(archive: Path, into: Path) -> None:
-    with damage(archive, "cannot be unpacked", "name a whole .tar or .zip archive"):
+    with damage(archive, "cannot be unpacked", "name a complete .tar or .zip archive"):
         if zipfile.is_zipfile(archive):
             with zipfile.ZipFile(archive) as packed:
                 infos = packed.infolist()

@@ -359,7 +359,7 @@ class _Supervisor:
             self._listen(slot.attempt.shard, event)
 
     def _lost(self, slot: WorkerSlot, said: str, *, for_good: bool = False) -> None:
-        """Account for a worker that went without a word, and let another do what is left."""
+        """Account for a worker that exited without a result, and let another do what is left."""
         running = slot.state.running
         self._note(slot, events.WorkerLost(id=running, message=said))
         if running is not None:

@@ -68,7 +68,7 @@ class JournalTail:
 
 
 def read_file(path: Path, start: int) -> bytes:
-    """What a file holds from byte `start` on; nothing where it is not there (yet)."""
+    """What a file holds from byte `start` on; nothing where it is not found (yet)."""
     try:
         with path.open("rb") as stream:
             stream.seek(start)
@@ -213,7 +213,7 @@ class ChildMonitor:
     def _blame(self, check: Callable[[], Finding]) -> tuple[str, str] | None:
         """Why a crash is the card's, with the card's own word for it, if it is."""
         if (event := hardware_event(self.printed())) is not None:
-            return f"the card said: {event}", str(event)
+            return f"card message: {event}", str(event)
         found = check()
         return None if found.ok else (f"the card failed its check after it: {found.message}", found.ras)
 
@@ -221,7 +221,7 @@ class ChildMonitor:
         """Tell of the card, where that ended a process in which no test ran; whether it did."""
         event = hardware_event(self.printed())
         if event is not None:
-            said = f"setting up {file}: the card said: {event}"
+            said = f"setting up {file}: card message: {event}"
             self._journal.write(events.CardFault(message=said, ras=str(event), detail=self.last_lines()))
         return event is not None
 
@@ -300,7 +300,7 @@ def event_files(membership: str, root: Path = ROOT) -> list[Path]:
 
 
 def count_kills(files: Iterable[Path]) -> int:
-    """The kills all of them count; a file that is not there counts none."""
+    """The kills all of them count; a file that is not found counts none."""
     total = 0
     for path in files:
         try:

@@ -102,7 +102,7 @@ def collect_step(context: Context, source: Source, share: Share, folder: RunFold
 
     Raises:
         MissingInputError: a glob that matches no file.
-        UsageError: what is named one by one is no canonical id.
+        UsageError: what is named one by one is no test id.
         CommandError: the collecting process could not work.
         SettingsError: processes are to be forked where that is not safe.
     """

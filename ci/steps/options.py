@@ -56,7 +56,7 @@ Files = Annotated[
 Keyword = Annotated[str | None, typer.Option("-k", help="Expression over test names, as pytest has it.")]
 Ids = Annotated[
     list[str] | None,
-    typer.Option("--id", help="A canonical id; only these run.", autocompletion=completing.tests),
+    typer.Option("--id", help="A test id; only these run.", autocompletion=completing.tests),
 ]
 Tests = Annotated[
     list[str] | None,

@@ -40,7 +40,7 @@ class Share:
         by: what the share is of, `count` or `seconds`.
         files: globs of test files.
         keyword: an expression of pytest's `-k`.
-        ids: canonical ids; when given, these and no others.
+        ids: test ids; when given, these and no others.
         whole_files: names of files whose tests are all taken, beside those of `ids`.
         bucket: whose limits hold for what is not named by id.
     """

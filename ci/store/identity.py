@@ -43,7 +43,7 @@ def key_of_test(test_id: str, place: int = 0) -> int:
     """The whole number from 1, below 2**63, that a test is known by across runs.
 
     Args:
-        test_id: the canonical id, or `file::class::name` where a runner knows none.
+        test_id: the test id, or `file::class::name` where a runner knows none.
         place: how many rows of the same id stand before it in one file.
     """
     return _hashed(f"{place}:{test_id}" if place else test_id, KEY_BITS)

@@ -162,7 +162,7 @@ def junit_files(paths: Sequence[Path]) -> list[Path]:
     """The JUnit files at paths, in order; of a folder all `*.xml` and `*.xml.gz` below it.
 
     Raises:
-        MissingInputError: a path is not there, or a folder has none.
+        MissingInputError: a path is not found, or a folder has none.
     """
     found: list[Path] = []
     for path in paths:
@@ -209,7 +209,7 @@ def export_rows(files: Sequence[Path], job: Job, folder: Path) -> Mapping[Kind, 
                 writers["failed_test_runs"].write(row)
         if not writers["test_run"].rows:
             raise BadFileError(
-                "holds no test case",
+                "contains no test case",
                 where=", ".join(map(str, files[:3])),
                 remedy="check what the runner wrote",
             )

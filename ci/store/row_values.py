@@ -1,6 +1,6 @@
 """Rows of tests made ready for a store, what became of each, and what is counted while they pass by; pure.
 
-Our own JUnit says more than HUD's layout has keys for (card, tries, the cause of a failure), in the type of
+Our own JUnit prints more than HUD's layout has keys for (card, tries, the cause of a failure), in the type of
 an outcome and in lines `key: value` of `system-out`; a row without our id is read by its elements alone.
 """
 
@@ -217,7 +217,7 @@ def _json(element: object) -> str:
 
 
 def foreign_id(row: TestRun) -> str:
-    """`file::class::name` of a row whose runner knows no canonical ids."""
+    """`file::class::name` of a row whose runner knows no test ids."""
     return "::".join(part for part in (row.file, row.classname, row.name) if part)
 
 

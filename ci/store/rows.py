@@ -69,7 +69,7 @@ class Properties(msgspec.Struct, gc=False):
     property: Property | list[Property] | UnsetType = UNSET
 
 
-# One element stands as an object, several as an array; none is not there.
+# One element stands as an object, several as an array; none is left out.
 Outcomes = Outcome | list[Outcome] | UnsetType
 
 

@@ -80,7 +80,7 @@ class Table:
         return table, *indexes
 
     def clickhouse(self) -> str:
-        """The statement that makes it in ClickHouse where it is not there."""
+        """The statement that makes it in ClickHouse where it is not found."""
         lines = [f"{name} {column.clickhouse}" for name, column in self.columns.items() if column.clickhouse]
         lines += [self.clickhouse_index] if self.clickhouse_index else []
         order = ", ".join(self.order or self.key)

@@ -219,7 +219,7 @@ class Uploads:
         """Let a file's rows be seen and counted; the uploads whose place it took are going."""
         if incoming.rows not in {None, totals.rows}:
             raise UploadRefusedError(
-                400, f"{incoming.rows} rows were said to be sent, and the file has {totals.rows}"
+                400, f"{incoming.rows} rows were announced, and the file has {totals.rows}"
             )
         stored = self._rows.count(begun.job, begun.number)
         if stored != totals.rows:
@@ -300,7 +300,7 @@ def _stored_job(connection: sqlite3.Connection, incoming: Incoming) -> Job:
     if len(found) > 1:
         names = ", ".join(sorted(f"{workflow} / {job}" for _, workflow, job in found))
         told = f"{len(found)} jobs have this run, attempt and check run: {names}"
-        raise UploadRefusedError(409, f"{told}; give each a check run of its own")
+        raise UploadRefusedError(409, f"{told}; give each its own check run")
     return Job(workflow_id=run, workflow_run_attempt=attempt, job_id=found[0][0])
 
 

@@ -35,7 +35,7 @@ def apply(  # typer makes options of them
         ),
     ] = False,
     rotate: Annotated[
-        bool, typer.Option("--rotate", help="Set every hook's secret anew: GitHub shows none to compare.")
+        bool, typer.Option("--rotate", help="Set every hook's secret again: GitHub shows none to compare.")
     ] = False,
 ) -> None:
     """Say what differs from the file, and make it as the file has it.

@@ -84,13 +84,13 @@ def difference(
                 hook_id=hook_id,
                 hook=hook,
                 fields=fields,
-                why="its secret is set anew" if rotate else "",
+                why="its secret is set again" if rotate else "",
             )
         )
         duplicate = f"a duplicate of hook {hook_id}: each event is delivered again"
         changes += [_unwanted(one, duplicate, prune=prune) for one in twins if one[0] != hook_id]
     left = [one for key, others in there.items() if key in ours for one in others]
-    return changes + [_unwanted(one, "not wanted here", prune=prune) for one in left]
+    return changes + [_unwanted(one, "not listed", prune=prune) for one in left]
 
 
 def _unwanted(one: tuple[int, Facts], why: str, *, prune: bool) -> Change:
@@ -112,7 +112,7 @@ def _read(row: Mapping[str, Any]) -> tuple[int, Facts]:
     """Id and facts of a hook that the API names."""
     if not isinstance(row.get("id"), int) or not isinstance(row.get("config"), dict):
         raise GitHubAwayError(
-            "the list of webhooks holds something else", remedy="check the address of the API: `hosts.….api`"
+            "the list of webhooks differs", remedy="check the address of the API: `hosts.….api`"
         )
     return row["id"], _facts(row)
 

@@ -19,13 +19,13 @@ from test_selection.yaml_reader import load_document
 
 GITHUB = "github.com"
 DEFAULT_FILE = Path("jenkins/webhooks.yaml")
-SEE = "docs/pipelines.md says what a file of webhooks may hold"
+SEE = "docs/pipelines.md lists the keys of a file of webhooks"
 
 
 def _checked_https(address: str) -> str:
-    check_https(urlsplit(address), "whoever listens on the way would read what is sent")
+    check_https(urlsplit(address), "anyone on the network path would read what is sent")
     if re.search(r"[\s\\'\"<>`]", address):
-        raise ValueError("holds blanks or quotes")
+        raise ValueError("contains blanks or quotes")
     return address
 
 
@@ -46,7 +46,7 @@ class Host(Section):
     )
     token: TokenName = Field(
         default="SPYRE_CI_GITHUB_TOKEN",
-        description="environment variable with the token: SPYRE_CI_GITHUB_TOKEN or one that begins so",
+        description="environment variable with the token: SPYRE_CI_GITHUB_TOKEN or one that starts with it",
     )
 
 
@@ -76,7 +76,7 @@ class Repository(Section):
 
     repository: Annotated[str, StringConstraints(pattern=REPOSITORY)] = Field(description="owner/name")
     host: Name = Field(default=GITHUB, description="one of `hosts`; github.com is always there")
-    hooks: tuple[Name, ...] = Field(max_length=20, description="names of `hooks`; [] wants none of them")
+    hooks: tuple[Name, ...] = Field(max_length=20, description="names of `hooks`; [] for none")
 
     @property
     def name(self) -> str:

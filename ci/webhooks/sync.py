@@ -110,7 +110,7 @@ def hook_secret(environ: Mapping[str, str], name: str) -> str:
 
     Raises:
         SettingsError: there is none, or one so short that trying finds it out.
-        MissingInputError: the file that was named is not there.
+        MissingInputError: the file that was named is not found.
     """
     value = secret(environ, name, "secret of the webhook")
     if len(value) < LEAST_SECRET:
@@ -126,7 +126,7 @@ def lines(outcome: Outcome) -> Iterator[str]:
     """What becomes of a repository's hooks, a line each; nothing of GitHub's commands a terminal or a CI."""
     name = outcome.repository.name
     if not outcome.changes and outcome.error is None:
-        yield f"{name}: no webhook, and none is wanted"
+        yield f"{name}: no webhook, and none is listed"
     for change in outcome.changes:
         number = "" if change.hook_id is None else f" {change.hook_id}"
         said = [f"{key}: {_safe(old)} -> {_safe(new)}" for key, (old, new) in change.fields.items()]

@@ -19,7 +19,7 @@ new JsonSlurper().parseText(readFileFromWorkspace('jenkins/resources/components.
                         repositoryUrl(one.clone)
                         configuredByUrl(false)
                         traits {
-                            // The heads themselves (2): merged ones would be built anew with each push to the branch.
+                            // The heads themselves (2): merged ones would be rebuilt with each push to the branch.
                             gitHubPullRequestDiscovery {
                                 strategyId(2)
                             }

@@ -28,7 +28,7 @@ LONG_TEST_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """Tests, the seconds of each by canonical id, and the files they lie in."""
+    """Tests, the seconds of each by test id, and the files they lie in."""
 
     name: str
     tests: list[CatalogTest]

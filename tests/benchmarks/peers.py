@@ -1,4 +1,4 @@
-"""What others do with the same tests: each from tests to the canonical ids of every shard.
+"""What others do with the same tests: each from tests to the test ids of every shard.
 
 pytest-split and pytest-shard are called as they are installed. Whole files and PyTorch's rule are stated here
 anew. Where pytest-split's lists of deselected tests would fill the memory, its rules are stated anew too.

@@ -47,7 +47,7 @@ class Ended:
 
     Attributes:
         code: act's exit code.
-        jobs: result by job, `name` or `call/name` for one of a called workflow; a skipped one is not there.
+        jobs: result by job, `name` or `call/name` for one of a called workflow; a skipped one is not found.
         outputs: what steps wrote into GITHUB_OUTPUT, by job.
         log: what steps printed, by job.
         text: what act said that is no step's, such as why it does not take a workflow.

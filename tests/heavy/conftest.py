@@ -35,7 +35,7 @@ def pytorch_tree() -> Path:
     """A real PyTorch source tree, named by PYTORCH_TREE."""
     named = os.environ.get("PYTORCH_TREE", "")
     if not named or not Path(named, "test").is_dir():
-        pytest.skip("a PyTorch source tree (PYTORCH_TREE) is not there")
+        pytest.skip("a PyTorch source tree (PYTORCH_TREE) is not found")
     return Path(named)
 
 

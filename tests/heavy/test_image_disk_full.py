@@ -42,7 +42,7 @@ def small_engine(tmp_path: Path) -> Iterator[str]:
     if os.geteuid() != 0 or shutil.which("dockerd") is None:
         pytest.skip("needs root and dockerd")
     if not os.environ.get("TEST_BASE_IMAGE"):
-        pytest.skip("a container engine with a registry is not there (TEST_BASE_IMAGE)")
+        pytest.skip("a container engine with a registry is not found (TEST_BASE_IMAGE)")
     data = tmp_path / "data"
     data.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(data)]

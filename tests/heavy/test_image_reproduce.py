@@ -67,7 +67,7 @@ def test_the_line_of_a_report_brings_it_back_inside_the_image(
     client: docker.DockerClient, op_suite_image: str, shop: Path
 ) -> None:
     if shutil.which("docker") is None:
-        pytest.skip("docker's command is not there")
+        pytest.skip("docker's command is not found")
     assert client.ping()
     run = next((shop / "runs").iterdir())
     page = (run / "summary.md").read_text() if (run / "summary.md").is_file() else ""

@@ -273,7 +273,7 @@ def test_an_agent_that_is_lost_is_replaced_once(builds: Builds) -> None:
     assert [one["attempt"] for one in twice.of("retry")] == [2]
     agents = [one["agent"] for one in once.of("node", branch="leg-000", state="begin")]
     assert len(set(agents)) == 2
-    # What the leg would have left is not there, and everybody else's is.
+    # What the leg would have left is not found, and everybody else's is.
     assert "toolkit/runs/ci/journal/0-1.jsonl" not in twice.archived()
     assert [one["message"] for one in twice.of("caught")] == ["leg-000 left no journal"]
 

@@ -270,7 +270,7 @@ def test_pytorchs_relay_hears_once_that_tests_begin_and_once_that_they_ended(
     assert row["job_name"].startswith("PyTorch tests (")
     assert row["artifact_url"] == "https://github.example/artifacts/results"
     assert row["passed_tests"] > 0
-    assert "HUD: told that the run has begun" in ended.log["plan/tell that it begins"]
+    assert "HUD: reported the run's start" in ended.log["plan/tell that it begins"]
     # It travelled with the plan: the job that reports told the end alone.
     assert "HUD: reported to" in ended.log["PyTorch tests/report"]
     assert "HUD: warning" not in ended.log["PyTorch tests/report"]

@@ -21,7 +21,7 @@ Called = Callable[..., tuple[int, str, str]]
 def need(present: bool, what: str) -> None:
     """Skip with the reason where something real is not to be had."""
     if not present:
-        pytest.skip(f"{what} is not there")
+        pytest.skip(f"{what} is not found")
 
 
 @pytest.fixture

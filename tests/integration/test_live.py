@@ -186,7 +186,7 @@ def test_a_reader_that_leaves_costs_the_run_nothing(shop: Shop) -> None:
         err = process.stderr.read()
         assert process.wait(TIMEOUT_S) == 0
     assert set(shop.verdicts().values()) == {"passed"}
-    assert "events end early: nobody reads them any more" in err
+    assert "events end early: no reader is left" in err
 
 
 def test_an_interrupted_run_tells_of_every_test_and_of_its_end(shop: Shop) -> None:

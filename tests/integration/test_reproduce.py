@@ -161,7 +161,7 @@ def begun(shop: Shop, **environ: str) -> int:
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
     """A shop with a run in which much failed."""
-    pytest.importorskip("torch", reason="torch is not there")
+    pytest.importorskip("torch", reason="torch is not found")
     made = opened(tmp_path_factory.mktemp("reproduce"), TESTS)
     assert begun(made, FLAKY_NOW="1") == 1
     return made
@@ -351,7 +351,7 @@ def test_a_page_of_a_hud_brings_it_back_where_its_run_is_not(shop: Shop, tmp_pat
 
 @pytest.mark.nightly
 def test_a_hang_and_a_card_s_fault_are_brought_back_as_what_they_are(tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="torch is not there")
+    pytest.importorskip("torch", reason="torch is not found")
     made = opened(tmp_path, SICK)
     assert begun(made, SPYRE_CI__RUN__TEST_TIMEOUT_S="3") == 3
     # The time-out is the run's, though nobody sets it here.

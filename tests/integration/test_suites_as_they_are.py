@@ -19,7 +19,7 @@ def suites(tmp_path: Path) -> list[Path]:
     """The suite files of the folder that SPYRE_CI_SUITES names."""
     named = os.environ.get("SPYRE_CI_SUITES", "")
     if not named:
-        pytest.skip("a folder of suite files (SPYRE_CI_SUITES) is not there")
+        pytest.skip("a folder of suite files (SPYRE_CI_SUITES) is not found")
     return suite_paths([Path(named).resolve()], tmp_path)
 
 

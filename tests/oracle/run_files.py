@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 
 def row(name: str, *, op: str | None = None, dtype: str | None = None) -> Json:
-    """A test's line of a catalog, of its canonical id `file::Class::template[…]`."""
+    """A test's line of a catalog, of its test id `file::Class::template[…]`."""
     file, cls, rest = name.split("::", 2)
     template = rest.partition("[")[0]
     return {

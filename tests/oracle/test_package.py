@@ -153,7 +153,7 @@ class Index:
 def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
     for name in ("pypiserver", "passlib", "twine", "pypi_simple"):
         if importlib.util.find_spec(name) is None:
-            pytest.skip(f"{name} is not there")
+            pytest.skip(f"{name} is not found")
     folder, port = tmp_path_factory.mktemp("index"), free_port()
     packages, passwords = folder / "packages", folder / "htpasswd"
     packages.mkdir()
@@ -358,7 +358,7 @@ def fail(project: Project) -> None:
 
 
 REFUSED: dict[str, tuple[Callable[[Project], None], str]] = {
-    "not verified": (forget, "verified: nothing says so"),
+    "not verified": (forget, "verified: not recorded"),
     "not installed when it was verified": (fail, "verified: "),
     "changed after it was verified": (change, f"{WHEEL}: sha256 "),
     "not among what was verified": (add, "was not among what was verified"),

@@ -71,7 +71,7 @@ def test_each_test_is_of_one_kind_of_change(two_runs: Desk) -> None:
         "fixed": {f"{MAIN}is_mended"},
     }  # fmt: skip
     counts = said["counts"]
-    assert (counts["only_here"], counts["only_there"], counts["same"]) == (1, 1, 1)
+    assert (counts["only_new"], counts["only_base"], counts["same"]) == (1, 1, 1)
     assert sum(counts.values()) == 8
     there = said["existence"]
     assert there["appeared"]["ids"] == [f"{MAIN}is_added"]

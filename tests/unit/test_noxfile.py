@@ -449,7 +449,7 @@ def test_every_session_says_in_one_line_what_it_is(noxfile: ModuleType) -> None:
 
 
 def test_every_extra_that_is_installed_is_one_of_the_project() -> None:
-    # pip only warns of one that is not there, and installs without it.
+    # pip only warns of one that is not found, and installs without it.
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     text = (ROOT / "noxfile.py").read_text(encoding="utf-8") + (ROOT / "spyre-ci.yaml").read_text(
         encoding="utf-8"

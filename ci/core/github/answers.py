@@ -95,7 +95,7 @@ def error_of(reply: Answer, *, what: str, now_s: float) -> GitHubError:
     said = said_by(reply)
     kind, remedy = next(
         ((kind, remedy) for statuses, kind, remedy in _ERRORS if reply.status in statuses),
-        (GitHubRefusedError, "check what was asked for"),
+        (GitHubRefusedError, "check the request"),
     )
     return kind(f"GitHub answers {what} with {reply.status}" + (f": {said}" if said else ""), remedy=remedy)
 

@@ -78,7 +78,7 @@ class Client:
         login: who the token is, where that is known; None asks.
 
     Raises:
-        SettingsError: the address is none, or whoever listens on the way could read the token.
+        SettingsError: the address is none, or anyone on the network path could read the token.
         CommandError: PyGithub is not installed.
     """
 
@@ -189,7 +189,7 @@ class Client:
         The token is not shown to whoever stores it.
 
         Raises:
-            GitHubError: it is not there, is bigger than `most_bytes`, or did not come whole.
+            GitHubError: it is not found, is bigger than `most_bytes`, or did not come whole.
         """
         where = self._ask("GET", path, good={302}).headers.get("location", "")
         what = f"GET {path}"
@@ -240,7 +240,7 @@ class Client:
             taken = not never_connected(error)
             doubt = " (it may have been done all the same)" if taken and method != "GET" else ""
             raise GitHubAwayError(
-                f"GitHub gives no answer{doubt}: {said}",
+                f"GitHub does not answer{doubt}: {said}",
                 remedy="check the network and do it again",
                 taken=taken,
             ) from None
@@ -309,7 +309,7 @@ def host_of(api: str) -> str:
     """The host of an API's address.
 
     Raises:
-        SettingsError: it is no address, or whoever listens on the way could read the token.
+        SettingsError: it is no address, or anyone on the network path could read the token.
     """
     try:
         parts = urlsplit(api)
@@ -322,7 +322,7 @@ def host_of(api: str) -> str:
         )
     if parts.scheme != "https" and not is_loopback(host):
         raise SettingsError(
-            f"{shown(api)!r} is plain http, and whoever listens on the way could read the token",
+            f"{shown(api)!r} is plain http, and anyone on the network path could read the token",
             remedy="give an https address",
         )
     return host
@@ -367,5 +367,5 @@ def fetch(url: str, into: Path, *, what: str, most_bytes: int, timeout_s: float)
         raise GitHubAwayError(f"{what}: takes longer than {FETCH_S:.0f} s", remedy="do it again") from error
     except (requests.RequestException, HTTPError, ConnectionError) as error:
         said = without_secrets(str(error))[:200]
-        raise GitHubAwayError(f"{what}: did not come whole: {said}", remedy="do it again") from error
+        raise GitHubAwayError(f"{what}: incomplete download: {said}", remedy="do it again") from error
     return size

@@ -39,7 +39,7 @@ class AllowList:
         warn: takes lines for people.
 
     Raises:
-        SpyreCiError: the file is not there or broken.
+        SpyreCiError: the file is not found or broken.
     """
 
     def __init__(

@@ -205,7 +205,7 @@ def _secret(settings: Settings, file: Path | None, key: str, least: int = SECRET
     secret = read_secret(path, key).strip()
     if not re.fullmatch(rf"[\x21-\x7e]{{{least},8192}}", secret):
         raise SettingsError(
-            f"holds no secret of {least} or more characters without blanks",
+            f"contains no secret of {least} or more characters without blanks",
             where=f"{path} ({key})",
             remedy="make one: python3 -c 'import secrets; print(secrets.token_urlsafe(32))'",
         )

@@ -71,7 +71,7 @@ async def receive(
         # Whoever drips a body must not hold its connection and what came of it for ever.
         raise HTTPException(408, f"the body took longer than {timeout_s:g} s") from error
     except ClientDisconnect as error:
-        raise HTTPException(400, "the body ended before it was whole") from error
+        raise HTTPException(400, "the body is incomplete") from error
 
 
 async def read_body(request: Request, *, limit: int = MAX_BYTES) -> bytes:

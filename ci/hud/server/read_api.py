@@ -39,9 +39,7 @@ from ci.store.store import Store
 NOT_FOUND: dict[int | str, dict[str, Any]] = {404: {"description": "there is no such run"}}
 KindAsked = Annotated[Kind, Query(description="whose changes are given")]
 RunNumber = Annotated[int, Query(ge=1, le=2**63 - 1, description="of a run, as `id` in /api/runs")]
-TestId = Annotated[
-    str, Path(min_length=1, max_length=8192, description="canonical id, as `test_id` elsewhere")
-]
+TestId = Annotated[str, Path(min_length=1, max_length=8192, description="test id, as `test_id` elsewhere")]
 
 
 class RunRow(BaseModel):

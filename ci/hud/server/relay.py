@@ -138,7 +138,7 @@ def _check_signature(request: Request, body: bytes, secret: str) -> None:
     given = request.headers.get("x-hub-signature-256", "")
     wanted = "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
     if not secret or not same_secret(given, wanted):
-        raise HTTPException(401, "the webhook's signature does not hold")
+        raise HTTPException(401, "the webhook's signature is invalid")
 
 
 def _event(request: Request) -> tuple[str, str]:

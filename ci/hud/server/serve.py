@@ -54,7 +54,7 @@ def serve(
         shown = f"[{address}]" if ":" in address else address
         echo(f"HUD on http://{shown}:{chosen}/ (Ctrl-C ends it)")
         if address in {"0.0.0.0", "::"}:  # noqa: S104  # it is told, not bound
-            echo("  it listens on every address: whoever reaches this machine can read the results")
+            echo("  it listens on every address: anyone who reaches this machine can read the results")
         # uvicorn ends its requests first, then hands the interrupt on.
         with chores or contextlib.nullcontext(), contextlib.suppress(KeyboardInterrupt):
             uvicorn_server(app).run(sockets=[listener])

@@ -55,7 +55,7 @@ class UploadQuery(BaseModel):
     workflow_run_attempt: Annotated[int, Field(ge=1, le=2**32 - 1)]
     job_id: Annotated[int, Field(ge=1, le=MAX_WHOLE)]
     name: Annotated[str, Field(min_length=1, max_length=1024, description="of the file, within its job")]
-    rows: Annotated[int | None, Field(ge=0, le=MAX_WHOLE, description="how many it should hold")] = None
+    rows: Annotated[int | None, Field(ge=0, le=MAX_WHOLE, description="how many it should have")] = None
     sha256: Annotated[str | None, Field(pattern="^[0-9a-f]{64}$", description="it should have")] = None
 
     @property

@@ -251,7 +251,7 @@ class _Looking:
             raise LinterError(
                 f"the hooks cannot be installed{_shown(said.splitlines())}",
                 where=CONFIG,
-                remedy="mend it, and see that its repositories and an index can be reached "
+                remedy="fix it, and check that its repositories and an index can be reached "
                 "(a mirror: git config --global url.MIRROR.insteadOf)",
             )
         return own(self.tree)
@@ -291,7 +291,7 @@ def _whole(hook: Hook, said: str) -> Finding:
         raise LinterError(
             f"ended with code {code or '?'} and named no finding{_shown(lines or said.splitlines())}",
             where=hook.id,
-            remedy="mend what it says, or leave this linter out with package.lint.skip",
+            remedy="fix what it reports, or leave this linter out with package.lint.skip",
         )
     return Finding(path="", linter=hook.id, message=one_line("; ".join(lines)))
 
@@ -312,7 +312,7 @@ def why_no_record(context: Context, *, changed: str, named: bool) -> str:
         return "no record: --changed looks at a part"
     kept = context.records.parent
     if not named and context.settings.path is None and not kept.is_dir():
-        return f"no record: {kept} is not there, and a foreign checkout stays as it is (--records)"
+        return f"no record: {kept} is not found, and a foreign checkout stays as it is (--records)"
     return ""
 
 

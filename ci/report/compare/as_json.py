@@ -1,4 +1,4 @@
-"""A comparison as one JSON document; `docs/schemas/compare.json` describes it. Pure."""
+"""A comparison as one JSON document; docs/json.md has its fields. Pure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def as_json(comparison: Comparison[Test], outcome: Check, *, limit: int = 0) -> 
         "unlike": [one._asdict() for one in comparison.unlike],
         "check": {"exit_code": outcome.code, "said": outcome.said},
         "counts": {kind.value: number for kind, number in changes.counts.items()},
-        "failing_there_and_not_planned": changes.gone,
+        "failing_in_base_not_planned": changes.gone,
         "tests": {kind.value: [_change(one) for one in changes[kind][: limit or None]] for kind in LISTED},
         "existence": _existence(comparison.existence, limit),
         "times": _times(comparison.times, limit),

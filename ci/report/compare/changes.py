@@ -22,7 +22,7 @@ class Outcome(Ended, Protocol):
 
     @property
     def id(self) -> str:
-        """The canonical id."""
+        """The test id."""
 
     @property
     def verdict(self) -> Verdict:
@@ -62,19 +62,19 @@ class Kind(StrEnum):
     NEW_FAILURES = "new_failures", "newly failing"
     NEW_TESTS_FAILING = "new_tests_failing", "new and failing"
     NEWLY_FLAKY = "newly_flaky", "newly flaky"
-    FAILING_UNKNOWN = "failing_unknown", "failing, and not known there"
-    FLAKY_UNKNOWN = "flaky_unknown", "flaky, and not known there"
+    FAILING_UNKNOWN = "failing_unknown", "failing, outcome in base unknown"
+    FLAKY_UNKNOWN = "flaky_unknown", "flaky, outcome in base unknown"
     FAILING_DIFFERENTLY = "failing_differently", "still failing, differently"
     QUARANTINED = "quarantined", "newly failing, quarantined"
     STILL_FAILING = "still_failing", "still failing"
     FIXED = "fixed", "fixed"
     NO_LONGER_FLAKY = "no_longer_flaky", "no longer flaky"
-    NEWLY_SKIPPED = "newly_skipped", "skipped, and not there"
-    OTHERWISE = "otherwise", "with another end, and failing in neither"
+    NEWLY_SKIPPED = "newly_skipped", "newly skipped"
+    OTHERWISE = "otherwise", "changed otherwise, failing in neither"
     UNKNOWN = "unknown", "without an outcome in one of the runs"
-    ONLY_HERE = "only_here", "planned here only"
-    ONLY_THERE = "only_there", "planned there only"
-    SAME = "same", "as there"
+    ONLY_NEW = "only_new", "planned in the new run only"
+    ONLY_BASE = "only_base", "planned in the base only"
+    SAME = "same", "unchanged"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +152,7 @@ def compare(
         else:
             found.setdefault(kind, []).append(Change(now=row, base=was))
     for was in there.values():
-        found.setdefault(Kind.ONLY_THERE, []).append(Change(base=was))
+        found.setdefault(Kind.ONLY_BASE, []).append(Change(base=was))
     gone = Counter(row.verdict for row in there.values())[Verdict.FAILED]
     return Changes(of={kind: tuple(rows) for kind, rows in found.items()}, same=same, gone=gone)
 
@@ -175,7 +175,7 @@ def kind_of(
         differently: it fails in both, and not the same way.
     """
     if now is None:
-        return Kind.ONLY_THERE
+        return Kind.ONLY_BASE
     was = base if base in KNOWN else None
     if now is Verdict.FAILED:
         if was is Verdict.FAILED:
@@ -186,7 +186,7 @@ def kind_of(
         # A test that is new and flaky has brought that with it.
         return Kind.NEWLY_FLAKY if was or new else Kind.FLAKY_UNKNOWN
     if base is None or was is None or now not in KNOWN:
-        return Kind.ONLY_HERE if base is None else Kind.UNKNOWN
+        return Kind.ONLY_NEW if base is None else Kind.UNKNOWN
     return _not_failing(now, was)
 
 

@@ -94,7 +94,7 @@ class Comparison(Generic[Test]):
     def nothing(self) -> bool:
         """Whether no test fails, is flaky, comes, goes or takes longer that did not there."""
         counts = self.changes.counts
-        quiet = {Kind.SAME, Kind.ONLY_HERE, Kind.ONLY_THERE, Kind.UNKNOWN, Kind.OTHERWISE}
+        quiet = {Kind.SAME, Kind.ONLY_NEW, Kind.ONLY_BASE, Kind.UNKNOWN, Kind.OTHERWISE}
         return not (
             any(number for kind, number in counts.items() if kind not in quiet)
             or self.changes.gone
@@ -151,16 +151,16 @@ def check(comparison: Comparison[Test]) -> Check:
     lost = sum(
         one.now is not None and one.now.verdict not in KNOWN for one in comparison.changes[Kind.UNKNOWN]
     )
-    why = [f"{counted(open_, 'test')} failing or flaky, and not known there"] if open_ else []
-    why += [f"{counted(lost, 'test')} without an outcome here"] if lost else []
+    why = [f"{counted(open_, 'test')} failing or flaky, outcome in base unknown"] if open_ else []
+    why += [f"{counted(lost, 'test')} without an outcome in the new run"] if lost else []
     uncollected = len(comparison.existence.uncollected_here)
-    why += [f"{counted(uncollected, 'file')} not collected here"] if uncollected else []
+    why += [f"{counted(uncollected, 'file')} not collected in the new run"] if uncollected else []
     if not comparison.now.rows or not comparison.base.rows:
         why.append("a run without tests")
-    elif len(comparison.now.rows) == counts[Kind.ONLY_HERE]:
+    elif len(comparison.now.rows) == counts[Kind.ONLY_NEW]:
         why.append("no test is in both runs")
     if why:
-        return Check(code=EXIT_INCOMPLETE, said=f"cannot be told: {', '.join(why)}")
+        return Check(code=EXIT_INCOMPLETE, said=f"unknown: {', '.join(why)}")
     return Check(code=EXIT_OK, said="no worse: nothing newly fails or is newly flaky")
 
 

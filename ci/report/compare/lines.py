@@ -42,28 +42,28 @@ _WORTH_A_CARD = 0.15
 
 
 def because(change: Change[Test]) -> str:
-    """What a test was there."""
-    return "not planned there" if change.base is None else f"{change.base.verdict.words} there"
+    """The outcome in base."""
+    return "not planned in base" if change.base is None else f"{change.base.verdict.words} in base"
 
 
 def nothing_line(comparison: Comparison[Test]) -> str:
     """What is said where nothing of note changed, as far as it was looked at."""
-    longer = "" if comparison.times.too_few else ", and none takes longer"
-    return f"Nothing changed: no test fails or is flaky that was not so there{longer}."
+    longer = "" if comparison.times.too_few else ", and none is slower"
+    return f"Nothing changed: no test is newly failing or newly flaky{longer}."
 
 
 def unlike_lines(comparison: Comparison[Test]) -> list[str]:
     """What the runs themselves do not have in common, a line each."""
     return [
-        f"{one.what}: {one.now or 'not told'} here, {one.base or 'not told'} there"
+        f"{one.what}: base {one.base or 'not recorded'}, new {one.now or 'not recorded'}"
         for one in comparison.unlike
     ]
 
 
 def tested_line(comparison: Comparison[Test]) -> str:
-    """What was under test in each run; empty where it was the same, or neither says."""
+    """What was under test in each run; empty where it was the same or is not recorded."""
     now, base = comparison.now.under_test, comparison.base.under_test
-    return "" if now == base else f"under test: {now or 'not told'} here, {base or 'not told'} there"
+    return "" if now == base else f"under test: base {base or 'not recorded'}, new {now or 'not recorded'}"
 
 
 def counted_lines(comparison: Comparison[Test]) -> Iterator[str]:
@@ -71,7 +71,7 @@ def counted_lines(comparison: Comparison[Test]) -> Iterator[str]:
     changes, existence = comparison.changes, comparison.existence
     counts = changes.counts
     if changes.gone:
-        yield f"{changes.gone:,} failing there, not planned here"
+        yield f"{changes.gone:,} failing in base, not planned in the new run"
     if counts[Kind.OTHERWISE]:
         yield f"{counts[Kind.OTHERWISE]:,} {Kind.OTHERWISE.words}"
     if counts[Kind.UNKNOWN]:
@@ -80,16 +80,16 @@ def counted_lines(comparison: Comparison[Test]) -> Iterator[str]:
     if existence.known:
         for number, words in (
             (len(existence.moved), "moved: the same test in another file or class, compared as one"),
-            (existence.untold, "appeared or vanished perhaps: their files were not looked at in both runs"),
+            (existence.untold, "perhaps added or removed: their files were not collected in both runs"),
         ):
             if number:
                 yield f"{number:,} {words}"
         for where, other, files in (
-            ("here", "there", existence.uncollected_here),
-            ("there", "here", existence.uncollected_there),
+            ("the new run", "base", existence.uncollected_here),
+            ("base", "the new run", existence.uncollected_there),
         ):
             if files:
-                yield f"{counted(len(files), 'file')} could not be collected {where}, and could {other}"
+                yield f"{counted(len(files), 'file')} could not be collected in {where}, but could in {other}"
     yield from _not_compared(comparison)
 
 
@@ -127,8 +127,8 @@ def other_listings(comparison: Comparison[Test]) -> Iterator[Listing]:
     """The tests that appeared and vanished, then what takes longer and what takes less."""
     existence = comparison.existence
     for ids, words in (
-        (existence.appeared, "appeared: there is no such test there"),
-        (existence.vanished, "vanished: there is no such test here"),
+        (existence.appeared, "added: not in base"),
+        (existence.vanished, "removed: in base only"),
     ):
         if ids:
             yield Listing(f"{len(ids):,} {words}", [Row(one) for one in ids])
@@ -147,13 +147,13 @@ def _not_compared(comparison: Comparison[Test]) -> Iterator[str]:
     """Tests that one run had not planned: no news of the tests."""
     counts, existence = comparison.changes.counts, comparison.existence
     came, went = set(existence.appeared), set(existence.vanished)
-    here = sum(one.id not in came for one in comparison.changes[Kind.ONLY_HERE])
-    there = sum(one.id not in went for one in comparison.changes[Kind.ONLY_THERE])
-    for number, where in ((here, "here"), (there, "there")):
+    here = sum(one.id not in came for one in comparison.changes[Kind.ONLY_NEW])
+    there = sum(one.id not in went for one in comparison.changes[Kind.ONLY_BASE])
+    for number, where in ((here, "the new run"), (there, "base")):
         if number:
-            yield f"{number:,} not compared: planned {where} only"
-    if not existence.known and counts[Kind.ONLY_HERE] + counts[Kind.ONLY_THERE]:
-        yield "whether tests appeared or vanished is not known: there is no catalog of both runs"
+            yield f"{number:,} not compared: planned in {where} only"
+    if not existence.known and counts[Kind.ONLY_NEW] + counts[Kind.ONLY_BASE]:
+        yield "whether tests were added or removed is unknown: not both runs have a catalog"
 
 
 def machine_lines(comparison: Comparison[Test], *, always: bool = True) -> Iterator[str]:
@@ -167,8 +167,8 @@ def machine_lines(comparison: Comparison[Test], *, always: bool = True) -> Itera
     machines = times.machines
     if machines.tests and (always or times.found or abs(machines.ratio - 1) > _WORTH_TELLING):
         yield (
-            f"the whole run takes {machines.ratio:.2f} times as long, by the median of "
-            f"{counted(machines.tests, 'test')} that passed in both; single tests are measured beyond that"
+            f"the whole run is {_pace(machines.ratio)}, by the median of "
+            f"{counted(machines.tests, 'test')} that passed in both; single tests are compared beyond that"
         )
     for one in machines.lengths:
         if abs(one.ratio / machines.ratio - 1) > _WORTH_TELLING:
@@ -177,14 +177,21 @@ def machine_lines(comparison: Comparison[Test], *, always: bool = True) -> Itera
                 if one.below_s < float("inf")
                 else f"{one.least_s:g} s and more"
             )
-            yield f"tests of {below}: {one.ratio:.2f} times as long ({counted(one.tests, 'test')})"
-    for cards, where in ((machines.cards_now, "here"), (machines.cards_base, "there")):
+            yield f"tests of {below}: {_pace(one.ratio)} ({counted(one.tests, 'test')})"
+    for cards, where in ((machines.cards_now, "the new run"), (machines.cards_base, "base")):
         for card, ratio in sorted(cards.items(), key=lambda item: (-abs(item[1] - 1), item[0])):
             if abs(ratio - 1) > _WORTH_A_CARD:
-                yield f"card {card} is {ratio:.2f} times as slow as the others {where}"
+                yield f"card {card} is {ratio:.2f} times as slow as the others in {where}"
     if times.setups and abs(times.setup_ratio - 1) > _WORTH_TELLING:
         files = counted(times.setups, "file")
-        yield f"setting files up takes {times.setup_ratio:.2f} times as long ({files})"
+        yield f"setting files up is {_pace(times.setup_ratio)} ({files})"
+
+
+def _pace(ratio: float) -> str:
+    """A ratio of seconds in words: `2.20× slower`, `1.30× faster`."""
+    if abs(ratio - 1) < 0.005:  # noqa: PLR2004  # what two digits show as 1.00
+        return "as fast as base"
+    return f"{ratio:.2f}× slower" if ratio >= 1 else f"{1 / ratio:.2f}× faster"
 
 
 def time_lines(comparison: Comparison[Test]) -> Iterator[str]:
@@ -200,7 +207,7 @@ def time_lines(comparison: Comparison[Test]) -> Iterator[str]:
     slower, faster = len(times.slower), len(times.faster)
     if min(slower, faster) >= 3 and min(slower, faster) * 2 >= max(slower, faster):  # noqa: PLR2004  # a few by chance
         yield (
-            f"{slower:,} are slower and {faster:,} faster by as much: so do machines that stall now and then"
+            f"{slower:,} are slower and {faster:,} faster by as much, as on machines that stall now and then"
         )
 
 
@@ -214,13 +221,13 @@ def findings(times: Times) -> list[tuple[str, Sequence[Finding]]]:
             (times.setup_files, "file", f"{how} to set up"),
         ):
             if rows := [row for row in found if row.more_s * sign > 0][::sign]:
-                titled.append((f"{counted(len(rows), one)} {doing}, by more than noise", rows))
+                titled.append((f"{counted(len(rows), one)} {doing}, beyond noise", rows))
     return titled
 
 
 def finding_line(one: Finding) -> str:
-    """What a test or a file takes: `12 s instead of 4.1 s (2.93 times; 3.9 s there)`."""
-    said = f"{one.ratio:.2f} times; {span(one.base_s)} there"
+    """What a test or a file takes: `12 s instead of 4.1 s (2.93×; base 3.9 s)`."""
+    said = f"{one.ratio:.2f}×; base {span(one.base_s)}"
     return f"{span(one.now_s)} instead of {span(one.expected_s)} ({said})"
 
 
@@ -228,7 +235,7 @@ def judged_line(comparison: Comparison[Test]) -> str:
     """By what times were judged, with the rate of false alarms."""
     times = comparison.times
     return (
-        f"more than noise: beyond what {counted(len(times.pairs), 'test')} that passed in both vary by, and "
+        f"beyond noise: more than {counted(len(times.pairs), 'test')} that passed in both vary by, and "
         f"by {LEAST_S:g} s at least; were nothing changed, noise would make about "
         f"{FALSE_ALARMS:g} findings a comparison"
     )
@@ -243,7 +250,7 @@ def show(console: Console, comparison: Comparison[Test], *, limit: int) -> None:
         limit: how many tests of a kind are named; 0 for all.
     """
     for line in _head(comparison):
-        _say(console, line, "bold yellow" if line.startswith("not alike") else "")
+        _say(console, line, "bold yellow" if line.startswith("differs") else "")
     if console.is_terminal:
         console.print(_counts(comparison))
     for title, rows, kind in (*verdict_listings(comparison), *other_listings(comparison)):
@@ -262,13 +269,13 @@ def show(console: Console, comparison: Comparison[Test], *, limit: int) -> None:
 
 def _head(comparison: Comparison[Test]) -> Iterator[str]:
     now, base = comparison.now, comparison.base
-    yield f"{now.run} against {base.run}"
-    for side, where in ((now, "here"), (base, "there")):
+    yield f"base {base.run}, new {now.run}"
+    for side, where in ((now, "the new run"), (base, "base")):
         if side.lacking:
-            yield f"incomplete {where}: {side.lacking}"
+            yield f"{where} is incomplete: {side.lacking}"
     if tested := tested_line(comparison):
         yield tested
-    yield from (f"not alike: {line}" for line in unlike_lines(comparison))
+    yield from (f"differs: {line}" for line in unlike_lines(comparison))
 
 
 def _counts(comparison: Comparison[Test]) -> Table:
@@ -307,9 +314,9 @@ def sections(comparison: Comparison[Test], against: str, *, limit: int = MAX_NAM
         limit: how many tests of a kind are named; 0 for all.
     """
     times = comparison.times
-    first = [f"#### Against {code(against, 200)}", ""]
+    first = [f"#### Compared with {code(against, 200)}", ""]
     if comparison.unlike:
-        first += [f"Not alike: {'; '.join(code(one, 200) for one in unlike_lines(comparison))}", ""]
+        first += [f"Differs: {'; '.join(code(one, 200) for one in unlike_lines(comparison))}", ""]
     if comparison.nothing:
         first.append(f"- {nothing_line(comparison)}")
     first += _listed(verdict_listings(comparison), limit)
@@ -321,7 +328,7 @@ def sections(comparison: Comparison[Test], against: str, *, limit: int = MAX_NAM
     if times.found:
         rest.append(f"- {judged_line(comparison)}")
     if rest:
-        rest = ["\n".join([f"#### Tests and seconds against {code(against, 200)}", "", *rest])]
+        rest = ["\n".join([f"#### Tests and seconds compared with {code(against, 200)}", "", *rest])]
     return ["\n".join(first), *rest]
 
 

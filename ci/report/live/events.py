@@ -150,7 +150,7 @@ class Sink:
         self._thread.join(FLUSH_S)
         if self._failure is not None:
             gone = isinstance(self._failure, BrokenPipeError)
-            said = "nobody reads them any more" if gone else str(self._failure.strerror or self._failure)
+            said = "no reader is left" if gone else str(self._failure.strerror or self._failure)
             return f"events end early: {said}"
         if self._thread.is_alive():
             return f"events end early: their reader took none for {FLUSH_S:g} s"
@@ -199,7 +199,7 @@ def open_sink(
         say: is told where events were lost.
 
     Raises:
-        UsageError: the name is empty, or nobody reads the pipe.
+        UsageError: the name is empty, or no process reads the pipe.
         OSError: it cannot be opened.
     """
     if where is None:
@@ -222,7 +222,7 @@ def open_descriptor(where: str) -> int:
     """Open what `--events` names; a file begins anew.
 
     Raises:
-        UsageError: the name is empty, or nobody reads the pipe.
+        UsageError: the name is empty, or no process reads the pipe.
         OSError: it cannot be opened.
     """
     if not where:
@@ -236,7 +236,7 @@ def open_descriptor(where: str) -> int:
     except OSError as error:
         if error.errno == errno.ENXIO:
             raise UsageError(
-                f"nobody reads the pipe {where}", remedy="start its reader first, then the run"
+                f"no process reads the pipe {where}", remedy="start its reader first, then the run"
             ) from None
         raise
     os.set_blocking(descriptor, True)

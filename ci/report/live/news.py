@@ -15,7 +15,7 @@ class Ended:
     """A try of a test came to an end, or was given up.
 
     Attributes:
-        id: the canonical id.
+        id: the test id.
         file: its file.
         outcome: of this try.
         verdict: over all tries so far.

@@ -20,7 +20,7 @@ from ci.report.live.news import CardLost, Ended, FileBroken, FileEnded, News, Re
 from test_selection.plan import Shard
 
 NOT_STARTED = "interrupted before it was started"
-NOBODY = "nobody was left to run it"
+NOBODY = "no worker was left to run it"
 RATE_WINDOW_S = 30
 DETAIL_CHARS = 3000
 # So many expected seconds must have ended before what they took outweighs the estimates.
@@ -394,7 +394,7 @@ class State:
             for counted in (test.tally, self):
                 counted.told_s += test.expected_s
                 counted.ran_s += one.seconds
-        # A retry that is cut short leaves its test what the first try made it.
+        # A retry that is truncated leaves its test what the first try made it.
         same = verdict is one.outcome
         if same and verdict in {Verdict.SKIPPED, Verdict.NOT_RUN} and test.tally.ended_at is None:
             test.tally.reason(verdict, one_line(one.message))

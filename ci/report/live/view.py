@@ -202,7 +202,7 @@ class Lines:
             self._annotated[told.id] = told
         if told.detail.strip() and self._shown <= MAX_SHOWN:
             lines = [f"    {line}" for line in detail_lines(told.detail, MAX_DETAIL_LINES)]
-            self._group(command, f"    what it said: {one_line(told.id)}", lines)
+            self._group(command, f"    its output: {one_line(told.id)}", lines)
 
     def _group(self, command: Say, title: str, lines: Iterable[str]) -> None:
         command(workflow_commands.command("group", title))

@@ -266,7 +266,7 @@ class ClaimSession:
         if strange is not None and not self._strange:
             self._strange = True
             whose = f"the first of {strange[:_SHOWN]!r}" if strange else "of no host"
-            self._say(f"the share holds lines that are not understood and are passed over, {whose}")
+            self._say(f"the share contains lines that are not understood and are skipped, {whose}")
         # Who was never understood is no host.
         known = self._table.hosts.keys() | {
             name for name, heartbeat in told if name and heartbeat is not None
@@ -281,7 +281,7 @@ class ClaimSession:
 
 
 def _on_disk(journal: Path) -> bool:
-    """Bring a journal to the disk; False where it is not there, as where a test deleted it, or that fails."""
+    """Bring a journal to the disk; False where it is not found, as where a test deleted it, or that fails."""
     try:
         with journal.open("rb") as stream:
             bring_to_disk(stream.fileno())

@@ -39,9 +39,9 @@ def test_a_device_is_named_in_every_usual_way(device: Any) -> None:
 
 @pytest.mark.parametrize("device", [1, "spyre:1"])
 def test_a_second_device_is_not_there(device: Any) -> None:
-    with pytest.raises(RuntimeError, match="spyre:1 is not there"):
+    with pytest.raises(RuntimeError, match="spyre:1 is not found"):
         spyre.set_device(device)
-    with pytest.raises(RuntimeError, match="spyre:1 is not there"):
+    with pytest.raises(RuntimeError, match="spyre:1 is not found"):
         torch.empty(1, device="spyre:1")
 
 

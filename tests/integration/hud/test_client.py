@@ -22,8 +22,8 @@ def target(url: str, *, timeout_s: float = 20) -> Target:
 @pytest.mark.parametrize(
     ("step", "doubtful", "said"),
     [
-        ("hang", True, "no whole answer: "),
-        ("drip", True, "no whole answer: "),
+        ("hang", True, "no complete response: "),
+        ("drip", True, "no complete response: "),
         ("", False, "no connection: "),
     ],
 )

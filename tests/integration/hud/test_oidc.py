@@ -72,7 +72,7 @@ def test_a_github_that_gives_no_token_is_asked_once_and_its_answer_not_shown(
 @pytest.mark.parametrize("token", ["two words", "line\nbreak", ""])
 def test_a_token_no_header_can_carry_is_refused_and_not_shown(github: Any, token: str) -> None:
     github.script = [gives(token)]
-    with pytest.raises(SettingsError, match="is empty or holds blanks") as caught:
+    with pytest.raises(SettingsError, match="is empty, or contains blanks") as caught:
         minted(github.url)
     assert not token or token not in str(caught.value)
 
@@ -92,7 +92,7 @@ def test_nobody_there_is_said() -> None:
             (environ(url, "asking"), "is no https URL")
             for url in ("http://token.example/x", "ftp://x", "https://", "http://[", "file:///x")
         ),
-        (environ("https://token.example/x", "hunter 2"), "is empty or holds blanks"),
+        (environ("https://token.example/x", "hunter 2"), "is empty, or contains blanks"),
     ],
 )
 def test_what_a_job_lacks_to_ask_for_a_token_is_said_and_no_token_shown(
@@ -146,7 +146,7 @@ def test_github_being_away_keeps_the_report_to_be_sent_again(desk: Desk, github:
 def test_a_minted_token_is_not_sent_in_clear(desk: Desk, github: Any) -> None:
     desk.mint(github)
     desk.flags["report.endpoint"] = "http://hud.example"
-    assert "is plain http, and whoever listens on the way could read the token" in desk.deliver().reason
+    assert "is plain http, and anyone on the network path could read the token" in desk.deliver().reason
     assert github.requests == []
 
 

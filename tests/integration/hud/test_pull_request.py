@@ -104,7 +104,7 @@ def test_a_run_that_gives_up_tells_its_end_once(here: Desk) -> None:
     here.now = 1_795_000_000.0
     assert here.give_up().outcome == "delivered"
     assert (here.told[-1], here.jobs[-1]["conclusion"]) == ("completed", "cancelled")
-    assert here.lines[-1].startswith("HUD: told that the run has ended: cancelled")
+    assert here.lines[-1].startswith("HUD: reported the run's end: cancelled")
     assert here.give_up() is None
 
 

@@ -135,8 +135,8 @@ def test_a_bucket_that_is_not_there_is_told_of(
     [
         (["j.xml", "--to", "out"], UsageError, "nothing says which run"),
         (["gone.xml", "--run-id", "1", "--to", "out"], MissingInputError, "there is no JUnit file"),
-        (["empty.xml", "--run-id", "1", "--to", "out"], BadFileError, "holds no test case"),
-        (["cut.xml", "--run-id", "1", "--to", "out"], BadFileError, "is no whole XML"),
+        (["empty.xml", "--run-id", "1", "--to", "out"], BadFileError, "contains no test case"),
+        (["cut.xml", "--run-id", "1", "--to", "out"], BadFileError, "is incomplete XML"),
         (["j.xml", "--run-id", "1", "--to", "s3://"], SettingsError, "names no bucket"),
         (["j.xml", "--run-id", "1", "--to", "gs://b"], SettingsError, "names no bucket"),
     ],

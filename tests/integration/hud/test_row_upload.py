@@ -120,5 +120,5 @@ def test_junit_that_cannot_be_read_is_told_of_and_the_report_is_there(here: Desk
     (here.run_dir / "junit" / "0.xml").write_text("<testsuites>")
     delivery = here.deliver()
     assert delivery.outcome == "left"
-    assert "0.xml: is no whole XML" in delivery.reason
+    assert "0.xml: is incomplete XML" in delivery.reason
     assert here.paths == ["/github/callback"]

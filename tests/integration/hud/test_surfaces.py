@@ -225,7 +225,7 @@ def test_without_a_token_in_the_settings_everybody_reads(plain: tuple[str, Store
 def test_a_weak_secret_is_refused_and_not_shown(settings: MakeSettings, tmp_path: Path, text: str) -> None:
     there = settings(hud__ingest_token=secret(tmp_path, "weak", text))
     with (
-        pytest.raises(SettingsError, match="holds no secret of 32 or more characters") as caught,
+        pytest.raises(SettingsError, match="contains no secret of 32 or more characters") as caught,
         serving(there),
     ):
         pass

@@ -76,7 +76,7 @@ def test_what_pytest_writes_becomes_rows(url: str, store: Store, tmp_path: Path,
 def test_another_file_of_the_name_takes_its_place_once_it_is_whole(url: str, store: Store) -> None:
     assert upload(url, TOKEN, "junit", b'<testsuite><testcase name="old"/></testsuite>').status_code == 200
     cut = upload(url, TOKEN, "junit", b'<testsuite><testcase name="new"/>')
-    assert (cut.status_code, "is no whole XML after 1 test cases" in cut.text) == (400, True)
+    assert (cut.status_code, "is incomplete XML after 1 test cases" in cut.text) == (400, True)
     assert verdicts(store) == {"old": "passed"}
     assert upload(url, TOKEN, "junit", b'<testsuite><testcase name="new"/></testsuite>').status_code == 200
     assert verdicts(store) == {"new": "passed"}

@@ -126,7 +126,7 @@ def test_what_came_of_tests_is_said_and_comes_out(
     output = run_tests(world, code=code).output
     assert said in output
     assert counted in output
-    assert ("remedy: mend them; to try by hand: docker run --rm -it --network none" in output) is bool(code)
+    assert ("remedy: fix them; to try by hand: docker run --rm -it --network none" in output) is bool(code)
     assert time.monotonic() - began < 120
 
 

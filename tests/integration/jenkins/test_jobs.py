@@ -160,7 +160,7 @@ def test_pull_requests_are_found_by_jenkins_and_no_fork_is_trusted(later: dict[s
     assert [
         one["name"] for one in blocks(job, *source, "traits", "gitHubForkDiscovery", "trust")[0]["inside"]
     ] == ["gitHubTrustNobody"]
-    # Merged heads would be built anew with each push to the branch; branches are not built at all.
+    # Merged heads would be rebuilt with each push to the branch; branches are not built at all.
     found = {one["name"]: one for one in blocks(job, *source, "traits")[0]["inside"]}
     assert found.keys() == {"gitHubPullRequestDiscovery", "gitHubForkDiscovery", "headWildcardFilterWithPR"}
     assert inside(job, *source, "traits", "gitHubPullRequestDiscovery", "strategyId") == [2]

@@ -87,7 +87,7 @@ def test_what_could_hang_for_ever_is_refused(builds: dict[str, Recorded]) -> Non
     )
 
 
-def test_waiting_counts_where_a_time_out_is_around_it_and_only_there(builds: dict[str, Recorded]) -> None:
+def test_waiting_counts_where_a_time_out_is_around_it_and_only_base(builds: dict[str, Recorded]) -> None:
     assert (builds["around waiting"].result, builds["behind waiting"].result) == ("ABORTED", "SUCCESS")
 
 

@@ -127,7 +127,7 @@ def test_a_step_that_fails_is_told_with_its_last_lines(site: Site) -> None:
 
 def test_a_registry_that_is_not_there_is_told(site: Site) -> None:
     site.to = "127.0.0.1:1/jobs/x"
-    with pytest.raises(CommandError, match="cannot be asked for"):
+    with pytest.raises(CommandError, match="does not answer for"):
         site.of_folder()
 
 

@@ -123,7 +123,7 @@ def test_devices_that_are_given_take_the_emulated_cards_place(make_job: MakeJob,
     assert code == 2
     assert "[0] real" in lines  # what it says on its two streams has no order
     gone = replace(here, devices=["/dev/no-such-card"])
-    with pytest.raises(CommandError, match=r"the container engine refuses: .*no-such-card") as refused:
+    with pytest.raises(CommandError, match=r"the container engine reports: .*no-such-card") as refused:
         ran(job, gone)
     assert refused.value.remedy
 

@@ -219,7 +219,7 @@ def test_a_fault_of_a_card_is_tried_on_another_nodes_and_holds_no_more_pods_than
     code, out, err = site.pod(1, SPYRE_CI__RUN__LEASES=str(site.home / "another-node"))
     assert (code, err) == (1, ""), out
     assert "1 failed test still to be run again" in out
-    assert "no other pod is needed: nothing is left to run, and what is missing is a card's fault" in out
+    assert "no other pod is needed: nothing is left to run, and missing results are a card's fault" in out
     assert site.ran("Two", "b_fails") == 2
     assert site.collect()[0] == 3
     assert site.results[id_of("Two", "b_fails")].verdict is Verdict.HARDWARE
@@ -261,7 +261,7 @@ def test_what_cannot_be_collected_is_told_of(tree: Path) -> None:
     site = Site(tree)
     code, _, err = end(site.start("job", "collect", RUN))
     assert code == 2
-    assert "nobody says where the pods put what they have" in err
+    assert "where the pods put their results is not recorded" in err
     code, _, err = site.collect()
     assert code == 2
     assert f"there is nothing of the pods of {RUN}" in err

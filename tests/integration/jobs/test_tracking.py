@@ -110,7 +110,7 @@ def test_without_mlflow_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "mlflow", None)
     tracked = Tracked(tmp_path)
     tracked.tracker.begin(job_of(), "eval.yaml", SPEC)
-    assert "tracking wants a library that is not installed: mlflow" in tracked.lines[0]
+    assert "tracking needs a library that is not installed: mlflow" in tracked.lines[0]
     assert "spyre-ci[mlflow]" in tracked.lines[0]
 
 

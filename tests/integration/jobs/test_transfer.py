@@ -142,7 +142,7 @@ def test_what_somebody_else_left_is_not_taken_for_what_was_fetched(tmp_path: Pat
 TELLS_OF_B = Manifest(whole=True, files={"b": Content(size=1, etag="")}).as_bytes().decode()
 FETCH, PUT = ("fetch", "s3://box/m", "in"), ("put", "in", "s3://box/m")
 IN_THE_WAY, NO_FILE = (
-    "cannot be fetched: what nobody fetched stands in the way",
+    "cannot be fetched: a file that was not fetched is in the way",
     "{!r} is no file of this folder",
 )
 LINKED, NAME = "is reached by a link that leads out of the folder", "the name {!r}"
@@ -152,7 +152,7 @@ REFUSED: list[tuple[tuple[str, ...], dict[str, str], dict[str, str], type[SpyreC
     (FETCH, {"a": "1"}, {"in/a/mine": "x"}, BadFileError, IN_THE_WAY, "in/a"),
     (FETCH, {"a/b": "1"}, {"in/a": "x"}, BadFileError, IN_THE_WAY, "in/a/b"),
     (FETCH, {"sub/f": "1"}, {"in/sub": "->../out", "out/f": "x"}, BadFileError, LINKED, "in/sub/f"),
-    (FETCH, {}, {}, BadFileError, "holds no object", "s3://box/m"),
+    (FETCH, {}, {}, BadFileError, "contains no object", "s3://box/m"),
     (FETCH, {MANIFEST: TELLS_OF_B, "b": "22"}, {}, NotWholeError, "1 of 1 files are not as the", "s3://box/m"),
     (FETCH, {MANIFEST: TELLS_OF_B}, {}, NotWholeError, "1 of 1 files are not as the", "s3://box/m"),
     (FETCH, {MANIFEST: "no JSON", "a": "1"}, {}, BadFileError, NO_MANIFEST, AT_MANIFEST),
@@ -165,7 +165,7 @@ REFUSED: list[tuple[tuple[str, ...], dict[str, str], dict[str, str], type[SpyreC
         for name, to in {"dots": "->../secret", "gone": "->x", "round": "->.", "pipe": ""}.items()
     ),
     (PUT, {}, {}, MissingInputError, "there is no such folder", "in"),
-    (PUT, {}, {f"in/{OWN}/parts/x": "x"}, BadFileError, "holds no file", "in"),
+    (PUT, {}, {f"in/{OWN}/parts/x": "x"}, BadFileError, "contains no file", "in"),
     (PUT, {}, {"in/a\nb": "x"}, BadFileError, NAME.format("a\nb"), "in"),
     (("fetch", "s3://no-box/m", "in"), {}, {}, CommandError, "the bucket refuses", "s3://no-box/m"),
     (("put", "in", "s3://no-box/m"), {}, {"in/a": "x"}, CommandError, "the bucket refuses", "s3://no-box/m"),
@@ -204,7 +204,7 @@ def test_a_folder_that_was_fetched_from_elsewhere_is_refused(tmp_path: Path, sto
     fill(store, {"m/a": b"one", "n/a": b"two"})
     done("fetch", "s3://box/m", tmp_path)
     error = refused(BadFileError, "fetch", "s3://box/n", tmp_path)
-    assert error.what == "holds what was fetched from s3://box/m"
+    assert error.what == "contains what was fetched from s3://box/m"
     assert content_of(tmp_path) == {"a": b"one"}
 
 
@@ -275,7 +275,7 @@ def test_an_object_that_changes_meanwhile_is_not_taken(
 
     monkeypatch.setattr(object_store.Bucket, "download", late)
     error = refused(NotWholeError, "fetch", "s3://box/m", tmp_path / "in")
-    assert error.what == "is not what the bucket told of it: it was changed meanwhile, or damaged"
+    assert error.what == "differs from what the bucket announced: it was changed meanwhile, or is damaged"
     assert content_of(tmp_path / "in") == {}
 
 
@@ -332,7 +332,7 @@ def test_a_put_that_broke_off_is_no_folder_to_fetch_from(
     monkeypatch.setattr(object_store.Bucket, "put", breaks)
     refused(BucketAwayError, "put", tmp_path / "in", "s3://box/m")
     error = refused(NotWholeError, "fetch", "s3://box/m", tmp_path / "back")
-    assert error.what == "a put to this folder is under way or broke off"
+    assert error.what == "a put to this folder is running or was interrupted"
     monkeypatch.setattr(object_store.Bucket, "put", real)
     assert done("put", tmp_path / "in", "s3://box/m").startswith("put 1 of 3 files")
     done("fetch", "s3://box/m", tmp_path / "back")

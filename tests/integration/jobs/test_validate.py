@@ -253,12 +253,12 @@ def test_a_stage_of_more_cards_than_there_are_fails(capsys: pytest.CaptureFixtur
 
 
 def test_cards_that_fail_their_check_are_named(made: CardCluster, capsys: pytest.CaptureFixture[str]) -> None:
-    made.sick = {("node-2", 3): "the card said: RAS::PCI::PCIeFailure"}
+    made.sick = {("node-2", 3): "card message: RAS::PCI::PCIeFailure"}
     made.says = ("a line that is none of ours", '{"no": "card"}', "{")
     code, found = told(capsys)
     assert code == 1
     seen = found["preflight"]["seen"]
-    assert seen == ("23 cards passed; failed: node-2 0000:03:00.0: the card said: RAS::PCI::PCIeFailure")
+    assert seen == ("23 cards passed; failed: node-2 0000:03:00.0: card message: RAS::PCI::PCIeFailure")
 
 
 def test_nodes_that_do_not_answer_are_named(made: CardCluster, capsys: pytest.CaptureFixture[str]) -> None:

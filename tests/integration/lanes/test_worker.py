@@ -57,9 +57,9 @@ def test_a_lane_is_begun_by_hand_whoever_begins_it_else(desk: Desk) -> None:
     assert (code, "lane off is disabled" in said) == (2, True)
     code, out, said = desk.call("run", "--once", "--lane", "ours", "--now")
     assert (code, said) == (0, "")
-    assert "begins: asked for by hand" in out
+    assert "begins: requested by hand" in out
     assert [one["lane"] for one in desk.begun()] == ["ours"]
-    assert [one["why"] for one in desk.history()] == ["asked for by hand"]
+    assert [one["why"] for one in desk.history()] == ["requested by hand"]
 
 
 def test_what_is_next_and_what_ran_is_told_and_looking_changes_nothing(desk: Desk) -> None:
@@ -70,7 +70,7 @@ def test_what_is_next_and_what_ran_is_told_and_looking_changes_nothing(desk: Des
     assert (code, said) == (0, "")
     assert [line.split()[0] for line in out.splitlines()] == ["lane", "red", "ours"]
     assert "is due" in out
-    assert "is begun by its CI" in out
+    assert "is started by its CI" in out
     assert not desk.state.exists()
     assert desk.call("run", "--once")[0] == 1
     code, out, _ = desk.call("status", "--lane", "red")

@@ -114,7 +114,7 @@ def build_wheel(*_):
     [
         (ASKS + "import sendnn", 1, ["demo could not be built\n", "brings sendnn in [build-system]"]),
         (ASKS + "import time; time.sleep(60)", 1, ["took longer than", "raise package.build_timeout_s"]),
-        (LIES, 1, ["the back end made no *.whl", "the whole log is there"]),
+        (LIES, 1, ["the back end made no *.whl", "the full log is there"]),
         ("print('x' * 100_000, flush=True)\n1 / 0", 1, ["xxx", "ZeroDivisionError"]),
     ],
 )

@@ -23,7 +23,7 @@ class Checkout(Repository):
         return (*(self.git(*words) for words in asked), (self.folder / ".git/HEAD").read_text())
 
     def tip(self, branch: str) -> str:
-        """The commit of a branch at the remote; empty where it is not there."""
+        """The commit of a branch at the remote; empty where it is not found."""
         return self.git("ls-remote", "origin", f"refs/heads/{branch}").partition("\t")[0]
 
 

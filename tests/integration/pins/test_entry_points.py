@@ -147,7 +147,7 @@ SEEN = {
 }
 UNTOLD = [
     "demo:borrowed",  # another distribution's
-    "demo:lost",  # of a module that is not there, or native
+    "demo:lost",  # of a module that is not found, or native
     "demo:made",  # what a call gives
     "demo:again",  # what a name stands for that is assigned
     "demo:core",  # a module is no entry point

@@ -98,9 +98,12 @@ def test_what_an_image_says_commands_no_terminal_and_no_ci(tmp_path: Path, repos
     ("tell", "said"),
     [
         ("sleep 60", "its python3 did not end within 3 s"),
-        ("echo spyre-ci nonsense", "its Python says something else than its packages"),
+        ("echo spyre-ci nonsense", "its Python and its package metadata disagree"),
         ("exit 1", "its python3 ended with code 1"),
-        ("yes aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "it says more than 1 MiB"),
+        (
+            "yes aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+            "it prints more than 1 MiB",
+        ),
         ("", "its python3 does not run"),
     ],
 )

@@ -26,7 +26,7 @@ def index(tmp_path: Path) -> Iterator[tuple[Front, str]]:
     """A pypiserver, and what stands before it."""
     for name in ("pypiserver", "passlib", "pypi_simple", "griffe"):
         if importlib.util.find_spec(name) is None:
-            pytest.skip(f"{name} is not there")
+            pytest.skip(f"{name} is not found")
     with pypiserver(tmp_path / "index") as address, fronted(address) as pair:
         yield pair
 

@@ -213,7 +213,7 @@ def test_histories_with_nothing_in_common_run_everything(origin: Repository, cal
     head = origin.commit({"README.md": "more\n"})
     _, found, said = call(origin, "pull_request", request(head, origin.git("rev-parse", "main")))
     assert found["unit"]
-    assert "this clone does not hold where" in said
+    assert "this clone does not have the commit where" in said
 
 
 def test_what_is_no_repository_runs_everything(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_tests_that_a_change_adds_and_takes_away_are_said_where_both_runs_have_c
     desk.ran(NOW | {"t.py::A::test_new": "failed"}, known=[*NOW, "t.py::A::test_new"])
     body = desk.comment()
     assert "**1 new and failing**\n  - `t.py::A::test_new`" in body
-    assert "**1 vanished: there is no such test here**\n  - `t.py::A::test_gone`" in body
+    assert "**1 removed: in base only**\n  - `t.py::A::test_gone`" in body
     # What a stranger broke costs only what it would have told.
     desk.ran(NOW, ended(51), known=b"no catalog")
     body = desk.comment(ended(51))
@@ -174,7 +174,7 @@ def test_an_archive_that_cannot_be_used_is_told_and_the_comment_still_comes(desk
     rows[905] = artifact(905, "results-gone", run=50, expired=True)
     body = desk.comment()
     assert body.count("no results") == 4
-    assert "leads elsewhere" in body
+    assert "leads outside" in body
     assert "2 of 3 tests failed" in body
     assert not (desk.folder / "evil").exists()
 

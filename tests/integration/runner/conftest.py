@@ -54,9 +54,9 @@ class RedisServer:
 
 @pytest.fixture
 def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
-    pytest.importorskip("redis", reason="the package redis is not there")
+    pytest.importorskip("redis", reason="the package redis is not found")
     if shutil.which("redis-server") is None:
-        pytest.skip("redis-server is not there")
+        pytest.skip("redis-server is not found")
     folder = tmp_path / "redis"
     folder.mkdir()
     made = RedisServer(folder)

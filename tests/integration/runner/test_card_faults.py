@@ -111,7 +111,7 @@ def test_a_card_that_cannot_be_opened_costs_no_test_anything(ward: Ward, static:
     assert exit_code(account) == 0
     assert {one.card for one in account.results} == {WELL}
     assert ward.lost() == [SICK]
-    assert any("RAS::PCI::PCIeFailure" in line and "benched until" in line for line in ward.said)
+    assert any("RAS::PCI::PCIeFailure" in line and "out of use until" in line for line in ward.said)
     # And the next run does not even try it.
     assert [card.name for card in ward.pool().take(2)] == [WELL]
 
@@ -144,7 +144,7 @@ def test_a_card_that_aborts_its_process_is_quoted_and_benched_after_so_often(war
     account = ward.run()
     hit = [one for one in account.results if one.verdict is Verdict.HARDWARE]
     assert len(hit) == 2
-    assert all(one.attempts == 2 and "died by SIGABRT; the card said: ERRR" in one.message for one in hit)
+    assert all(one.attempts == 2 and "died by SIGABRT; card message: ERRR" in one.message for one in hit)
     assert all("RAS::PCI::BusFence" in one.message for one in hit)
     assert {one.verdict for one in account.results if one not in hit} == GOOD
     assert ward.lost() == [SICK]
@@ -207,7 +207,7 @@ def test_with_every_card_benched_nothing_starts_and_every_test_has_its_reason(wa
     pool.close()
     account = ward.run()
     assert set(verdicts(account).values()) == {Verdict.NOT_RUN}
-    assert all("benched until" in one.message for one in account.results)
+    assert all("out of use until" in one.message for one in account.results)
     assert ward.runner.named("shard_start") == []
 
 

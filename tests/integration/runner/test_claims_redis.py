@@ -106,7 +106,7 @@ def test_a_password_is_handed_on_and_never_told(locked: RedisServer) -> None:
 
 
 def test_a_redis_that_is_not_there_is_told_of_without_its_password(tmp_path: Path) -> None:
-    pytest.importorskip("redis", reason="the package redis is not there")
+    pytest.importorskip("redis", reason="the package redis is not found")
     with pytest.raises(CommandError, match="does not answer") as told:
         claims(f"unix://ci:secret@{tmp_path}/none.sock").join("f" * 64, [], 1.0)
     assert "secret" not in str(told.value)

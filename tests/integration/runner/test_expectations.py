@@ -143,7 +143,7 @@ class Ran:
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Ran]:
     """All files in one run."""
-    pytest.importorskip("torch", reason="torch is not there")
+    pytest.importorskip("torch", reason="torch is not found")
     tree = Path(shutil.copytree(TREE, tmp_path_factory.mktemp("expected") / "pytorch"))
     files = {f"test_{name}.py": expected for name, expected in EXPECTED.items()}
     for file in files:

@@ -346,7 +346,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         [mount, "-t", "tmpfs", "-o", "size=4m", "tmpfs", disk], capture_output=True, timeout=60, check=False
     ).returncode == 0  # fmt: skip
     if not mounted:
-        pytest.skip("the right to mount a small file system is not there")
+        pytest.skip("the right to mount a small file system is not found")
     yield disk
     subprocess.run(["umount", "--lazy", disk], timeout=60, check=True)
 
@@ -384,7 +384,7 @@ for number in range(300):
         _, err = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 3
     assert "no space left for the run's journals, so the run ended early" in err
-    assert f"`spyre-ci run --resume {site.run_dir}` goes on from here" in err
+    assert f"`spyre-ci run --resume {site.run_dir}` continues from here" in err
     wait_for(lambda: not find_orphans_of_run(site.run_dir))
     told = {one["id"] for one in rows_of(read_journal(site.journal, 0, 1).events) if one["e"] == "end"}
     assert {f"{WAITS}a_passes", f"{WAITS}b_fails"} <= told < set(ids)

@@ -106,7 +106,7 @@ def test_a_retry_that_cannot_be_made_says_why_and_is_owed_no_more(runner: Runner
     runner.run(plan, retries=1)
     gone, broken = results(runner, plan).values()
     assert {(one.verdict, one.attempts) for one in (gone, broken)} == {(Verdict.FAILED, 1)}
-    assert gone.message.endswith("; not run again: the file no longer holds this test; collect again")
+    assert gone.message.endswith("; not run again: the file no longer has this test; collect again")
     assert broken.message.endswith(
         "; not run again: ModuleNotFoundError: No module named 'nothing_of_the_name'"
     )

@@ -26,7 +26,7 @@ def test_check_says_what_would_be_done_and_changes_nothing_even_without_a_secret
     assert (said.code, desk.writes) == (1, [])
     assert said.out.splitlines()[:2] == [
         f"here:o/r: + create {URL}",
-        f"here:o/r: - delete 4 {OLD}: not wanted here",
+        f"here:o/r: - delete 4 {OLD}: not listed",
     ]
     desk.hooks.clear()
     desk.add(5)
@@ -46,7 +46,7 @@ def test_a_repository_that_wants_none_loses_ours_by_prune(desk: Desk) -> None:
     desk.add(2, url="https://chat.example.com/x")
     assert desk.apply("--prune").code == 0
     assert set(desk.hooks) == {2}
-    assert desk.apply().out == "here:o/r: no webhook, and none is wanted\n"
+    assert desk.apply().out == "here:o/r: no webhook, and none is listed\n"
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_a_list_that_holds_something_else_is_told(desk: Desk) -> None:
     desk.hooks[5] = {"id": "five", "name": "web", "config": {}, "events": []}
     said = desk.apply("--check")
     assert said.code == 3
-    assert "the list of webhooks holds something else" in said.out
+    assert "the list of webhooks differs" in said.out
 
 
 def test_a_library_that_is_not_installed_is_told_with_its_extra(

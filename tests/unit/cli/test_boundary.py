@@ -62,7 +62,7 @@ def test_who_calls_in_a_folder_that_was_removed_is_told(
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
     assert run(["doctor", "--only", "python"]) == EXIT_USAGE
-    assert "is not there any more" in capsys.readouterr().err
+    assert "no longer exists" in capsys.readouterr().err
 
 
 def test_whoever_leaves_a_prompt_interrupts(verb: Verb, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,15 +45,15 @@ def test_a_run_is_compared_with_the_one_before_it(capsys: pytest.CaptureFixture[
     assert run(["compare", "latest-1"]) == 0
     said = out(capsys)
     for line in (
-        "new against old",
-        "not alike: device: cpu here, spyre there",
+        "base old, new new",
+        "differs: device: base spyre, new cpu",
         "1 newly failing",
-        f"  {NAMES[0]}: passed there",
+        f"  {NAMES[0]}: passed in base",
         "1 newly flaky",
         "1 fixed",
-        "1 test slower, by more than noise",
-        f"  {NAMES[9]}: 30 s instead of 2.2 s (13.64 times; 2.0 s there)",
-        "the whole run takes 1.10 times as long",
+        "1 test slower, beyond noise",
+        f"  {NAMES[9]}: 30 s instead of 2.2 s (13.64×; base 2.0 s)",
+        "the whole run is 1.10× slower",
     ):
         assert line in said, said
 
@@ -79,7 +79,7 @@ def test_a_message_makes_no_command_of_a_log(capsys: pytest.CaptureFixture[str])
 )
 def test_runs_are_named_as_everywhere(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["compare", *words]) == 0
-    assert "new against old" in out(capsys)
+    assert "base old, new new" in out(capsys)
 
 
 def test_an_artifact_is_a_run_too(capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,9 +93,9 @@ def test_an_artifact_is_a_run_too(capsys: pytest.CaptureFixture[str]) -> None:
                 archive.write(path, f"ci/{path.relative_to(folder)}")
     assert run(["compare", "old.zip", "new.zip"]) == 0
     said = out(capsys)
-    assert "new (new.zip) against old (old.zip)" in said
-    assert "1 appeared: there is no such test there\n  test_9.py::test_new" in said
-    assert "1 file slower to set up, by more than noise\n  test_3.py: 20 s instead of 2.0 s" in said
+    assert "base old (old.zip), new new (new.zip)" in said
+    assert "1 added: not in base\n  test_9.py::test_new" in said
+    assert "1 file slower to set up, beyond noise\n  test_3.py: 20 s instead of 2.0 s" in said
 
 
 def test_runs_of_the_same_name_are_told_apart_by_how_they_were_named(
@@ -104,7 +104,7 @@ def test_runs_of_the_same_name_are_told_apart_by_how_they_were_named(
     for where in ("a", "b"):
         write_run(Path(where, "ci"), results(dict.fromkeys(NAMES, Verdict.PASSED)))
     assert run(["compare", "a/ci", "b/ci"]) == 0
-    assert "b/ci against a/ci" in out(capsys)
+    assert "base a/ci, new b/ci" in out(capsys)
 
 
 def test_a_run_that_was_cut_off_is_refused_with_the_command_that_finishes_it(
@@ -126,7 +126,7 @@ def test_the_check_ends_with_1_and_says_why(capsys: pytest.CaptureFixture[str]) 
     assert run(["compare", "new", "old", "--check"]) == 1
     write_run(Path("runs/lost"), results(dict.fromkeys(NAMES, Verdict.NOT_RUN)))
     assert run(["compare", "old", "lost", "--check"]) == 3
-    assert "check: cannot be told: 40 tests without an outcome here" in out(capsys)
+    assert "check: unknown: 40 tests without an outcome in the new run" in out(capsys)
     write_run(Path("runs/good"), results(dict.fromkeys(NAMES, Verdict.PASSED)))
     assert run(["compare", "old", "good", "--check"]) == 0
 
@@ -147,7 +147,7 @@ def test_markdown_is_printed_alone_and_commands_no_ci(capsys: pytest.CaptureFixt
     write_run(Path("runs/bad"), bad)
     assert run(["compare", "old", "bad", "--markdown"]) == 0
     said = capsys.readouterr()
-    assert said.out.startswith("#### Against `old`\n")
+    assert said.out.startswith("#### Compared with `old`\n")
     assert "##[" not in said.out
     assert said.err == ""
 
@@ -238,10 +238,10 @@ def _nothing() -> None:
         (_no_results, ["compare", "old", "new"], 2, "the run has no results.jsonl.gz"),
         (_no_run, ["compare", "old", "new"], 2, "there is no summary.json, so this is no run folder"),
         (_other_schema, ["compare", "old", "new"], 2, "schema is 'spyre-ci/summary/2', not"),
-        (_torn, ["compare", "old", "new"], 2, "results.jsonl.gz: is cut short"),
+        (_torn, ["compare", "old", "new"], 2, "results.jsonl.gz: is truncated"),
         (_no_zip, ["compare", "x.zip", "new"], 2, "x.zip: is no archive that can be read"),
-        (_empty_zip, ["compare", "x.zip", "new"], 2, "x.zip: holds no summary.json"),
-        (_escaping_zip, ["compare", "x.zip", "new"], 2, "x.zip: holds a path that leads elsewhere"),
+        (_empty_zip, ["compare", "x.zip", "new"], 2, "x.zip: contains no summary.json"),
+        (_escaping_zip, ["compare", "x.zip", "new"], 2, "x.zip: contains a path that leads outside"),
     ],
 )
 def test_what_cannot_be_compared_is_told(

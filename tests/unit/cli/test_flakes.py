@@ -116,7 +116,7 @@ def test_checking_a_quarantine_tells_what_is_over(capsys: pytest.CaptureFixture[
     assert run(["quarantine", "check"]) == 2
     told = capsys.readouterr().out
     assert (
-        "quarantine.yaml:17: error: expires: '2020-01-01' of me has expired\n  remedy: mend a.py::T::t2"
+        "quarantine.yaml:17: error: expires: '2020-01-01' of me has expired\n  remedy: fix a.py::T::t2"
         in told
     )
     assert "of me ends in 3 days" in told

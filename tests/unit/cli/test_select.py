@@ -295,7 +295,7 @@ def test_a_lock_that_could_not_be_read_again_is_not_written(call: Call) -> None:
     )
     code, said = call("select", "--run-dir", "r", "--relock")
     assert code == 2
-    assert "'test_a.py::T::[x' is not a canonical id" in said
+    assert "'test_a.py::T::[x' is not a test id" in said
     assert not Path(KEPT).exists()
 
 

@@ -66,14 +66,14 @@ SUMMARY = ("summary.json", b"x" * 20)
     ("made", "said"),
     [
         *(
-            ([SUMMARY, (name, b"x")], "leads elsewhere")
+            ([SUMMARY, (name, b"x")], "leads outside")
             for name in ("../x", "a/../../x", "/etc/x", "a\\..\\x", "C:x", "summary.json/..")
         ),
-        ([(LINK, b"/etc/passwd")], "holds a link"),
+        ([(LINK, b"/etc/passwd")], "contains a link"),
         ([SUMMARY, SUMMARY], "twice"),
         ([SUMMARY, ("journal/0.jsonl", b"x" * 45)], "more than 60 bytes in all"),
         ([SUMMARY, *((name, b"") for name in "abc")], "holds 4 files, more than 3"),
-        ([("readme", b"")], r"holds no summary\.json"),
+        ([("readme", b"")], r"contains no summary\.json"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:Duplicate name")

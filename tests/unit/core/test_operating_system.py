@@ -104,6 +104,6 @@ def test_a_copy_that_is_not_safe_is_refused_with_what_to_do(monkeypatch: pytest.
     with pytest.raises(SettingsError) as caught:
         operating_system.start_method("fork")
     assert (caught.value.exit_code, caught.value.where) == (EXIT_USAGE, "run.start_method")
-    assert "'fork' is wanted" in caught.value.what
+    assert "'fork' was requested" in caught.value.what
     assert "darwin" in caught.value.what
     assert caught.value.remedy == "give spawn, or leave it at auto, which is spawn here"

@@ -245,4 +245,4 @@ def test_a_registry_that_is_away_is_said(
     monkeypatch.setattr(requests.Session, "send", away)
     with pytest.raises(RegistryAwayError) as caught:
         ask(IMAGE)
-    assert caught.value.what == f"the registry {HOST} cannot be asked for {IMAGE}: ConnectionError"
+    assert caught.value.what == f"the registry {HOST} does not answer for {IMAGE}: ConnectionError"

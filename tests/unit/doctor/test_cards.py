@@ -202,7 +202,7 @@ def test_a_benched_card_is_not_opened(make_world: MakeWorld, tmp_path: Path) -> 
     (folder / "emulated:1.health.json").write_text("{")
     first, benched, trouble = look_cards(make_world({}, run__leases=folder))
     assert first.said == "2 emulated cards, 1 free, 1 benched"
-    assert benched.said.startswith("emulated:0 is benched until ")
+    assert benched.said.startswith("emulated:0 is out of use until ")
     assert (trouble.level, "emulated:1.health.json" in trouble.said) == (Level.WARNING, True)
     look_cards(make_world({}, '{"why": ""}', run__leases=folder), opening=True)
 
@@ -237,7 +237,7 @@ def test_cards_that_are_not_on_the_bus_are_pseudo_devices(tmp_path: Path) -> Non
         ({"SPYRE_DEVICES": "x"}, {}, Level.FAULT, "SPYRE_DEVICES"),
         ({"PCIDEVICE_IBM_COM_SPYRE_PF": ADDRESS, "SPYRE_CI_EMULATE": "1"}, {}, Level.OK, "emulated"),
         ({"PCIDEVICE_IBM_COM_SPYRE_PF": ADDRESS}, {}, Level.FAULT, "in the name of 0000:1a:00.0"),
-        ({"PCIDEVICE_IBM_COM_SPYRE_PF": ADDRESS}, {"run__cards": 2}, Level.FAULT, "2 cards wanted, 1 there"),
+        ({"PCIDEVICE_IBM_COM_SPYRE_PF": ADDRESS}, {"run__cards": 2}, Level.FAULT, "2 cards requested, 1 found"),
     ],
 )
 def test_the_device_is_what_the_runner_would_test(  # noqa: PLR0917  # a row of the table

@@ -116,7 +116,7 @@ def test_where_nox_takes_the_environment_as_it_is_nothing_is_installed(make_worl
     [
         ({}, {"report__endpoint": "none"}, Level.OK, "not used"),
         ({}, {}, Level.OK, "embedded, kept in"),
-        ({}, {"report__endpoint": "https://me:hunter2@h"}, Level.FAULT, "holds a user name or password"),
+        ({}, {"report__endpoint": "https://me:hunter2@h"}, Level.FAULT, "contains a user name or password"),
         ({}, {"report__endpoint": "http://[::1"}, Level.FAULT, "is no http(s) URL"),
     ],
 )

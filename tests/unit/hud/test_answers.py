@@ -28,7 +28,7 @@ def answer(status: int, body: str, *, nightly: bool = True, **more: bool) -> Ans
     [
         (False, True, False, Outcome.STATE_APPLIED, "state applied, row possibly lost (HTTP 400: "),
         (False, True, True, Outcome.STATE_APPLIED, "state applied, row possibly lost (HTTP 400: "),
-        (False, False, True, Outcome.KNOWN, "the relay knew that this job has begun: "),
+        (False, False, True, Outcome.KNOWN, "the relay knew that this job started: "),
         (False, False, False, Outcome.REFUSED, "HTTP 400"),
         (True, True, False, Outcome.REFUSED, "HTTP 400"),
         (True, False, True, Outcome.REFUSED, "HTTP 400"),

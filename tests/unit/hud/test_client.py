@@ -31,7 +31,7 @@ def test_an_endpoint_gets_the_relays_path_and_no_trailing_slash(endpoint: str, u
             for one in ("hud.example", "ftp://x", "https://", "http://[", "https://x:99999")
         ),
         ("", "is no http"),
-        ("https://me:hunter2@hud.example", "holds a user name or password"),
+        ("https://me:hunter2@hud.example", "contains a user name or password"),
     ],
 )
 def test_an_endpoint_that_cannot_be_used_is_refused_and_no_password_repeated(

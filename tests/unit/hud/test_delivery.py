@@ -181,7 +181,7 @@ def test_a_flush_beside_another_sends_nothing(world: World, run: Run) -> None:
 
 
 def test_a_token_sent_in_clear_is_warned_of(world: World) -> None:
-    warning = "the endpoint is plain http: whoever listens on the way can read the token"
+    warning = "the endpoint is plain http: anyone on the network path can read the token"
     assert world.flush(OK, url="http://hud.example/github/callback").warnings == (warning,)
 
 

@@ -62,7 +62,7 @@ def test_a_dispatch_that_is_not_the_relays_is_none(tmp_path: Path, content: Any)
     assert dispatch_of(content, where="x") is None
     assert read_event(event(tmp_path, content), None) is None
     # One that is given by hand has to be there.
-    with pytest.raises(BadFileError, match="holds no dispatch of the relay") as caught:
+    with pytest.raises(BadFileError, match="contains no dispatch of the relay") as caught:
         read_event({}, tmp_path / "event.json")
     assert caught.value.remedy == "check report.event_file"
 

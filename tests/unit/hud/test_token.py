@@ -41,7 +41,7 @@ def test_a_token_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 def test_a_token_no_header_can_carry_is_refused_and_not_shown(tmp_path: Path, text: str) -> None:
     file = tmp_path / "token"
     file.write_text(text)
-    with pytest.raises(SettingsError, match="is empty or holds blanks") as caught:
+    with pytest.raises(SettingsError, match="is empty, or contains blanks") as caught:
         find_token({}, file)
     assert not text or text not in str(caught.value)
 

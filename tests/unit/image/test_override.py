@@ -122,9 +122,9 @@ def test_what_is_neither_is_told_with_both_forms(text: str, tmp_path: Path) -> N
     ("text", "said"),
     [
         ("flex=/etc", "'flex=/etc' is no override"),
-        ("flex=git+file:///srv/flex@main", "is on this machine, which a pull request has no word on"),
-        ("flex=git+https://me:word@example.com/flex.git@main", "holds a user or a password"),
-        ("flex=git+https://word@example.com/flex.git@main", "holds a user or a password"),
+        ("flex=git+file:///srv/flex@main", "is on this machine, which a pull request may not decide"),
+        ("flex=git+https://me:word@example.com/flex.git@main", "contains a user or a password"),
+        ("flex=git+https://word@example.com/flex.git@main", "contains a user or a password"),
     ],
 )
 def test_a_pull_request_has_no_word_on_this_machine_and_shows_no_password(

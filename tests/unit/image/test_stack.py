@@ -70,7 +70,7 @@ COMPONENTS = [
     ("git: {url: https://x/y, steps: [a], target: b}", "`paths` and `target` go with nothing else"),
     (f"needs: [pytorch], {OWN}", "has `needs`, which a Containerfile of its own cannot be given"),
     (f"test: [make test], {OWN}", "say test_on: runtime"),
-    ("git: {url: 'https://me:word@x/y', steps: [a]}", "holds a user or a password"),
+    ("git: {url: 'https://me:word@x/y', steps: [a]}", "contains a user or a password"),
     (f"args: {{Y: y}}, environment: {{A: y}}, {GIT}", "a and the stack give A different values"),
     (f"args: {{X: y}}, {GIT}", "X is given by the stack already: both would be PARAM_X"),
 ]
@@ -82,7 +82,7 @@ OTHERS = [
     ("args: {DESTDIR: x}\n", "args.DESTDIR: is given by the build itself"),
     ("args: {PARAM_X: x}\n", "args.PARAM_X: is given by the build itself"),
     ("args: {HF_TOKEN: x}\n", "HF_TOKEN: looks like a secret"),
-    ("environment: {URL: 'https://me:word@example.com'}\n", "URL: holds a user or a password"),
+    ("environment: {URL: 'https://me:word@example.com'}\n", "URL: contains a user or a password"),
     ("platforms: [linux/arm64]\n", "platforms.0"),
     ("user: 0\n", "user"),
     ("roles: {train: {command: python train.py}}\n", "roles.train"),
@@ -99,8 +99,8 @@ VARIANTS = [
     (f"{{{OWN}}}", "has a containerfile: PyTorch is built by `steps`"),
     ("{version: 2.13.0, index: 'https://me:word@x'}", "variants.other.index"),
     ("{version: 2.13.0, index: 'https://x?token=1'}", "variants.other.index"),
-    ("{nightly: true}", "other takes a wheel of an index, and nothing says for which Python"),
-    ("{version: 2.13.0, index: 'https://x/whl'}", "nothing says for which Python"),
+    ("{nightly: true}", "other takes a wheel of an index, and no Python version is given"),
+    ("{version: 2.13.0, index: 'https://x/whl'}", "no Python version is given"),
 ]
 GIVEN = "args: {X: x}\nenvironment: {A: x}\ncomponents:\n  - {name: a, "
 

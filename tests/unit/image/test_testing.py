@@ -68,7 +68,7 @@ BUILD, NO_JUNIT, DEVICE = made_tests(), made_tests("make check"), made_tests(kin
         (BUILD, code(0), found(3, 1), ["ended with exit code 0, though 1 test of its JUnit failed"]),
         (BUILD, code(1), found(3), ["ended with exit code 1, though no test of its JUnit failed"]),
         (BUILD, code(0), found(), ["wrote no JUnit into $JUNIT_DIR"]),
-        (BUILD, code(0), found(files=1), ["ran no tests: its JUnit holds none"]),
+        (BUILD, code(0), found(files=1), ["ran no tests: its JUnit has none"]),
         (BUILD, code(5), found(), ["ended with exit code 5, without a test in JUnit"]),
         (BUILD, code(4), found(files=1), ["ended with exit code 4, without a test in JUnit"]),
         (BUILD, code(137), found(), ["was killed by SIGKILL (exit code 137)"]),
@@ -192,7 +192,7 @@ def test_results_are_put_with_a_note_and_damaged_ones_apart(tmp_path: Path) -> N
     assert (folder / "damaged" / "one.xml").read_text() == CASES[:120]
     assert [path.name for path in (folder / "junit").iterdir()] == ["two.xml"]
     ((message, _),) = errors(folder / "spyre-ci.xml")
-    assert message.startswith("one.xml is no whole XML after 2 test cases")
+    assert message.startswith("one.xml is incomplete XML after 2 test cases")
 
 
 def test_what_stands_there_and_is_no_result_is_left(tmp_path: Path) -> None:

@@ -45,10 +45,10 @@ def test_a_tree_that_is_there_is_left_and_anything_else_is_refused(tmp_path: Pat
     mark.write_text(f"{COMMIT}\n")
     put_tree(origin, folder, environ={}, echo=lines.append)
     assert lines == [f"{folder} is PyTorch {COMMIT} already"]
-    for text, said in (("b" * 40, "holds " + "b" * 40), ("what", "holds something else")):
+    for text, said in (("b" * 40, "contains " + "b" * 40), ("what", "contains something else")):
         mark.write_text(text)
         with pytest.raises(FileSystemError, match=said):
             put_tree(origin, folder, environ={}, echo=lines.append)
-    with pytest.raises(FileSystemError, match="holds something else"):
+    with pytest.raises(FileSystemError, match="contains something else"):
         put_tree(origin, mark, environ={}, echo=lines.append)
     assert [path.name for path in tmp_path.rglob("*")] == ["tree", COMMIT_FILE]

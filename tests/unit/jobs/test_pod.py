@@ -318,7 +318,7 @@ def test_the_next_pod_of_an_index_has_what_earlier_ones_left_and_marks_what_is_i
         assert (tmp_path / "pod" / name).is_file()
     assert not (tmp_path / "pod" / "x").exists()
     assert said == (
-        [f"{doubts} tests may have run in an earlier pod that was lost before it told"] if doubts else []
+        [f"{doubts} tests may have run in an earlier pod that was lost before it reported"] if doubts else []
     )
     assert ("r/pods/0/begun" in bucket.held, "r/pods/0/whole" in bucket.held) == (True, False)
 

@@ -39,7 +39,7 @@ def artifact(**more: str) -> dict[str, Any]:
 
 NO_TEXT = "is no text, number, true or false, nor secret and key"
 NO_MATCH = "String should match pattern"
-NOTHING_SAYS = "an artifact is fetched, and nothing says from where: give environment.MLFLOW_TRACKING_URI"
+NOTHING_SAYS = "an artifact is fetched, and its source is not given: give environment.MLFLOW_TRACKING_URI"
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ NOTHING_SAYS = "an artifact is fetched, and nothing says from where: give enviro
         ({"source_image": "Not An Image"}, f"source_image: {NO_MATCH}"),
         # What the job itself sets, and what no process takes.
         ({"tags": {"spyre-ci.io/commit": "x"}}, "spyre-ci.io/commit is what the job itself sets"),
-        ({"tags": {"a": "\0"}}, "tags.a: holds a NUL, or half a pair of surrogates"),
+        ({"tags": {"a": "\0"}}, "tags.a: contains a NUL, or half a pair of surrogates"),
         ({"environment": {"PARAM_A": "1"}}, "PARAM_A is what the job itself sets; give `parameters`"),
         ({"environment": {"SPYRE_CI_JOB_RUN": "1"}}, "SPYRE_CI_JOB_RUN is what the job itself sets"),
         ({"environment": {"SPYRE_CI_IMAGE": "1"}}, "SPYRE_CI_IMAGE is what the job itself sets"),
@@ -68,11 +68,11 @@ NOTHING_SAYS = "an artifact is fetched, and nothing says from where: give enviro
         ({"parameters": {"epochs": 1}}, f"parameters.epochs: {NO_MATCH}"),
         ({"parameters": {"A": [1]}}, f"parameters.A: {NO_TEXT}"),
         ({"parameters": {"A": None}}, f"parameters.A: {NO_TEXT}"),
-        ({"parameters": {"A": "a\0"}}, "parameters.A: holds a NUL, or half a pair of surrogates"),
+        ({"parameters": {"A": "a\0"}}, "parameters.A: contains a NUL, or half a pair of surrogates"),
         ({"parameters": {"A": {"secret": "s"}}}, "parameters.A.key: Field required"),
         (command(), "evaluation.command: List should have at least 1"),
         (command(""), "evaluation.command.0: String should have at"),
-        (command("a\0"), "evaluation.command.0: holds a NUL"),
+        (command("a\0"), "evaluation.command.0: contains a NUL"),
         ({"kind": "load", "load": {"to": "http://models"}}, f"load.to: {NO_MATCH}"),
         ({"kind": "serve", "serve": {"quantization_bits": 5}}, "Input should be 4, 8 or 16 (seen: 5)"),
         ({"kind": "tests", "tests": {"pods": 5000}}, "tests.pods: Input should be less than or equal to 409"),
@@ -87,13 +87,13 @@ NOTHING_SAYS = "an artifact is fetched, and nothing says from where: give enviro
         ({"image": {"git": GIT | {"ref": "--upload-pack=x"}}}, f"image.git.ref: {NO_MATCH}"),
         ({"image": {"git": GIT | {"containerfile": "a/../../b"}}}, "containerfile: leads out of its folder"),
         ({"image": {"git": GIT | {"to": "registry.example.com/a:1"}}}, f"image.git.to: {NO_MATCH}"),
-        ({"image": {"git": GIT | {"url": "https://me:pw1234@example.com/x.git"}}}, "holds a user or a passw"),
+        ({"image": {"git": GIT | {"url": "https://me:pw1234@example.com/x.git"}}}, "contains a user or a passw"),
         ({"image": {"upload": {"folder": "", "to": "a/b"}}}, "image.upload.folder: String should have at"),
         ({"image": {"upload": {"folder": ".", "to": "a", "containerfile": "/x"}}}, f"file: {NO_MATCH}"),
         # Cards, and what pods get.
         ({"resources": {"cards": 3, "tier": 1}}, "tier 1 takes 1 card or an even number, not 3"),
         ({"resources": {"cards": 5, "tier": 2}}, "tier 2 takes 1 card or an even number, not 5"),
-        ({"resources": {"tier": 0}}, "a tier is of cards, and there are none"),
+        ({"resources": {"tier": 0}}, "a tier needs cards, and there are none"),
         (
             {"resources": {"cards": 2, "tier": 0, "resource": "nvidia.com/gpu"}},
             "tiers are of ibm.com's cards, not of nvidia.com/gpu",
@@ -117,21 +117,21 @@ NOTHING_SAYS = "an artifact is fetched, and nothing says from where: give enviro
         ({"tracking": {"experiment": "a", "output": "b/../.."}}, "leads out of its folder"),
         # What a kind promises its container.
         ({"kind": "tests", "notebook": {}}, "kind is tests, and there is a section `notebook`: leave it out"),
-        ({"kind": "load"}, "kind load wants a section `load`"),
-        ({"kind": "train"}, "kind train wants a section `train`"),
-        ({"kind": "evaluation"}, "kind evaluation wants a section `evaluation`"),
-        ({"kind": "serve"}, "kind serve wants a `source`: give source.artifact or source.bucket"),
-        ({"kind": "load", "load": {"to": "s3://models/base"}}, "kind load wants a `source`"),
-        (train() | {"source": None}, "kind train wants a `source`"),
+        ({"kind": "load"}, "kind load needs a section `load`"),
+        ({"kind": "train"}, "kind train needs a section `train`"),
+        ({"kind": "evaluation"}, "kind evaluation needs a section `evaluation`"),
+        ({"kind": "serve"}, "kind serve needs a `source`: give source.artifact or source.bucket"),
+        ({"kind": "load", "load": {"to": "s3://models/base"}}, "kind load needs a `source`"),
+        (train() | {"source": None}, "kind train needs a `source`"),
         (
             {"kind": "tests", "source": BUCKET, "store": {"volume": "a"}},
             "`source` has no meaning for kind tests",
         ),
-        ({"kind": "tests"}, "kind tests wants a `store`: give store.volume (ReadWriteMany) or store.bucket"),
-        (train() | {"store": None}, "kind train wants a `store`"),
+        ({"kind": "tests"}, "kind tests needs a `store`: give store.volume (ReadWriteMany) or store.bucket"),
+        (train() | {"store": None}, "kind train needs a `store`"),
         (
             {"kind": "tests", "store": {"bucket": "s3://runs"}, "tests": {"share": True}},
-            "tests.share wants a volume that all pods write: give store.volume",
+            "tests.share needs a volume that all pods write: give store.volume",
         ),
         *(
             (

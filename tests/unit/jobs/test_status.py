@@ -78,9 +78,9 @@ PODS: list[tuple[dict[str, Any], Phase, str]] = [
     # Nobody's disruption but its own: the cluster counts it.
     (failed(reason="Evicted", message=FULL), Phase.FAILED, FULL),
     (disrupted("PreemptionByScheduler"), Phase.EVICTED, "PreemptionByScheduler"),
-    (disrupted("DeletionByTaintManager"), Phase.LOST, "its node is gone"),
+    (disrupted("DeletionByTaintManager"), Phase.LOST, "its node was removed"),
     (disrupted("DeletionByPodGC", "x"), Phase.LOST, "x"),
-    (failed(reason="NodeLost"), Phase.LOST, "its node is gone"),
+    (failed(reason="NodeLost"), Phase.LOST, "its node was removed"),
     (failed(), Phase.FAILED, "the cluster does not say why"),
     (failed(reason="UnexpectedAdmissionError", message="no cards left"), Phase.FAILED, "no cards left"),
     (ended(77), Phase.FAILED, "exit code 77"),
@@ -238,7 +238,7 @@ def test_pods_that_a_list_does_not_have_are_lost_and_the_controllers_word_counts
     assert look(one) == []
     one.relist([pod(1, phase="done")])
     (news,) = look(one)
-    assert (news.index, news.phase, news.why) == (0, Phase.LOST, "it is gone")
+    assert (news.index, news.phase, news.why) == (0, Phase.LOST, "it was removed")
     look(one, done=frozenset({0, 1}), failed=frozenset({2}))
     assert one.counts == {Phase.DONE: 2, Phase.FAILED: 1}
 

@@ -57,7 +57,7 @@ def test_what_preflight_says_is_read_again() -> None:
     assert states["preflight"] == (FAILED, "1 cards passed; failed: a 0000:1b:00.0: broke ::")
     assert states["preflight on real cards"][0] == FAILED
     silent = node_result(pod, b"Traceback (most recent call last):")
-    assert silent.why == "p said nothing of cards"
+    assert silent.why == "p reported no cards"
     assert [one.state for one in judge_cards([node("a")], [silent])] == [FAILED, UNASKED]
     short = NodeResult(node="a", cards={"0": {"ok": True}})
     assert [one.state for one in judge_cards([node("a")], [short])] == [PASSED, UNASKED]

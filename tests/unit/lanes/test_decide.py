@@ -93,9 +93,13 @@ def test_one_run_at_a_time_and_the_times_it_takes_are_skipped(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("now", "begins", "skipped"),
     [
-        (3 * 3600 + 5, [("a", 3 * 3600)], (2 * 3600, "nobody was there at its time, and a later one begins")),
-        (3 * 3600 + 1800, [("a", 3 * 3600)], (2 * 3600, "nobody was there at its time")),
-        (3 * 3600 + 1801, [], (3 * 3600, "it was not begun within 1800 s: nobody was there, or no room")),
+        (3 * 3600 + 5, [("a", 3 * 3600)], (2 * 3600, "no worker ran at its time, and a later one starts")),
+        (3 * 3600 + 1800, [("a", 3 * 3600)], (2 * 3600, "no worker ran at its time")),
+        (
+            3 * 3600 + 1801,
+            [],
+            (3 * 3600, "it was not started within 1800 s: no worker ran, or no slot was free"),
+        ),
     ],
 )
 def test_of_missed_times_the_last_begins_where_it_is_not_too_late(
@@ -168,7 +172,7 @@ def test_a_lane_that_is_off_says_why_begins_nothing_and_has_missed_nothing_later
     off = [
         (lane(HOURLY, enabled=False), "is disabled"),
         (lane(HOURLY, in_stages=[2, 3]), "runs in stage 2, 3 only, and stage 1 is in force"),
-        (lane(HOURLY, begun_by={"github": "nightly.yml"}), "is begun by its CI"),
+        (lane(HOURLY, begun_by={"github": "nightly.yml"}), "is started by its CI"),
     ]
     for desk.lanes["a"], why in off:
         assert desk.look(10_000) == []
@@ -195,7 +199,10 @@ def test_where_there_is_no_room_the_longest_due_is_first_and_what_waits_too_long
     desk.end("a", 3 * 3600 + 10)
     desk.look(DAY + 2 * 3600)
     assert desk.look(DAY + 4 * 3600 + 1) == []
-    assert desk.skipped[-1] == (DAY + 7200, "it was not begun within 7200 s: nobody was there, or no room")
+    assert desk.skipped[-1] == (
+        DAY + 7200,
+        "it was not started within 7200 s: no worker ran, or no slot was free",
+    )
 
 
 def test_by_hand_a_lane_begins_at_once_whatever_its_cadence_says() -> None:
@@ -203,12 +210,12 @@ def test_by_hand_a_lane_begins_at_once_whatever_its_cadence_says() -> None:
     lanes = {"a": lane(HOURLY), "b": lane(HOURLY)}
     taken = {"a": LaneState(looked=START, begun=frozenset({START}))}
     (note,) = decide(lanes, taken, moment, {"a"}).begin
-    assert (note.lane, note.due - START, note.why) == ("a", 1, "asked for by hand")
+    assert (note.lane, note.due - START, note.why) == ("a", 1, "requested by hand")
     running = {"a": LaneState(open=OpenRun(due=START, tries=1))}
     assert decide(lanes, running, moment, {"a"}).begin == []
     waits = {"a": LaneState(open=OpenRun(due=START, tries=1, retry_at=START + 3600))}
     (note,) = decide(lanes, waits, moment, {"a"}).begin
-    assert (note.lane, note.due, note.why) == ("a", START, "asked for by hand")
+    assert (note.lane, note.due, note.why) == ("a", START, "requested by hand")
 
 
 def test_a_time_after_an_end_is_never_one_that_was_begun_by_a_wrong_clock() -> None:

@@ -141,7 +141,7 @@ def test_by_hand_a_lane_is_begun_at_once_and_nothing_else(tmp_path: Path) -> Non
     world.paper.ends = lambda _, number: (60, LOST if number == 1 else PASSED)
     assert world.once(chosen=frozenset({"one"}), by_hand=True).exit_code == 0
     ((first, second),) = world.runs()
-    assert (first.lane, first.due, first.why) == ("one", int(NOON), "asked for by hand")
+    assert (first.lane, first.due, first.why) == ("one", int(NOON), "requested by hand")
     assert second.why == "try 2 of 2"
     world.now = NOON  # at the same time again, by a clock that went back: another run
     world.once(chosen=frozenset({"one"}), by_hand=True)

@@ -161,7 +161,7 @@ UNMET = ["ERROR Unmet dependencies (checked against python3):", "\ttorch~=2.10.0
 @pytest.mark.parametrize(
     ("lines", "how", "words"),
     [
-        (["error: no"], How(), ["mend the project"]),
+        (["error: no"], How(), ["fix the project"]),
         (NOT_THERE, How(), ["brings sendnn.core in [build-system] requires", "--in-image", "--no-isolation"]),
         (NOT_THERE, How(isolated=False), ["install sendnn.core here", "--in-image IMAGE"]),
         (NOT_THERE, How(image="runtime:1"), ["build in an image that has sendnn.core"]),

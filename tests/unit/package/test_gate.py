@@ -73,7 +73,7 @@ def test_the_emulated_device_opens_no_full_gate() -> None:
 @pytest.mark.parametrize(
     ("change", "seen"),
     [
-        (None, {"verified": "nothing says so"}),
+        (None, {"verified": "not recorded"}),
         ({"passed": False}, {"verified": "a check failed"}),
         ({"commit": "d" * 40}, {"commit": "verified dddddddddddd, checked out cccccccccccc"}),
         (
@@ -106,7 +106,7 @@ def test_an_index_takes_some_versions_tags_and_sizes() -> None:
     wheel = replace(WHEEL, version=Version("1.0+gabc"), tags=frozenset(parse_tag("py3-none-linux_x86_64")))
     told = [one.remedy for one in check_index([wheel], "stage", strict)]
     assert [one.partition(":")[0] for one in told] == [
-        "stage takes no local versions", "stage wants a manylinux tag", "stage takes 0.5 MiB",
+        "stage takes no local versions", "stage needs a manylinux tag", "stage takes 0.5 MiB",
     ]  # fmt: skip
     lenient = Index(upload="https://i/", simple="https://i/")
     assert all(one.passed for one in check_index([wheel], "stage", lenient))

@@ -23,4 +23,4 @@ def test_another_commit_or_change_than_before_is_said(tmp_path: Path, now: Sourc
     with pytest.raises(MovedError, match=said) as caught:
         refuse_moved(tmp_path, BEFORE, now)
     assert caught.value.exit_code == 3
-    assert "begin again, and leave it alone until the end" in str(caught.value)
+    assert "start again, and do not change it meanwhile" in str(caught.value)

@@ -69,7 +69,7 @@ def test_whatever_a_release_is_called_git_takes_the_branch(version: str, track: 
 def test_a_text_that_is_too_long_is_cut_at_a_line_and_says_so() -> None:
     cut = clipped("- [ ] ä question\n" * 10_000)
     assert len(cut.encode()) <= MAX_BYTES
-    assert cut.endswith("`spyre-ci pins decide --checklist` prints it whole.\n")
+    assert cut.endswith("`spyre-ci pins decide --checklist` prints all of it.\n")
     assert set(cut.splitlines()[:-3]) == {"- [ ] ä question"}
     assert clipped("short\n") == "short\n"
 

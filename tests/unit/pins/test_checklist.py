@@ -96,14 +96,14 @@ def test_each_kind_has_a_golden_copy(
 def test_a_campaign_without_an_end_is_told() -> None:
     text = shown(BOTH, [PIN, campaign("cards", 20, None), asked(1, "major", 21)], 30)
     assert "- [x] Is a campaign on? yes: `cards`, until it is ended" in text
-    assert "`spyre-ci pins decide` was asked again.\n" in text
+    assert "`spyre-ci pins decide` ran again.\n" in text
 
 
 def test_an_upgrade_asks_for_every_mend_that_the_pin_was_built_with() -> None:
     built = [pinned("2.12.0", 5, mend=MEND), pinned("2.12.0", 6, mend="f" * 40)]
     text = shown(BOTH, [PIN, *built], 70)
     for sha in (MEND, "f" * 40):
-        assert f"- [ ] Does `2.13.0` hold `{sha}` too, which `2.12.0` was built anew with?" in text
+        assert f"- [ ] Does `2.13.0` hold `{sha}` too, which `2.12.0` was rebuilt with?" in text
     assert "built anew" not in shown(BOTH, [PIN, *built, pinned("2.12.0", 9), pinned("2.13.0", 9)], 70)
 
 

@@ -91,7 +91,7 @@ def test_a_flagged_release_makes_an_upgrade_to_the_newest(flag: Flag) -> None:
 
 @pytest.mark.parametrize("reason", [*WISHES, *BUGS])
 def test_a_request_makes_an_upgrade(reason: Reason) -> None:
-    said = f"request 1 ({reason}), told on 2026-09-22"
+    said = f"request 1 ({reason}), reported on 2026-09-22"
     events = [PIN, asked(1, reason, 21)]
     check(BOTH, events, 21, "2.13.0", said, answers=(1,), pending=(), codes=[reason])
     if reason in WISHES:
@@ -106,13 +106,13 @@ def test_a_request_makes_an_upgrade(reason: Reason) -> None:
     else:
         for more in ([], [WINDOW]):
             events = [PIN, *more, asked(1, reason, 21, mend=MEND)]
-            mend = f"`2.12.0` is built anew with the mend `{MEND}`"
+            mend = f"`2.12.0` is rebuilt with the fix `{MEND}`"
             check([OLD], events, 22, "2.12.0 rebuild", mend, answers=(1,), image_changed=True)
             check(BOTH, [PIN, *more, asked(1, reason, 21)], 22, "2.13.0", answers=(1,))
 
 
 def test_bugs_are_built_or_lead_to_the_newest_of_what_they_want() -> None:
-    unnamed = "a mend that is still to be named"
+    unnamed = "a fix that is still to be named"
     check([OLD], [PIN, asked(1, "bug", 5)], 6, "2.12.0 rebuild", unnamed, answers=(1,))
     events: Events = [
         PIN,
@@ -137,7 +137,7 @@ def test_bugs_are_built_or_lead_to_the_newest_of_what_they_want() -> None:
 
 def test_a_request_gets_the_release_it_names_and_replaces_earlier_ones() -> None:
     records = [*BOTH, release("2.14.0", 21)]
-    said = "request 1 (performance) asks for `2.13`, told on 2026-09-27"
+    said = "request 1 (performance) asks for `2.13`, reported on 2026-09-27"
     check(records, [PIN, asked(1, "performance", 26, "2.13")], 26, "2.13.0", said)
     events = [
         PIN,
@@ -222,7 +222,7 @@ def test_what_is_said_of_a_release_later_counts() -> None:
     check([*BOTH, again], [PIN, back, asked(1, "major", 31, "2.13.0")], 31, "2.13.0", target=target)
     assert fold(BOTH, [scheduled("2.13.0", 60), back], now=on(31)).coming == []
     events: list[Event] = [PIN, taken_back(30, OLD, "`x` @all")]
-    said = "`2.12.0`, which is pinned, was taken back (`'x' @all`): if that is a bug here, request one"
+    said = "`2.12.0`, which is pinned, was withdrawn (`'x' @all`): if that is a bug here, request one"
     check([OLD], events, 31, "none", said, codes=["not-due", "taken-back"])
     check(
         [OLD],
@@ -263,7 +263,7 @@ def test_after_a_campaign_a_scheduled_release_is_waited_for_and_no_longer_than_s
     events = [*held, scheduled("2.14.0", 70)]
     check(newest, events, 60, "wait", said, wait_until=on(84), pending=(1,))
     check(newest, events, 83.99, "wait")
-    not_there = "`2.14.0` was to come on 2026-11-10 and has not: it is waited for no longer"
+    not_there = "`2.14.0` was due on 2026-11-10 and did not: it is no longer awaited"
     check(newest, events, 84, "2.13.0", not_there, answers=(1,))
     check([*BOTH, release("2.14.0", 68)], events, 68, "2.14.0")
     for called_off in (scheduled("2.14", None, told=62), scheduled("2.14.0", 99, told=62)):

@@ -69,7 +69,7 @@ def test_a_line_that_was_cut_short_is_told_and_goes_with_the_next_event(
     (tmp_path / FILE).write_bytes(content)
     assert read_events(tmp_path) == EVENTS[:1]
     assert (tmp_path / FILE).read_bytes() == content, "looking changes nothing"
-    assert "the last line was cut short, is no event" in capsys.readouterr().err
+    assert "the last line is truncated, is no event" in capsys.readouterr().err
     add(tmp_path, EVENTS[2])
     assert 'tell it again: {"kind": "requ' in capsys.readouterr().err
     # A whole event whose end of line is missing is an event.

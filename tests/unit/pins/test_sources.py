@@ -39,7 +39,7 @@ def test_packages_and_where_they_are_from_are_told_without_credentials() -> None
     | st.builds(said, st.sampled_from([3, [3], {"a": 3}, {"a": ["1", "{"]}, {"a": ["1", "[]"]}]))
 )
 def test_whatever_an_image_prints_is_packages_or_an_error_of_ours(text: str) -> None:
-    with pytest.raises(UntoldError, match="its Python says something else"):
+    with pytest.raises(UntoldError, match="its Python and its package metadata disagree"):
         told(text, "image")
 
 

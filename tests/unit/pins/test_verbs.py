@@ -42,11 +42,11 @@ def test_a_request_is_noted_with_the_next_number_and_once_and_taken_back_once(de
 
 def test_a_release_is_scheduled_moved_and_called_off(desk: Desk) -> None:
     due = ("record", "tuning", "--release", "2.13", "--due")
-    assert desk.pins(*due, "2026-12-14") == "tuning: 2.13 is to come on 2026-12-14\n"
+    assert desk.pins(*due, "2026-12-14") == "tuning: 2.13 is due on 2026-12-14\n"
     desk.now += timedelta(days=1)
     assert "already" in desk.pins(*due, "2026-12-14T00:00:00+00:00")
     desk.pins(*due, "2026-12-20T10:00:00+01:00")
-    assert desk.pins(*due, "never") == "tuning: 2.13 is to come no more\n"
+    assert desk.pins(*due, "never") == "tuning: 2.13 is no longer planned\n"
     days = [one.on for one in desk.events() if isinstance(one, Scheduled)]
     assert days == [datetime(2026, 12, 14, tzinfo=UTC), datetime(2026, 12, 20, 9, tzinfo=UTC), None]
 
@@ -131,7 +131,7 @@ YEARS = "is no day of the years 1970 to 9000"
         ("record tuning --release 2.13 --due soon", f"--due: 'soon' {YEARS}"),
         ("record tuning --release a;b --due never", "'a;b' is no version"),
         ("record other --pinned-since 2026-10-05", "it is not said which release"),
-        ("record tuning --pinned-since 2026-12-24", "2026-12-24 is still to come"),
+        ("record tuning --pinned-since 2026-12-24", "2026-12-24 is in the future"),
     ],
 )
 def test_what_cannot_be_is_refused_and_nothing_is_noted(desk: Desk, words: str, said: str) -> None:
@@ -177,7 +177,7 @@ def test_decide_json_has_the_decision_of_each_track_and_checklist_its_markdown(d
     assert (found["action"], found["answers"], found["pending"]) == ("upgrade", [1], [])
     assert found["target"] == {"version": "2.10", "sha": sha_of("2.10"), "rebuild": False}
     assert found["at"] == "2026-11-23T08:00:00Z"
-    assert "- [ ] Does `2.10` hold the mend of request 1?\n" in desk.pins("decide", "tuning", "--checklist")
+    assert "- [ ] Does `2.10` contain the fix of request 1?\n" in desk.pins("decide", "tuning", "--checklist")
 
 
 def test_status_tells_the_pin_its_place_and_everything_that_is_open(desk: Desk) -> None:
@@ -195,11 +195,11 @@ def test_status_tells_the_pin_its_place_and_everything_that_is_open(desk: Desk) 
         "  deprecated on it: nightly, weekly",
         "  releases: 1, the newest 2.10 (210000000000)",
         "  wait, until 2026-12-01 00:00 UTC at the latest",
-        "  performance: request 1 (performance), told on 2026-11-23",
+        "  performance: request 1 (performance), reported on 2026-11-23",
         "  campaign: campaign `autumn` is on: nothing but bugs and regressions changes the pin",
         "  stays pending: request 1",
         "  request 1 (performance): ::error:: it is slow # #[error]y",
-        "  2.13 is to come on 2026-12-14",
+        "  2.13 is due on 2026-12-14",
     ]
     found = json.loads(desk.pins("status", "--json"))["tracks"]
     assert found["other"]["pinned"] is None

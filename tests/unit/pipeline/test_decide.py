@@ -38,7 +38,7 @@ ROWS: dict[str, tuple[Event, tuple[str, ...], dict[str, Any], set[str], int, tup
     "code": (request(), ("torch_spyre/ops.py",), {}, CODE, 1, ("unit", "torch_spyre/ops.py")),
     "no stage": (
         request(), ("a.py",), {}, CODE, 1,
-        ("pytorch", "no stage for a pull_request, and no label asks for one"),
+        ("pytorch", "no stage for a pull_request, and no label requests one"),
     ),
     "not emulated": (
         request(), ("a.py",), {"package": {"tests": {"emulated": False}}}, CODE - {"emulated"}, 1,

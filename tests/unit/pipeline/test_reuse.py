@@ -85,7 +85,7 @@ def test_a_run_that_fits_in_all_is_doubted_in_nothing() -> None:
         ({"sha": HEAD}, "is of another commit"),
         ({"status": "queued"}, "has not ended"),
         ({"conclusion": "cancelled"}, "ended as cancelled"),
-        ({"conclusion": ""}, "ended as nobody knows what"),
+        ({"conclusion": ""}, "ended as unknown"),
     ],
 )
 def test_each_thing_that_does_not_fit_is_named(changed: dict[str, str], said: str) -> None:
@@ -120,7 +120,7 @@ def test_parts_of_another_kind_or_with_more_are_no_match(parts: object) -> None:
 def test_parts_that_a_later_version_adds_have_to_be_the_same() -> None:
     wanted = replace(WANTED, parts=PARTS | {"later": "x"})
     assert doubt_of_parts(PARTS | {"later": "x"}, wanted) == ""
-    assert doubt_of_parts(PARTS | {"later": "y"}, wanted) == "says other things of itself"
+    assert doubt_of_parts(PARTS | {"later": "y"}, wanted) == "describes itself differently"
 
 
 def test_a_merge_that_gives_another_tree_is_doubted() -> None:

@@ -63,7 +63,7 @@ def test_the_report_says_what_tests_ran_in_and_not_what_the_planner_had() -> Non
 def test_what_differs_is_said() -> None:
     (both,) = differences(PLANNED, [CARD, replace(CARD, back_end="the emulated device")])
     emulated, real = (f"{name}, torch 2.13.0, {ONE}" for name in ("the emulated device", "torch_spyre 1.2"))
-    assert both == f"tests ran in different things: {emulated}; {real}"
+    assert both == f"tests ran in different environments: {emulated}; {real}"
     assert differences(PLANNED, [replace(CARD, image="")]) == [
         f"planned for {ONE}; ran in no image that anybody named"
     ]

@@ -31,7 +31,7 @@ def test_a_text_that_is_too_long_keeps_its_head_and_its_tail() -> None:
     assert kept.startswith("first line\nxxx")
     assert kept.endswith("xxx\nlast line")
     cut = len(text) - MOST
-    assert f"\n[{cut:,} characters cut; the whole text is in journal/0-1.jsonl]\n" in kept
+    assert f"\n[{cut:,} characters cut; the full text is in journal/0-1.jsonl]\n" in kept
     assert MOST < len(kept) < MOST + 100
 
 
@@ -47,7 +47,7 @@ def test_beyond_the_total_only_the_last_lines_are_kept() -> None:
     kept = [kept_of(excerpts, failure(n, "a\n" * 400 + f"the end of {n}")) for n in range(4)]
     assert kept[0] == "a\n" * 400 + "the end of 0"
     assert kept[1:] == [
-        f"[796 characters cut; the whole text is in j]\na\na\nthe end of {n}" for n in range(1, 4)
+        f"[796 characters cut; the full text is in j]\na\na\nthe end of {n}" for n in range(1, 4)
     ]
 
 
@@ -76,7 +76,7 @@ def test_the_journals_of_a_run_share_one_room_in_their_order_and_stay_whole_on_d
     assert lengths[1][0] == MOST
     assert lengths[1][-1] < LAST_CHARS + 100
     assert sum(map(sum, lengths)) < TOTAL + 2 * each * (LAST_CHARS + 100)
-    assert "the whole text is in journal/1-1.jsonl" in rows_of(second.events)[-1]["detail"]
+    assert "the full text is in journal/1-1.jsonl" in rows_of(second.events)[-1]["detail"]
     assert [path.read_bytes() for path in sorted((tmp_path / "journal").iterdir())] == before
 
 
@@ -86,4 +86,4 @@ def test_of_a_message_the_beginning_is_kept_by_which_decisions_are_made() -> Non
     Excerpts(room=0).cut(event, "0-1.jsonl")
     kept = event.message
     assert kept.startswith("[XPASS(strict)] because")
-    assert "characters cut; the whole text is in 0-1.jsonl" in kept
+    assert "characters cut; the full text is in 0-1.jsonl" in kept

@@ -45,10 +45,10 @@ def test_cases_of_several_files_are_counted_and_the_first_that_failed_named(tmp_
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (TWO, "is no whole XML after 2 test cases"),
-        ("", "is no whole XML"),
+        (TWO, "is incomplete XML after 2 test cases"),
+        ("", "is incomplete XML"),
         (BOMB, "declares entities or a document type"),
-        ("<coverage/>", "is no JUnit: it begins with <coverage>"),
+        ("<coverage/>", "is not JUnit: it starts with <coverage>"),
         (f"<testsuite>{'<a>' * 100}", "elements stand more than 64 deep"),
         (f'<testsuite><testcase name="{"a" * (3 << 20)}"/></testsuite>', "a tag has more than"),
     ],

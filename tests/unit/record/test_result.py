@@ -150,7 +150,7 @@ UNCOLLECTED = "1 in-scope file could not be collected"
         ({PASSED: 5}, {"collect_errors": 1, "allow_collect_errors": True}, 0, []),
         ({FAILED: 5}, {"collect_errors": 1, "allow_collect_errors": True}, 1, ["5 tests failed"]),
         ({PASSED: 5}, {"holes": ["1 shard without a journal"]}, 3, ["1 shard without a journal"]),
-        ({}, {}, 3, ["there was nothing to run, though 5 % was asked for"]),
+        ({}, {}, 3, ["there was nothing to run, although 5 % was asked for"]),
         ({}, {"percent": 0}, 0, []),
         ({FAILED: 1, NOT_RUN: 3}, {"stopped": MAX_FAIL}, 1,
          ["1 test failed", "stopped after 1 failure (--max-fail), 3 tests not run"]),

@@ -266,7 +266,7 @@ def test_set_up_is_shaded_and_the_expected_end_marked(account: Account) -> None:
         ("tests", 600.0, 250.0),
     ]
     assert (first.label, first.note, first.mark) == ("shard 0 on spyre:0", "17 s of 20 s expected", 1000.0)
-    assert chart.bars[1].note == "10 s of 18 s expected, broke off"
+    assert chart.bars[1].note == "10 s of 18 s expected, no end recorded"
     assert chart.ticks == ("0.0 s", "5.0 s", "10 s", "15 s", "20 s")
 
 

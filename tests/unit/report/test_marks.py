@@ -119,7 +119,7 @@ def test_the_markdown_has_a_table_for_each(marked: Account, told: Summary) -> No
     assert "### Failed in quarantine (1)" in text
     assert "| test | cause | card | message | control | quarantined |" in text
     assert "### Failed (" not in text
-    assert "has expired: mend the test, or give the entry a later day" in text
+    assert "has expired: fix the test, or give the entry a later date" in text
 
 
 def test_the_page_has_a_section_for_each(marked: Account, told: Summary) -> None:
@@ -162,8 +162,8 @@ def test_a_green_run_names_its_quarantined_failures() -> None:
 
 
 def test_a_quarantine_that_could_not_be_read_is_told(account: Account) -> None:
-    note = QuarantineNote(file="q", entries=(), error="q:3: unknown key\n  remedy: mend it")
+    note = QuarantineNote(file="q", entries=(), error="q:3: unknown key\n  remedy: fix it")
     made = replace(account, quarantine=note)
     summary = summarize(made, identity(), selection())
-    assert "nothing is quarantined: q:3: unknown key remedy: mend it" in render_markdown(summary, made)
+    assert "nothing is quarantined: q:3: unknown key remedy: fix it" in render_markdown(summary, made)
     assert ADD in {one.id for one in made.results}

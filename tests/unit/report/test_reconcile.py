@@ -109,7 +109,7 @@ def test_a_crash_fails_its_test_with_the_cause_and_nothing_else() -> None:
 
 def test_a_start_without_an_end_is_infrastructure() -> None:
     one = results(reconcile(PLAN, [journal(START, e("start", A))]))[A]
-    assert (one.verdict, one.message) == (Verdict.INFRASTRUCTURE, "the worker went without a word")
+    assert (one.verdict, one.message) == (Verdict.INFRASTRUCTURE, "the worker exited without a result")
 
 
 @pytest.mark.parametrize("name", [A, None])
@@ -166,9 +166,9 @@ def test_what_was_taken_over_from_a_lost_host_may_have_run_before_and_is_not_fla
     account = reconcile(PLAN, [journal(START, piece, *over, *ran(B), DONE), WHOLE[1]])
     one = results(account)[A]
     assert (one.verdict, one.message) == (
-        Verdict.PASSED, "may have run before: another host had begun it and was lost",
+        Verdict.PASSED, "may have run before: another host started it and was lost",
     )  # fmt: skip
-    assert account.notes == ("1 test may have run before: another host had begun it and was lost",)
+    assert account.notes == ("1 test may have run before: another host started it and was lost",)
     told = journal(START, e("start", A), shard=1, attempt=7)
     one = results(reconcile(PLAN, [journal(START, piece, *over, *ran(B), DONE), WHOLE[1], told]))[A]
     assert (one.verdict, one.attempts) == (Verdict.PASSED, 2)
@@ -180,7 +180,7 @@ def test_a_journal_of_ones_own_whose_first_line_is_torn_counts_and_is_told() -> 
     assert [one.verdict.value for one in account.results] == ["failed", "passed", "passed", "passed"]
     assert (account.foreign, account.notes) == ((), (
         "1 torn line in journal/0-1.jsonl",
-        ("journal/0-1.jsonl has lost its first line, which says of what plan it is; "
+        ("journal/0-1.jsonl has lost its first line, which names its plan; "
          "all it tells of is planned, so it counts"),
     ))  # fmt: skip
 
@@ -210,8 +210,8 @@ def test_a_journal_of_another_plan_whose_first_line_is_damaged_is_no_evidence(st
     assert {one.verdict for one in account.results} == {Verdict.PASSED}
     assert (account.foreign, account.unplanned, account.file_errors) == (("0-2",), (), ())
     assert account.notes[1] == (
-        "journal/0-2.jsonl has lost its first line, which says of what plan it is; "
-        "it tells of what nobody planned, so it counts for nothing"
+        "journal/0-2.jsonl has lost its first line, which names its plan; "
+        "it reports tests that were not planned, so it is ignored"
     )
     assert account.holes == ("1 journal of another plan",)
 
@@ -278,7 +278,7 @@ def test_the_caller_can_say_that_a_journal_without_end_was_interrupted() -> None
     account = reconcile(PLAN, [journal(START, e("start", A)), WHOLE[1]], interrupted=True)
     one = results(account)
     assert (one[A].verdict, one[A].message) == (Verdict.NOT_RUN, "interrupted")
-    assert one[B].message == "the journal of shard 0 breaks off before it"
+    assert one[B].message == "the journal of shard 0 ends before it"
     assert account.interrupted
 
 
@@ -319,7 +319,7 @@ def test_an_interrupted_attempt_that_was_run_again_no_longer_counts_as_interrupt
     [
         ([], "shard 0 has no journal: it never ran, or its journal was not gathered"),
         ([journal(START, DONE)], "shard 0 ended without starting it"),
-        ([journal(START)], "the journal of shard 0 breaks off before it"),
+        ([journal(START)], "the journal of shard 0 ends before it"),
         ([journal(START, e("shard_end", status="interrupted"))], "interrupted before it was started"),
         ([journal(START, e("not_run", ids=[A, B], message="no card left"), DONE)], "no card left"),
         (
@@ -350,7 +350,7 @@ def test_a_shard_whose_tests_others_ran_is_no_hole() -> None:
 def test_ids_nobody_planned_are_a_hole_and_get_no_verdict() -> None:
     account = reconcile(PLAN, [journal(START, *ran(A), *ran(B), *ran("z"), DONE), WHOLE[1]])
     assert account.unplanned == ("z",)
-    assert account.holes == ("1 test reported that nobody planned",)
+    assert account.holes == ("1 test reported that were not planned",)
     assert len(account.results) == 4
 
 
@@ -455,4 +455,4 @@ def test_tries_told_by_several_shards_count_in_the_order_of_attempts_and_time() 
 def test_a_second_start_without_an_end_of_the_first_is_a_second_try() -> None:
     one = results(reconcile(PLAN, [journal(START, e("start", A), *ran(A), *ran(B), DONE)]))[A]
     assert (one.verdict, one.attempts) == (Verdict.PASSED, 2)
-    assert one.message == "attempt 1: infrastructure: the worker went without a word; attempt 2: passed"
+    assert one.message == "attempt 1: infrastructure: the worker exited without a result; attempt 2: passed"

@@ -87,7 +87,7 @@ def test_a_link_that_leads_nowhere_is_a_broken_one(tmp_path: Path) -> None:
 
 def test_a_folder_in_its_place_is_a_broken_one_where_it_is_named(tmp_path: Path) -> None:
     found = read_released([], named=[tmp_path / "none", tmp_path / "unsure.txt"])
-    assert [why for _, why in found.broken] == ["is not there", "is not there"]
+    assert [why for _, why in found.broken] == ["is not found", "is not found"]
 
 
 def test_a_file_that_is_named_has_to_be_one(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ MARKDOWN = MarkdownIt("commonmark", {"html": True}).enable("table")
 
 def test_stage_0_says_that_it_runs_nothing(summary: Summary) -> None:
     nothing = replace(summary, planned=0, reasons=(), exit_code=0)
-    assert outcome_line(nothing) == "exit 0: no tests, as 0 % was asked for"
+    assert outcome_line(nothing) == "exit 0: no tests, as 0 % was requested"
 
 
 def test_collection_errors_stand_before_everything_else_with_the_error_first(

@@ -101,7 +101,7 @@ def test_every_id_stands_in_results_and_junit_however_much_of_its_text_was_cut(t
     found = read_results(tmp_path / "results.jsonl.gz")
     assert [one.id for one in found] == list(ids)
     assert all(one.detail.endswith(f"end of {one.id}") for one in found)
-    assert all("the whole text is in journal/0-1.jsonl" in one.detail for one in found)
+    assert all("the full text is in journal/0-1.jsonl" in one.detail for one in found)
     cases = list(ET.parse(tmp_path / "junit" / "0.xml").iter("testcase"))  # noqa: S314  # our own file
     assert [one.get("name") for one in cases] == [name.rpartition("::")[2] for name in ids]
     assert all(f"end of {name}" in str(one.findtext("failure")) for name, one in zip(ids, cases, strict=True))

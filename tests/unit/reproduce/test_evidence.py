@@ -129,7 +129,7 @@ def test_what_unpacks_to_more_than_agreed_is_refused_before_it_is_read(
         (["T::bad", "--image", "x"], "--image without --shell"),
         (["T::bad", "--shell", "--run"], "and --run are given"),
         (["T::bad", "--shell", "ci"], "is none of image.repository, which is not set"),
-        (["nonsense", "--seed", "7"], "is not a canonical id"),
+        (["nonsense", "--seed", "7"], "is not a test id"),
         (["T::bad", "--seed", "-1"], "run.seed"),
     ],
 )

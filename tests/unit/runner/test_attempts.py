@@ -187,8 +187,8 @@ def test_a_journal_that_cannot_be_written_is_told_of(tmp_path: Path) -> None:
 
 def test_what_the_disk_refuses_has_a_remedy(tmp_path: Path) -> None:
     with (
-        pytest.raises(CommandError, match="shard 3 cannot be begun") as caught,
-        explained(tmp_path, "shard 3 cannot be begun"),
+        pytest.raises(CommandError, match="shard 3 cannot be started") as caught,
+        explained(tmp_path, "shard 3 cannot be started"),
     ):
         raise PermissionError(13, "no")
     assert f"the rights of {tmp_path}" in str(caught.value.remedy)

@@ -139,7 +139,7 @@ def test_cards_on_the_bus_count_by_address_and_only_those_with_vfio_are_used(roo
         ({CARDS_VARIABLE: "0,1,0"}, "0 stands there twice"),
         ({CARDS_VARIABLE: "0,00"}, "stands there twice"),
         ({PLUGIN: TWO, CARDS_VARIABLE: "1,0183:70:00.0"}, "0183:70:00.0 stands there twice"),
-        ({PLUGIN: TWO, CARDS_VARIABLE: "0000:01:00.0"}, "0000:01:00.0 is none of the cards given"),
+        ({PLUGIN: TWO, CARDS_VARIABLE: "0000:01:00.0"}, "0000:01:00.0 is not one of the cards given"),
         ({CARDS_VARIABLE: "-1"}, "'-1' is neither a card's position nor its PCI address"),
         ({CARDS_VARIABLE: "9" * 5000}, "is neither a card's position"),
         ({CARDS_VARIABLE: "²"}, "is neither a card's position"),
@@ -156,7 +156,7 @@ def test_cards_that_are_named_wrongly_are_told_with_their_variable(
 
 
 def test_more_cards_than_there_are_is_an_error_with_both_numbers(root: Path) -> None:
-    with pytest.raises(DeviceError, match="3 cards wanted, 2 there: 0182:60") as caught:
+    with pytest.raises(DeviceError, match="3 cards requested, 2 found: 0182:60") as caught:
         names({PLUGIN: TWO}, root, wanted=3)
     assert "--cards 2" in str(caught.value)
 

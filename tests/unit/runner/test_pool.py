@@ -53,7 +53,7 @@ def test_two_runs_never_hold_the_same_card(host: Host) -> None:
     assert names(one.take(2)) == ["emulated:0", "emulated:1"]
     assert names(two.take(3)) == ["emulated:2"]
     assert two.may_have(1, leasable=True)
-    assert "emulated:0 is held by run one" in two.blockers()
+    assert "emulated:0 is in use by run one" in two.blockers()
     one.release(host.cards[1])
     assert names(two.take(3)) == ["emulated:1"]
     one.close()
@@ -199,7 +199,7 @@ def test_a_benched_card_is_left_out_by_this_run_and_the_next_until_its_bench_is_
     pool.close()
     later = host.pool("later")
     assert names(later.take(3)) == ["emulated:1", "emulated:2"]
-    assert "benched until" in later.why_none()
+    assert "out of use until" in later.why_none()
     assert "RAS::PCI::BusFence" in later.why_none()
     later.close()
     host.now += 101
@@ -259,7 +259,7 @@ def test_a_health_file_that_cannot_be_read_costs_the_card_nothing_but_its_past(h
     (host.folder / "emulated:0.health.json").write_text("{")
     pool = host.pool()
     assert len(pool.take(3)) == 3
-    assert sum("past strikes of card emulated:0 do not count" in line for line in host.said) == 1
+    assert sum("earlier faults of card emulated:0 do not count" in line for line in host.said) == 1
     pool.strike(host.cards[0], "sick", certain=True)
     assert HealthFiles(folder=host.folder, rules=RULES).read("emulated:0", host.now).strikes
 
@@ -270,7 +270,7 @@ def test_a_strike_that_cannot_be_kept_counts_for_this_run(host: Host) -> None:
     (host.folder / "emulated:0.health.json").mkdir()
     assert not pool.strike(card, "sick", certain=True)
     assert pool.strike(card, "sick", certain=True)
-    assert any("cannot be kept" in line for line in host.said)
+    assert any("cannot be recorded" in line for line in host.said)
 
 
 def test_who_waits_says_so_now_and_then(host: Host) -> None:
@@ -279,7 +279,7 @@ def test_who_waits_says_so_now_and_then(host: Host) -> None:
     for moment in (0.0, 1.0, 59.0, 60.0):
         two.tell_waiting(moment)
     assert len(host.said) == 2
-    assert host.said[0].startswith("waiting for a card: emulated:0 is held by run one (process ")
+    assert host.said[0].startswith("waiting for a card: emulated:0 is in use by run one (process ")
 
 
 def test_without_leases_all_cards_are_ones_own(host: Host) -> None:
@@ -295,7 +295,7 @@ def test_a_card_that_nobody_holds_is_blamed_on_nobody(host: Host) -> None:
     taken = one.take(2)
     one.release(taken[1])
     assert one.blockers() == ""
-    assert "emulated:0 is held by run one" in two.blockers()
+    assert "emulated:0 is in use by run one" in two.blockers()
     assert "emulated:1" not in two.blockers()
     # What a run wrote that is dead by now is no word on who holds it.
     (host.folder / "emulated:2.lease").write_text('{"pid": 1, "run": "dead", "user": "x", "since": 1}')
@@ -309,9 +309,9 @@ def test_who_holds_a_card_and_has_not_said_so_is_told_of(host: Host) -> None:
     one, two = host.pool("one"), host.pool("two")
     one.take(1)
     (host.folder / "emulated:0.lease").write_text("")
-    assert two.blockers() == "emulated:0 is held by a run that has not said which"
+    assert two.blockers() == "emulated:0 is in use by an unknown run"
     one.take(2)
-    assert two.blockers().count("is held by") == 3
+    assert two.blockers().count("is in use by") == 3
 
 
 def lose(folder: Path) -> None:
@@ -398,7 +398,7 @@ def test_of_several_cards_the_one_that_is_named_is_struck_and_those_that_are_stu
 def test_of_several_cards_the_one_that_is_named_is_at_fault() -> None:
     cards = [Card(name=f"emulated:{number}", environment={}) for number in (1, 10, 11)]
     assert at_fault(cards, 'RAS {"Device":"emulated:10","name":"RAS::X"}') == [cards[1]]
-    assert at_fault(cards, "the card said: x (card emulated:1)") == [cards[0]]
+    assert at_fault(cards, "card message: x (card emulated:1)") == [cards[0]]
     assert at_fault(cards, "emulated:1, and emulated:11.") == [cards[0], cards[2]]
     assert at_fault(cards, "took longer than 5 s on emulated:111") == cards
     assert at_fault(cards[:1], "whatever") == cards[:1]

@@ -134,7 +134,7 @@ def test_a_full_disk_and_a_broken_one_are_told_apart_and_both_say_how_to_go_on(t
     assert "Input/output error" in str(broken)
     for error in (full, broken, cannot_go_on(tmp_path, None)):
         assert error.exit_code == EXIT_INCOMPLETE
-        assert f"`spyre-ci run --resume {tmp_path}` goes on from here" in str(error)
+        assert f"`spyre-ci run --resume {tmp_path}` continues from here" in str(error)
 
 
 def test_processes_of_a_run_are_found_by_its_folder(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_a_log_is_begun_anew_before_it_fills_the_disk(
 
 @pytest.mark.parametrize(
     ("ends", "said"),
-    [(True, "the card said: RAS::PCI::BusFence"), (False, f"{NEVER_ENDS}: the one that ran test_a.py")],
+    [(True, "card message: RAS::PCI::BusFence"), (False, f"{NEVER_ENDS}: the one that ran test_a.py")],
     ids=["its last words name the card", "it never ends"],
 )
 def test_a_card_that_fails_as_a_child_ends_is_told_of_in_the_journal_of_the_next_shard(

@@ -304,12 +304,12 @@ def test_an_outcome_that_is_null_or_empty_is_none() -> None:
 @pytest.mark.parametrize(
     ("xml", "said"),
     [
-        ("", "is no whole XML after 0 test cases"),
-        ("<testsuite>", "is no whole XML"),
-        ('<testsuite><testcase name="a"/>', "is no whole XML after 1 test cases"),
-        ("<html/>", "is no JUnit: it begins with <html>"),
+        ("", "is incomplete XML after 0 test cases"),
+        ("<testsuite>", "is incomplete XML"),
+        ('<testsuite><testcase name="a"/>', "is incomplete XML after 1 test cases"),
+        ("<html/>", "is not JUnit: it starts with <html>"),
         ('<!DOCTYPE x [<!ENTITY a "b">]><testsuite/>', "declares entities or a document type"),
-        ('<?xml version="1.0" encoding="nothing"?><testsuite/>', "is no whole XML"),
+        ('<?xml version="1.0" encoding="nothing"?><testsuite/>', "is incomplete XML"),
     ],
 )
 def test_a_broken_junit_file_is_refused(xml: str, said: str) -> None:

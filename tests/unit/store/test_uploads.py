@@ -134,7 +134,7 @@ def test_what_a_killed_server_left_is_never_seen_and_can_come_again(store: Store
         (409, "came as junit; send them in one layout only", "test_run", "junit"),
         (409, r"2 jobs have this run.*: .* / j, .* / k; give each", "junit", "job"),
         (500, "2 rows were sent and 1 are stored; send it again", "junit", "lost"),
-        (400, "7 rows were said to be sent, and the file has 2", "junit", "said"),
+        (400, "7 rows were announced, and the file has 2", "junit", "said"),
         (413, "more than 1 tests in a file: send it in parts", "junit", "many"),
     ],
 )

@@ -64,7 +64,7 @@ def test_the_file_alone_comes_back_as_with_all_parts(one: tuple[str, str, str, d
 
 @pytest.mark.parametrize("bad", ["", "test_x.py", "%FF::t"])
 def test_what_begins_with_no_file_is_refused(bad: str) -> None:
-    with pytest.raises(UsageError, match="is not a canonical id"):
+    with pytest.raises(UsageError, match="is not a test id"):
         file_of(bad)
 
 
@@ -84,7 +84,7 @@ def test_an_id_is_one_printable_line(one: tuple[str, str, str, dict[str, str]]) 
 
 @pytest.mark.parametrize("bad", ["", "test_x.py", "f::t[k=v", "f::t[k]", "f::t[]", "f::t[k=%FF]"])
 def test_what_is_no_id_is_refused_with_its_form(bad: str) -> None:
-    with pytest.raises(UsageError, match="is not a canonical id") as caught:
+    with pytest.raises(UsageError, match="is not a test id") as caught:
         parse_id(bad)
     assert repr(bad) in str(caught.value)
     assert "file::Class::template[key=value,…]" in str(caught.value)

@@ -439,11 +439,11 @@ def test_an_id_no_catalog_holds_is_taken_apart() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("nothing", "is not a canonical id"),
+        ("nothing", "is not a test id"),
         ("::", "names no file"),
         ("::test_x", "names no file"),
         ("a.py::", "names no test"),
-        ("a.py::x[y", "is not a canonical id"),
+        ("a.py::x[y", "is not a test id"),
     ],
 )
 def test_what_is_no_id_is_refused(text: str, said: str) -> None:

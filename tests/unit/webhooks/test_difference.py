@@ -58,7 +58,7 @@ def test_of_duplicates_the_one_that_needs_least_stays_and_all_others_are_named()
 
 def test_to_rotate_is_to_update_what_is_right_as_well() -> None:
     (change,) = differ([row(4)], rotate=True)
-    assert (change.action, change.fields, change.why) == (Action.UPDATE, {}, "its secret is set anew")
+    assert (change.action, change.fields, change.why) == (Action.UPDATE, {}, "its secret is set again")
 
 
 # --- whatever there is: the difference, applied, gives what is wanted, and a second one is empty ---

@@ -40,8 +40,8 @@ def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
         (HOOK + "    evnets: [push]\n",
          "/webhooks.yaml:6: unknown key 'hooks.ci.evnets', did you mean 'events'?"),
         (HOOK.replace("https", "http"), "/webhooks.yaml:3: hooks.ci.url: must be https"),
-        (HOOK.replace("/h/", "/h?token=x"), "holds a query, a fragment or credentials"),
-        (HOOK.replace("//j.", "//me:hunter2@j."), "holds a query, a fragment or credentials"),
+        (HOOK.replace("/h/", "/h?token=x"), "contains a query, a fragment or credentials"),
+        (HOOK.replace("//j.", "//me:hunter2@j."), "contains a query, a fragment or credentials"),
         (HOOK.replace("SPYRE_CI_WEBHOOK_S", "AWS_SECRET_ACCESS_KEY"), "/webhooks.yaml:5: hooks.ci.secret:"),
         (HOOK.replace("[push]", "[]"), "/webhooks.yaml:4: hooks.ci.events"),
         (HOOK.replace("[push]", "[push, '*']"), "* is all events, and others stand beside it"),
@@ -59,7 +59,7 @@ def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
          "/webhooks.yaml:4: repositories.1.repository: 'O/R' stands twice"),
         ("repositories:\n  - repository: o\n", "/webhooks.yaml:2: repositories.0.repository"),
         ("hosts:\n  a: {api: https://g.example.com/api/v3, token: HOME}\n", "hosts.a.token"),
-        ("hosts:\n  a: {api: 'https://g.example.com/a b'}\n", "holds blanks or quotes"),
+        ("hosts:\n  a: {api: 'https://g.example.com/a b'}\n", "contains blanks or quotes"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_named_by_file_line_and_key(tmp_path: Path, text: str, told: str) -> None:

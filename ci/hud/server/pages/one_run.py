@@ -108,7 +108,7 @@ def command_of(job: Mapping[str, Any], details: RunDetails, test_id: str, *, att
     Args:
         job: a row of the store.
         details: what the job says of itself.
-        test_id: the canonical id.
+        test_id: the test id.
         attempt: which try of the test is meant, from 1.
     """
     if not _DEVICE.fullmatch(details.device):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def main() -> int:
-    """Copy the artifacts; 1 where one was named and is not there."""
+    """Copy the artifacts; 1 where one was named and is not found."""
     kept, target = Path(os.environ["STAND_IN_ARTIFACTS"]), Path(os.environ["TARGET"])
     name, pattern = os.environ["NAME"], os.environ["PATTERN"]
     if name and not (kept / name).is_dir():

@@ -151,13 +151,13 @@ def test_a_cluster_that_says_nothing_is_not_waited_for_without_end(
 @pytest.mark.parametrize(
     ("code", "message", "error", "said"),
     [
-        (400, "because", RefusedError, "correct what it says"),
+        (400, "because", RefusedError, "correct it"),
         (401, "because", ForbiddenError, "sign in again"),
         (403, "because", ForbiddenError, "have the Role of docs/jobs-cluster.md bound"),
         (403, 'jobs "a" is forbidden: exceeded quota: cards', ForbiddenError, "quota raised"),
         (409, "because", ConflictError, "take another name"),
         (410, "because", GoneError, "do it again"),
-        (422, "because", RefusedError, "correct what it says"),
+        (422, "because", RefusedError, "correct it"),
         (404, "because", MissingError, "check the namespace"),
     ],
 )
@@ -270,7 +270,7 @@ def test_a_kubeconfig_says_cluster_token_and_namespace(api: KubernetesApi, tmp_p
 
 
 def test_nothing_to_go_by_is_told(tmp_path: Path) -> None:
-    with pytest.raises(CredentialsError, match="there is no kubeconfig, which says which cluster is meant"):
+    with pytest.raises(CredentialsError, match="there is no kubeconfig, which selects the cluster"):
         configuration_of({}, home=tmp_path)
     with pytest.raises(CredentialsError, match="no kubeconfig with a context 'a'"):
         configuration_of({}, home=tmp_path, context="a")

@@ -86,7 +86,7 @@ def project(tmp_path: Path, api: KubernetesApi, monkeypatch: pytest.MonkeyPatch)
         (["evaluation.yaml", "--run", ""], "--run is ''"),
         (["tests.yaml", "--run", "../other"], "--run is '../other'"),
         (["tests.yaml", "--run", "other", "--dry-run"], "--run is other, and the plan is of some-7-1"),
-        (["tests.yaml", "--gather"], "nobody says where the pods put what they have"),
+        (["tests.yaml", "--gather"], "where the pods put their results is not recorded"),
         (["tests.yaml", "--plan", "gone"], "there is no run 'gone'"),
         (["gone.yaml"], "there is no such job spec"),
         (["built.yaml", "--dry-run"], "the image is built when the job is submitted"),
@@ -222,7 +222,7 @@ def test_a_plan_that_is_submitted_as_another_run_is_run_once_more(
     assert sorted(one.name for one in (project / "runs").iterdir()) == ["nightly-1-1", "nightly-2-1", "some"]
     (project / "runs" / "trial").mkdir()
     assert run(["job", "submit", "tests.yaml", "--run", "trial"]) == 2
-    assert "trial: is there, and holds no plan: another run is called so" in capsys.readouterr().err
+    assert "trial: exists without a plan: another run has this name" in capsys.readouterr().err
     with monkeypatch.context() as full:
         full.setattr("shutil.copyfile", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
         assert run(["job", "submit", "tests.yaml", "--run", "full"]) == EXIT_INCOMPLETE
@@ -256,7 +256,10 @@ def test_a_cluster_that_goes_away_leaves_the_job_running(
     monkeypatch.setattr("ci.jobs.cli.PATIENCE_S", 0)
     api.fail(code=503, path="/pods$", times=99)
     assert run(["job", "watch", NAME]) == EXIT_GOES_ON
-    assert f"the job goes on; watch it again with `spyre-ci job watch {NAME}`" in capsys.readouterr().err
+    assert (
+        f"the job is still running; watch it again with `spyre-ci job watch {NAME}`"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.usefixtures("project")
@@ -278,7 +281,7 @@ def test_ctrl_c_leaves_the_job_running_and_says_how_to_go_on(api: KubernetesApi,
         _, said = watching.communicate(timeout=30)
     finally:
         watching.kill()
-    assert f"the job goes on: watch it again with `spyre-ci job watch {NAME}`" in said
+    assert f"the job is still running: watch it again with `spyre-ci job watch {NAME}`" in said
     assert f"end it with `spyre-ci job cancel {NAME}`" in said
     assert len(api.world.pods()) == 3
     assert watching.returncode == EXIT_INTERRUPTED
@@ -316,7 +319,7 @@ def test_logs_go_to_a_folder_and_pods_without_are_said(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--shift-amount", "3"], "--shift-amount says nothing without --shift-unit"),
+        (["--shift-amount", "3"], "--shift-amount needs --shift-unit"),
         (["--follow", "--to", "logs"], "--follow writes to the screen"),
     ],
 )

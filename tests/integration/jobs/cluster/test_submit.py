@@ -221,7 +221,7 @@ def being_removed(api: KubernetesApi, cluster: Cluster) -> None:
     ("prepare", "said", "remedy"),
     [
         (another_spec, "made of another spec", f"spyre-ci job cancel {NAME}"),
-        (left_over, "left of a job that is gone", f"spyre-ci job cancel {NAME}"),
+        (left_over, "left over from a job that was removed", f"spyre-ci job cancel {NAME}"),
         (being_removed, "is being removed", "wait until it is gone"),
     ],
 )

@@ -178,7 +178,7 @@ def test_a_version_that_is_gone_is_listed_anew(api: KubernetesApi, cluster: Clus
     for index in range(2):
         api.world.pod(index).succeed()
     assert watched.ending().exit_code == EXIT_OK
-    assert [one for one in watched.told.pods if one.why == "it is gone"]
+    assert [one for one in watched.told.pods if one.why == "it was removed"]
 
 
 def gone(api: KubernetesApi) -> None:
@@ -343,7 +343,7 @@ def test_a_job_that_is_removed_or_over_ends_its_watch(
     watched.until(running(1))
     cluster.delete(JOB)
     ending = watched.ending()
-    assert (ending.exit_code, ending.why) == (EXIT_INCOMPLETE, "the job is gone: somebody removed it")
+    assert (ending.exit_code, ending.why) == (EXIT_INCOMPLETE, "the job was removed from the cluster")
 
 
 def test_a_server_is_watched_until_it_serves(api: KubernetesApi, cluster: Cluster, watch: Watch) -> None:

@@ -18,7 +18,7 @@ def index(tmp_path: Path) -> Iterator[str]:
     """The address of a pypiserver."""
     for name in ("pypiserver", "passlib", "twine", "pypi_simple"):
         if importlib.util.find_spec(name) is None:
-            pytest.skip(f"{name} is not there")
+            pytest.skip(f"{name} is not found")
     with pypiserver(tmp_path / "index") as address:
         yield address
 

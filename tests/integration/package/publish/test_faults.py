@@ -119,7 +119,7 @@ def test_a_file_that_the_index_does_not_take_is_told_in_its_words(checkout: Chec
     done = checkout.publish()
     assert done.code == 1
     assert f"{WHEEL} was not taken (400); nothing was published" in done.output
-    assert "mend what the index says" in done.output
+    assert "fix what the index reports" in done.output
 
 
 @contextmanager

@@ -103,8 +103,8 @@ def test_a_fault_that_passes_is_met_again(client: IndexClient, says: Says) -> No
     ("answer", "said"),
     [
         ((PORTAL, "text/html", 200), "it names no file, and does not say that it is a page of an index"),
-        ((b"[" * 100_000, SIMPLE, 200), "is no page of a simple API"),
-        ((b"{}", SIMPLE, 200), "is no page of a simple API"),
+        ((b"[" * 100_000, SIMPLE, 200), "is not a page of a simple API"),
+        ((b"{}", SIMPLE, 200), "is not a page of a simple API"),
         ((JSON.replace(b"spyre-demo", b"other"), SIMPLE, 200), "it is of 'other'"),
         ((JSON.replace(b'"1.1"', b'"2.0"'), SIMPLE, 200), "version"),
         ((b"", "text/html", 503), "its page of spyre-demo cannot be downloaded: it answered 503"),

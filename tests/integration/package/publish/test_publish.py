@@ -86,7 +86,7 @@ def test_a_dry_run_says_what_would_be_uploaded_and_uploads_nothing(
     assert not (checkout.records / "published-stage.json").exists()
     # Whoever uploads the folder then would upload this, too.
     (checkout.dist / "spyre_demo-1.0.zip").write_bytes(b"")
-    assert "holds more than sdist and wheels: spyre_demo-1.0.zip" in checkout.publish("--dry-run").output
+    assert "contains more than sdist and wheels: spyre_demo-1.0.zip" in checkout.publish("--dry-run").output
 
 
 @pytest.mark.nightly

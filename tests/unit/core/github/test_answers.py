@@ -24,7 +24,7 @@ def reply(status: int, message: str = "", headers: Mapping[str, str] | None = No
         (403, GitHubDeniedError, EXIT_USAGE, "the right to do this"),
         (404, GitHubMissingError, EXIT_USAGE, "check the name"),
         (410, GitHubMissingError, EXIT_USAGE, "check the name"),
-        (422, GitHubRefusedError, EXIT_USAGE, "check what was asked for"),
+        (422, GitHubRefusedError, EXIT_USAGE, "check the request"),
         (307, GitHubRefusedError, EXIT_USAGE, "its new name"),
         (500, GitHubAwayError, EXIT_INCOMPLETE, "when GitHub is well"),
         (503, GitHubAwayError, EXIT_INCOMPLETE, "when GitHub is well"),

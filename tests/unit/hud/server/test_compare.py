@@ -84,7 +84,7 @@ def compared(
         (("passed",), ("failed",), "newly failing"),
         (None, ("failed",), "new and failing"),
         (("passed",), ("hardware",), "without an outcome in one of the runs"),
-        (("hardware",), ("failed",), "failing, and not known there"),
+        (("hardware",), ("failed",), "failing, outcome in base unknown"),
         (None, ("passed",), "appeared"),
         (("passed",), None, "vanished"),
         (("failed",), ("passed",), "fixed"),
@@ -92,7 +92,7 @@ def compared(
         (("passed",), ("flaky",), "newly flaky"),
         (("flaky",), ("passed",), "no longer flaky"),
         (("failed",), ("failed",), "still failing"),
-        (("failed",), ("skipped",), "skipped, and not there"),
+        (("failed",), ("skipped",), "newly skipped"),
         (("passed", 1.0), ("passed", 9.0), "slower"),
         (("passed", 9.0), ("passed", 1.0), "faster"),
     ],
@@ -179,7 +179,7 @@ def test_every_place_that_compares_calls_a_change_the_same(now: Verdict, base: V
 def test_the_kinds_of_the_page_are_those_of_every_comparison() -> None:
     left_out = {
         # Messages and the quarantine are not read; what is planned in one run alone came or went.
-        *(Kind.FAILING_DIFFERENTLY, Kind.QUARANTINED, Kind.ONLY_HERE, Kind.ONLY_THERE),
+        *(Kind.FAILING_DIFFERENTLY, Kind.QUARANTINED, Kind.ONLY_NEW, Kind.ONLY_BASE),
         *(Kind.SAME, Kind.OTHERWISE),
     }
     assert {one.words for one in Kind if one not in left_out} == {*KINDS} - {

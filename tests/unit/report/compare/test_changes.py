@@ -115,8 +115,8 @@ def test_the_order_of_the_run_is_kept() -> None:
         (Verdict.PASSED, Verdict.FLAKY, Kind.NO_LONGER_FLAKY),
         (Verdict.PASSED, Verdict.SKIPPED, Kind.OTHERWISE),
         (Verdict.XFAILED, Verdict.PASSED, Kind.OTHERWISE),
-        (Verdict.PASSED, None, Kind.ONLY_HERE),
-        (Verdict.NOT_RUN, None, Kind.ONLY_HERE),
+        (Verdict.PASSED, None, Kind.ONLY_NEW),
+        (Verdict.NOT_RUN, None, Kind.ONLY_NEW),
         *((lost, Verdict.FAILED, Kind.UNKNOWN) for lost in LOST),
         *((Verdict.PASSED, lost, Kind.UNKNOWN) for lost in LOST),
         (Verdict.PASSED, Verdict.PASSED, Kind.SAME),
@@ -131,7 +131,7 @@ def test_a_test_is_of_the_kind_that_its_verdicts_say(now: Verdict, base: Verdict
     [
         (Verdict.FAILED, Kind.NEW_TESTS_FAILING),
         (Verdict.FLAKY, Kind.NEWLY_FLAKY),
-        (Verdict.PASSED, Kind.ONLY_HERE),
+        (Verdict.PASSED, Kind.ONLY_NEW),
     ],
 )
 def test_a_test_that_did_not_exist_there_brought_its_failure_with_it(verdict: Verdict, kind: Kind) -> None:

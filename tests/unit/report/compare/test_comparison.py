@@ -131,10 +131,15 @@ def test_the_json_document_is_as_its_schema_has_it(limit: int) -> None:
             1,
             "1 newly failing",
         ),
-        ({"a": Verdict.FAILED}, {"b": Verdict.PASSED}, 3, "1 test failing or flaky, and not known there"),
-        ({"a": Verdict.FAILED}, {"a": Verdict.HARDWARE}, 3, "1 test failing or flaky, and not known there"),
-        ({"a": Verdict.FLAKY}, {"a": Verdict.NOT_RUN}, 3, "1 test failing or flaky, and not known there"),
-        ({"a": Verdict.INFRASTRUCTURE}, {"a": Verdict.PASSED}, 3, "1 test without an outcome here"),
+        ({"a": Verdict.FAILED}, {"b": Verdict.PASSED}, 3, "1 test failing or flaky, outcome in base unknown"),
+        (
+            {"a": Verdict.FAILED},
+            {"a": Verdict.HARDWARE},
+            3,
+            "1 test failing or flaky, outcome in base unknown",
+        ),
+        ({"a": Verdict.FLAKY}, {"a": Verdict.NOT_RUN}, 3, "1 test failing or flaky, outcome in base unknown"),
+        ({"a": Verdict.INFRASTRUCTURE}, {"a": Verdict.PASSED}, 3, "1 test without an outcome in the new run"),
         ({"a": Verdict.PASSED}, {"a": Verdict.INFRASTRUCTURE}, 0, "no worse"),
         ({}, {"a": Verdict.PASSED}, 3, "a run without tests"),
         ({"a": Verdict.PASSED}, {}, 3, "a run without tests"),
@@ -162,7 +167,7 @@ def test_the_check_stops_at_a_new_test_that_fails_and_at_a_file_that_is_not_coll
     assert check(compare_sides(new, base)).said == "worse: 1 new and failing"
     broken = Known(ids=(), files={"a.py"}, broken={"a.py": "ImportError"})
     lost = compare_sides(side("now", rows({"a.py::x": Verdict.PASSED}), known=broken), base)
-    assert (check(lost).code, check(lost).said) == (3, "cannot be told: 1 file not collected here")
+    assert (check(lost).code, check(lost).said) == (3, "unknown: 1 file not collected in the new run")
 
 
 def test_what_the_runs_do_not_have_in_common_is_said_where_one_of_them_says_it() -> None:
@@ -180,9 +185,7 @@ def test_another_scope_is_said_where_tests_that_came_and_went_do_not_explain_it(
 
 def test_nothing_changed_is_said_only_where_it_is_so() -> None:
     same = {"a": Verdict.PASSED}
-    assert "Nothing changed: no test fails or is flaky that was not so there." in printed(
-        compared(same, same)
-    )
+    assert "Nothing changed: no test is newly failing or newly flaky." in printed(compared(same, same))
     for now in (Verdict.FAILED, Verdict.FLAKY, Verdict.SKIPPED):
         assert "Nothing changed" not in printed(compared({"a": now}, same))
 

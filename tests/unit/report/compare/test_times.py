@@ -24,7 +24,7 @@ def world(
     cards: int = 4,
     noise: float = 0.1,
 ) -> list[Pair]:
-    """Tests that did not change, on two machines that are not alike and whose cards are not either."""
+    """Tests that did not change, on two machines that are differs and whose cards are not either."""
     rng = random.Random(seed)  # noqa: S311  # the same each time
     there, here = ([math.exp(rng.gauss(0, uneven)) for _ in range(cards)] for _ in range(2))
     made = []

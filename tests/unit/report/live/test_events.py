@@ -141,7 +141,7 @@ def test_a_reader_that_is_gone_ends_the_events_and_nothing_else() -> None:
     sink = Sink(write_end, clock)
     for _ in range(100):
         sink.write({"event": "x"})
-    assert sink.close() == "events end early: nobody reads them any more"
+    assert sink.close() == "events end early: no reader is left"
 
 
 def test_a_full_disk_ends_the_events_and_nothing_else() -> None:
@@ -212,7 +212,7 @@ def test_a_run_that_never_began_or_has_ended_gets_no_second_end(tmp_path: Path, 
 
 def test_a_pipe_nobody_reads_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UsageError, match="nobody reads the pipe") as caught:
+    with pytest.raises(UsageError, match="no process reads the pipe") as caught:
         open_descriptor(str(tmp_path / "pipe"))
     assert "start its reader first" in str(caught.value)
 

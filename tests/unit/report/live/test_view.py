@@ -243,7 +243,7 @@ def test_in_github_details_are_folded_below_their_line() -> None:
     lines = log.tell(feed)
     assert lines[:-3] == [
         "CRASH [1.0s] b.py::T::four  it left",
-        "-> ::group::    what it said: b.py::T::four",
+        "-> ::group::    its output: b.py::T::four",
         "    one",
         "    two\\x1b[31m",
         "-> ::endgroup::",

@@ -99,7 +99,7 @@ def test_an_address_of_something_else_is_refused_without_its_secrets(where: str)
 
 
 def test_a_bad_url_of_a_redis_is_refused_without_its_password() -> None:
-    pytest.importorskip("redis", reason="the package redis is not there")
+    pytest.importorskip("redis", reason="the package redis is not found")
     for where in BAD_URLS:
         with pytest.raises(SettingsError, match="not the URL of a Redis") as told:
             join(where)

@@ -398,9 +398,7 @@ def test_strange_lines_of_others_are_passed_over() -> None:
     hall.memory.said += [("\n::error::x", "{"), ("", "{")]
     clock.now += 3
     a.exchange()
-    assert hall.said == [
-        "the share holds lines that are not understood and are passed over, the first of 'b'"
-    ]
+    assert hall.said == ["the share contains lines that are not understood and are skipped, the first of 'b'"]
     assert not a.waits()
 
 
