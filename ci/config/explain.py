@@ -10,6 +10,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from ci.config.renamed import successor
 from ci.core.addresses import without_secrets
 from ci.core.errors import SettingsError
 from test_selection.yaml_reader import Document
@@ -69,6 +70,8 @@ def _place(
         "flag": f"{key} (flag)",
     }.get(origin) or document.place(location)
     if detail["type"] == "extra_forbidden":
+        if (now := successor(key)) is not None:
+            return f"key {key!r} was removed; instead: {now}", where, "see docs/renamed.md"
         below = _model_at(location[:-1], model)
         known = list(below.model_fields) if below else []
         close = difflib.get_close_matches(location[-1], known, n=1, cutoff=0.5)

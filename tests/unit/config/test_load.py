@@ -4,10 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ci.config import load_settings
 from ci.config.load import Settings, rows
+from ci.config.renamed import RENAMED
 from ci.core.errors import MissingInputError, SettingsError
+
+RENAMED_KEYS = Path(__file__).parents[3] / "docs" / "renamed.md"
 
 
 def load(tmp_path: Path, text: str = "", *, environ: dict[str, str] | None = None, **flags: Any) -> Settings:
@@ -47,6 +51,17 @@ def test_flag_beats_environment_beats_file_beats_default(tmp_path: Path) -> None
     assert origins["run.grace_s"] == "environment"
     assert origins["run.test_timeout_s"] == "flag"
     assert origins["run.setup_timeout_s"] == "default"
+
+
+@pytest.mark.parametrize("key", RENAMED)
+def test_a_key_that_was_removed_names_what_there_is_now(tmp_path: Path, key: str) -> None:
+    text: Any = "x"
+    for part in reversed(key.replace("*", "night").split(".")):
+        text = {part: text}
+    with pytest.raises(SettingsError) as caught:
+        load(tmp_path, yaml.safe_dump(text))
+    assert f"key {key.replace('*', 'night')!r} was removed; instead: {RENAMED[key]}" in str(caught.value)
+    assert f"| `{key}` |" in RENAMED_KEYS.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("nothing", ["", " ", "\n", "\t \n"])

@@ -87,7 +87,10 @@ NOTHING_SAYS = "an artifact is fetched, and its source is not given: give enviro
         ({"image": {"git": GIT | {"ref": "--upload-pack=x"}}}, f"image.git.ref: {NO_MATCH}"),
         ({"image": {"git": GIT | {"containerfile": "a/../../b"}}}, "containerfile: leads out of its folder"),
         ({"image": {"git": GIT | {"to": "registry.example.com/a:1"}}}, f"image.git.to: {NO_MATCH}"),
-        ({"image": {"git": GIT | {"url": "https://me:pw1234@example.com/x.git"}}}, "contains a user or a pass"),
+        (
+            {"image": {"git": GIT | {"url": "https://me:pw1234@example.com/x.git"}}},
+            "contains a user or a pass",
+        ),
         ({"image": {"upload": {"folder": "", "to": "a/b"}}}, "image.upload.folder: String should have at"),
         ({"image": {"upload": {"folder": ".", "to": "a", "containerfile": "/x"}}}, f"file: {NO_MATCH}"),
         # Cards, and what pods get.
