@@ -46,7 +46,7 @@ ENVIRONMENT: Mapping[str, str] = {
     "SPYRE_CI__SECTION__KEY": "any setting, such as `SPYRE_CI__RUN__CARDS=4`; a flag goes before it",
     "NO_COLOR": "no colours",
 }
-ALSO = "docs/verbs.md, docs/json.md, docs/completion.md"
+ALSO = "docs/json.md, docs/completion.md, docs/renamed.md"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -449,7 +449,7 @@ def _unanswered(error: Exception, what: str) -> ClusterError:
     doubt = "" if what.startswith("GET") else " (it may have been done all the same)"
     reason = error.reason if isinstance(error, MaxRetryError) else error
     return ClusterAwayError(
-        f"the cluster gives no answer to {what}{doubt}: {safe_line(str(reason))}",
+        f"the cluster does not answer {what}{doubt}: {safe_line(str(reason))}",
         remedy="check the network, the cluster's address and its certificate, and do it again",
     )
 

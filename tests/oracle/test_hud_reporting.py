@@ -421,7 +421,7 @@ def test_the_rows_of_a_run_are_its_tests(here: Desk) -> None:
     ("text", "said"),
     [
         ("<testsuite/>", "no test case"),
-        ('<testsuite><testcase name="a"/>', "no whole XML"),
+        ('<testsuite><testcase name="a"/>', "incomplete XML"),
         ('<!DOCTYPE a [<!ENTITY b "c">]><testsuite><testcase name="&b;"/></testsuite>', "entities"),
     ],
 )

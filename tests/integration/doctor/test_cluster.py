@@ -60,7 +60,7 @@ def test_a_cluster_that_is_away_is_told(world: MakeWorld, api: KubernetesApi, tm
         taken.bind(("127.0.0.1", 0))
         kubeconfig.write_text(kubeconfig.read_text().replace(api.host, f"127.0.0.1:{taken.getsockname()[1]}"))
         found = looked(world, kubeconfig)
-    assert (found.level, "gives no answer to GET /version" in found.said) == (Level.FAULT, True)
+    assert (found.level, "does not answer to GET /version" in found.said) == (Level.FAULT, True)
 
 
 def test_a_login_program_that_hangs_is_ended_with_all_it_started(

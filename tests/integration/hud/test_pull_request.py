@@ -80,7 +80,7 @@ def test_a_begin_that_is_told_again_holds_no_end(here: Desk, left: str) -> None:
         shutil.copy(begun, outbox)
     delivery = here.deliver()
     assert (delivery.outcome, here.waiting) == ("delivered", [])
-    assert "the relay knew that this job has begun" in delivery.report.warnings[0]
+    assert "the relay knew that this job started" in delivery.report.warnings[0]
     assert here.told == ["in_progress", "in_progress", "completed"]
 
 

@@ -133,7 +133,7 @@ def test_a_bucket_that_is_not_there_is_told_of(
 @pytest.mark.parametrize(
     ("arguments", "error", "said"),
     [
-        (["j.xml", "--to", "out"], UsageError, "nothing says which run"),
+        (["j.xml", "--to", "out"], UsageError, "is unknown"),
         (["gone.xml", "--run-id", "1", "--to", "out"], MissingInputError, "there is no JUnit file"),
         (["empty.xml", "--run-id", "1", "--to", "out"], BadFileError, "contains no test case"),
         (["cut.xml", "--run-id", "1", "--to", "out"], BadFileError, "is incomplete XML"),

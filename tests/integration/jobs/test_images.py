@@ -150,4 +150,4 @@ def test_a_name_whose_registry_is_away_is_taken_only_where_the_spec_allows_it(tm
         builder(tmp_path, lines).resolve(Image(name=name))
     assert caught.value.exit_code == EXIT_INCOMPLETE
     assert builder(tmp_path, lines).resolve(Image(name=name, allow_moving_tag=True)) == name
-    assert f"{name} is not pinned: its digest cannot be had (the registry 127.0.0.1:1 cannot be" in lines[0]
+    assert f"{name} is not pinned: its digest cannot be had (the registry 127.0.0.1:1 does not" in lines[0]

@@ -153,8 +153,8 @@ REFUSED: list[tuple[tuple[str, ...], dict[str, str], dict[str, str], type[SpyreC
     (FETCH, {"a/b": "1"}, {"in/a": "x"}, BadFileError, IN_THE_WAY, "in/a/b"),
     (FETCH, {"sub/f": "1"}, {"in/sub": "->../out", "out/f": "x"}, BadFileError, LINKED, "in/sub/f"),
     (FETCH, {}, {}, BadFileError, "contains no object", "s3://box/m"),
-    (FETCH, {MANIFEST: TELLS_OF_B, "b": "22"}, {}, NotWholeError, "1 of 1 files are not as the", "s3://box/m"),
-    (FETCH, {MANIFEST: TELLS_OF_B}, {}, NotWholeError, "1 of 1 files are not as the", "s3://box/m"),
+    (FETCH, {MANIFEST: TELLS_OF_B, "b": "22"}, {}, NotWholeError, "1 of 1 files differ from the", "s3://box/m"),
+    (FETCH, {MANIFEST: TELLS_OF_B}, {}, NotWholeError, "1 of 1 files differ from the", "s3://box/m"),
     (FETCH, {MANIFEST: "no JSON", "a": "1"}, {}, BadFileError, NO_MANIFEST, AT_MANIFEST),
     *(
         (FETCH, {"a": "1", name: "2"}, {}, BadFileError, NAME.format(name), "s3://box/m")

@@ -180,7 +180,7 @@ FAULTS: list[tuple[str, Spoil, str, str]] = [
      "fake cards"),
     ("cards", old_names, "old names: ibm.com/aiu_pf", "upgrade the device plugin"),
     ("cards", sick_node, "23 on 3 usable nodes; stage 0 has 24", "--stage"),
-    ("cards", sick_node, "sick: node-1: 1", "lspci"),
+    ("cards", sick_node, "failing: node-1: 1", "lspci"),
     ("storage", no_objects("persistentvolumeclaims"), "results: not there", "ReadWriteMany"),
     ("storage", change("persistentvolumeclaims", "results", "spec", "accessModes", to=["ReadWriteOnce"]),
      "results: Bound, ReadWriteOnce", ""),

@@ -37,7 +37,7 @@ def test_a_file_that_changes_while_a_build_starts_is_not_built_as_the_commit(che
     with pytest.raises(MovedError, match=rf"changed meanwhile: {MODULE}") as caught:
         building.make(context, building.How(), change)
     assert caught.value.exit_code == 3
-    assert "begin again" in str(caught.value)
+    assert "start again" in str(caught.value)
     checkout.git("checkout", "--", ".")
     assert not (context.records / "build.json").exists()
     assert not context.dist.exists()

@@ -135,7 +135,7 @@ def test_an_index_that_does_not_tell_is_said(
     index[0].down = True
     desk.pins("record", "demo", code=3)
     assert "it cannot be reached" in desk.err
-    with pytest.raises(SettingsError, match="holds a query, a fragment or cred") as caught:
+    with pytest.raises(SettingsError, match="contains a query, a fragment or cred") as caught:
         tracking(tmp_path, "https://user:s3cret@example.com/simple/").pins("record", "demo")
     assert "s3cret" not in str(caught.value)
 

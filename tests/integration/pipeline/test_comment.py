@@ -94,7 +94,7 @@ def test_what_changed_against_main_is_said_test_by_test(desk: Desk) -> None:
     desk.ran(NOW, workflow_run(45, event="push", branch="main", head="fork/r"))
     desk.ran(NOW)
     body = desk.comment()
-    assert "Against `main at cccccccccccc`" in body
+    assert "Compared with `main at cccccccccccc`" in body
     assert "**1 newly failing**\n  - `t.py::A::test_bad`" in body
     assert "**1 still failing**\n  - `t.py::B::test_old`" in body
 
@@ -123,7 +123,7 @@ def test_where_main_has_no_such_results_those_of_a_night_with_the_same_pytorch_a
     desk.ran(NOW)
     desk.ran(NOW, name="device.1")
     body = desk.comment()
-    assert body.count("Against `main at cccccccccccc`") == 1
+    assert body.count("Compared with `main at cccccccccccc`") == 1
     assert "Not compared with main: `no run of main has such results`" in body
 
 
@@ -231,7 +231,7 @@ def test_a_folder_without_results_a_pull_request_or_an_event_is_refused(desk: De
     assert "there is no event of GitHub's" in desk.said()
     for words in (("--pull-request", "8"), ("--base", "runs/ci")):
         assert desk.spyre("comment", *words) == 2
-        assert f"{words[0]}: is of run folders" in desk.said()
+        assert f"{words[0]}: needs a run folder" in desk.said()
     desk.comment({"id": "x"}, code=2)
     assert "the event tells of no run" in desk.said()
 

@@ -165,7 +165,7 @@ def test_mlflow_is_told_how_a_job_without_tests_ended(
         bounded(monkeypatch, server.url)
         assert run(["job", "submit", "tracked.yaml", "--run", "one"]) == 0
         assert run(["job", "collect", "one"]) == EXIT_GOES_ON
-        assert "the job goes on" in capsys.readouterr().out
+        assert "the job is still running" in capsys.readouterr().out
         client, (made,) = MlflowClient(server.url), server.runs
         assert client.get_run(made).info.status == "RUNNING"
         api.world.pod(0).pend()

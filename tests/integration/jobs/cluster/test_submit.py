@@ -222,7 +222,7 @@ def being_removed(api: KubernetesApi, cluster: Cluster) -> None:
     [
         (another_spec, "made of another spec", f"spyre-ci job cancel {NAME}"),
         (left_over, "left over from a job that was removed", f"spyre-ci job cancel {NAME}"),
-        (being_removed, "is being removed", "wait until it is gone"),
+        (being_removed, "is being removed", "wait until it is removed"),
     ],
 )
 def test_a_name_that_is_taken_is_told(

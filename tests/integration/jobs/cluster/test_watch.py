@@ -192,8 +192,8 @@ def revoked(api: KubernetesApi) -> None:
 @pytest.mark.parametrize(
     ("away", "said", "remedy"),
     [
-        (gone, "gives no answer", "the job goes on"),
-        (revoked, "401: ", "sign in again (oc login): the job goes"),
+        (gone, "does not answer", "the job is still running"),
+        (revoked, "401: ", "sign in again (oc login): the job is"),
     ],
 )
 def test_a_cluster_that_is_gone_or_a_token_that_is_revoked_ends_the_watch_not_the_job(

@@ -175,7 +175,7 @@ def test_a_job_that_goes_on_is_reported_here_and_nobody_hears_of_its_end(
         assert run(["job", "submit", "job.yaml"]) == 0
         kubelet.wait_for_journals(PODS)
         assert run(collect) == 3
-        assert "the job goes on: HUD, MLflow, the history" in "".join(capsys.readouterr())
+        assert "the job is still running: HUD, MLflow, the history" in "".join(capsys.readouterr())
         assert (folder / "report.html").is_file()
         assert not [path for path in told if path.exists()]
         go.set()
