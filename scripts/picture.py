@@ -41,10 +41,10 @@ def draw(folder: Path) -> str:
     lines += [_text(60, line, "s") for line in share_lines(summary)[:1]]
     lines += _bar(74, 18, verdict_segments(summary.verdicts), LEFT, WIDTH - 2 * LEFT)
     key = [one for one in Verdict if summary.verdicts.get(one)]
-    for number, one in enumerate(key):
+    for number, verdict in enumerate(key):
         x = LEFT + number * 150
-        lines.append(f'<rect x="{x}" y="102" width="10" height="10" fill="{COLOURS[one.value]}"/>')
-        lines.append(_text(111, f"{summary.verdicts[one]:,} {one.words}", "s", x + 16))
+        lines.append(f'<rect x="{x}" y="102" width="10" height="10" fill="{COLOURS[verdict.value]}"/>')
+        lines.append(_text(111, f"{summary.verdicts[verdict]:,} {verdict.words}", "s", x + 16))
     y = 140
     for bar in chart.bars if chart is not None else ():
         lines += [_text(y + 11, bar.label, "s"), _text(y + 11, bar.note, "s", 680)]
