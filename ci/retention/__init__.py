@@ -1,1 +1,1 @@
-"""What is kept of runs, caches, images and the history, for how long, and how the rest is removed."""
+"""`spyre-ci prune`: items that take disk space, the rules that keep them, and their removal."""

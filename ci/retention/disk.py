@@ -1,118 +1,70 @@
-"""What a file or folder takes on the disk, and what in it forbids to remove it; no link is followed."""
+"""Disk space of files and folders, and their removal in a way that nobody sees a part of one."""
 
 from __future__ import annotations
 
 import os
-import re
-import stat
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+import shutil
+import uuid
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
-
-from ci.retention.things import Shared
 
 # stat(2): st_blocks counts 512 bytes, whatever the file system's blocks are.
 BLOCK = 512
-_MOUNTS = Path("/proc/self/mountinfo")
-_OCTAL = re.compile(r"\\([0-7]{3})")
+PREFIX = ".spyre-ci-trash-"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """A file or folder with all that is in it.
+def measure(path: Path) -> tuple[int, str]:
+    """Return the bytes on disk of a file or folder, and why it cannot be removed, empty if it can.
 
-    Attributes:
-        own: bytes on the disk of files without a name elsewhere; holes take none.
-        shared: files with a name elsewhere.
-        held: why it is not to be removed.
-    """
-
-    own: int
-    shared: tuple[Shared, ...]
-    held: tuple[str, ...]
-
-
-@dataclass(slots=True)
-class _Sum:
-    own: int = 0
-    links: dict[tuple[int, int], os.stat_result] = field(default_factory=dict)
-    names: Counter[tuple[int, int]] = field(default_factory=Counter)
-
-    def add(self, info: os.stat_result) -> None:
-        if stat.S_ISDIR(info.st_mode) or info.st_nlink == 1:
-            self.own += info.st_blocks * BLOCK
-            return
-        key = (info.st_dev, info.st_ino)
-        self.links[key] = info
-        self.names[key] += 1
-
-
-def measure(path: Path, *, user: int, mounts: frozenset[str]) -> Measured:
-    """What is at a path.
-
-    Args:
-        path: a file or folder; a link is only itself.
-        user: whose files may go.
-        mounts: what `mount_points` gave.
+    Links are not followed, and a file with two names counts once.
 
     Raises:
-        OSError: it is not there.
+        FileNotFoundError: it does not exist.
     """
-    total, held = _Sum(), dict[str, None]()
+    refused: list[OSError] = []
     top = path.lstat()
-    for entry, info in _entries(path, top, held):
-        total.add(info)
-        if info.st_uid != user:
-            held.setdefault("holds files of another user")
-        if info.st_dev != top.st_dev:
-            held.setdefault("something is mounted in it")
-        if entry in mounts:
-            held.setdefault("something is mounted in it")
-    shared = []
-    for key, info in total.links.items():
-        size = info.st_blocks * BLOCK
-        if total.names[key] >= info.st_nlink:
-            total.own += size
-        else:
-            shared.append(Shared(key=key, inside=total.names[key], links=info.st_nlink, bytes=size))
-    return Measured(own=total.own, shared=tuple(shared), held=tuple(held))
+    infos = {(top.st_dev, top.st_ino): top}
+    for folder, folders, files in os.walk(path, onerror=refused.append):
+        for name in (*folders, *files):
+            with suppress(FileNotFoundError):
+                info = os.lstat(Path(folder, name))
+                infos[info.st_dev, info.st_ino] = info
+    gone = (FileNotFoundError, NotADirectoryError)  # meanwhile, or a file from the start
+    problems = [f"cannot be read: {error.strerror}" for error in refused if not isinstance(error, gone)]
+    if any(info.st_uid != os.getuid() for info in infos.values()):
+        problems.append("contains files of another user")
+    if any(info.st_dev != top.st_dev for info in infos.values()):
+        problems.append("contains a mount point")
+    return sum(info.st_blocks * BLOCK for info in infos.values()), "; ".join(problems)
 
 
-def _entries(path: Path, top: os.stat_result, held: dict[str, None]) -> Iterator[tuple[str, os.stat_result]]:
-    """Each entry with what it is; what cannot be looked at is a reason to leave all of it."""
-    yield os.fspath(path), top
-    waiting = [os.fspath(path)] if stat.S_ISDIR(top.st_mode) else []
-    while waiting:
-        try:
-            with os.scandir(waiting.pop()) as entries:
-                for entry in entries:
-                    try:
-                        info = entry.stat(follow_symlinks=False)
-                    except FileNotFoundError:
-                        continue  # somebody is at work in it; the run's lock tells
-                    yield entry.path, info
-                    # What is mounted there is not looked into.
-                    if stat.S_ISDIR(info.st_mode) and info.st_dev == top.st_dev:
-                        waiting.append(entry.path)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            held.setdefault(f"cannot be looked into: {error.strerror or error}")
+def discard(path: Path) -> None:
+    """Remove a file or folder: rename it, then delete it, so that nobody sees a part of it.
 
-
-def mount_points(path: Path = _MOUNTS) -> frozenset[str]:
-    """Where something is mounted, binds of the same file system too; none where the kernel does not say.
-
-    Source: proc_pid_mountinfo(5); blanks in names are octal there.
+    Raises:
+        OSError: it cannot be renamed, and is unchanged, or not all of it can be deleted; what is left is
+            trash, which the next prune deletes.
     """
-    try:
-        lines = path.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
-    except OSError:
-        return frozenset()
-    fields = (line.split(" ") for line in lines)
-    return frozenset(
-        _OCTAL.sub(lambda found: chr(int(found[1], 8)), one[4])
-        for one in fields
-        if len(one) > 4  # noqa: PLR2004  # the fifth
-    )
+    trash = path.with_name(PREFIX + uuid.uuid4().hex)
+    path.rename(trash)
+    delete(trash)
+
+
+def delete(trash: Path) -> None:
+    """Delete a file or folder and what it contains; folders that a test made read-only too."""
+    if trash.is_symlink() or not trash.is_dir():
+        trash.unlink()
+        return
+    trash.chmod(0o700)
+    for folder, folders, _ in os.walk(trash):
+        for path in (Path(folder, name) for name in folders):
+            if not path.is_symlink():
+                path.chmod(0o700)
+    shutil.rmtree(trash)
+
+
+def find_trash(folders: Iterable[Path]) -> list[Path]:
+    """Find what interrupted prunes left in folders."""
+    name = PREFIX + "[0-9a-f]" * 32
+    return [path for folder in folders for path in folder.glob(name) if path.lstat().st_uid == os.getuid()]

@@ -1,168 +1,94 @@
-"""Images of ours on the container engine, found and removed, never by force.
+"""Images that `spyre-ci image` built, on the container engine; none is removed by force.
 
-They are known by a label of ours and a tag that only `spyre-ci image` gives: an image that somebody built on
-one of ours has its labels too, and a name of theirs.
+They are recognized by a label and a tag of ours: an image built on one of ours has the label too.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from functools import partial
+from http import HTTPStatus
 from typing import Any
 
 import docker
 from docker.errors import APIError, ImageNotFound
 
-from ci.core.container_engine import engine, engine_error
+from ci.core.container_engine import engine_error
 from ci.report.released import Released
-from ci.retention.removing import KeptError
-from ci.retention.things import Foreign, Found, Thing
-from ci.steps.context import Context
+from ci.retention.rules import Item, KeptError
 
 IMAGES = "images"
 LABEL = "io.github.torch-spyre."
-# As the image's own verbs tag them, by what goes in.
 _TAG = re.compile(r"stack-[0-9a-f]{20}")
-# Nothing is built here: an engine that says nothing for so long is not there.
-TIMEOUT_S = 120
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
-def find_images(
-    images: Iterable[Mapping[str, Any]],
-    *,
-    in_use: Iterable[str],
-    released: Released,
-    wanted: Mapping[str, str],
-) -> Found:
-    """Those of ours among an engine's images. Pure.
-
-    Args:
-        images: what it says of each that it has.
-        in_use: ids of the images that containers are of.
-        released: what releases name.
-        wanted: why an image stays, by its digest in hexadecimal.
-    """
-    used, images = set(in_use), list(images)
-    every = [_layers(attrs) for attrs in images]
-    things: list[Thing] = []
-    foreign: list[Foreign] = []
-    for attrs in images:
-        number = str(attrs.get("Id", ""))
-        labels = (attrs.get("Config") or {}).get("Labels") or {}
-        if not any(name.startswith(LABEL) for name in labels):
-            continue
-        tags: Sequence[str] = attrs.get("RepoTags") or ()
-        others = [tag for tag in tags if not is_our_tag(tag)]
-        if len(others) == len(tags):
-            why = "has our label and no tag of ours: somebody may have built on one of ours"
-            foreign.append(Foreign(kind=IMAGES, path=tags[0] if tags else number, why=why))
-            continue
-        digests = _digests(number, attrs)
-        held = [wanted[one] for one in sorted(digests) if one in wanted]
-        if digests & released.digests or set(tags) & released.words:
-            held.append("a release names it")
-        elif released.broken:
-            held.append("a release that cannot be read may name it")
-        if number in used:
-            held.append("a container is of it")
-        layers = _layers(attrs)
-        if any(len(one) > len(layers) and one[: len(layers)] == layers for one in every):
-            held.append("another image stands on it")
-        if others:
-            held.append(f"has a name that moves, or was given: {min(others)}")
-        things.append(
-            Thing(
-                kind=IMAGES,
-                name=min(tags),
-                path=number,
-                at=_created(attrs),
-                own=int(attrs.get("Size") or 0),
-                held=tuple(dict.fromkeys(held)),
-            )
-        )
-    return Found(things=things, foreign=foreign)
+def find_images(client: docker.DockerClient, released: Released) -> list[Item]:
+    """Find images of ours that the engine has."""
+    containers = client.containers.list(all=True)
+    used = {str(one.attrs.get("Image") or one.attrs.get("ImageID")) for one in containers}
+    attrs = [image.attrs for image in client.images.list()]
+    return [_item(client, one, used, released) for one in attrs if _is_ours(one)]
 
 
-def _layers(attrs: Mapping[str, Any]) -> list[str]:
-    return list((attrs.get("RootFS") or {}).get("Layers") or ())
+def _is_ours(attrs: Mapping[str, Any]) -> bool:
+    labels = (attrs.get("Config") or {}).get("Labels") or {}
+    return any(map(is_our_tag, attrs.get("RepoTags") or ())) and any(one.startswith(LABEL) for one in labels)
 
 
 def is_our_tag(name: str) -> bool:
-    """Whether a name is one that our builds give, by its tag."""
+    """True if an image's name has a tag that our builds give."""
     return _TAG.fullmatch(name.rpartition(":")[2]) is not None
 
 
-def _digests(number: str, attrs: Mapping[str, Any]) -> set[str]:
-    """Every digest an image is known by, in hexadecimal."""
-    return {one.rpartition("sha256:")[2] for one in (number, *(attrs.get("RepoDigests") or ()))} - {""}
-
-
-def _created(attrs: Mapping[str, Any]) -> float | None:
-    """When it was made, or got its last name here, in seconds since the epoch."""
-    said = [attrs.get("Created"), (attrs.get("Metadata") or {}).get("LastTagTime")]
-    times = []
-    for one in said:
-        try:
-            # Docker's times have nanoseconds, which Python's have not.
-            times.append(datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", str(one))).timestamp())
-        except (ValueError, OverflowError):
-            continue
-    # An image that nobody dated has the year 1, or 1970.
-    return max((one for one in times if one > 0), default=None)
-
-
-def find_on_engine(
-    context: Context, stack: ExitStack, released: Released, words: Iterable[str]
-) -> tuple[Found, docker.DockerClient]:
-    """Images of ours, and the engine, which stays open as long as the stack.
-
-    Args:
-        context: the outside world.
-        stack: closes the engine.
-        released: what releases name.
-        words: of the files of runs that stay, digests of their images among them.
-
-    Raises:
-        CommandError: there is no engine.
-    """
-    client = stack.enter_context(engine(context.environ, timeout_s=TIMEOUT_S))
-    in_use = [
-        str(one.attrs.get("Image") or one.attrs.get("ImageID") or "")
-        for one in client.containers.list(all=True)
-    ]
-    wanted = {
-        digest: "a run that stays ran in it"
-        for word in words
-        for digest in (word.rpartition("sha256:")[2],)
-        if _DIGEST.fullmatch(digest)
-    }
-    found = find_images(
-        [one.attrs for one in client.images.list()], in_use=in_use, released=released, wanted=wanted
+def _item(
+    client: docker.DockerClient, attrs: Mapping[str, Any], used: Collection[str], released: Released
+) -> Item:
+    number, tags = str(attrs["Id"]), attrs["RepoTags"]
+    # An undated image has the year 1 or 1970.
+    times = (attrs.get("Created"), (attrs.get("Metadata") or {}).get("LastTagTime"))
+    dates = [datetime.fromisoformat(one).timestamp() for one in times if one]
+    return Item(
+        kind=IMAGES,
+        name=min(filter(is_our_tag, tags)),
+        path=number,
+        at=max((one for one in dates if one > 0), default=None),
+        bytes=int(attrs.get("Size") or 0),
+        held=_why_held(number, tags, attrs.get("RepoDigests") or (), used, released),
+        remove=partial(_remove, client),
     )
-    return found, client
 
 
-def remove_image(client: docker.DockerClient, thing: Thing) -> None:
-    """Remove an image by our names of it; with the last of its names it goes.
+def _why_held(
+    number: str, tags: Sequence[str], digests: Sequence[str], used: Collection[str], released: Released
+) -> str:
+    if {one.rpartition("sha256:")[2] for one in (number, *digests)} & released.digests:
+        return "a release names it"
+    if released.broken:
+        return "a release that cannot be read may name it"
+    if number in used:
+        return "a container uses it"
+    others = [tag for tag in tags if not is_our_tag(tag)]
+    return f"it has another tag: {min(others)}" if others else ""
+
+
+def _remove(client: docker.DockerClient, item: Item) -> None:
+    """Remove an image by its tags.
 
     Raises:
-        KeptError: it is gone, has another name by now, or something stands on it.
-        CommandError: the engine refuses.
+        KeptError: it is gone, in use, or was tagged since it was found.
+        SpyreCiError: the engine refuses.
     """
     try:
-        tags = client.images.get(thing.path).tags
-        if not all(is_our_tag(tag) for tag in tags):
-            raise KeptError("got another name meanwhile")
+        tags = client.images.get(item.path).tags
+        if not tags or not all(map(is_our_tag, tags)):
+            raise KeptError("tagged meanwhile" if tags else "removed meanwhile")
         for tag in tags:
-            if client.images.get(tag).id != thing.path:
-                raise KeptError("was built anew meanwhile")
             client.images.remove(tag, force=False)
     except ImageNotFound as error:
-        raise KeptError("is gone already") from error
+        raise KeptError("removed meanwhile") from error
     except APIError as error:
-        if error.status_code == 409:  # noqa: PLR2004  # HTTP's Conflict
-            raise KeptError("a container, or an image that stands on it, uses it") from error
-        raise engine_error(error, where=thing.name) from error
+        if error.status_code == HTTPStatus.CONFLICT:
+            raise KeptError("a container or another image uses it") from error
+        raise engine_error(error, where=item.name) from error

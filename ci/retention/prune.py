@@ -1,244 +1,218 @@
-"""Pruning: look at every kind, decide, and remove what goes; a dry run ends before the last."""
+"""Pruning: find the items of each kind, decide on them, remove what goes, and say what was done."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, replace
-from functools import partial
-from itertools import count
-from pathlib import Path
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from ci.core.errors import EXIT_INCOMPLETE, CommandError, SpyreCiError
+from ci.config.model import SettingsModel
+from ci.core.container_engine import engine
+from ci.core.errors import EXIT_INCOMPLETE, EXIT_OK, CommandError, SpyreCiError
 from ci.core.locks import alone
-from ci.core.progress import bar
-from ci.core.text import escaped
-from ci.report.released import Released, read_releases
-from ci.retention.account import Account, Failed, line
-from ci.retention.caches import BISECT, CACHES, WORKTREES, find_caches, find_worktrees, is_record
-from ci.retention.decide import decide, hold
-from ci.retention.disk import mount_points
-from ci.retention.folders import BISECTS, REPRODUCTIONS, RUNS, Look, calls_of, find_folders, words_in
-from ci.retention.images import IMAGES, find_on_engine, remove_image
-from ci.retention.removing import KeptError, is_in_use, remove_file, remove_folder, remove_tree
-from ci.retention.rules import KINDS, STORE, Wish, find_runs, forget, rule_of
-from ci.retention.things import DAY_S, Decision, Found, Rule, Thing
-from ci.retention.trash import NotRemovedError, empty, left_over
+from ci.core.text import escaped, iso_utc, size
+from ci.report.released import read_releases
+from ci.retention.caches import CACHES, FOLDERS, WORKTREES, find_caches
+from ci.retention.disk import delete, find_trash
+from ci.retention.folders import BISECTS, REPRODUCTIONS, RUNS, find_folders
+from ci.retention.images import IMAGES, find_images
+from ci.retention.rules import GIB, Decision, Item, KeptError, Rule, decide
+from ci.retention.stored_runs import STORE, find_stored_runs, forget
 from ci.steps.context import Context
+from test_selection.files import schema_name
 
-FOLDERS = (REPRODUCTIONS, BISECTS, RUNS)
+KINDS = (RUNS, REPRODUCTIONS, BISECTS, CACHES, WORKTREES, IMAGES, STORE)
+ENGINE_TIMEOUT_S = 120
 LOCK = "prune.lock"
-# Whoever collects has no lock, and has read what he wants of a tree by then.
-READ_S = 6 * 3600.0
 
 
 class PruneInUseError(SpyreCiError):
-    """Another prune of the same settings is at work."""
+    """Another prune of the same state folder is running."""
 
     exit_code = EXIT_INCOMPLETE
 
 
 @dataclass(slots=True, kw_only=True)
-class _Work:
-    """A prune under way."""
+class Outcome:
+    """What a prune did, or would do.
 
-    context: Context
-    wish: Wish
-    look: Look
-    now: float
-    account: Account
-    tell: Callable[[str], object]
+    Attributes:
+        dry_run: whether nothing was removed.
+        at: when, in seconds since the epoch.
+        kinds: the rule of each kind, and what was decided of its items.
+        foreign: paths in `runs` that are not of spyre-ci.
+        failed: kind, path and why of what could not be removed.
+        broken: path and why of releases that cannot be read.
+        notes: sentences for people.
+        finished: what an interrupted prune left, and this one deleted.
+    """
 
-    def rule(self, kind: str) -> Rule:
-        return rule_of(self.context.settings.model, self.wish, kind)
+    dry_run: bool
+    at: float
+    kinds: dict[str, tuple[Rule, list[Decision]]] = field(default_factory=dict)
+    foreign: list[dict[str, str]] = field(default_factory=list)
+    failed: list[dict[str, str]] = field(default_factory=list)
+    broken: list[dict[str, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    finished: list[str] = field(default_factory=list)
 
-    def decide(self, kind: str, found: Found) -> Sequence[Decision]:
-        """Decide on a kind, and note it."""
-        rule = self.rule(kind)
-        decisions = decide(found.things, rule, now=self.now)
-        self.account.rules[kind] = rule
-        self.account.foreign += found.foreign
-        self.account.decisions[kind] = decisions
-        return decisions
+    @property
+    def exit_code(self) -> int:
+        """3 if something could not be removed or a release cannot be read, else 0."""
+        return EXIT_INCOMPLETE if self.failed or self.broken else EXIT_OK
 
-    def remove(self, kind: str, remove: Callable[[Thing], object]) -> None:
-        """Remove what goes of a kind, one after the other; what cannot go is noted, and the rest goes on."""
-        done = []
-        for one in self.account.decisions[kind]:
-            if one.goes and not self.wish.dry_run:
-                self.look.seen(one.thing.name)
-                try:
-                    remove(one.thing)
-                except KeptError as kept:
-                    one = replace(one, goes=False, why=str(kept), frees=0)  # noqa: PLW2901  # what it came to
-                except (SpyreCiError, OSError) as error:
-                    self.account.failed.append(_failed(one.thing, error))
-                    one = replace(one, goes=False, why="could not be removed", frees=0)  # noqa: PLW2901
-            if one.goes:
-                self.tell(line(one))
-            done.append(one)
-        self.account.decisions[kind] = done
+    def as_json(self) -> dict[str, Any]:
+        """The document of `--json`."""
+        rows = [(one.goes, _row(one)) for _, ones in self.kinds.values() for one in ones]
+        return {
+            "schema": schema_name("prune"),
+            "dry_run": self.dry_run,
+            "at": iso_utc(self.at),
+            "exit_code": self.exit_code,
+            "kinds": {kind: _counts(*of_kind) for kind, of_kind in self.kinds.items()},
+            "removed": [row for goes, row in rows if goes],
+            "kept": [row for goes, row in rows if not goes],
+            "foreign": self.foreign,
+            "failed": self.failed,
+            "broken_releases": self.broken,
+            "notes": self.notes,
+            "finished": self.finished,
+        }
+
+    def lines(self) -> Iterator[str]:
+        """A summary for people."""
+        removed = "would be removed" if self.dry_run else "removed"
+        for kind, (rule, ones) in self.kinds.items():
+            count = _counts(rule, ones)
+            freed = f" ({size(count['freed'])})" if count["removed"] else ""
+            kept = count["found"] - count["removed"]
+            yield f"{kind}: {count['removed']:,} {removed}{freed}, {kept:,} kept"
+            for why, number in Counter(one.why for one in ones if not one.goes).most_common():
+                yield escaped(f"  {number:,} kept: {why}")
+        for title, rows in (
+            ("left alone", self.foreign),
+            ("not removed", self.failed),
+            ("release that cannot be read, so nothing that it may name is removed", self.broken),
+        ):
+            yield from (escaped(f"{title}: {row['path']}: {row['why']}") for row in rows)
+        yield from map(escaped, self.notes)
 
 
-def _failed(thing: Thing, error: SpyreCiError | OSError) -> Failed:
-    if isinstance(error, SpyreCiError):
-        why = error.what + (f" ({error.remedy})" if error.remedy else "")
-    else:
-        why = error.strerror or str(error)
-    return Failed(kind=thing.kind, path=thing.path, why=why)
+def _counts(rule: Rule, decisions: list[Decision]) -> dict[str, Any]:
+    gone = [one.item.bytes for one in decisions if one.goes]
+    return {
+        "keep_days": rule.keep_days,
+        "keep_bytes": None if rule.keep_gib is None else rule.keep_gib * GIB,
+        "keep_last": rule.keep_last,
+        "found": len(decisions),
+        "bytes": sum(one.item.bytes for one in decisions),
+        "removed": len(gone),
+        "freed": sum(gone),
+    }
 
 
-def prune_step(context: Context, wish: Wish, *, tell: Callable[[str], object]) -> Account:
-    """Look, decide and remove.
+def _row(decision: Decision) -> dict[str, Any]:
+    item = decision.item
+    row = {name: getattr(item, name) for name in ("kind", "name", "path", "bytes")}
+    row["at"] = None if item.at is None else iso_utc(item.at)
+    return row | {"frees": item.bytes if decision.goes else 0, "why": decision.why}
+
+
+def prune(
+    context: Context,
+    *,
+    only: Collection[str],
+    keep: Mapping[str, float | None],
+    dry_run: bool,
+    say: Callable[[str], object],
+) -> Outcome:
+    """Find, decide and remove; a dry run removes nothing.
 
     Args:
         context: the outside world.
-        wish: what is asked for.
-        tell: is told of each thing that goes, or would.
+        only: kinds; none: all.
+        keep: fields of a rule, before those of the settings; None: not given.
+        dry_run: whether nothing is removed.
+        say: takes a line for each item that goes.
 
     Raises:
-        PruneInUseError: another prune is at work.
-        CommandError: images are asked for by name, and no engine answers.
-        SpyreCiError: a store cannot be used.
+        PruneInUseError: another prune is running.
+        CommandError: images are asked for by name, and there is no container engine.
+        SpyreCiError: the store of results cannot be used.
     """
-    now = context.clock()
-    account = Account(dry_run=wish.dry_run, at=now)
+    outcome = Outcome(dry_run=dry_run, at=context.clock())
     with ExitStack() as stack:
-        if not wish.dry_run:
-            stack.enter_context(_alone(context.state(LOCK)))
-            _finish_trash(context, account)
-        released = read_releases(context.settings)
-        account.decisions = {kind: () for kind in KINDS if wish.wants(kind)}
-        account.broken = [(str(path), why) for path, why in released.broken]
-        looking = stack.enter_context(_looking(context))
-        look = Look(user=os.getuid(), mounts=mount_points(), released=released, seen=looking)
-        work = _Work(context=context, wish=wish, look=look, now=now, account=account, tell=tell)
-        found = _folders(work)
-        _caches(work, found)
-        if wish.wants(IMAGES):
-            _images(work, stack, found)
-        _store(work, released)
-    return account
+        if not dry_run:
+            lock = context.state(LOCK)
+            busy = PruneInUseError("another prune is running", where=lock, remedy="wait until it ends")
+            stack.enter_context(alone(lock, busy))
+            _delete_trash(context, outcome)
+        items = _find(context, only, outcome, stack)
+        for kind in [one for one in KINDS if not only or one in only]:
+            # Results are kept longer than caches: flags are for them only where they are named.
+            rule = _rule(context.settings.model, kind, keep if kind != STORE or kind in only else {})
+            decisions = decide([one for one in items if one.kind == kind], rule, now=outcome.at)
+            outcome.kinds[kind] = rule, [_carry_out(one, outcome, say) for one in decisions]
+        if STORE in outcome.kinds and not dry_run:
+            forget(context, [one.item.name for one in outcome.kinds[STORE][1] if one.goes])
+    return outcome
 
 
-@contextmanager
-def _looking(context: Context) -> Iterator[Callable[[str], None]]:
-    """Progress, told of each thing that was looked at; measuring many takes long."""
-    with bar(context.console, context.monotonic, "looked at", 0) as progress:
-        seen = count(1)
-
-        def advance(name: str) -> None:
-            progress.expect(max(next(seen), progress.total))
-            progress.advance(escaped(name))
-
-        yield advance
+def _rule(model: SettingsModel, kind: str, given: Mapping[str, float | None]) -> Rule:
+    keep = {"keep_days": model.store.keep_days} | getattr(model.retention, kind).model_dump()
+    return Rule(**keep | {name: value for name, value in given.items() if value is not None})
 
 
-def _alone(path: Path) -> AbstractContextManager[None]:
-    busy = PruneInUseError("another prune is at work here", where=path, remedy="let it end, then prune again")
-    return alone(path, busy)
-
-
-def _finish_trash(context: Context, account: Account) -> None:
-    """Delete what a prune that was cut off had moved away."""
+def _delete_trash(context: Context, outcome: Outcome) -> None:
+    """Delete what an interrupted prune had renamed."""
     state = context.state()
-    places = [
-        context.runs,
-        state / "sources",
-        *sorted((state / "sources").glob("git-*/trees")),
-        *sorted((state / BISECT).glob("*/")),
-    ]
-    for place in places:
-        for trash in left_over(place):
-            try:
-                empty(trash)
-                account.finished.append(str(trash))
-            except NotRemovedError as error:
-                account.failed.append(Failed(kind="trash", path=str(trash), why=str(error.what)))
+    for trash in find_trash([context.runs, *(path for folder in FOLDERS for path in state.glob(folder))]):
+        try:
+            delete(trash)
+            outcome.finished.append(str(trash))
+        except OSError as error:
+            outcome.failed.append({"kind": "trash", "path": str(trash), "why": _reason(error)})
 
 
-def _folders(work: _Work) -> list[Decision]:
-    """Decide on reproductions, bisects and runs, in this order: those that stay hold the runs they name."""
-    found = find_folders(work.context.runs, work.look)
-    words: set[str] = set()
-    every: list[Decision] = []
-    for kind in FOLDERS:
-        things = found[kind].things
-        if kind == RUNS:
-            named = {one.name for one in things if calls_of(Path(one.path)) & words}
-            things = hold(things, dict.fromkeys(named, "a reproduction or a bisect that stays names it"))
-        if not work.wish.wants(kind):
-            decided: Sequence[Decision] = [
-                Decision(thing=one, goes=False, why="not asked for") for one in things
-            ]
-        else:
-            decided = _unless_in_use(work, kind, replace(found[kind], things=things))
-            work.remove(kind, partial(remove_folder, look=work.look, now=work.now))
-            decided = work.account.decisions[kind]
-        every += decided
-        if kind != RUNS:
-            for one in decided:
-                if not one.goes:
-                    words |= words_in(Path(one.thing.path))
-    return every
+def _find(context: Context, only: Collection[str], outcome: Outcome, stack: ExitStack) -> list[Item]:
+    """Find the items of every kind; the container engine stays open as long as the stack."""
+    released = read_releases(context.settings)
+    outcome.broken = [{"path": str(path), "why": why} for path, why in released.broken]
+    items, foreign = find_folders(context.runs, released)
+    outcome.foreign = [{"kind": RUNS, "path": str(path), "why": "not of spyre-ci"} for path in foreign]
+    items += find_caches(context.state(), now=outcome.at)
+    if not only or IMAGES in only:
+        try:
+            client = stack.enter_context(engine(context.environ, timeout_s=ENGINE_TIMEOUT_S))
+            items += find_images(client, released)
+        except CommandError as error:
+            if only:
+                raise
+            outcome.notes.append(f"images were left out: {error.what}")
+    if not only or STORE in only:
+        items += find_stored_runs(context, released)
+    return items
 
 
-def _unless_in_use(work: _Work, kind: str, found: Found) -> Sequence[Decision]:
-    """Decide, without what somebody works in: only of what would go is it asked, as asking takes its lock."""
-    things = list(found.things)
-    while True:
-        decided = decide(things, work.rule(kind), now=work.now)
-        busy = {
-            one.thing.name: "in use now" for one in decided if one.goes and is_in_use(Path(one.thing.path))
-        }
-        if not busy:
-            return work.decide(kind, replace(found, things=things))
-        things = hold(things, busy)
-
-
-def _caches(work: _Work, folders: Sequence[Decision]) -> None:
-    state = work.context.state()
-    reading = any(
-        one.thing.cut_off and one.thing.at is not None and work.now - one.thing.at < DAY_S for one in folders
-    )
-    for kind, find, remove in (
-        (CACHES, find_caches, remove_file),
-        (WORKTREES, find_worktrees, remove_tree),
-    ):
-        if not work.wish.wants(kind):
-            continue
-        found = find(state, work.look)
-        names = {
-            one.name: "a run that has not ended may read it" if reading else "somebody may be reading it"
-            for one in found.things
-            if not is_record(one) and (reading or (one.at is not None and work.now - one.at < READ_S))
-        }
-        work.decide(kind, replace(found, things=hold(found.things, names)))
-        work.remove(kind, remove)
-
-
-def _images(work: _Work, stack: ExitStack, folders: Sequence[Decision]) -> None:
-    words = (word for one in folders if not one.goes for word in words_in(Path(one.thing.path)))
+def _carry_out(decision: Decision, outcome: Outcome, say: Callable[[str], object]) -> Decision:
+    """Remove an item that goes; return what became of it."""
+    item = decision.item
     try:
-        found, client = find_on_engine(work.context, stack, work.look.released, words)
-    except CommandError as error:
-        if IMAGES in work.wish.only:
-            raise
-        work.account.notes.append(f"images were not looked at: {error.what}")
-        del work.account.decisions[IMAGES]
-        return
-    work.decide(IMAGES, found)
-    work.remove(IMAGES, partial(remove_image, client))
+        if decision.goes and not outcome.dry_run:
+            item.remove(item)
+    except KeptError as kept:
+        return replace(decision, goes=False, why=kept.what)
+    except (SpyreCiError, OSError) as error:
+        outcome.failed.append({"kind": item.kind, "path": item.path, "why": _reason(error)})
+        return replace(decision, goes=False, why="could not be removed")
+    if decision.goes:
+        say(escaped(f"{item.kind}: {item.name}: {decision.why}, {size(item.bytes)}"))
+    return decision
 
 
-def _store(work: _Work, released: Released) -> None:
-    context, wish = work.context, work.wish
-    if not wish.wants(STORE):
-        return
-    decided = work.decide(STORE, find_runs(context, released))
-    gone = [one for one in decided if one.goes]
-    if not wish.dry_run:
-        forget(context, [one.thing.name for one in gone])
-    for one in gone:
-        work.tell(line(one))
+def _reason(error: SpyreCiError | OSError) -> str:
+    if isinstance(error, SpyreCiError):
+        return error.what
+    return f"{error.strerror or error} (check the permissions of its folder, then prune again)"

@@ -1,120 +1,99 @@
-"""What a prune is asked for, how much of each kind that keeps, and the runs of the store of results."""
+"""Items that can be removed, and the rules that decide which of them are. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
-from ci.config.model import SettingsModel
-from ci.report.history import epoch_of
-from ci.report.released import Released, why_kept
-from ci.report.store import open_kept
-from ci.retention.caches import CACHES, WORKTREES
-from ci.retention.folders import BISECTS, REPRODUCTIONS, RUNS
-from ci.retention.images import IMAGES
-from ci.retention.things import GIB, Found, Rule, Thing
-from ci.steps.context import Context
-from ci.store.database import Row
+from ci.core.errors import SpyreCiError
 
-STORE = "store"
-KINDS = (RUNS, REPRODUCTIONS, BISECTS, CACHES, WORKTREES, IMAGES, STORE)
+DAY_S = 24 * 3600.0
+GIB = 1 << 30
+# Clocks of two machines may differ by this much.
+CLOCK_SKEW_S = 300.0
+
+
+class KeptError(SpyreCiError):
+    """An item that was to be removed and stays; the reason is no failure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """What a prune is asked for.
+class Item:
+    """Something that is removed as a whole: a run folder, a cache entry, an image, a stored run.
 
     Attributes:
-        only: kinds; none: all.
-        keep_days: in place of the settings'.
-        keep_gib: the same.
-        keep_last: the same.
-        cut_off: whether what was cut off goes too, once it is old enough.
-        dry_run: whether nothing is removed.
+        kind: such as `runs`.
+        name: unique within its kind.
+        path: a file or folder; of an image its id.
+        at: when it was last used, in seconds since the epoch; None if unknown.
+        bytes: disk space.
+        held: why no rule may remove it; empty if rules decide.
+        unfinished: whether it can be resumed.
+        remove: removes it; raises KeptError if it was used since it was found, or OSError.
     """
 
-    only: frozenset[str] = frozenset()
+    kind: str
+    name: str
+    path: str
+    at: float | None
+    bytes: int
+    held: str = ""
+    unfinished: bool = False
+    remove: Callable[[Item], object] = field(default=lambda _: None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """How much of a kind is kept; None: no limit.
+
+    Attributes:
+        keep_days: older items are removed.
+        keep_gib: the oldest items beyond this size are removed.
+        keep_last: this many of the newest stay.
+        unfinished: whether unfinished items older than `keep_days` are removed too.
+    """
+
     keep_days: float | None = None
     keep_gib: float | None = None
-    keep_last: int | None = None
-    cut_off: bool = False
-    dry_run: bool = False
-
-    def wants(self, kind: str) -> bool:
-        """Whether a kind is looked at."""
-        return not self.only or kind in self.only
+    keep_last: int = 0
+    unfinished: bool = False
 
 
-def rule_of(model: SettingsModel, wish: Wish, kind: str) -> Rule:
-    """How much of a kind is kept: the settings, and flags before them.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """Whether an item is removed, and why."""
 
-    Flags that name no kind are not for the store: what a cache may lose in a week, results may not.
-    """
-    if kind == STORE:
-        days: float | None = model.store.keep_days
-        gib, last = model.retention.store.keep_gib, model.retention.store.keep_last
-        flags = kind in wish.only
-    else:
-        keep = getattr(model.retention, kind)
-        days, gib, last, flags = keep.keep_days, keep.keep_gib, keep.keep_last, True
-    if flags:
-        days = days if wish.keep_days is None else wish.keep_days
-        gib = gib if wish.keep_gib is None else wish.keep_gib
-        last = last if wish.keep_last is None else wish.keep_last
-    return Rule(
-        keep_days=days,
-        keep_bytes=None if gib is None else gib * GIB,
-        keep_last=last,
-        cut_off=wish.cut_off,
-    )
+    item: Item
+    goes: bool
+    why: str
 
 
-_JOBS = """
-SELECT j.id, d.run, d.provider, d.lane, j.workflow_name, j.run_id,
-    CASE WHEN j._inserted_at = '' THEN j.started_at ELSE j._inserted_at END AS heard,
-    coalesce((SELECT sum(c.tests) FROM job_card AS c WHERE c.workflow_id = CAST(j.run_id AS INTEGER)
-        AND c.workflow_run_attempt = j.run_attempt AND c.job_id = j.job_id), 0) + 1 AS rows
-FROM crcr_workflow_job AS j LEFT JOIN job_detail AS d ON d.dynamoKey = j.dynamoKey ORDER BY heard, j.id
-"""
+def decide(items: Sequence[Item], rule: Rule, *, now: float) -> list[Decision]:
+    """Decide on each item of one kind, in the order given; the oldest are removed first."""
+    dates = sorted(one.at for one in items if one.at is not None and one.at <= now + CLOCK_SKEW_S)
+    newest = dates[-rule.keep_last :][0] if dates and rule.keep_last else math.inf
+    decided = {}
+    left = sum(one.bytes for one in items)
+    for item in sorted(items, key=lambda one: (one.at or 0.0, one.name)):
+        old = item.at is not None and rule.keep_days is not None and item.at < now - rule.keep_days * DAY_S
+        large = rule.keep_gib is not None and left > rule.keep_gib * GIB
+        why = _why_kept(item, rule, now=now, newest=newest, old=old)
+        goes = not why and (old or large)
+        if goes:
+            why = f"older than {rule.keep_days:g} days" if old else f"beyond {rule.keep_gib:g} GiB"
+            left -= item.bytes
+        decided[item.name] = Decision(item=item, goes=goes, why=why or "within the limits")
+    return [decided[one.name] for one in items]
 
 
-def find_runs(context: Context, released: Released) -> Found:
-    """The runs of the store of results as things; each takes its share of the file.
-
-    Raises:
-        BadFileError: the file is no store, or one of another version.
-        SpyreCiError: another process holds the file for too long.
-    """
-    if not context.history.there:
-        return Found()
-    with context.history.reading() as (_, file):
-        rows = file.rows(_JOBS)
-    size, total = context.history.path.stat().st_size, sum(row["rows"] for row in rows) or 1
-    return Found(things=[_thing(context, released, row, size * row["rows"] // total) for row in rows])
-
-
-def _thing(context: Context, released: Released, row: Row, size: int) -> Thing:
-    run = row["run"] or f"{row['workflow_name']} {row['run_id']}"
-    number = row["run_id"]
-    why = why_kept(released, run, int(number) if number.isdecimal() else 0)
-    return Thing(
-        kind=STORE,
-        name=f"{run}#{row['id']}",
-        path=str(context.history.path),
-        at=epoch_of(row["heard"]) if row["heard"] else None,
-        own=size,
-        held=(why,) if why else (),
-    )
-
-
-def forget(context: Context, gone: Sequence[str]) -> None:
-    """Take runs out of the store, by name; one that is heard of meanwhile stays."""
-    from ci.store.prune import give_back, prune  # noqa: PLC0415  # as in `open_kept`
-
-    if not gone:
-        return
-    numbers = {int(name.rpartition("#")[2]) for name in gone}
-    with open_kept(context.settings, context.environ, warn=context.say) as kept:
-        now = context.clock()
-        prune(kept.store, kept.rows, before=now, at=now, only=numbers)
-        give_back(kept.store)
+def _why_kept(item: Item, rule: Rule, *, now: float, newest: float, old: bool) -> str:
+    if item.held:
+        return item.held
+    if item.at is None or item.at > now + CLOCK_SKEW_S:
+        return "its age is unknown" if item.at is None else "dated in the future: a clock was wrong"
+    if item.at >= newest:
+        return f"one of the newest {rule.keep_last}"
+    if item.unfinished and not (rule.unfinished and old):
+        return "unfinished: it can be resumed (--unfinished removes it once it is too old)"
+    return ""

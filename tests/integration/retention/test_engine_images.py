@@ -14,9 +14,8 @@ from docker.errors import ImageNotFound
 
 from ci.cli.app import run
 from ci.report.released import Released
-from ci.retention.images import find_images, remove_image
-from ci.retention.removing import KeptError
-from ci.retention.things import Thing
+from ci.retention.images import find_images
+from ci.retention.rules import Item, KeptError
 from tests.engine import build_image, engine_client
 from tests.retention_world import put, release_of
 
@@ -36,10 +35,8 @@ class World:
         self.made.append(name)
         return name
 
-    def ours(self, *, in_use: tuple[str, ...] = ()) -> list[Thing]:
-        attrs = [self.client.images.get(name).attrs for name in self.made if self.has(name)]
-        found = find_images(attrs, in_use=in_use, released=Released(), wanted={})
-        return list({one.path: one for one in found.things}.values())
+    def ours(self) -> list[Item]:
+        return [one for one in find_images(self.client, Released()) if one.name in self.made]
 
     def has(self, name: str) -> bool:
         with suppress(ImageNotFound):
@@ -62,41 +59,38 @@ def stack_tag() -> str:
     return f"stack-{secrets.token_hex(10)}"
 
 
-def test_one_of_ours_goes_and_what_stands_on_it_keeps_it(world: World) -> None:
+def test_one_of_ours_goes_once_and_what_is_built_on_it_stays(world: World) -> None:
     name = world.build(stack_tag())
-    world.build("theirs", f"FROM {name}\nCOPY mark /mine\n")
-    (thing,) = world.ours()
-    assert thing.name == name
-    assert thing.held == ("another image stands on it",)
-    world.client.images.remove(world.made.pop())
-    (thing,) = world.ours()
-    assert thing.held == ()
-    remove_image(world.client, thing)
+    theirs = world.build("theirs", f"FROM {name}\nCOPY mark /mine\n")
+    (item,) = world.ours()
+    assert (item.name, item.held) == (name, "")
+    item.remove(item)
     assert not world.has(name)
-    with pytest.raises(KeptError, match="is gone already"):
-        remove_image(world.client, thing)
+    assert world.has(theirs)
+    with pytest.raises(KeptError, match="removed meanwhile"):
+        item.remove(item)
 
 
-def test_one_that_a_container_is_of_stays(world: World) -> None:
+def test_one_that_a_container_uses_stays(world: World) -> None:
     name = world.build(stack_tag())
-    (thing,) = world.ours()
+    (item,) = world.ours()
     container = world.client.containers.create(name, command=["none"])
     try:
-        assert world.ours(in_use=(str(container.attrs["Image"]),))[0].held == ("a container is of it",)
+        assert world.ours()[0].held == "a container uses it"
         with pytest.raises(KeptError, match="uses it"):
-            remove_image(world.client, thing)
+            item.remove(item)
     finally:
         container.remove()
     assert world.has(name)
 
 
-def test_one_that_got_another_name_meanwhile_stays(world: World) -> None:
+def test_one_that_is_tagged_meanwhile_stays(world: World) -> None:
     name = world.build(stack_tag())
-    (thing,) = world.ours()
+    (item,) = world.ours()
     world.client.api.tag(name, world.repository, "release")
     world.made.append(f"{world.repository}:release")
-    with pytest.raises(KeptError, match="another name"):
-        remove_image(world.client, thing)
+    with pytest.raises(KeptError, match="tagged meanwhile"):
+        item.remove(item)
     assert world.has(name)
 
 
@@ -113,5 +107,4 @@ def test_the_verb_finds_ours_and_a_release_holds_one_of_them(
     told = json.loads(capsys.readouterr().out)
     assert free in [one["name"] for one in told["removed"]]
     assert {one["name"]: one["why"] for one in told["kept"]}[named] == "a release names it"
-    assert theirs in [one["path"] for one in told["foreign"]]
     assert all(world.has(name) for name in (named, free, theirs))

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.retention_world import make_run, put
+from tests.retention_world import make_run
 
 ROOT = Path(__file__).parent.parent.parent.parent
 TIMEOUT_S = 120.0
@@ -27,8 +27,8 @@ def slow(path, *words, **more):
     while not pathlib.Path("go on").exists():
         time.sleep(0.01)
     real(path, *words, **more)
-import ci.retention.trash
-ci.retention.trash.shutil.rmtree = slow
+import ci.retention.disk
+ci.retention.disk.shutil.rmtree = slow
 from ci.cli.app import run
 sys.exit(run(sys.argv[1:]))
 """
@@ -47,9 +47,8 @@ class Desk:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.runs = folder, folder / "runs"
-        now = time.time()
         for name, days in (("older", 90), ("old", 60), ("young", 1), ("latest", 0.5)):
-            make_run(self.runs, name, days, now=now)
+            make_run(self.runs, name, days, now=time.time())
         (folder / "spyre-ci.yaml").write_text("retention: {runs: {keep_last: 1}}\n")
         kept = {name: value for name, value in os.environ.items() if not name.startswith("GITHUB_")}
         self.environ = {**kept, "PYTHONPATH": str(ROOT), "DOCKER_HOST": f"unix://{folder}/no-engine.sock"}
@@ -62,7 +61,6 @@ class Desk:
             env=self.environ,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
             text=True,
         )
         try:
@@ -71,25 +69,18 @@ class Desk:
             process.kill()
             process.communicate()
 
-    def prune(self, *words: str, code: int = 0) -> dict[str, Any]:
-        with self.started("-m", "ci.cli", "prune", "--json", *words) as process:
-            out, err = process.communicate(timeout=TIMEOUT_S)
-        assert process.returncode == code, err
-        assert "Traceback" not in err
-        told: dict[str, Any] = json.loads(out)
-        return told
-
-    def until(self, name: str) -> None:
-        end = time.monotonic() + TIMEOUT_S
-        while not (self.folder / name).exists():
-            assert time.monotonic() < end, name
-            time.sleep(0.01)
-
-    def names(self) -> list[str]:
-        return sorted(path.name for path in self.runs.iterdir())
+    @contextmanager
+    def deleting(self) -> Iterator[subprocess.Popen[str]]:
+        """A prune that has renamed its first run, and waits for a file before it deletes it."""
+        with self.started("-c", SLOW, "prune", "--json") as process:
+            end = time.monotonic() + TIMEOUT_S
+            while not (self.folder / "deleting").exists():
+                assert time.monotonic() < end
+                time.sleep(0.01)
+            yield process
 
     def whole(self) -> list[str]:
-        return [name for name in self.names() if not name.startswith(".")]
+        return sorted(path.name for path in self.runs.iterdir() if not path.name.startswith("."))
 
 
 @pytest.fixture
@@ -97,51 +88,34 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
-def removed(told: dict[str, Any]) -> list[str]:
-    return sorted(one["name"] for one in told["removed"])
+def told(process: subprocess.Popen[str]) -> dict[str, Any]:
+    out, _ = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 0
+    document: dict[str, Any] = json.loads(out)
+    return document
 
 
 def test_killed_in_the_middle_no_run_is_in_part_and_the_next_one_finishes(desk: Desk) -> None:
-    with desk.started("-c", SLOW, "prune") as process:
-        desk.until("deleting")
+    with desk.deleting() as process:
         process.kill()
     (trash,) = desk.runs.glob(".spyre-ci-trash-*")
-    assert (trash / "it" / "run.json").is_file()
     assert len(desk.whole()) == 3
-    for name in desk.whole():
-        assert {path.name for path in (desk.runs / name).iterdir()} >= {
-            "run.json",
-            "plan.json",
-            "summary.json",
-        }
-    told = desk.prune()
-    assert told["finished"] == [str(trash)]
-    assert desk.names() == ["latest", "young"]
+    for folder in (trash, *(desk.runs / name for name in desk.whole())):
+        assert all((folder / name).is_file() for name in ("run.json", "plan.json", "summary.json"))
+    with desk.started("-m", "ci.cli", "prune", "--json") as process:
+        assert told(process)["finished"] == [str(trash)]
+    assert sorted(path.name for path in desk.runs.iterdir()) == ["latest", "young"]
 
 
 def test_a_run_that_begins_while_others_are_deleted_stays(desk: Desk) -> None:
-    """The decision is taken by then: what saves it is the last look, under its lock."""
-    with desk.started("-c", SLOW, "prune", "--json") as process:
-        desk.until("deleting")
+    """It was decided on by then: what saves it is that it is looked at once more, under its lock."""
+    with desk.deleting() as process:
         (waiting,) = {"old", "older"} & set(desk.whole())
         with desk.started("-c", WORKING, str(desk.runs / waiting)) as worker:
             assert worker.stdout is not None
             worker.stdout.readline()
             (desk.folder / "go on").touch()
-            out, _ = process.communicate(timeout=TIMEOUT_S)
-    told = json.loads(out)
-    assert process.returncode == 0
+            document = told(process)
     assert waiting in desk.whole()
-    assert len(told["removed"]) == 1
-    assert next(one["why"] for one in told["kept"] if one["name"] == waiting).startswith("in use: ")
-
-
-def test_a_report_that_comes_in_while_others_are_deleted_keeps_its_run(desk: Desk) -> None:
-    with desk.started("-c", SLOW, "prune", "--json") as process:
-        desk.until("deleting")
-        (waiting,) = {"old", "older"} & set(desk.whole())
-        put(desk.runs / waiting / "outbox" / "000001-x.json", "report", {})
-        (desk.folder / "go on").touch()
-        out, _ = process.communicate(timeout=TIMEOUT_S)
-    assert waiting in desk.whole()
-    assert "outbox" in next(one["why"] for one in json.loads(out)["kept"] if one["name"] == waiting)
+    assert len(document["removed"]) == 1
+    assert next(one["why"] for one in document["kept"] if one["name"] == waiting).startswith("in use: ")

@@ -38,7 +38,7 @@ def test_a_tree_that_was_pruned_is_checked_out_again(
     where, cache = f"git+file://{source}@main", tmp_path / ".spyre-ci" / "sources"
     tree = checkout(where, cache)
     assert [one["why"] for one in prune(capsys, "--keep-days", "0", "--keep-last", "0")["kept"]] == [
-        "somebody may be reading it"
+        "used within the last day"
     ]
     old = time.time() - 40 * DAY_S
     for path in (tree, tree.with_name(f"{tree.name}.whole")):

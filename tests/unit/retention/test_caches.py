@@ -1,127 +1,110 @@
-"""What the state folder holds for the next run: known by names that only we give."""
+"""What the state folder keeps for later runs: recognized by names that only spyre-ci gives."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 from pathlib import Path
 
 import pytest
 
 from ci.core.shared_folders import WHOLE, Kept
-from ci.report.released import Released
-from ci.retention.caches import find_caches, find_worktrees, is_record
-from ci.retention.folders import Look
-from ci.retention.removing import KeptError, remove_file
+from ci.retention.caches import find_caches
+from ci.retention.rules import Item, KeptError
 from ci.runner.checkout import _mark
 from ci.runner.collect import CollectCache
 from tests.retention_world import DAY_S, NOW, make_record, make_tree
 
-LOOK = Look(user=os.getuid(), mounts=frozenset(), released=Released())
+BUILD = f"0123456789ab/{'c' * 40}"
 
 
-def test_nothing_is_no_error(tmp_path: Path) -> None:
-    assert list(find_caches(tmp_path, LOOK).things) == []
-    assert list(find_worktrees(tmp_path, LOOK).things) == []
+def found(state: Path, now: float = NOW) -> list[Item]:
+    return find_caches(state, now=now)
 
 
-def test_what_the_cache_of_collections_writes_is_found(tmp_path: Path) -> None:
+def remove(item: Item) -> None:
+    item.remove(item)
+
+
+def test_entries_are_known_by_their_names(tmp_path: Path) -> None:
+    assert found(tmp_path) == []
+    ours = [
+        f"sources/archive-{'0' * 16}", "sources/.unpacking-ab_12", f"bisect/{BUILD}",
+        f"bisect/0123456789ab/{'d' * 40}.wheel", "reproduce/shell-a1_b2", "reproduce/unpacked-ab_12",
+    ]  # fmt: skip
+    theirs = ["sources/mine", f"bisect/build-{'c' * 12}.log", f"bisect/{BUILD}.lock", "reproduce/mine"]
+    for name in (*ours, *theirs, "bisect/0123456789ab/theirs"):
+        (tmp_path / name).mkdir(parents=True)
+    record, tree = make_record(tmp_path, 1, 9), make_tree(tmp_path, "a" * 40, 50)
+    (record.parent / f"{2:064x}.json.gz").symlink_to("/etc/passwd")
+    (tmp_path / "bisect" / "fedcba98").symlink_to(tmp_path / "bisect" / "0123456789ab")
+    (tree.parent / "mine").mkdir()
+    seen = {str(Path(one.path).relative_to(tmp_path)): one.kind for one in found(tmp_path)}
+    assert seen == {
+        **dict.fromkeys(ours, "caches"),
+        str(record.relative_to(tmp_path)): "caches",
+        str(tree.relative_to(tmp_path)): "worktrees",
+    }
+
+
+def test_what_the_cache_of_collected_tests_writes_is_found(tmp_path: Path) -> None:
     (tmp_path / "test_a.py").touch()
     folder = tmp_path / "state" / "cache" / "collect"
     CollectCache(folder=folder, root=tmp_path, tests=tmp_path, key="k").put("test_a.py", {"modules": []})
-    (one,) = find_caches(tmp_path / "state", LOOK).things
-    assert is_record(one)
-    assert Path(one.path).is_file()
+    assert len(found(tmp_path / "state")) == 1
 
 
-def test_archives_half_unpacked_ones_and_what_bisects_built(tmp_path: Path) -> None:
-    for name in (f"archive-{'0' * 16}", ".unpacking-ab_12", "mine"):
-        (tmp_path / "sources" / name).mkdir(parents=True)
-    (tmp_path / "bisect" / "0123456789ab" / ("c" * 40)).mkdir(parents=True)
-    (tmp_path / "bisect" / "0123456789ab" / f"{'d' * 40}.wheel").mkdir()
-    (tmp_path / "bisect" / "0123456789ab" / f"{'c' * 40}.lock").touch()
-    (tmp_path / "bisect" / f"build-{'c' * 12}.log").touch()
-    (tmp_path / "bisect" / "0123456789ab" / "theirs").mkdir()
-    found = find_caches(tmp_path, LOOK)
-    assert [one.name for one in found.things] == [
-        ".unpacking-ab_12", f"archive-{'0' * 16}", f"0123456789ab/{'c' * 40}",
-        f"0123456789ab/{'d' * 40}.wheel",
-    ]  # fmt: skip
-    assert not any(map(is_record, found.things))
-    assert [Path(one.path).name for one in found.foreign] == ["mine", "theirs"]
-
-
-def test_what_a_bisect_built_is_as_young_as_its_last_use(tmp_path: Path) -> None:
-    folder = tmp_path / "bisect" / "0123456789ab" / ("c" * 40)
-    folder.mkdir(parents=True)
-    (folder / WHOLE).touch()
-    os.utime(folder / WHOLE, (NOW, NOW))
-    os.utime(folder, (NOW - 90 * DAY_S, NOW - 90 * DAY_S))
-    (one,) = find_caches(tmp_path, LOOK).things
-    assert one.at == NOW
-    # Used between the look and the removal.
-    os.utime(folder / WHOLE, (NOW + 9, NOW + 9))
+@pytest.mark.parametrize("kind", ["record", "build", "tree"])
+def test_an_entry_is_as_old_as_its_last_use_and_stays_if_used_meanwhile(tmp_path: Path, kind: str) -> None:
+    if kind == "record":
+        mark = path = make_record(tmp_path, 1, 90)
+    elif kind == "build":
+        path = tmp_path / "bisect" / BUILD
+        path.mkdir(parents=True)
+        mark = path / WHOLE
+        mark.touch()
+        for one in (mark, path):
+            os.utime(one, (NOW - 90 * DAY_S, NOW - 90 * DAY_S))
+    else:
+        path = make_tree(tmp_path, "a" * 40, 90)
+        mark = _mark(path)  # as a checkout dates it
+    (item,) = found(tmp_path)
+    assert (item.at, item.held) == (NOW - 90 * DAY_S, "")
+    os.utime(mark, (NOW - DAY_S + 9, NOW - DAY_S + 9))
     with pytest.raises(KeptError, match="used meanwhile"):
-        remove_file(one)
-    os.utime(folder / WHOLE, (NOW, NOW))
-    remove_file(one)
-    assert not folder.exists()
+        remove(item)
+    (item,) = found(tmp_path)
+    assert (item.at, item.held) == (NOW - DAY_S + 9, "used within the last day")
+    remove(item)
+    with pytest.raises(KeptError, match="removed meanwhile"):
+        remove(item)
+    assert not path.exists()
+    assert not mark.exists()
 
 
-def test_what_a_bisect_uses_or_builds_stays(tmp_path: Path) -> None:
-    folder = tmp_path / "bisect" / "0123456789ab" / ("c" * 40)
+def test_what_a_bisect_makes_or_uses_stays(tmp_path: Path) -> None:
+    folder = tmp_path / "bisect" / BUILD
     kept = Kept(folder, stop=lambda: False, timeout_s=1)
     folder.mkdir()
     kept.done()
     folder.with_name(f"{folder.name}.wheel").mkdir()
-    things = find_caches(tmp_path, LOOK).things
-    assert len(things) == 2
-    for one in things:
-        with pytest.raises(KeptError, match="a bisect makes or uses it"):
-            remove_file(one)
+    items = found(tmp_path)
+    assert len(items) == 2
+    for item in items:
+        with pytest.raises(KeptError, match="in use"):
+            remove(item)
     kept.let_go()
-    for one in things:
-        remove_file(one)
+    for item in items:
+        remove(item)
     assert [path.name for path in folder.parent.iterdir()] == [f"{folder.name}.lock"]
 
 
-def test_what_shells_and_cut_off_reads_of_reproduce_left_goes_with_the_caches(tmp_path: Path) -> None:
-    for name in ("shell-a1_b2", "unpacked-ab_12", "mine"):
-        (tmp_path / "reproduce" / name).mkdir(parents=True)
-    found = find_caches(tmp_path, LOOK)
-    assert [thing.name for thing in found.things] == ["shell-a1_b2", "unpacked-ab_12"]
-    assert [Path(one.path).name for one in found.foreign] == ["mine"]
-
-
-def test_what_has_no_name_of_ours_is_foreign(tmp_path: Path) -> None:
-    record = make_record(tmp_path, 1, 9)
-    (record.parent / "notes.json.gz").touch()
-    (record.parent / f"{2:064x}.json.gz").symlink_to("/etc/passwd")
-    found = find_caches(tmp_path, LOOK)
-    assert [one.path for one in found.things] == [str(record)]
-    assert sorted(Path(one.path).name for one in found.foreign) == [f"{2:064x}.json.gz", "notes.json.gz"]
-
-
-def test_a_linked_cache_is_not_followed(tmp_path: Path) -> None:
-    make_record(tmp_path / "elsewhere", 1, 9)
-    (tmp_path / "state" / "cache").mkdir(parents=True)
-    (tmp_path / "state" / "cache" / "collect").symlink_to(tmp_path / "elsewhere" / "cache" / "collect")
-    assert list(find_caches(tmp_path / "state", LOOK).things) == []
-
-
-def test_a_tree_is_as_old_as_its_last_use(tmp_path: Path) -> None:
-    tree = make_tree(tmp_path, "a" * 40, 50)
-    (one,) = find_worktrees(tmp_path, LOOK).things
-    assert one.at == pytest.approx(NOW - 50 * DAY_S, abs=1)
-    mark = _mark(tree)  # as a checkout dates it
-    assert mark.is_file()
-    os.utime(mark, (NOW, NOW))
-    (one,) = find_worktrees(tmp_path, LOOK).things
-    assert one.at == NOW
-
-
-def test_a_tree_that_was_never_whole_is_one_too(tmp_path: Path) -> None:
-    _mark(make_tree(tmp_path, "a" * 40, 50)).unlink()
-    (tmp_path / "sources" / f"git-{'1' * 16}" / "trees" / "mine").mkdir()
-    found = find_worktrees(tmp_path, LOOK)
-    assert len(found.things) == 1
-    assert [Path(one.path).name for one in found.foreign] == ["mine"]
+def test_a_worktree_whose_repository_is_in_use_stays(tmp_path: Path) -> None:
+    tree = make_tree(tmp_path, "a" * 40, 90)
+    (item,) = found(tmp_path)
+    with (tree.parent.parent / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(KeptError, match="in use"):
+            remove(item)
+    remove(item)
+    assert list(tree.parent.iterdir()) == []

@@ -1,91 +1,115 @@
-"""Bytes on the disk: holes, files of several names, and what forbids to remove a folder."""
+"""Disk space, and removal that nobody sees a part of."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ci.retention.decide import space
-from ci.retention.disk import measure, mount_points
-from ci.retention.things import Thing
+from ci.retention.disk import PREFIX, delete, discard, find_trash, measure
 
-ME = os.getuid()
+MIB = 1 << 20
 
 
-def size(path: Path) -> int:
-    return measure(path, user=ME, mounts=frozenset()).own
+def full(path: Path) -> Path:
+    (path / "deep" / "er").mkdir(parents=True)
+    (path / "deep" / "er" / "file").write_bytes(b"x")
+    (path / "link").symlink_to("/etc")
+    return path
 
 
-def test_holes_take_nothing(tmp_path: Path) -> None:
-    (tmp_path / "full").write_bytes(os.urandom(1 << 20))
-    with (tmp_path / "sparse").open("wb") as stream:
+def test_holes_links_and_second_names_take_nothing(tmp_path: Path) -> None:
+    big, one = tmp_path / "big", tmp_path / "one"
+    big.mkdir()
+    one.mkdir()
+    (big / "file").write_bytes(os.urandom(MIB))
+    size, held = measure(big / "file")
+    assert size >= MIB
+    assert held == ""
+    with (one / "sparse").open("wb") as stream:
         stream.truncate(1 << 30)
-    assert size(tmp_path / "full") >= 1 << 20
-    assert size(tmp_path / "sparse") < 1 << 20
-
-
-def test_a_file_of_two_names_in_one_folder_counts_once(tmp_path: Path) -> None:
-    (tmp_path / "d").mkdir()
-    (tmp_path / "d" / "a").write_bytes(os.urandom(1 << 20))
-    once = size(tmp_path / "d")
-    os.link(tmp_path / "d" / "a", tmp_path / "d" / "b")
-    assert size(tmp_path / "d") == once
-
-
-def test_a_name_elsewhere_keeps_the_space(tmp_path: Path) -> None:
-    for name in "ab":
-        (tmp_path / name).mkdir()
-    (tmp_path / "a" / "file").write_bytes(os.urandom(1 << 20))
-    os.link(tmp_path / "a" / "file", tmp_path / "b" / "file")
-    things = []
-    for name in "ab":
-        seen = measure(tmp_path / name, user=ME, mounts=frozenset())
-        things.append(Thing(kind="runs", name=name, path=name, at=0.0, own=seen.own, shared=seen.shared))
-        assert things[-1].bytes >= 1 << 20
-    assert space(things[:1]) < 1 << 20
-    assert space(things) >= 1 << 20
-
-
-def test_a_link_is_only_itself(tmp_path: Path) -> None:
-    (tmp_path / "big").mkdir()
-    (tmp_path / "big" / "file").write_bytes(os.urandom(1 << 20))
-    (tmp_path / "d").mkdir()
-    (tmp_path / "d" / "link").symlink_to(tmp_path / "big")
-    (tmp_path / "d" / "loop").symlink_to(tmp_path / "d")
-    assert size(tmp_path / "d") < 1 << 20
-
-
-def test_files_of_another_user_are_told(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    assert measure(tmp_path, user=ME + 1, mounts=frozenset()).held == ("holds files of another user",)
-    assert measure(tmp_path, user=ME, mounts=frozenset()).held == ()
-
-
-def test_a_mount_point_is_told(tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir()
-    seen = measure(tmp_path, user=ME, mounts=frozenset({str(tmp_path / "data")}))
-    assert seen.held == ("something is mounted in it",)
-
-
-def test_mount_points_are_read_as_the_kernel_writes_them(tmp_path: Path) -> None:
-    file = tmp_path / "mountinfo"
-    file.write_text("36 35 98:0 / /srv/my\\040runs rw - ext4 /dev/sda rw\nshort\n")
-    assert mount_points(file) == {"/srv/my runs"}
-    assert mount_points(tmp_path / "none") == frozenset()
-
-
-def test_what_is_gone_is_told(tmp_path: Path) -> None:
+    (one / "link").symlink_to(big)
+    (one / "loop").symlink_to(one)
+    assert measure(one) < (MIB, "")
+    before = measure(big)
+    os.link(big / "file", big / "again")
+    assert measure(big) == before
     with pytest.raises(FileNotFoundError):
-        measure(tmp_path / "none", user=ME, mounts=frozenset())
+        measure(tmp_path / "none")
 
 
-def test_what_cannot_be_looked_into_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: str) -> None:
-        raise PermissionError(13, "Permission denied")
+def test_what_forbids_removal_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full(tmp_path / "d")
+    for name, value, why in (
+        ("getuid", lambda: tmp_path.stat().st_uid + 1, "contains files of another user"),
+        ("walk", refuse, "cannot be read: Permission denied"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"ci.retention.disk.os.{name}", value)
+            assert measure(tmp_path / "d")[1] == why
+    assert measure(Path("/dev"))[1] == "contains a mount point"
 
-    monkeypatch.setattr("ci.retention.disk.os.scandir", refuse)
-    assert measure(tmp_path, user=ME, mounts=frozenset()).held == (
-        "cannot be looked into: Permission denied",
-    )
+
+def refuse(_: Path, onerror: Any) -> tuple[()]:
+    onerror(PermissionError(13, "Permission denied"))
+    return ()
+
+
+def test_what_goes_is_gone_at_once_with_all_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, seen, real = full(tmp_path / "d"), [], shutil.rmtree
+
+    def watched(path: Path) -> None:
+        seen.append(folder.exists())
+        real(path)
+
+    monkeypatch.setattr("ci.retention.disk.shutil.rmtree", watched)
+    # As a test leaves a folder that nobody may write to, or open.
+    (folder / "deep" / "er").chmod(0o500)
+    (folder / "deep").chmod(0o000)
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("/etc")
+    mode = Path("/etc").stat().st_mode
+    for name in ("d", "file", "link"):
+        discard(tmp_path / name)
+    assert seen == [False]
+    assert list(tmp_path.iterdir()) == []
+    assert Path("/etc").stat().st_mode == mode
+    with pytest.raises(FileNotFoundError):
+        discard(tmp_path / "none")
+
+
+def test_what_is_interrupted_is_finished_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    full(tmp_path / "d")
+    others = [f"{PREFIX}mine", f"{PREFIX}{'0' * 31}", f"{PREFIX}{'0' * 33}"]
+    for name in others:
+        (tmp_path / name).mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr("ci.retention.disk.shutil.rmtree", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            discard(tmp_path / "d")
+    assert not (tmp_path / "d").exists()
+    (trash,) = find_trash([tmp_path, tmp_path / "none"])
+    assert (trash / "deep" / "er" / "file").is_file()
+    with monkeypatch.context() as patch:
+        patch.setattr("ci.retention.disk.os.getuid", lambda: tmp_path.stat().st_uid + 1)
+        assert find_trash([tmp_path]) == []
+    delete(trash)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(others)
+
+
+def test_what_cannot_be_renamed_is_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    full(tmp_path / "d")
+    monkeypatch.setattr(Path, "rename", refused)
+    with pytest.raises(PermissionError):
+        discard(tmp_path / "d")
+    assert [path.name for path in tmp_path.iterdir()] == ["d"]
+    assert (tmp_path / "d" / "deep" / "er" / "file").is_file()
