@@ -51,7 +51,9 @@ def forecast(
     named: Annotated[
         str | None,
         typer.Argument(
-            metavar="[RUN]", help="A run; default: the newest with a catalog.", autocompletion=completing.runs
+            metavar="[RUN]",
+            help="A run; default: this folder, else the newest with a catalog.",
+            autocompletion=completing.runs,
         ),
     ] = None,
     catalog: options.In = None,
@@ -128,12 +130,14 @@ def forecast(
 
 
 def _folder(context: Context, named: str | None, catalog: Path | None, scratch: Path) -> RunFolder:
-    """The run folder that is named, else the newest with a catalog, else one of the op suite, made now."""
+    """The run folder that is named, or this one, or the newest with a catalog, or one of the op suite."""
     if named is not None:
         return find_run(context.runs, named, holding=CATALOG_FILE)
     if catalog is not None:
         return options.run_folder(context, None, catalog, holding=CATALOG_FILE)
-    if (latest := latest_catalog(context.runs)) is not None:
+    here = RunFolder(path=Path.cwd())
+    latest = here if here.catalog.is_file() else latest_catalog(context.runs)
+    if latest is not None:
         context.say(f"catalog of {latest.run}")
         return latest
     context.say("no run has a catalog yet: the embedded op suite is forecast instead")

@@ -47,6 +47,9 @@ def scope(
         typer.Option("--pytorch-src", metavar="WHERE", help="Count a tree's files, without a catalog."),
     ] = None,
     device: options.Device = None,
+    verbose: Annotated[
+        int, typer.Option("-v", "--verbose", count=True, help="List each rule that has no effect.")
+    ] = 0,
     json_output: options.Json = False,
 ) -> None:
     """Print the table of reasons of a catalog."""
@@ -67,7 +70,7 @@ def scope(
     if json_output:
         typer.echo(document_text("scope", table_document(table, rules, name)))
         return
-    for line in table_lines(table, rules, name, tests=source is None):
+    for line in table_lines(table, rules, name, tests=source is None, verbose=verbose > 0):
         context.say(line)
 
 

@@ -15,7 +15,9 @@ from test_selection.tiers import Destination, TierRule
 _SHOWN_FILES = 20
 
 
-def table_lines(table: ScopeTable, rules: Rules, device: str, *, tests: bool) -> Iterator[str]:
+def table_lines(
+    table: ScopeTable, rules: Rules, device: str, *, tests: bool, verbose: bool = False
+) -> Iterator[str]:
     """The table for people.
 
     Args:
@@ -23,6 +25,7 @@ def table_lines(table: ScopeTable, rules: Rules, device: str, *, tests: bool) ->
         rules: the rules it was made with.
         device: the device it is about.
         tests: whether tests were counted, or files alone.
+        verbose: whether each entry without effect is listed, or only their number.
     """
     yield f"scope of {device} by {rules.path} (version {rules_version(rules)})"
     width = max(len(one.code) for one in table.reasons)
@@ -42,10 +45,12 @@ def table_lines(table: ScopeTable, rules: Rules, device: str, *, tests: bool) ->
     yield from (f"  {name}" for name in table.catch_all[:_SHOWN_FILES])
     if len(table.catch_all) > _SHOWN_FILES:
         yield f"  and {len(table.catch_all) - _SHOWN_FILES} more; --json lists all"
-    for op in table.unknown_ops:
-        yield f"idle: device.ops (settings): {op}: no collected test is of this operator"
-    for idle in table.idle:
-        yield f"idle: {rules.path}:{idle.line}: {idle.section}: {idle.name}: {idle.why}"
+    idle = [f"{rules.path}:{one.line}: {one.section}: {one.name}: {one.why}" for one in table.idle]
+    ops = [f"device.ops (settings): {op}: no collected test is of this operator" for op in table.unknown_ops]
+    if verbose:
+        yield from (f"idle: {text}" for text in (*ops, *idle))
+    elif idle or ops:
+        yield f"idle: {counted(len(idle) + len(ops), 'entry has', 'entries have')} no effect (-v lists them)"
 
 
 def explained_lines(explained: Explanation, rules: Rules, device: str) -> Iterator[str]:

@@ -46,6 +46,8 @@ MEANINGS = {
     "--network": "of a container",
     "--limit": "how many",
     "--run-dir": "the run's folder, with the default of each verb",
+    "--verbose": "more lines: of a run each test, of `scope` each rule without effect",
+    "-v": "as --verbose",
 }
 # Types of a flag's meanings that differ.
 KINDS = {

@@ -84,6 +84,21 @@ def test_the_newest_run_is_forecast_where_none_is_named(
     assert "none" in told
 
 
+def test_no_flag_is_needed_in_a_run_folder(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older = folder.with_name("older")
+    folder.rename(older)
+    write_catalog(
+        folder / "catalog.jsonl.gz", Catalog(pytorch="2", device="spyre", files={}, tests=TESTS[:1])
+    )
+    monkeypatch.chdir(older)
+    assert run(WORDS) == 0
+    told = capsys.readouterr().out
+    assert "catalog of older" in told
+    assert "work stealing" in told, "its plan is forecast with its durations"
+
+
 def test_seconds_nobody_measured_are_said_to_be_guessed(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -75,6 +75,8 @@ def test_the_table_counts_tests_and_files_and_names_what_is_idle(capsys: pytest.
     assert "in scope: 2 of 4 tests" in out
     assert "must run: 1 test by 1 entry" in out
     assert "files left to the last rule: 1\n  test_b.py\n" in out
+    assert out.endswith("\nidle: 1 entry has no effect (-v lists them)\n")
+    out = said(capsys, "--catalog", "catalog.jsonl.gz", "-v")
     assert "rules.yaml:5: rules: never: matches nothing" in out
     assert out.count("idle:") == 1
 
@@ -108,7 +110,8 @@ def test_a_declared_op_no_test_is_of_is_told(
     tests = [CatalogTest(id="test_a.py::x", node="x", file="test_a.py", template="x", op="add")]
     write_catalog(here / "ops.gz", Catalog(pytorch="p", device="spyre", tests=tests))
     monkeypatch.setenv("SPYRE_CI__DEVICE__OPS", "[add, softmaxx]")
-    out = said(capsys, "--catalog", "ops.gz")
+    assert "entries have no effect (-v lists them)\n" in said(capsys, "--catalog", "ops.gz")
+    out = said(capsys, "--catalog", "ops.gz", "-v")
     assert "idle: device.ops (settings): softmaxx: no collected test is of this operator\n" in out
 
 
