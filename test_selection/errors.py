@@ -13,11 +13,16 @@ EXIT_INCOMPLETE = 3
 EXIT_INTERRUPTED = 130
 # Characters of what is wrong with a file.
 MOST = 1_200
+# Keys of files that people write, by what they were called before.
+RENAMED = {"bucket": "tier", "buckets": "tiers"}
 
 
 def did_you_mean(text: str, known: Iterable[str], otherwise: str, *, cutoff: float = 0.6) -> str:
-    """The remedy for a name that is not known: the nearest one that is, else what else to do."""
-    close = difflib.get_close_matches(text, list(known), n=1, cutoff=cutoff)
+    """The remedy for a name that is not known: its successor, or the nearest one, else what else to do."""
+    known = list(known)
+    if RENAMED.get(text) in known:
+        return f"it is called {RENAMED[text]!r} now"
+    close = difflib.get_close_matches(text, known, n=1, cutoff=cutoff)
     return f"did you mean {close[0]!r}?" if close else otherwise
 
 

@@ -132,15 +132,13 @@ def read_order(row: Reader) -> OrderRule:
     return OrderRule(**reason, patterns=patterns, alone=alone, in_order=in_order)
 
 
-def limits_of(
-    tests: Iterable[CatalogTest], order: Sequence[OrderRule], buckets: Sequence[TierRule]
-) -> Limits:
+def limits_of(tests: Iterable[CatalogTest], order: Sequence[OrderRule], tiers: Sequence[TierRule]) -> Limits:
     """What a plan of these tests keeps to; the first rule that matches a test decides how it runs.
 
     Args:
         tests: in source order, which chains keep.
         order: `Rules.order`.
-        buckets: `Rules.buckets`; of those that match a test, the first with needs says how many cards.
+        tiers: `Rules.tiers`; of those that match a test, the first with needs says how many cards.
     """
     rows = list(tests)
     alone: set[str] = set()
@@ -153,11 +151,11 @@ def limits_of(
             alone.add(test.id)
         else:
             in_order[test.id] = test.cls if rule.in_order == "class" else ""
-    return Limits(alone=alone, in_order=in_order, cards=_cards(rows, buckets))
+    return Limits(alone=alone, in_order=in_order, cards=_cards(rows, tiers))
 
 
-def _cards(tests: Sequence[CatalogTest], buckets: Sequence[TierRule]) -> dict[str, int]:
-    rules = [one for one in buckets if one.needs is not None]
+def _cards(tests: Sequence[CatalogTest], tiers: Sequence[TierRule]) -> dict[str, int]:
+    rules = [one for one in tiers if one.needs is not None]
     found = {}
     for test, mask in zip(tests, Masks([one.patterns for one in rules]).each(tests), strict=True):
         needs = rules[next(bits(mask))].needs if mask else None

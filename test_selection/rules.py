@@ -92,7 +92,7 @@ class Rules:
     Attributes:
         path: where it was read from.
         rules: in order, the first that matches decides; the last one matches everything.
-        buckets: what needs a later tier.
+        tiers: what needs a later tier.
         must_run: what releases depend on.
         order: what runs alone or in order.
         capabilities: what the device declares.
@@ -100,7 +100,7 @@ class Rules:
 
     path: Path
     rules: tuple[Rule, ...]
-    buckets: tuple[TierRule, ...] = ()
+    tiers: tuple[TierRule, ...] = ()
     must_run: tuple[MustRun, ...] = ()
     order: tuple[OrderRule, ...] = ()
     capabilities: Capabilities = field(default_factory=Capabilities)
@@ -144,7 +144,7 @@ def load_rules(path: Path) -> Rules:
         SettingsError: a key or value that cannot be taken, with file, line, key and remedy.
     """
     root = Reader.load(path)
-    root.known("rules", "buckets", "must_run", "order")
+    root.known("rules", "tiers", "must_run", "order")
     rows = root.rows("rules")
     if not rows:
         raise root.error("rules", "rules is empty", "list at least one rule")
@@ -153,7 +153,7 @@ def load_rules(path: Path) -> Rules:
     return Rules(
         path=path,
         rules=tuple(rule for _, rule in found),
-        buckets=tuple(read_tier(row) for row in root.rows("buckets")),
+        tiers=tuple(read_tier(row) for row in root.rows("tiers")),
         must_run=tuple(read_must_run(row) for row in root.rows("must_run")),
         order=tuple(read_order(row) for row in root.rows("order")),
     )

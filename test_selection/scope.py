@@ -140,7 +140,7 @@ def scope_table(catalog: Catalog, rules: Rules) -> ScopeTable:
         _table(by_file, pairs, rules),
         idle=[
             *_idle_rules(rules, {rule for _, rule in pairs}, matched),
-            *_idle_entries("buckets", rules.buckets, [one.code for one in rules.buckets], tests)[1],
+            *_idle_entries("tiers", rules.tiers, [one.code for one in rules.tiers], tests)[1],
             *_idle_entries("order", rules.order, [one.code for one in rules.order], tests)[1],
             *idle_must_run,
         ],
@@ -250,14 +250,14 @@ class Explanation:
     Attributes:
         test: the test; of a file alone, only its file is set.
         matches: of each rule, up to and with the one that decided.
-        buckets: the indexes of the tier rules whose patterns match it.
+        tiers: the indexes of the tier rules whose patterns match it.
         serves: what the must-run entries that name it serve.
         before: of a file alone, the rules that may decide single tests of it before its own rule does.
     """
 
     test: CatalogTest
     matches: list[RuleMatch]
-    buckets: list[int]
+    tiers: list[int]
     serves: list[str]
     before: list[int]
 
@@ -278,7 +278,7 @@ def explain(test: CatalogTest, device: str, rules: Rules) -> Explanation:
     return Explanation(
         test=test,
         matches=matches,
-        buckets=list(bits(Masks([one.patterns for one in rules.buckets]).test(test))),
+        tiers=list(bits(Masks([one.patterns for one in rules.tiers]).test(test))),
         serves=[rules.must_run[index].serves for index in bits(must)],
         before=[],
     )
@@ -293,7 +293,7 @@ def explain_file(file: str, device: str, rules: Rules) -> Explanation:
     return Explanation(
         test=test,
         matches=[one for one in matches if rules.rules[one.rule].by_file],
-        buckets=[],
+        tiers=[],
         serves=[],
         before=[index for index in bits(possible) if index < number],
     )

@@ -284,9 +284,9 @@ def tier_note_lines(note: TierNote | None) -> list[str]:
     if note is None or not (note.away or note.beyond):
         return []
     there = "".join(
-        f", {count:,} {'moves' if count == 1 else 'move'} to the {later} bucket (--bucket {later} runs them)"
+        f", {count:,} {'moves' if count == 1 else 'move'} to the {later} tier (--tier {later} runs them)"
         for later, count in note.moved.items()
     )
-    beyond = f"; {note.beyond:,} beyond every bucket" if note.beyond else ""
+    beyond = f"; {note.beyond:,} beyond every tier" if note.beyond else ""
     of = f"{note.kept:,} of {note.kept + note.away:,}"
-    return [f"bucket {note.bucket}: {of} selected tests run{there}{beyond}"]
+    return [f"tier {note.bucket}: {of} selected tests run{there}{beyond}"]

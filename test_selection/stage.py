@@ -200,10 +200,10 @@ def require_tests(selection: Selection) -> None:
     if selection.ids or not selection.percent:
         return
     if selection.moved:
-        moved = ", ".join(f"{len(ids):,} to {bucket}" for bucket, ids in selection.moved.items())
+        moved = ", ".join(f"{len(ids):,} to {tier}" for tier, ids in selection.moved.items())
         raise NothingToRunError(
-            f"nothing to run in bucket {selection.bucket}: every selected test moves ({moved})",
-            remedy="name a later bucket with --bucket, or raise its limits (buckets in the settings)",
+            f"nothing to run in tier {selection.bucket}: every selected test moves ({moved})",
+            remedy="name a later tier with --tier, or raise its limits (tiers in the settings)",
         )
     reasons = ", ".join(f"{count} {code}" for code, count in selection.out_of_scope.items()) or "none"
     raise NothingToRunError(

@@ -1,7 +1,7 @@
 """Tiers: a test that needs more time, cards or memory than a tier allows moves to a later one.
 
-Nothing is dropped: what a tier keeps and what it moves are together what it was given. Settings, flags and
-files call a tier a bucket.
+Nothing is dropped: what a tier keeps and what it moves are together what it was given. In selections, whose
+format is older, a tier is `bucket`.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class TierRule(Reason):
 
     Attributes:
         seconds_above: it moves only tests expected to take longer than this.
-        bucket: the first tier the tests may run in; empty where they are only said to need something.
+        tier: the first tier the tests may run in; empty where they are only said to need something.
         needs: what they need, or None where that is not said.
     """
 
     seconds_above: float | None = None
-    bucket: str = ""
+    tier: str = ""
     needs: Needs | None = None
 
 
@@ -86,27 +86,25 @@ class Destination:
 
 
 def read_tier(row: Reader) -> TierRule:
-    """Read one entry of `buckets`.
+    """Read one entry of `tiers`.
 
     Raises:
         SettingsError: a key or value that cannot be taken, or an entry that says nothing.
     """
-    row.known("code", "text", "issue", "bucket", "seconds_above", "needs", *FIELDS)
+    row.known("code", "text", "issue", "tier", "seconds_above", "needs", *FIELDS)
     rule = TierRule(
         **read_reason(row),
         patterns=read_patterns(row, FIELDS),
         seconds_above=row.number("seconds_above") if "seconds_above" in row.content else None,
-        bucket=row.choice("bucket", LATER) if "bucket" in row.content else "",
+        tier=row.choice("tier", LATER) if "tier" in row.content else "",
         needs=_needs(row.table("needs", required=True)) if "needs" in row.content else None,
     )
-    if not rule.bucket and rule.needs is None:
-        raise row.error(
-            "code", f"bucket rule {rule.code!r} says neither bucket nor needs", "give it one of them"
-        )
+    if not rule.tier and rule.needs is None:
+        raise row.error("code", f"tier rule {rule.code!r} says neither tier nor needs", "give it one of them")
     if not rule.patterns and rule.seconds_above is None:
         raise row.error(
             "code",
-            f"bucket rule {rule.code!r} matches every test",
+            f"tier rule {rule.code!r} matches every test",
             f"give it seconds_above or {', '.join(FIELDS)}",
         )
     return rule
@@ -116,8 +114,8 @@ def split_by_tier(
     tests: Iterable[CatalogTest],
     seconds: Mapping[str, float],
     rules: Sequence[TierRule],
-    buckets: Mapping[str, Tier],
-    bucket: str,
+    tiers: Mapping[str, Tier],
+    tier: str,
 ) -> TierSplit:
     """Keep what a tier allows, and move every other test to the first later tier that allows it.
 
@@ -126,8 +124,8 @@ def split_by_tier(
         seconds: what each is expected to take, by id; a test that is not in it counts as 0.
         rules: tier rules; of those that match a test, the first with a tier and the first with needs
             count.
-        buckets: what each tier allows, from the most frequent to the most patient.
-        bucket: the tier asked for, one of `buckets`.
+        tiers: what each tier allows, from the most frequent to the most patient.
+        tier: the tier asked for, one of `tiers`.
     """
     rows = list(tests)
     kept: list[CatalogTest] = []
@@ -139,23 +137,23 @@ def split_by_tier(
     for test, mask in zip(rows, Masks([one.patterns for one in rules]).each(rows), strict=True):
         takes = seconds.get(test.id, 0.0)
         if mask not in quiet:
-            quiet[mask] = _quiet_below(mask, rules, buckets[bucket])
+            quiet[mask] = _quiet_below(mask, rules, tiers[tier])
         if takes <= quiet[mask]:
             kept.append(test)
             continue
         if (found := known.get((mask, takes))) is None:
-            found = known[mask, takes] = destination(mask, takes, rules, buckets, bucket)
-        if found.bucket == bucket:
+            found = known[mask, takes] = destination(mask, takes, rules, tiers, tier)
+        if found.bucket == tier:
             kept.append(test)
         else:
             moved.setdefault(found.bucket, {})[test.id] = found.reason
         if found.beyond:
             beyond[test.id] = found.beyond
-    return TierSplit(kept=kept, moved={name: moved[name] for name in buckets if name in moved}, beyond=beyond)
+    return TierSplit(kept=kept, moved={name: moved[name] for name in tiers if name in moved}, beyond=beyond)
 
 
 def destination(
-    mask: int, seconds: float, rules: Sequence[TierRule], buckets: Mapping[str, Tier], bucket: str
+    mask: int, seconds: float, rules: Sequence[TierRule], tiers: Mapping[str, Tier], tier: str
 ) -> Destination:
     """Where one test runs.
 
@@ -163,38 +161,38 @@ def destination(
         mask: bit i is set where the patterns of rule i match the test.
         seconds: what it is expected to take.
         rules: tier rules.
-        buckets: what each tier allows, in order.
-        bucket: the tier asked for, one of `buckets`.
+        tiers: what each tier allows, in order.
+        tier: the tier asked for, one of `tiers`.
     """
     matching = [rules[index] for index in bits(mask)]
     holds = [one for one in matching if one.seconds_above is None or seconds > one.seconds_above]
     needs = next((one.needs for one in holds if one.needs is not None), _MODEST)
-    mover = next((one for one in holds if one.bucket in buckets), None)
-    names = list(buckets)
-    later = names[names.index(bucket) :]
-    earliest = later.index(mover.bucket) if mover is not None and mover.bucket in later else 0
-    refused = {name: buckets[name].refusal(seconds, needs) for name in later}
+    mover = next((one for one in holds if one.tier in tiers), None)
+    names = list(tiers)
+    later = names[names.index(tier) :]
+    earliest = later.index(mover.tier) if mover is not None and mover.tier in later else 0
+    refused = {name: tiers[name].refusal(seconds, needs) for name in later}
     fitting = [name for name in later[earliest:] if not refused[name]]
     reasons = [f"{mover.code}: {mover.text}"] if mover is not None and earliest else []
-    reasons += [f"{refused[bucket]} in bucket {bucket}"] if refused[bucket] else []
+    reasons += [f"{refused[tier]} in tier {tier}"] if refused[tier] else []
     return Destination(
         bucket=fitting[0] if fitting else later[-1],
         reason="; ".join(reasons),
-        beyond="" if fitting else f"{refused[later[-1]]} in bucket {later[-1]}",
+        beyond="" if fitting else f"{refused[later[-1]]} in tier {later[-1]}",
     )
 
 
 _MODEST = Needs()
 
 
-def _quiet_below(mask: int, rules: Sequence[TierRule], bucket: Tier) -> float:
+def _quiet_below(mask: int, rules: Sequence[TierRule], tier: Tier) -> float:
     """Up to how many seconds no rule of the mask holds and the tier allows a test that needs nothing."""
-    if bucket.refusal(0.0, _MODEST):
+    if tier.refusal(0.0, _MODEST):
         return -math.inf
     limits = [rules[index].seconds_above for index in bits(mask)]
     if None in limits:
         return -math.inf
-    allowed = math.inf if bucket.test_s is None else bucket.test_s
+    allowed = math.inf if tier.test_s is None else tier.test_s
     return min([allowed, *(one for one in limits if one is not None)])
 
 

@@ -22,9 +22,9 @@ from ci.package.records import DEVICE, forget_record
 from ci.steps.context import Context
 from test_selection.files import read_json
 
-# Neither a share nor a bucket's limits: a project's own tests all run.
+# Neither a share nor a tier's limits: a project's own tests all run.
 _ALL = 100.0
-_BUCKET = "weekly"
+_TIER = "weekly"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ def run_device(package: PackageContext, asked: Asked) -> dict[str, Any]:
             percent=_ALL,
             files=asked.files or view.files,
             keyword=asked.keyword,
-            bucket=_BUCKET,
+            tier=_TIER,
         )
         told = _told(run_main_job(context, request), version)
     if whole:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ci.cli.scope_text import bucket_lines, explained_document, explained_lines, table_document, table_lines
+from ci.cli.scope_text import explained_document, explained_lines, table_document, table_lines, tier_lines
 from ci.config import completing
 from ci.core.errors import UsageError
 from ci.runner.collect import find_files
@@ -16,7 +16,7 @@ from ci.steps import options
 from ci.steps.context import Context
 from ci.steps.folder import CATALOG_FILE
 from ci.steps.plan import past_durations
-from ci.steps.select import bucket_limits, scope_rules
+from ci.steps.select import scope_rules, tier_limits
 from test_selection.catalog import Catalog, CatalogTest, parse_test, read_catalog
 from test_selection.files import document_text
 from test_selection.rules import Rules
@@ -99,11 +99,11 @@ def explain_command(
         found = _on_device(_catalog_of(context, run_dir, catalog), device)
     on = context.settings.model.device.name if found is None else found.device
     explained = _explained(name, found, on, rules)
-    buckets = {} if explained.test.id == explained.test.file else _buckets_of(context, explained, on, rules)
+    tiers = {} if explained.test.id == explained.test.file else _tiers_of(context, explained, on, rules)
     if json_output:
-        typer.echo(document_text("scope-explain", explained_document(explained, rules, on, buckets)))
+        typer.echo(document_text("scope-explain", explained_document(explained, rules, on, tiers)))
         return
-    for line in (*explained_lines(explained, rules, on), *bucket_lines(buckets)):
+    for line in (*explained_lines(explained, rules, on), *tier_lines(tiers)):
         context.say(line)
 
 
@@ -133,14 +133,12 @@ def _find(name: str, catalog: Catalog | None) -> CatalogTest:
     return parse_test(name, node=name)
 
 
-def _buckets_of(
-    context: Context, explained: Explanation, device: str, rules: Rules
-) -> dict[str, Destination]:
-    """Where each bucket has an explained test run, by what earlier runs of it took."""
+def _tiers_of(context: Context, explained: Explanation, device: str, rules: Rules) -> dict[str, Destination]:
+    """Where each tier has an explained test run, by what earlier runs of it took."""
     seconds = past_durations(context, device).tests.get(explained.test.id, 0.0)
-    mask = sum(1 << index for index in explained.buckets)
-    limits = bucket_limits(context)
-    return {name: destination(mask, seconds, rules.buckets, limits, name) for name in limits}
+    mask = sum(1 << index for index in explained.tiers)
+    limits = tier_limits(context)
+    return {name: destination(mask, seconds, rules.tiers, limits, name) for name in limits}
 
 
 def _catalog_of(context: Context, run_dir: Path | None, catalog: Path | None) -> Catalog:

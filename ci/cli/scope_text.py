@@ -71,19 +71,19 @@ def explained_lines(explained: Explanation, rules: Rules, device: str) -> Iterat
     if explained.before:
         yield "rules that may decide single tests of it first:"
         yield from (f"  {rules.place(index)}: {rules.rules[index].code}" for index in explained.before)
-    for index in explained.buckets:
-        bucket = rules.buckets[index]
-        where = f"{rules.path}:{bucket.line}"
-        yield f"bucket: {where}: {bucket.code}: {bucket.text} ({_bucket_words(bucket)})"
+    for index in explained.tiers:
+        tier = rules.tiers[index]
+        where = f"{rules.path}:{tier.line}"
+        yield f"tier: {where}: {tier.code}: {tier.text} ({_tier_words(tier)})"
     yield from (f"must run: {text}" for text in explained.serves)
 
 
-def bucket_lines(buckets: Mapping[str, Destination]) -> Iterator[str]:
-    """Where each bucket has the test run, for people."""
-    for name, to in buckets.items():
-        where = "runs here" if to.bucket == name else f"moves to the {to.bucket} bucket ({to.reason})"
+def tier_lines(tiers: Mapping[str, Destination]) -> Iterator[str]:
+    """Where each tier has the test run, for people."""
+    for name, to in tiers.items():
+        where = "runs here" if to.bucket == name else f"moves to the {to.bucket} tier ({to.reason})"
         beyond = f"; {to.beyond}, the last one" if to.beyond else ""
-        yield f"bucket {name}: {where}{beyond}"
+        yield f"tier {name}: {where}{beyond}"
 
 
 def _match_line(match: RuleMatch, rules: Rules) -> str:
@@ -95,12 +95,12 @@ def _match_line(match: RuleMatch, rules: Rules) -> str:
     return f"{rules.place(match.rule)}: {rules.rules[match.rule].code}: {', '.join((*hits, *misses))}"
 
 
-def _bucket_words(bucket: TierRule) -> str:
-    parts = [f"not before {bucket.bucket}"] if bucket.bucket else []
-    if bucket.seconds_above is not None:
-        parts.append(f"where it takes above {bucket.seconds_above:g} s")
-    if bucket.needs is not None:
-        parts.append(f"needs cards: {bucket.needs.cards}, GiB: {bucket.needs.memory_gib:g}")
+def _tier_words(tier: TierRule) -> str:
+    parts = [f"not before {tier.tier}"] if tier.tier else []
+    if tier.seconds_above is not None:
+        parts.append(f"where it takes above {tier.seconds_above:g} s")
+    if tier.needs is not None:
+        parts.append(f"needs cards: {tier.needs.cards}, GiB: {tier.needs.memory_gib:g}")
     return ", ".join(parts)
 
 
@@ -120,7 +120,7 @@ def table_document(table: ScopeTable, rules: Rules, device: str) -> dict[str, An
 
 
 def explained_document(
-    explained: Explanation, rules: Rules, device: str, buckets: Mapping[str, Destination]
+    explained: Explanation, rules: Rules, device: str, tiers: Mapping[str, Destination]
 ) -> dict[str, Any]:
     """An explanation for machines."""
     rule = rules.rules[explained.rule]
@@ -144,7 +144,7 @@ def explained_document(
             for one in explained.matches[:-1]
         ],
         "may_decide_first": [rules.place(index) for index in explained.before],
-        "buckets": [f"{rules.path}:{rules.buckets[index].line}" for index in explained.buckets],
-        "runs_in": {name: asdict(to) for name, to in buckets.items()},
+        "buckets": [f"{rules.path}:{rules.tiers[index].line}" for index in explained.tiers],
+        "runs_in": {name: asdict(to) for name, to in tiers.items()},
         "must_run": explained.serves,
     }

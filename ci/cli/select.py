@@ -41,7 +41,7 @@ def select(
     files: options.Files = None,
     keyword: options.Keyword = None,
     ids: options.Ids = None,
-    bucket: options.Bucket = None,
+    tier: options.Tier = None,
     relock: options.Relock = False,
     json_output: options.Json = False,
 ) -> None:
@@ -60,7 +60,7 @@ def select(
         files=options.split_files(files),
         keyword=keyword,
         ids=tuple(ids or ()),
-        bucket=bucket,
+        tier=tier,
         by=by,
     )
     share = share_of(context, request)

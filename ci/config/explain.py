@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args
@@ -13,6 +12,7 @@ from pydantic_core import ErrorDetails
 from ci.config.renamed import successor
 from ci.core.addresses import without_secrets
 from ci.core.errors import SettingsError
+from test_selection.errors import did_you_mean
 from test_selection.yaml_reader import Document
 
 ENV_PREFIX = "SPYRE_CI__"
@@ -74,9 +74,8 @@ def _place(
             return f"key {key!r} was removed; instead: {now}", where, "see docs/renamed.md"
         below = _model_at(location[:-1], model)
         known = list(below.model_fields) if below else []
-        close = difflib.get_close_matches(location[-1], known, n=1, cutoff=0.5)
-        guess = f", did you mean {close[0]!r}?" if close else ""
-        return f"unknown key {key!r}{guess}", where, f"known keys here: {', '.join(known)}"
+        guess = did_you_mean(location[-1], known, "", cutoff=0.5)
+        return f"unknown key {key!r}{guess and f', {guess}'}", where, f"known keys here: {', '.join(known)}"
     said = detail["msg"].removeprefix("Value error, ")
     if not location:  # of the settings as a whole, which nobody wants to see again
         return said, where, remedy_of(location, model, see=see)

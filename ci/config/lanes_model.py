@@ -13,7 +13,7 @@ from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from ci.config.section import Seconds, Section
-from ci.config.stage_model import BucketName
+from ci.config.stage_model import TierName
 
 LANE_NAME = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
 LaneName = Annotated[str, StringConstraints(pattern=LANE_NAME)]
@@ -184,7 +184,7 @@ class Lane(Section):
     cadence: Cadence = Field(description="when")
     begun_by: BegunBy | None = Field(
         default=None,
-        description="the CI that starts it, by the schedule that `spyre-ci lanes export` writes; none: the "
+        description="the CI that begins it, by the schedule that `spyre-ci lanes export` writes; none: the "
         "worker (`spyre-ci lanes run`)",
     )
     time_limit_s: Annotated[float, Field(gt=0, le=31 * 24 * 3600)] = Field(
@@ -192,7 +192,7 @@ class Lane(Section):
     )
     retries: Retries = Field(default_factory=Retries)
     seed: int = Field(default=0, ge=0, lt=2**32, description="of what is drawn at random for it")
-    bucket: BucketName = Field(default="nightly", description="whose limits apply: pr, nightly or weekly")
+    tier: TierName = Field(default="nightly", description="whose limits apply: pr, nightly or weekly")
     secrets: list[VariableName] = Field(
         default_factory=list, description="variables it needs, from the environment or the file of secrets"
     )
@@ -207,11 +207,11 @@ class LaneWorker(Section):
         default="UTC", description="in which cron and times of day are read"
     )
     late_s: Seconds = Field(
-        default=3600, description="seconds after its time within which a missed run is still started"
+        default=3600, description="seconds after its time within which a missed run is still begun"
     )
     at_once: int = Field(default=8, ge=1, le=256, description="runs at the same time, over all lanes")
     ending_s: Seconds = Field(
-        default=120, description="seconds a run has to end by itself when the worker is stopped"
+        default=120, description="seconds a run here has to end in its own way when the worker is told to"
     )
     keep_days: int = Field(default=30, ge=8, description="after which a run is forgotten, with its folder")
 

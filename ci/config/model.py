@@ -21,7 +21,7 @@ from ci.config.report_model import Report
 from ci.config.retention_model import Retention
 from ci.config.run_model import Collect, Device, Matrix, Plan, PyTorch, Run
 from ci.config.section import GIT_ADDRESS, Section
-from ci.config.stage_model import Buckets, Stage, roll_out
+from ci.config.stage_model import Stage, Tiers, roll_out
 from ci.config.store_model import Store
 
 
@@ -78,7 +78,7 @@ class SettingsModel(Section):
     )
     stage: int = Field(default=1, ge=0, description="row of the roll-out that runs by default")
     stages: dict[int, Stage] = Field(default_factory=roll_out, description="the roll-out, by stage number")
-    buckets: Buckets = Field(default_factory=Buckets)
+    tiers: Tiers = Field(default_factory=Tiers)
     lanes: dict[LaneName, Lane] = Field(default_factory=dict, description="recurring runs, by name")
     lane_worker: LaneWorker = Field(default_factory=LaneWorker)
     pytorch: PyTorch = Field(default_factory=PyTorch)

@@ -68,7 +68,7 @@ class Pipeline(Section):
         default=None,
         ge=0,
         description="stage whose PyTorch tests every pull request runs; none: the stage in force where its "
-        "bucket is pr, else only those that a label asks for",
+        "tier is pr, else only those that a label asks for",
     )
     merge_group_stage: int | None = Field(
         default=None, ge=0, description="the same for a merge queue; none: as pull requests do"

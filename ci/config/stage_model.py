@@ -1,4 +1,4 @@
-"""The settings of the roll-out: how much runs when, and what a bucket allows a test."""
+"""The settings of the roll-out: how much runs when, and what a tier allows a test."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import Field
 from ci.config.section import Seconds, Section
 
 Percent = Annotated[float, Field(ge=0, le=100)]
-BucketName = Literal["pr", "nightly", "weekly"]
+TierName = Literal["pr", "nightly", "weekly"]
 
 
 class Stage(Section):
@@ -22,11 +22,11 @@ class Stage(Section):
     cards: int = Field(ge=1, le=4096, description="cards the stage may use")
     cadence: str = Field(min_length=1, description="when it runs")
     blocking: bool = Field(default=True, description="whether a red run blocks a merge")
-    bucket: BucketName = Field(default="nightly", description="whose limits apply: pr, nightly or weekly")
+    tier: TierName = Field(default="nightly", description="whose limits apply: pr, nightly or weekly")
 
 
-class Bucket(Section):
-    """What a bucket allows one test; what needs more moves to a later one and is listed."""
+class TierLimits(Section):
+    """What a tier allows one test; what needs more moves to a later one and is listed."""
 
     test_s: Seconds | None = Field(default=None, description="seconds a test may take; none: any")
     cards: int | None = Field(default=None, ge=1, le=4096, description="cards a test may need; none: any")
@@ -35,12 +35,12 @@ class Bucket(Section):
     )
 
 
-class Buckets(Section):
-    """The buckets of tests, from the one that runs most often to the one that may take longest."""
+class Tiers(Section):
+    """The tiers of tests, from the one that runs most often to the one that may take longest."""
 
-    pr: Bucket = Field(default=Bucket(test_s=60, cards=1, memory_gib=16))
-    nightly: Bucket = Field(default=Bucket(test_s=600, cards=8, memory_gib=64))
-    weekly: Bucket = Field(default=Bucket())
+    pr: TierLimits = Field(default=TierLimits(test_s=60, cards=1, memory_gib=16))
+    nightly: TierLimits = Field(default=TierLimits(test_s=600, cards=8, memory_gib=64))
+    weekly: TierLimits = Field(default=TierLimits())
 
 
 def roll_out() -> dict[int, Stage]:
@@ -52,5 +52,5 @@ def roll_out() -> dict[int, Stage]:
         2: Stage(percent=25, cards=512, cadence="nightly"),
         3: Stage(percent=50, cards=1024, cadence=often),
         4: Stage(percent=80, cards=2048, cadence=often),
-        5: Stage(percent=80, cards=2048, cadence="every pull request", blocking=False, bucket="pr"),
+        5: Stage(percent=80, cards=2048, cadence="every pull request", blocking=False, tier="pr"),
     }

@@ -44,7 +44,7 @@ def launch_of(
         **{name: values[name] for name in lane.secrets},
         "SPYRE_CI_LANE": attempt.lane,
         "SPYRE_CI_LANE_RUN": run,
-        "SPYRE_CI_LANE_BUCKET": lane.bucket,
+        "SPYRE_CI_LANE_TIER": lane.tier,
         "SPYRE_CI_LANE_SEED": str(lane.seed),
     }
     if lane.run.pytorch is not None:
@@ -72,7 +72,7 @@ def _command(lane: Lane, run: str, settings: Settings) -> list[str]:
         return ["nox", "-f", str(noxfile), "-s", work.session.name, "--", *work.session.arguments]
     assert work.pytorch is not None  # noqa: S101  # exactly one is set
     stage = [] if work.pytorch.stage is None else ["--stage", str(work.pytorch.stage)]
-    arguments = [*stage, *config, "--bucket", lane.bucket, *work.pytorch.arguments]
+    arguments = [*stage, *config, "--tier", lane.tier, *work.pytorch.arguments]
     return ["nox", "-f", str(noxfile), "-s", "pytorch", "--", *arguments]
 
 

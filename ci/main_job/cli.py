@@ -16,7 +16,7 @@ from test_selection.files import json_text, read_json, schema_name
 
 # What a run that is resumed has decided.
 _WHAT = (
-    "tests", "ids", "stage", "percent", "by", "files", "keyword", "bucket", "last_failed", "lf",
+    "tests", "ids", "stage", "percent", "by", "files", "keyword", "tier", "last_failed", "lf",
     "failed_first", "relock", "seed", "dry_run",
 )  # fmt: skip
 
@@ -39,7 +39,7 @@ def pytorch(
     files: options.Files = None,
     keyword: options.Keyword = None,
     ids: options.Ids = None,
-    bucket: options.Bucket = None,
+    tier: options.Tier = None,
     last_failed: Annotated[
         str | None,
         typer.Option(
@@ -109,7 +109,7 @@ def pytorch(
         keyword=keyword,
         ids=tuple(name for name in names if "::" in name),
         whole_files=tuple(name for name in names if "::" not in name),
-        bucket=bucket,
+        tier=tier,
         last_failed=last_failed_of(context, last_failed, lf=lf),
         failed_first=failed_first,
         durations=durations,

@@ -17,7 +17,7 @@ from ci.pipeline.diff import base_tip
 from ci.pipeline.event import Event
 
 # How much is due, what of it blocks, on which runners, for how long; `emulated` of package.tests too.
-SECTIONS = ("stage", "stages", "buckets", "matrix", "pipeline")
+SECTIONS = ("stage", "stages", "tiers", "matrix", "pipeline")
 
 
 def judging_settings(

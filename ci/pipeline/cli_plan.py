@@ -52,7 +52,7 @@ def plan(
     device: options.Device = None,
     files: options.Files = None,
     keyword: options.Keyword = None,
-    bucket: options.Bucket = None,
+    tier: options.Tier = None,
     shards: Annotated[
         int | None,
         typer.Option(min=1, max=MAX_SHARDS, help="Shards; default: as pipeline.shard_s and the stage say."),
@@ -64,7 +64,7 @@ def plan(
     Example: spyre-ci pipeline plan --for github --pytorch-src ~/pytorch --percent 5
     """
     globs = options.split_files(files)
-    request = ShareRequest(stage=stage, percent=percent, files=globs, keyword=keyword, bucket=bucket)
+    request = ShareRequest(stage=stage, percent=percent, files=globs, keyword=keyword, tier=tier)
     context, share = _asked(ctx, request, {"device.name": device})
     if share.percent == 0:
         _hand_on(context, target, out, "pipeline-plan")

@@ -172,7 +172,7 @@ def _usual(event: Event, model: SettingsModel) -> int | None:
         return own
     if settings.pull_request_stage is not None:
         return settings.pull_request_stage
-    return model.stage if _row(model, model.stage).bucket == "pr" else None
+    return model.stage if _row(model, model.stage).tier == "pr" else None
 
 
 def _on_cards(event: Event, model: SettingsModel) -> Verdict:

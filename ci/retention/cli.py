@@ -39,7 +39,7 @@ def prune(
     ] = False,
     json_output: options.Json = False,
 ) -> None:
-    """Remove old runs, caches, images and results; what a release names stays.
+    """Remove old runs, caches, images and results; keep what a release names.
 
     The flags apply to the store of results only with --only store.
 

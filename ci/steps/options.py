@@ -66,9 +66,9 @@ Tests = Annotated[
         autocompletion=completing.tests,
     ),
 ]
-Bucket = Annotated[
+Tier = Annotated[
     str | None,
-    typer.Option("--bucket", help="Bucket whose limits hold: pr, nightly or weekly; default: the stage's."),
+    typer.Option("--tier", help="Tier whose limits hold: pr, nightly or weekly; default: the stage's."),
 ]
 Cards = Annotated[
     int | None, typer.Option("--cards", help="Cards used here, a worker each; 0: all there are.")

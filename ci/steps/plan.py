@@ -155,7 +155,7 @@ def plan_step(
     say = say or context.say
     rules, model = scope_rules(context), context.settings.model
     limits = replace(
-        _within(limits_of(tests, rules.order, rules.buckets), shards, say),
+        _within(limits_of(tests, rules.order, rules.tiers), shards, say),
         timeouts=file_timeouts(
             estimates,
             factor=model.run.timeout_factor,

@@ -37,10 +37,10 @@ def scope_rules(context: Context) -> Rules:
     return rules.for_device(declared(settings.device.ops, settings.device.dtypes))
 
 
-def bucket_limits(context: Context) -> dict[str, Tier]:
-    """What each bucket allows, from the most frequent one to the most patient."""
-    buckets = context.settings.model.buckets
-    return {name: Tier(**getattr(buckets, name).model_dump()) for name in type(buckets).model_fields}
+def tier_limits(context: Context) -> dict[str, Tier]:
+    """What each tier allows, from the most frequent one to the most patient."""
+    tiers = context.settings.model.tiers
+    return {name: Tier(**getattr(tiers, name).model_dump()) for name in type(tiers).model_fields}
 
 
 def select_step(
@@ -81,10 +81,10 @@ def select_step(
         if used.fresh and beside.resolve() != lock_path(context):
             write_lock(beside, used.lock)
     selection = choose(context, what, share, used=used)
-    if not share.one_by_one:  # what is named one by one runs, whatever the bucket
-        seconds = bucket_seconds(used, durations)
-        selection = hold_to_bucket(
-            context, selection, catalog, bucket=share.bucket, seconds=seconds, rules=what.rules
+    if not share.one_by_one:  # what is named one by one runs, whatever the tier
+        seconds = tier_seconds(used, durations)
+        selection = hold_to_tier(
+            context, selection, catalog, tier=share.tier, seconds=seconds, rules=what.rules
         )
     write_selection(out, selection)
     if selection.missing:
@@ -93,8 +93,8 @@ def select_step(
     return selection
 
 
-def bucket_seconds(used: UsedLock | None, durations: Durations) -> Mapping[str, float]:
-    """What each test takes, for the buckets: as the lock has it, so that it stays, else as measured."""
+def tier_seconds(used: UsedLock | None, durations: Durations) -> Mapping[str, float]:
+    """What each test takes, for the tiers: as the lock has it, so that it stays, else as measured."""
     if used is None or used.fresh:
         return durations.tests
     lock = used.lock
@@ -235,31 +235,31 @@ def refuse_nothing(selection: Selection) -> None:
         require_tests(selection)
 
 
-def hold_to_bucket(
+def hold_to_tier(
     context: Context,
     selection: Selection,
     catalog: Catalog,
     *,
-    bucket: str,
+    tier: str,
     seconds: Mapping[str, float],
     rules: Rules,
 ) -> Selection:
-    """The selection without what the bucket does not allow, which is listed by where it runs, and said."""
+    """The selection without what the tier does not allow, which is listed by where it runs, and said."""
     chosen = set(selection.ids)
     tests = [test for test in catalog.tests if test.id in chosen]
-    split = split_by_tier(tests, seconds, rules.buckets, bucket_limits(context), bucket)
+    split = split_by_tier(tests, seconds, rules.tiers, tier_limits(context), tier)
     for later, ids in split.moved.items():
         example, reason = next(iter(ids.items()))
         moving = counted(len(ids), "test moves", "tests move")
-        context.say(f"{moving} to the {later} bucket, such as {example} ({reason})")
+        context.say(f"{moving} to the {later} tier, such as {example} ({reason})")
     if split.beyond:
         example, reason = next(iter(split.beyond.items()))
         are = counted(len(split.beyond), "test is", "tests are")
-        context.say(f"{are} beyond every bucket, such as {example} ({reason})")
+        context.say(f"{are} beyond every tier, such as {example} ({reason})")
     moved = {name for ids in split.moved.values() for name in ids}
     return replace(
         selection,
-        bucket=bucket,
+        bucket=tier,
         ids=[name for name in selection.ids if name not in moved],
         moved=split.moved,
         beyond=split.beyond,

@@ -10,7 +10,7 @@ from test_selection.errors import did_you_mean
 from test_selection.selection_order import By
 from test_selection.tiers import TIERS
 
-DEFAULT_BUCKET = "nightly"
+DEFAULT_TIER = "nightly"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class ShareRequest:
     keyword: str | None = None
     ids: tuple[str, ...] = ()
     whole_files: tuple[str, ...] = ()
-    bucket: str | None = None
+    tier: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class Share:
         keyword: an expression of pytest's `-k`.
         ids: test ids; when given, these and no others.
         whole_files: names of files whose tests are all taken, beside those of `ids`.
-        bucket: whose limits hold for what is not named by id.
+        tier: whose limits hold for what is not named by id.
     """
 
     stage: int | None
@@ -52,7 +52,7 @@ class Share:
     keyword: str | None = None
     ids: tuple[str, ...] = ()
     whole_files: tuple[str, ...] = ()
-    bucket: str = DEFAULT_BUCKET
+    tier: str = DEFAULT_TIER
 
     @property
     def one_by_one(self) -> bool:
@@ -75,16 +75,16 @@ class Share:
         return f"stage{self.stage}" if self.stage is not None else f"{self.percent:g}pct"
 
 
-def known_bucket(name: str) -> str:
-    """A bucket's name, unchanged.
+def known_tier(name: str) -> str:
+    """A tier's name, unchanged.
 
     Raises:
-        UsageError: there is no such bucket.
+        UsageError: there is no such tier.
     """
     if name not in TIERS:
         raise UsageError(
-            f"there is no bucket {name!r}",
-            where="--bucket",
+            f"there is no tier {name!r}",
+            where="--tier",
             remedy=did_you_mean(name, TIERS, f"known: {', '.join(TIERS)}"),
         )
     return name
@@ -98,7 +98,7 @@ def share_of(context: Context, request: ShareRequest) -> Share:
             of something else than count or seconds.
     """
     model, stage, percent = context.settings.model, request.stage, request.percent
-    bucket = known_bucket(request.bucket) if request.bucket is not None else None
+    tier = known_tier(request.tier) if request.tier is not None else None
     if request.by not in {None, "count", "seconds"}:
         raise UsageError(f"--by is {request.by!r}", remedy="give count or seconds")
     if stage is not None and percent is not None:
@@ -122,7 +122,7 @@ def share_of(context: Context, request: ShareRequest) -> Share:
     by: By = "seconds" if request.by == "seconds" else "count"
     share = replace(named, files=request.files or tuple(model.pytorch.files), by=by)
     if percent is not None:
-        return replace(share, percent=percent, bucket=bucket or DEFAULT_BUCKET)
+        return replace(share, percent=percent, tier=tier or DEFAULT_TIER)
     number = model.stage if stage is None else stage
     if number not in model.stages:
         rows = ", ".join(f"{one} ({row.percent:g} %)" for one, row in sorted(model.stages.items()))
@@ -134,5 +134,5 @@ def share_of(context: Context, request: ShareRequest) -> Share:
         stage=number,
         percent=row.percent,
         by=by if request.by is not None else row.by,
-        bucket=bucket or row.bucket,
+        tier=tier or row.tier,
     )

@@ -1,7 +1,7 @@
 /** Plans PyTorch's tests, runs the plan's legs side by side and reports; see spyreShards.txt. */
 String call(Map given) {
     Map told = spyreArguments('spyreShards', [
-        label: null, minutes: 60, image: '', bucket: '', environment: [:], secrets: [:],
+        label: null, minutes: 60, image: '', tier: '', environment: [:], secrets: [:],
     ], given)
     Map environment = told.environment + (told.image ? [SPYRE_CI__PYTORCH__SOURCE: '../pytorch'] : [:])
     Map matrix = plan(told, environment)
@@ -37,7 +37,7 @@ private Map plan(Map told, Map environment) {
         }
         spyreNox(
             session: 'plan', image: told.image, environment: environment,
-            arguments: ['--for', 'jenkins', '--run-dir', 'runs/ci'] + (told.bucket ? ['--bucket', told.bucket] : []))
+            arguments: ['--for', 'jenkins', '--run-dir', 'runs/ci'] + (told.tier ? ['--tier', told.tier] : []))
     }
     Map dealt = [:]
     // In a workspace of its own: the image could write to the one above, the toolkit in it as well.

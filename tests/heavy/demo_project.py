@@ -45,7 +45,7 @@ SETTINGS: Mapping[str, Any] = {
     "stages": {
         0: {"percent": 0, "cards": 1, "cadence": "none"},
         **{number: {"percent": 0.2, "cards": 2, "cadence": "nightly"} for number in (1, 2, 3, 4)},
-        5: {"percent": 0.2, "cards": 2, "cadence": "every pull request", "blocking": False, "bucket": "pr"},
+        5: {"percent": 0.2, "cards": 2, "cadence": "every pull request", "blocking": False, "tier": "pr"},
     },
     "pytorch": {"files": ["test_op_suite.py"]},
     "run": {"cards": 1},

@@ -25,7 +25,7 @@ report: {endpoint: none}
 LOOSE = """\
 stage: 0
 stages: {1: {percent: 0}, 2: {percent: 0, blocking: false}}
-buckets: {pr: {test_s: 1}}
+tiers: {pr: {test_s: 1}}
 package: {tests: {emulated: false}}
 pipeline: {docs: ["**"], forks: run, pull_request_stage: 0, runner: [theirs], timeouts: {unit: 9}}
 matrix: {labels: [theirs], runner_cards: [1]}
@@ -59,7 +59,7 @@ def test_a_change_that_loosens_its_own_gate_is_held_to_the_one_that_is_there(
     assert (found["runner"], found["device_runner"]) == (["small"], ["cards"])
     assert found["timeouts"]["unit"] == 60
     base = payload["merge_group"]["base_sha"][:12]
-    keys = "stage, stages, buckets, matrix, pipeline, package.tests.emulated"
+    keys = "stage, stages, tiers, matrix, pipeline, package.tests.emulated"
     assert f"as {base} says and not as this change does: {keys}" in said
 
 

@@ -164,7 +164,7 @@ def test_a_catalog_with_nothing_in_scope_is_refused(
 def test_a_plan_with_a_wide_test_says_how_many_cards_its_shards_hold(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = "rules: [{code: all, text: all, verdict: in}]\nbuckets: [{code: wide, text: wide, "
+    rows = "rules: [{code: all, text: all, verdict: in}]\ntiers: [{code: wide, text: wide, "
     Path("rules.yaml").write_text(rows + "file: test_a.py, needs: {cards: 2}}]\n")
     Path("spyre-ci.yaml").write_text("pytorch: {rules: rules.yaml}\n")
     assert run(["plan", "--run-dir", str(folder), "--shards", "4"]) == 0

@@ -19,7 +19,7 @@ rules:
   - {code: never, text: no such file, verdict: out, file: zzz.py}
   - {code: subject, text: ours, verdict: in, file: test_a.py}
   - {code: in-scope, text: the rest, verdict: in}
-buckets:
+tiers:
   - {code: big, text: large tensors, template: /_big/, needs: {memory_gib: 32}}
 must_run:
   - {serves: "language models", template: test_add}
@@ -128,7 +128,7 @@ def test_a_test_is_explained_by_the_rule_its_patterns_and_the_rules_before(
     assert "rules before it: 4, of which 1 match in part\n" in out
     assert "grad: file 'test_a.py' matches '*.py', template 'test_add' does not match" in out
     assert "must run: language models\n" in out
-    assert "bucket pr: runs here\n" in out
+    assert "tier pr: runs here\n" in out
 
 
 @pytest.mark.usefixtures("here")
@@ -142,12 +142,12 @@ def test_a_test_of_no_catalog_and_a_node_id_are_explained_too(capsys: pytest.Cap
 
 
 @pytest.mark.usefixtures("here")
-def test_the_bucket_of_a_test_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_tier_of_a_test_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     out = said(capsys, "explain", "test_b.py::TestX::test_add_big")
     assert "it matches everything: no other rule did\n" in out
     assert "rules.yaml:9: big: large tensors (needs cards: 1, GiB: 32)\n" in out
-    assert "bucket pr: moves to the nightly bucket (needs 32 GiB, above 16 GiB in bucket pr)\n" in out
-    assert "bucket nightly: runs here\n" in out
+    assert "tier pr: moves to the nightly tier (needs 32 GiB, above 16 GiB in tier pr)\n" in out
+    assert "tier nightly: runs here\n" in out
 
 
 @pytest.mark.usefixtures("here")
@@ -158,7 +158,7 @@ def test_a_file_is_explained_alone_with_the_rules_that_may_decide_its_tests(
     assert "test_a.py on spyre: in\n" in out
     assert "rules that may decide single tests of it first:\n" in out
     assert "rules.yaml:3: grad\n" in out
-    assert "bucket" not in out
+    assert "tier" not in out
 
 
 @pytest.mark.usefixtures("here")
@@ -214,18 +214,18 @@ def test_a_broken_rules_file_is_told_with_file_line_and_key(
     assert "rules.yaml:6" in refused(capsys, "explain", "test_a.py")
 
 
-def test_what_a_bucket_does_not_allow_is_said_and_listed_in_the_selection(
+def test_what_a_tier_does_not_allow_is_said_and_listed_in_the_selection(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["select", "--catalog", "catalog.jsonl.gz", "--out", "s.json", "--percent", "100"]
     big, add = "test_b.py::TestX::test_add_big[dtype=int8]", "test_a.py::TestX::test_add[dtype=float32]"
-    assert run([*words, "--bucket", "pr"]) == 0
+    assert run([*words, "--tier", "pr"]) == 0
     selection = read_selection(here / "s.json")
-    reason = "needs 32 GiB, above 16 GiB in bucket pr"
+    reason = "needs 32 GiB, above 16 GiB in tier pr"
     assert (selection.bucket, selection.ids, selection.moved) == ("pr", [add], {"nightly": {big: reason}})
     assert selection.in_scope == 2
     out = capsys.readouterr().out
-    assert f"1 test moves to the nightly bucket, such as {big} ({reason})" in out
+    assert f"1 test moves to the nightly tier, such as {big} ({reason})" in out
     assert run(words) == 0
     assert read_selection(here / "s.json").ids == [add, big]
     assert run([*words, "--stage", "5"]) == 2
@@ -233,22 +233,22 @@ def test_what_a_bucket_does_not_allow_is_said_and_listed_in_the_selection(
     assert read_selection(here / "s.json").bucket == "pr"
 
 
-def test_what_is_beyond_every_bucket_is_said_and_runs_in_the_last(
+def test_what_is_beyond_every_tier_is_said_and_runs_in_the_last(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SPYRE_CI__BUCKETS__WEEKLY__MEMORY_GIB", "8")
-    monkeypatch.setenv("SPYRE_CI__BUCKETS__NIGHTLY__MEMORY_GIB", "8")
+    monkeypatch.setenv("SPYRE_CI__TIERS__WEEKLY__MEMORY_GIB", "8")
+    monkeypatch.setenv("SPYRE_CI__TIERS__NIGHTLY__MEMORY_GIB", "8")
     words = ["select", "--catalog", "catalog.jsonl.gz", "--out", "s.json", "--percent", "100"]
-    assert run([*words, "--bucket", "weekly"]) == 0
+    assert run([*words, "--tier", "weekly"]) == 0
     selection = read_selection(here / "s.json")
     assert (len(selection.ids), selection.moved) == (2, {})
-    assert list(selection.beyond.values()) == ["needs 32 GiB, above 8 GiB in bucket weekly"]
-    assert "1 test is beyond every bucket, such as test_b.py" in capsys.readouterr().out
+    assert list(selection.beyond.values()) == ["needs 32 GiB, above 8 GiB in tier weekly"]
+    assert "1 test is beyond every tier, such as test_b.py" in capsys.readouterr().out
 
 
-def test_a_test_that_is_named_runs_whatever_the_bucket_allows(here: Path) -> None:
+def test_a_test_that_is_named_runs_whatever_the_tier_allows(here: Path) -> None:
     name = "test_b.py::TestX::test_add_big[dtype=int8]"
-    words = ["select", "--catalog", "catalog.jsonl.gz", "--out", "s.json", "--id", name, "--bucket", "pr"]
+    words = ["select", "--catalog", "catalog.jsonl.gz", "--out", "s.json", "--id", name, "--tier", "pr"]
     assert run(words) == 0
     selection = read_selection(here / "s.json")
     assert (selection.ids, selection.moved, selection.bucket) == ([name], {}, None)
@@ -256,21 +256,21 @@ def test_a_test_that_is_named_runs_whatever_the_bucket_allows(here: Path) -> Non
 
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize("share", [["--percent", "5"], ["--stage", "1"], ["--id", "a.py::b"]])
-def test_an_unknown_bucket_is_told_before_anything_is_done(
+def test_an_unknown_tier_is_told_before_anything_is_done(
     capsys: pytest.CaptureFixture[str], share: list[str]
 ) -> None:
-    assert run(["select", "--catalog", "catalog.jsonl.gz", *share, "--bucket", "hourly"]) == 2
+    assert run(["select", "--catalog", "catalog.jsonl.gz", *share, "--tier", "hourly"]) == 2
     err = capsys.readouterr().err
-    assert "--bucket: there is no bucket 'hourly'" in err
+    assert "--tier: there is no tier 'hourly'" in err
     assert "known: pr, nightly, weekly" in err
 
 
-def test_a_bucket_that_allows_nothing_of_a_selection_is_told(
+def test_a_tier_that_allows_nothing_of_a_selection_is_told(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["select", "--catalog", "catalog.jsonl.gz", "--out", "s.json", "--percent", "100"]
-    assert run([*words, "--bucket", "pr", "--files", "test_b.py"]) == 3
+    assert run([*words, "--tier", "pr", "--files", "test_b.py"]) == 3
     err = capsys.readouterr().err
-    assert "nothing to run in bucket pr: every selected test moves (1 to nightly)" in err
-    assert "name a later bucket with --bucket" in err
+    assert "nothing to run in tier pr: every selected test moves (1 to nightly)" in err
+    assert "name a later tier with --tier" in err
     assert len(read_selection(here / "s.json").moved["nightly"]) == 1

@@ -232,16 +232,16 @@ def test_a_lane_of_a_stage_that_is_not_there_is_told(tmp_path: Path, lane: str) 
         load(tmp_path, f"lanes: {{night: {{{lane}, cadence: {{times_a_day: 1}}}}}}\n")
 
 
-def test_what_a_device_declares_and_the_buckets_have_sensible_defaults(tmp_path: Path) -> None:
+def test_what_a_device_declares_and_the_tiers_have_sensible_defaults(tmp_path: Path) -> None:
     model = load(tmp_path).model
     assert (model.device.ops, model.device.dtypes) == ([], [])
-    assert {number: row.bucket for number, row in model.stages.items()} == {
+    assert {number: row.tier for number, row in model.stages.items()} == {
         **dict.fromkeys(range(5), "nightly"),
         5: "pr",
     }
-    buckets = model.buckets
-    assert (buckets.pr.test_s, buckets.nightly.test_s, buckets.weekly.test_s) == (60, 600, None)
-    assert (buckets.weekly.cards, buckets.weekly.memory_gib) == (None, None)
+    tiers = model.tiers
+    assert (tiers.pr.test_s, tiers.nightly.test_s, tiers.weekly.test_s) == (60, 600, None)
+    assert (tiers.weekly.cards, tiers.weekly.memory_gib) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -249,13 +249,15 @@ def test_what_a_device_declares_and_the_buckets_have_sensible_defaults(tmp_path:
     [
         ("device:\n  dtypes: [flaot16]\n", "there is no dtype 'flaot16', did you mean 'float16'?"),
         ("device:\n  dtypes:\n    - half\n", "there is no dtype 'half', did you mean 'float16'?"),
-        ("buckets:\n  pr: {test_s: 0}\n", "buckets.pr.test_s"),
-        ("buckets:\n  pr: {gpus: 1}\n", "unknown key 'buckets.pr.gpus'"),
-        ("buckets:\n  monthly: {}\n", "unknown key 'buckets.monthly'"),
-        ("stages:\n  1: {bucket: monthly}\n", "'pr', 'nightly' or 'weekly'"),
+        ("tiers:\n  pr: {test_s: 0}\n", "tiers.pr.test_s"),
+        ("tiers:\n  pr: {gpus: 1}\n", "unknown key 'tiers.pr.gpus'"),
+        ("buckets: {}\n", "unknown key 'buckets', it is called 'tiers' now"),
+        ("stages:\n  1: {bucket: pr}\n", "unknown key 'stages.1.bucket', it is called 'tier' now"),
+        ("tiers:\n  monthly: {}\n", "unknown key 'tiers.monthly'"),
+        ("stages:\n  1: {tier: monthly}\n", "'pr', 'nightly' or 'weekly'"),
     ],
 )
-def test_capabilities_and_buckets_that_cannot_be_are_refused_with_their_line(
+def test_capabilities_and_tiers_that_cannot_be_are_refused_with_their_line(
     tmp_path: Path, text: str, said: str
 ) -> None:
     with pytest.raises(SettingsError) as caught:

@@ -39,7 +39,7 @@ def launched(
 @pytest.mark.parametrize(
     ("work", "words"),
     [
-        ({"pytorch": {}}, ["nox", "-f", str(TOOLKIT), "-s", "pytorch", "--", "--bucket", "nightly"]),
+        ({"pytorch": {}}, ["nox", "-f", str(TOOLKIT), "-s", "pytorch", "--", "--tier", "nightly"]),
         (
             {"pytorch": {"stage": 1, "arguments": ["--pytorch-src", "git+u@v2"]}},
             [
@@ -51,7 +51,7 @@ def launched(
                 "--",
                 "--stage",
                 "1",
-                "--bucket",
+                "--tier",
                 "nightly",
                 "--pytorch-src",
                 "git+u@v2",
@@ -89,7 +89,7 @@ def test_a_lane_calls_what_people_call(tmp_path: Path, work: dict[str, Any], wor
     settings = settings_of(tmp_path, one={"run": work, "seed": 7})
     command, environ = launched(settings, "one")
     assert command == [word.format(base=tmp_path) for word in words]
-    named = {"LANE": "one", "LANE_RUN": "one-1000-2", "LANE_BUCKET": "nightly", "LANE_SEED": "7"}
+    named = {"LANE": "one", "LANE_RUN": "one-1000-2", "LANE_TIER": "nightly", "LANE_SEED": "7"}
     runs = {"SPYRE_CI__RUNS": "/there/runs"} if "pytorch" in work else {}
     assert environ == {**{f"SPYRE_CI_{key}": value for key, value in named.items()}, **runs}
 
@@ -104,19 +104,19 @@ def test_other_settings_are_handed_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "lane", "stage", "bucket"),
+    ("name", "lane", "stage", "tier"),
     [
         ("lanes-nightly.yaml", "stage-1-nightly", "1", "nightly"),
         ("lanes-nightly.yaml", "stage-3-daily", "3", "nightly"),
         ("lanes-weekly.yaml", "weekly", "4", "weekly"),
     ],
 )
-def test_the_examples_run_the_main_job(name: str, lane: str, stage: str, bucket: str) -> None:
+def test_the_examples_run_the_main_job(name: str, lane: str, stage: str, tier: str) -> None:
     settings = load_settings(path=EXAMPLES / name, environ={}, flags={}, cwd=EXAMPLES)
     attempt = Attempt(lane=lane, due=0, attempt=1, status=Status.RUNNING, why="", begun_at=0)
     command = launch_of(attempt, 1, Path(), settings, {}).command
     assert command[5:8] == ["--", "--stage", stage]
-    assert command[-2:] == ["--bucket", bucket]
+    assert command[-2:] == ["--tier", tier]
 
 
 def test_a_lane_gets_its_own_secrets_and_nobody_elses(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_what_the_bucket_moves_counts_as_selected_and_is_told_in_every_report(
     assert summary.planned == 11
     write_summary(tmp_path / "summary.json", summary)
     assert read_summary(tmp_path / "summary.json").bucket == summary.bucket
-    said = "bucket pr: 11 of 44 selected tests run, 33 move to the nightly bucket"
+    said = "tier pr: 11 of 44 selected tests run, 33 move to the nightly tier"
     assert said in render_html(summary, account)
     assert said in render_markdown(summary, account)
 

@@ -87,7 +87,7 @@ def test_a_test_that_needs_more_cards_than_there_are_is_planned_on_one_and_said(
     path = tmp_path / "rules.yaml"
     path.write_text(
         "rules:\n  - {code: all, text: everything, verdict: in}\n"
-        "buckets:\n  - {code: w, text: two at once, template: wide, needs: {cards: 2}}\n",
+        "tiers:\n  - {code: w, text: two at once, template: wide, needs: {cards: 2}}\n",
         encoding="utf-8",
     )
     test = CatalogTest(id="a.py::T::wide", node="", file="a.py", cls="T", template="wide")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ci.core.errors import UsageError
-from ci.steps.share import known_bucket
+from ci.steps.share import known_tier
 
 
-def test_an_unknown_bucket_is_refused() -> None:
-    with pytest.raises(UsageError, match="there is no bucket 'pull'") as caught:
-        known_bucket("pull")
+def test_an_unknown_tier_is_refused() -> None:
+    with pytest.raises(UsageError, match="there is no tier 'pull'") as caught:
+        known_tier("pull")
     assert "known: pr, nightly, weekly" in str(caught.value)

@@ -32,7 +32,7 @@ def test_the_first_rule_that_matches_says_how_a_test_runs(tmp_path: Path) -> Non
         "  - {code: serial, text: marked so, marker: serial, alone: true}\n"
         "  - {code: steps, text: each builds on the one before, class: Steps, in_order: class}\n"
         "  - {code: rest, text: of the file, template: shared, in_order: file}\n"
-        "buckets:\n"
+        "tiers:\n"
         "  - {code: wide, text: two at once, template: wide, needs: {cards: 2}}\n"
         "  - {code: memory, text: much, template: t1, needs: {memory_gib: 4}}\n",
     )
@@ -43,7 +43,7 @@ def test_the_first_rule_that_matches_says_how_a_test_runs(tmp_path: Path) -> Non
         a_test("shared"),
         a_test("wide"),
     ]
-    limits = limits_of(tests, rules.order, rules.buckets)
+    limits = limits_of(tests, rules.order, rules.tiers)
     assert limits.alone == {"a.py::Steps::t3"}
     assert list(limits.in_order.items()) == [
         ("a.py::Steps::t2", "Steps"), ("a.py::Steps::t1", "Steps"), ("a.py::T::shared", "")
@@ -54,7 +54,7 @@ def test_the_first_rule_that_matches_says_how_a_test_runs(tmp_path: Path) -> Non
 def test_a_plan_keeps_the_order_of_the_source(tmp_path: Path) -> None:
     rules = rules_of(tmp_path, "order:\n  - {code: s, text: t, class: Steps, in_order: class}\n")
     tests = [a_test(f"t{number}", cls="Steps") for number in (3, 1, 2, 0)]
-    limits = limits_of(tests, rules.order, rules.buckets)
+    limits = limits_of(tests, rules.order, rules.tiers)
     plan = make_plan(tests, test_s={}, file_s={"a.py": 1.0}, shards=3, limits=limits)
     assert plan.ids == [test.id for test in tests]
     assert sum(bool(shard.groups) for shard in plan.shards) == 1
@@ -81,4 +81,4 @@ def test_an_entry_that_cannot_be_taken_is_told_with_its_line(tmp_path: Path, ent
 def test_what_pytorch_marks_serial_runs_alone() -> None:
     rules = default_rules()
     tests = [a_test("x", markers=("serial",)), a_test("y")]
-    assert limits_of(tests, rules.order, rules.buckets).alone == {"a.py::T::x"}
+    assert limits_of(tests, rules.order, rules.tiers).alone == {"a.py::T::x"}

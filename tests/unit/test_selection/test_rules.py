@@ -138,14 +138,14 @@ must_run:
 """
 
 
-def test_comments_layout_texts_and_buckets_leave_the_version(tmp_path: Path) -> None:
+def test_comments_layout_texts_and_tiers_leave_the_version(tmp_path: Path) -> None:
     other = """\
 # A comment.
 must_run:
   - op: [linear]
     serves: other words
-buckets:
-  - {code: slow, text: t, bucket: weekly, seconds_above: 3}
+tiers:
+  - {code: slow, text: t, tier: weekly, seconds_above: 3}
 rules:
   - code: a
     any:
@@ -229,9 +229,9 @@ RULE = "rules:\n  - code: a\n    text: t\n    verdict: out\n"
         ),
         (RULE + "    marker: 7\n" + LAST, "rules.yaml:5: marker is 7, not text", "give marker as text"),
         (
-            "rules:\n" + LAST + "bukets: []\n",
-            "rules.yaml:3: unknown key 'bukets'",
-            "did you mean 'buckets'?",
+            "rules:\n" + LAST + "tirs: []\n",
+            "rules.yaml:3: unknown key 'tirs'",
+            "did you mean 'tiers'?",
         ),
         (
             "rules:\n" + LAST + "must_run:\n  - {op: add}\n",

@@ -407,7 +407,7 @@ def test_an_explanation_holds_patterns_as_written_and_what_they_matched(tmp_path
         "  - {code: part, text: t, verdict: out, file: 'a*', op: mul}\n"
         "  - {code: whole, text: t, verdict: out, file: ['b*', 'a*'], marker: /ser/}\n"
         "  - {code: in-scope, text: t, verdict: in}\n"
-        "buckets:\n  - {code: b, text: t, bucket: weekly, op: add}\n"
+        "tiers:\n  - {code: b, text: t, tier: weekly, op: add}\n"
         "must_run:\n  - {serves: models, op: add}\n"
     )
     rules = load_rules(path)
@@ -416,7 +416,7 @@ def test_an_explanation_holds_patterns_as_written_and_what_they_matched(tmp_path
     assert told.matches[0].hits == {"file": ("a*", "a.py")}
     assert told.matches[0].misses == {"op": "add"}
     assert told.matches[1].hits == {"file": ("a*", "a.py"), "marker": ("/ser/", "serial")}
-    assert (told.rule, told.buckets, told.serves) == (1, [0], ["models"])
+    assert (told.rule, told.tiers, told.serves) == (1, [0], ["models"])
     bare = explain(CatalogTest(id="a.py::x", node="n", file="a.py", template="x"), "spyre", rules)
     assert bare.matches[0].misses == {"op": None}
     assert bare.matches[1].misses == {"marker": None}

@@ -19,9 +19,9 @@ rules:
   - {code: lacks, text: t, verdict: out, unsupported: op}
   - {code: subject, text: t, verdict: in, file: [b.py, empty.py]}
   - {code: in-scope, text: rest, verdict: in}
-buckets:
-  - {code: some, text: t, bucket: weekly, file: b.py}
-  - {code: none, text: t, bucket: weekly, file: zzz.py}
+tiers:
+  - {code: some, text: t, tier: weekly, file: b.py}
+  - {code: none, text: t, tier: weekly, file: zzz.py}
 must_run:
   - {serves: models, file: b.py}
   - {serves: nobody, file: a.py}
@@ -66,7 +66,7 @@ def test_what_has_no_effect_is_named_by_its_line_and_how(rules: Rules) -> None:
     assert scope_table(CATALOG, rules).idle == [
         Idle(section="rules", line=3, name="out-a", why="matches nothing"),
         Idle(section="rules", line=4, name="shadow", why="earlier rules decide all it matches"),
-        Idle(section="buckets", line=10, name="none", why="matches no test"),
+        Idle(section="tiers", line=10, name="none", why="matches no test"),
         Idle(section="must_run", line=13, name="nobody", why="matches no test in scope"),
     ]
 

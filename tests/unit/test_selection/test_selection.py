@@ -212,8 +212,8 @@ def test_kept_and_moved_are_what_was_selected() -> None:
     assert note.kept + note.away == selection.selected == 4
     (line,) = tier_note_lines(note)
     assert line == (
-        "bucket pr: 1 of 4 selected tests run, 2 move to the nightly bucket (--bucket nightly runs them), "
-        "1 moves to the weekly bucket (--bucket weekly runs them); 1 beyond every bucket"
+        "tier pr: 1 of 4 selected tests run, 2 move to the nightly tier (--tier nightly runs them), "
+        "1 moves to the weekly tier (--tier weekly runs them); 1 beyond every tier"
     )
     assert convert(asdict(note), TierNote, where="x", remedy="") == note
 

@@ -29,19 +29,19 @@ def make_test(name: str, file: str = "a.py") -> CatalogTest:
 
 def rules_of(tmp_path: Path, text: str) -> tuple[TierRule, ...]:
     path = tmp_path / "rules.yaml"
-    path.write_text(RULES + "buckets:\n" + text)
-    return load_rules(path).buckets
+    path.write_text(RULES + "tiers:\n" + text)
+    return load_rules(path).tiers
 
 
 def split(
-    rules: tuple[TierRule, ...], seconds: float = 0, bucket: str = "pr", limits: dict[str, Tier] = LIMITS
+    rules: tuple[TierRule, ...], seconds: float = 0, tier: str = "pr", limits: dict[str, Tier] = LIMITS
 ) -> TierSplit:
     test = make_test("test_x")
-    return split_by_tier([test], {test.id: seconds}, rules, limits, bucket)
+    return split_by_tier([test], {test.id: seconds}, rules, limits, tier)
 
 
-def test_what_a_bucket_allows_stays_in_it(tmp_path: Path) -> None:
-    rules = rules_of(tmp_path, "  - {code: b, text: t, bucket: weekly, file: b.py}\n")
+def test_what_a_tier_allows_stays_in_it(tmp_path: Path) -> None:
+    rules = rules_of(tmp_path, "  - {code: b, text: t, tier: weekly, file: b.py}\n")
     assert split(rules, 60).kept == [make_test("test_x")]
     assert split(rules, 60).moved == {}
 
@@ -51,80 +51,80 @@ def test_a_test_without_an_estimate_stays() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds", "bucket", "reason"),
+    ("text", "seconds", "tier", "reason"),
     [
-        ("  - {code: b, text: why, bucket: weekly, file: a.py}\n", 0, "weekly", "b: why"),
-        ("  - {code: b, text: why, bucket: nightly, file: a.py}\n", 0, "nightly", "b: why"),
+        ("  - {code: b, text: why, tier: weekly, file: a.py}\n", 0, "weekly", "b: why"),
+        ("  - {code: b, text: why, tier: nightly, file: a.py}\n", 0, "nightly", "b: why"),
         (
             "  - {code: b, text: why, needs: {cards: 2}, file: a.py}\n",
             0,
             "nightly",
-            "needs 2 cards, above 1 in bucket pr",
+            "needs 2 cards, above 1 in tier pr",
         ),
         (
             "  - {code: b, text: why, needs: {memory_gib: 65}, file: a.py}\n",
             0,
             "weekly",
-            "needs 65 GiB, above 16 GiB in bucket pr",
+            "needs 65 GiB, above 16 GiB in tier pr",
         ),
         (
-            "  - {code: b, text: why, bucket: weekly, seconds_above: 30}\n",
+            "  - {code: b, text: why, tier: weekly, seconds_above: 30}\n",
             31,
             "weekly",
             "b: why",
         ),
         (
-            "  - {code: b, text: why, bucket: weekly, file: z.py}\n",
+            "  - {code: b, text: why, tier: weekly, file: z.py}\n",
             61,
             "nightly",
-            "takes 61.0 s, above 60 s in bucket pr",
+            "takes 61.0 s, above 60 s in tier pr",
         ),
         (
-            "  - {code: b, text: why, bucket: nightly, file: a.py}\n",
+            "  - {code: b, text: why, tier: nightly, file: a.py}\n",
             601,
             "weekly",
-            "b: why; takes 601.0 s, above 60 s in bucket pr",
+            "b: why; takes 601.0 s, above 60 s in tier pr",
         ),
     ],
 )
-def test_what_needs_more_moves_to_the_first_bucket_that_allows_it_with_the_reason(
-    tmp_path: Path, text: str, seconds: float, bucket: str, reason: str
+def test_what_needs_more_moves_to_the_first_tier_that_allows_it_with_the_reason(
+    tmp_path: Path, text: str, seconds: float, tier: str, reason: str
 ) -> None:
     found = split(rules_of(tmp_path, text), seconds)
     assert found.kept == []
-    assert found.moved == {bucket: {"a.py::test_x": reason}}
+    assert found.moved == {tier: {"a.py::test_x": reason}}
     assert found.beyond == {}
 
 
 def test_seconds_above_does_not_hold_at_the_limit_itself(tmp_path: Path) -> None:
-    rules = rules_of(tmp_path, "  - {code: b, text: t, bucket: weekly, seconds_above: 30}\n")
+    rules = rules_of(tmp_path, "  - {code: b, text: t, tier: weekly, seconds_above: 30}\n")
     assert split(rules, 30).kept
 
 
-def test_the_first_rule_with_a_bucket_and_the_first_with_needs_count(tmp_path: Path) -> None:
+def test_the_first_rule_with_a_tier_and_the_first_with_needs_count(tmp_path: Path) -> None:
     rules = rules_of(
         tmp_path,
         "  - {code: one, text: t, needs: {cards: 2}, file: a.py}\n"
-        "  - {code: two, text: t, bucket: nightly, file: a.py}\n"
-        "  - {code: three, text: t, bucket: weekly, needs: {cards: 99}, file: a.py}\n",
+        "  - {code: two, text: t, tier: nightly, file: a.py}\n"
+        "  - {code: three, text: t, tier: weekly, needs: {cards: 99}, file: a.py}\n",
     )
-    assert split(rules).moved == {"nightly": {"a.py::test_x": "two: t; needs 2 cards, above 1 in bucket pr"}}
+    assert split(rules).moved == {"nightly": {"a.py::test_x": "two: t; needs 2 cards, above 1 in tier pr"}}
 
 
-def test_the_bucket_a_test_was_moved_to_runs_it(tmp_path: Path) -> None:
-    rules = rules_of(tmp_path, "  - {code: b, text: t, bucket: nightly, file: a.py}\n")
-    assert list(split(rules, bucket="pr").moved) == ["nightly"]
-    assert split(rules, bucket="nightly").kept
-    assert split(rules, bucket="weekly").kept
+def test_the_tier_a_test_was_moved_to_runs_it(tmp_path: Path) -> None:
+    rules = rules_of(tmp_path, "  - {code: b, text: t, tier: nightly, file: a.py}\n")
+    assert list(split(rules, tier="pr").moved) == ["nightly"]
+    assert split(rules, tier="nightly").kept
+    assert split(rules, tier="weekly").kept
 
 
-def test_what_no_bucket_allows_goes_to_the_last_one_and_is_reported(tmp_path: Path) -> None:
+def test_what_no_tier_allows_goes_to_the_last_one_and_is_reported(tmp_path: Path) -> None:
     rules = rules_of(tmp_path, "  - {code: b, text: t, needs: {cards: 5}, file: a.py}\n")
     small = {name: Tier(cards=1) for name in TIERS}
     found = split(rules, limits=small)
-    assert found.moved == {"weekly": {"a.py::test_x": "needs 5 cards, above 1 in bucket pr"}}
-    assert found.beyond == {"a.py::test_x": "needs 5 cards, above 1 in bucket weekly"}
-    last = split(rules, bucket="weekly", limits=small)
+    assert found.moved == {"weekly": {"a.py::test_x": "needs 5 cards, above 1 in tier pr"}}
+    assert found.beyond == {"a.py::test_x": "needs 5 cards, above 1 in tier weekly"}
+    last = split(rules, tier="weekly", limits=small)
     assert last.kept == [make_test("test_x")]
     assert last.beyond == found.beyond
 
@@ -139,7 +139,7 @@ names = st.sampled_from(["a.py", "b.py", "c.py"])
 
 
 @st.composite
-def bucket_rules(draw: st.DrawFn) -> TierRule:
+def tier_rules(draw: st.DrawFn) -> TierRule:
     text = draw(names)
     needs = st.builds(Needs, cards=st.integers(1, 5), memory_gib=st.floats(0, 120))
     return TierRule(
@@ -148,14 +148,14 @@ def bucket_rules(draw: st.DrawFn) -> TierRule:
         line=1,
         patterns=draw(st.sampled_from([{}, {"file": (Wanted(text=text, pattern=compile_pattern(text)),)}])),
         seconds_above=draw(st.none() | st.floats(0, 100)),
-        bucket=draw(st.sampled_from(["", "nightly", "weekly"])),
+        tier=draw(st.sampled_from(["", "nightly", "weekly"])),
         needs=draw(st.none() | needs),
     )
 
 
 @given(
     st.lists(st.tuples(names, st.floats(0, 200) | st.none()), max_size=12),
-    st.lists(bucket_rules(), max_size=4),
+    st.lists(tier_rules(), max_size=4),
     st.tuples(limits, limits, limits),
     st.sampled_from(TIERS),
 )
@@ -163,34 +163,34 @@ def test_kept_and_moved_are_what_was_given_whatever_the_rules(
     rows: list[tuple[str, float | None]],
     rules: list[TierRule],
     allowed: tuple[Tier, Tier, Tier],
-    bucket: str,
+    tier: str,
 ) -> None:
     tests = [make_test(f"t{number}", file) for number, (file, _) in enumerate(rows)]
     pairs = zip(tests, rows, strict=True)
     seconds = {test.id: takes for test, (_, takes) in pairs if takes is not None}
-    buckets = dict(zip(TIERS, allowed, strict=True))
-    found = split_by_tier(tests, seconds, rules, buckets, bucket)
+    tiers = dict(zip(TIERS, allowed, strict=True))
+    found = split_by_tier(tests, seconds, rules, tiers, tier)
     moved = [name for ids in found.moved.values() for name in ids]
     assert sorted([test.id for test in found.kept] + moved) == sorted(test.id for test in tests)
     assert found.kept == [test for test in tests if test.id not in set(moved)]
-    assert all(TIERS.index(later) > TIERS.index(bucket) for later in found.moved)
+    assert all(TIERS.index(later) > TIERS.index(tier) for later in found.moved)
     assert all(reason for ids in found.moved.values() for reason in ids.values())
     assert set(found.beyond) <= {test.id for test in found.kept} | set(found.moved.get("weekly", ()))
-    # Asked in the bucket it was moved to, a test stays there.
+    # Asked in the tier it was moved to, a test stays there.
     for later, ids in found.moved.items():
-        there = split_by_tier([t for t in tests if t.id in ids], seconds, rules, buckets, later)
+        there = split_by_tier([t for t in tests if t.id in ids], seconds, rules, tiers, later)
         assert there.moved == {}
-    backwards = split_by_tier(tests[::-1], seconds, rules, buckets, bucket)
+    backwards = split_by_tier(tests[::-1], seconds, rules, tiers, tier)
     assert {test.id for test in backwards.kept} == {test.id for test in found.kept}
 
 
 @pytest.mark.parametrize(
     ("text", "message", "remedy"),
     [
-        ("  - {code: b, text: t, file: a}\n", "says neither bucket nor needs", "give it one of them"),
-        ("  - {code: b, text: t, bucket: weekly}\n", "matches every test", "give it seconds_above or file"),
-        ("  - {code: b, text: t, bucket: pr, file: a}\n", "bucket is 'pr'", "known: nightly, weekly"),
-        ("  - {code: b, text: t, bucket: nigthly, file: a}\n", "'nigthly'", "did you mean 'nightly'?"),
+        ("  - {code: b, text: t, file: a}\n", "says neither tier nor needs", "give it one of them"),
+        ("  - {code: b, text: t, tier: weekly}\n", "matches every test", "give it seconds_above or file"),
+        ("  - {code: b, text: t, tier: pr, file: a}\n", "tier is 'pr'", "known: nightly, weekly"),
+        ("  - {code: b, text: t, tier: nigthly, file: a}\n", "'nigthly'", "did you mean 'nightly'?"),
         ("  - {code: b, text: t, file: a, needs: {}}\n", "needs is empty", "give cards or memory_gib"),
         ("  - {code: b, text: t, file: a, needs: 2}\n", "needs is 2, not a table", "write keys under"),
         (
@@ -203,18 +203,19 @@ def test_kept_and_moved_are_what_was_given_whatever_the_rules(
         ("  - {code: b, text: t, file: a, needs: {cards: 1.0e+400}}\n", "cards is inf", "whole number"),
         ("  - {code: b, text: t, file: a, needs: {cards: two}}\n", "cards is 'two'", "whole number"),
         ("  - {code: b, text: t, file: a, needs: {cards: true}}\n", "cards is True", "whole number"),
-        ("  - {code: 'b c', text: t, bucket: weekly, file: a}\n", "code is 'b c'", "letters, digits"),
+        ("  - {code: 'b c', text: t, tier: weekly, file: a}\n", "code is 'b c'", "letters, digits"),
         (
-            "  - {code: b, text: t, bucket: weekly, seconds_above: -1}\n",
+            "  - {code: b, text: t, tier: weekly, seconds_above: -1}\n",
             "seconds_above is -1, not a number of 0 or more",
             "write it as",
         ),
         (
-            "  - {code: b, text: t, bucket: weekly, seconds_above: .nan}\n",
+            "  - {code: b, text: t, tier: weekly, seconds_above: .nan}\n",
             "seconds_above is nan",
             "write it as",
         ),
-        ("  - {code: b, text: t, bucket: weekly, seconds: 3}\n", "unknown key 'seconds'", "'seconds_above'"),
+        ("  - {code: b, text: t, bucket: weekly, file: a}\n", "unknown key 'bucket'", "called 'tier' now"),
+        ("  - {code: b, text: t, tier: weekly, seconds: 3}\n", "unknown key 'seconds'", "'seconds_above'"),
     ],
 )
 def test_a_mistake_is_named_with_its_line_and_remedy(
