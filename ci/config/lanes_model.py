@@ -184,7 +184,7 @@ class Lane(Section):
     cadence: Cadence = Field(description="when")
     begun_by: BegunBy | None = Field(
         default=None,
-        description="the CI that begins it, by the schedule that `spyre-ci lanes export` writes; none: the "
+        description="the CI that starts it, by the schedule that `spyre-ci lanes export` writes; none: the "
         "worker (`spyre-ci lanes run`)",
     )
     time_limit_s: Annotated[float, Field(gt=0, le=31 * 24 * 3600)] = Field(
@@ -207,11 +207,11 @@ class LaneWorker(Section):
         default="UTC", description="in which cron and times of day are read"
     )
     late_s: Seconds = Field(
-        default=3600, description="seconds after its time within which a missed run is still begun"
+        default=3600, description="seconds after its time within which a missed run is still started"
     )
     at_once: int = Field(default=8, ge=1, le=256, description="runs at the same time, over all lanes")
     ending_s: Seconds = Field(
-        default=120, description="seconds a run here has to end in its own way when the worker is told to"
+        default=120, description="seconds a run has to end by itself when the worker is stopped"
     )
     keep_days: int = Field(default=30, ge=8, description="after which a run is forgotten, with its folder")
 
