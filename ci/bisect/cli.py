@@ -2,58 +2,46 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
-from ci.bisect.bisect import Wanted, bisect_step
-from ci.bisect.record import KIND, as_json
-from ci.core.errors import UsageError
+from ci.bisect.bisect import Request, bisect_step
+from ci.bisect.record import KIND
 from ci.steps import options
 from test_selection.files import document_text
 
 
 def bisect(
     ctx: typer.Context,
-    test: Annotated[
-        str | None, typer.Argument(metavar="TEST", help="Canonical id, as a report has it.")
-    ] = None,
+    test: Annotated[str | None, typer.Argument(metavar="TEST", help="Test id, as a report shows it.")] = None,
     source: options.Source = None,
     good: Annotated[
-        str | None, typer.Option("--good", metavar="COMMIT", help="It passed there; default: the history's.")
+        str | None, typer.Option(metavar="COMMIT", help="The test passes there; default: from the history.")
     ] = None,
     bad: Annotated[
-        str | None, typer.Option("--bad", metavar="COMMIT", help="It fails there; default: the history's.")
+        str | None, typer.Option(metavar="COMMIT", help="The test fails there; default: from the history.")
     ] = None,
     builder: Annotated[
-        str | None,
-        typer.Option("--builder", help="How a commit is made ready: checkout, wheel or image."),
+        str | None, typer.Option(help="How a commit is prepared: checkout, wheel or image.")
     ] = None,
-    workers: Annotated[
-        int | None, typer.Option("--workers", min=1, help="Commits tried side by side, a card each.")
-    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Commits tried at once, a card each.")] = None,
     confidence: Annotated[
-        float | None, typer.Option("--confidence", help="Probability at which the search ends, such as 0.99.")
+        float | None, typer.Option(help="Probability at which the search ends, such as 0.99.")
     ] = None,
-    absent: Annotated[
-        str, typer.Option("--absent", help="What a commit without the test counts as: good, or skip.")
-    ] = "skip",
     device: options.Device = None,
-    resume: options.Resume = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew, whatever is known.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say how many commits and rounds.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Start again, whatever is known.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show how many commits and rounds.")] = False,
     config: options.Config = None,
     json_output: options.Json = False,
 ) -> None:
     """Find the commit of PyTorch that broke a test, in the fewest steps.
 
-    Ends that are not named come from the history of the main lane. The same command, or --resume, goes on
-    with a search that was cut off.
+    The same command goes on with a search that was interrupted.
 
     Example: spyre-ci bisect test_view_ops.py::TestViewOps::test_view --good v2.12.0 --bad main --dry-run
     """
-    if absent not in {"good", "skip"}:
-        raise UsageError(f"--absent is {absent!r}", remedy="give good or skip")
     flags = {
         "device.name": device,
         "bisect.builder": builder,
@@ -61,17 +49,8 @@ def bisect(
         "bisect.confidence": confidence,
     }
     context = options.make_context(ctx, flags, json_output=json_output, config=config)
-    wanted = Wanted(
-        test=test,
-        source=source,
-        good=good,
-        bad=bad,
-        absent=absent,
-        resume=resume,
-        fresh=fresh,
-        dry_run=dry_run,
-    )
-    outcome = bisect_step(context, wanted)
+    request = Request(test=test, source=source, good=good, bad=bad, fresh=fresh, dry_run=dry_run)
+    code, record = bisect_step(context, request)
     if json_output:
-        typer.echo(document_text(KIND, {**as_json(outcome.record), "exit_code": outcome.exit_code}))
-    raise typer.Exit(outcome.exit_code)
+        typer.echo(document_text(KIND, {**asdict(record), "exit_code": code}))
+    raise typer.Exit(code)

@@ -1,68 +1,60 @@
-"""The record of a search: all that is known, in one file that is written whole after every answer.
-
-Who reads it goes on where the search was left, however it was left: what is not in it was not answered.
-"""
+"""The record of a search: one file, written whole after every answer, from which a search resumes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
-from ci.bisect.answers import Said
-from ci.bisect.belief import FAIL, PASS, Belief, Tally
+from ci.bisect.belief import Belief, Kind, Tally
+from ci.config.bisect_model import Bisect
 from ci.core.errors import BadFileError
-from test_selection.files import read_json, write_json
+from test_selection.files import convert, read_json, write_json
 
 KIND = "bisect"
 FILE = "bisect.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """What is asked, as far as another question would be another search.
-
-    Attributes:
-        test: its canonical id.
-        device: the device under test.
-        builder: how a commit is made ready.
-        repository: the user's.
-        good: the end as the user named it; empty: the history's.
-        bad: the same of the other end.
-        absent: whether a commit without the test is `good` or passed over (`skip`).
-    """
-
-    test: str
-    device: str
-    builder: str
-    repository: str
-    good: str
-    bad: str
-    absent: str = "skip"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
+class Try:
     """One try.
 
     Attributes:
         round: of the search, from 1.
         position: of the commit.
-        said: what came of it.
-        message: one line of it.
-        seconds: how long the test ran.
+        passed: whether the test did.
+        message: one line of what it said.
         card: it ran on.
-        at: when it ended, seconds since the epoch.
     """
 
     round: int
     position: int
-    said: Said
+    passed: bool
     message: str = ""
-    seconds: float = 0.0
     card: str | None = None
-    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A commit that may have broken the test; the pull request's address is empty where it is not known."""
+
+    sha: str
+    authored: str
+    subject: str
+    pull_request: int | None
+    pull_request_url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """The result of a search: `count` commits may have broken the test, the first of which are listed."""
+
+    kind: Kind
+    sure: bool
+    confidence: float
+    probability: float
+    count: int
+    candidates: list[Candidate]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -70,142 +62,68 @@ class Record:
     """A search.
 
     Attributes:
-        question: what is asked.
-        commits: the good end, and the candidates in their order.
-        notes: what a reader must know, a sentence each.
-        history: by position, what past runs saw there, as far as it counts.
-        rounds: the positions asked side by side, a round each.
-        open: whether the last round was not done.
-        tries: in their order.
-        barred: by position, why it cannot be tried.
-        known_good: the last position that is good beyond doubt; -1: none.
-        result: what it came to; None while it goes on.
-        seconds: that were worked in all.
+        test: its id.
+        device: the device under test.
+        builder: how a commit is prepared.
+        repository: the user's clone.
+        good: the good end as it was named; empty: from the history.
+        bad: the bad end likewise.
+        commits: the good end and the candidates in order; the last is the bad end.
+        tries: in order.
+        skipped: by SHA, why a commit cannot be tried.
+        result: None until the search ends.
     """
 
-    question: Question
-    commits: tuple[str, ...]
-    notes: list[str] = field(default_factory=list)
-    history: dict[int, Tally] = field(default_factory=dict)
-    rounds: list[list[int]] = field(default_factory=list)
-    open: bool = False
-    tries: list[Tried] = field(default_factory=list)
-    barred: dict[int, str] = field(default_factory=dict)
-    known_good: int = -1
-    result: dict[str, Any] | None = None
-    seconds: float = 0.0
+    test: str
+    device: str
+    builder: str
+    repository: str
+    good: str = ""
+    bad: str = ""
+    commits: list[str] = field(default_factory=list)
+    tries: list[Try] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+    result: Result | None = None
 
     @property
     def last(self) -> int:
         """The position of the bad end."""
         return len(self.commits) - 1
 
-    def belief(self) -> Belief:
-        """What is believed by what is recorded."""
-        tallies = dict(self.history)
+    @property
+    def rounds(self) -> int:
+        """How many rounds were started."""
+        return max((one.round for one in self.tries), default=0)
+
+    def tallies(self) -> dict[int, Tally]:
+        """The answers by position."""
+        found: dict[int, Tally] = {}
         for one in self.tries:
-            if (seen := tally_of(one.said)) is not None:
-                tallies[one.position] = tallies.get(one.position, Tally()) + seen
-        return Belief(last=self.last, tallies=tallies, known_good=self.known_good)
+            seen = Tally(passed=int(one.passed), failed=int(not one.passed))
+            found[one.position] = found.get(one.position, Tally()) + seen
+        return found
 
-    def visit(self, position: int) -> Tally:
-        """What the last round saw of a commit."""
-        here = (len(self.rounds), position)
-        return _counted(one for one in self.tries if (one.round, one.position) == here)
-
-    def seen(self, position: int) -> Tally:
-        """What the search itself saw of a commit."""
-        return _counted(one for one in self.tries if one.position == position)
-
-    @property
-    def tried(self) -> set[int]:
-        """Positions the search came to an answer at, or gave up."""
-        return {one.position for one in self.tries if tally_of(one.said) is not None} | set(self.barred)
-
-    @property
-    def steps(self) -> int:
-        """How many commits were asked, one in two rounds twice."""
-        return sum(len(set(asked)) for asked in self.rounds)
-
-
-def tally_of(said: Said) -> Tally | None:
-    """An answer as a count; None for what is none."""
-    return {Said.PASSED: PASS, Said.FAILED: FAIL}.get(said)
-
-
-def _counted(tries: Iterable[Tried]) -> Tally:
-    """The answers among some tries."""
-    return sum((seen for one in tries if (seen := tally_of(one.said)) is not None), Tally())
-
-
-def as_json(record: Record) -> dict[str, Any]:
-    """Plain values, as they are written and as `--json` prints them, without the schema."""
-    return {
-        **asdict(record.question),
-        "commits": list(record.commits),
-        "notes": record.notes,
-        "history": {str(position): asdict(one) for position, one in record.history.items()},
-        "rounds": record.rounds,
-        "open": record.open,
-        "tries": [asdict(one) | {"said": one.said.value} for one in record.tries],
-        "barred": {str(position): reason for position, reason in record.barred.items()},
-        "known_good": record.known_good,
-        "result": record.result,
-        "seconds": round(record.seconds, 3),
-    }
+    def belief(self, limits: Bisect, lost: Collection[int] = ()) -> Belief:
+        """The probabilities by the record; `lost` are positions at which the machine failed."""
+        skipped = {at for at, sha in enumerate(self.commits) if sha in self.skipped}
+        return Belief(last=self.last, tallies=self.tallies(), limits=limits, skipped={*skipped, *lost})
 
 
 def write_record(folder: Path, record: Record) -> None:
-    """Write it into its folder, whole or not at all."""
-    write_json(folder / FILE, KIND, as_json(record))
+    """Write the record into its folder, atomically."""
+    write_json(folder / FILE, KIND, asdict(record))
 
 
 def read_record(folder: Path) -> Record:
-    """Read it.
+    """Read the record of a folder.
 
     Raises:
         MissingInputError: there is none.
         BadFileError: it is damaged, or of another version.
     """
-    path = folder / FILE
-    content = read_json(path, KIND)
-    try:
-        record = _parsed(content)
-        _check(record)
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise BadFileError(
-            f"is no record of a bisect: {error}", where=path, remedy="begin again with --fresh"
-        ) from error
+    path, remedy = folder / FILE, "start again with --fresh"
+    record = convert(read_json(path, KIND), Record, where=path, remedy=remedy)
+    if record.last < 1 or any(not 0 <= one.position <= record.last for one in record.tries):
+        what = f"has {len(record.commits)} commits, or a try of another one"
+        raise BadFileError(what, where=path, remedy=remedy)
     return record
-
-
-def _parsed(content: Mapping[str, Any]) -> Record:
-    names = Question.__dataclass_fields__
-    return Record(
-        question=Question(**{name: _text(content[name]) for name in names}),
-        commits=tuple(map(_text, content["commits"])),
-        notes=list(map(_text, content["notes"])),
-        history={int(position): Tally(**one) for position, one in content["history"].items()},
-        rounds=[list(map(int, asked)) for asked in content["rounds"]],
-        open=bool(content["open"]),
-        tries=[Tried(**{**one, "said": Said(one["said"])}) for one in content["tries"]],
-        barred={int(position): _text(reason) for position, reason in content["barred"].items()},
-        known_good=int(content["known_good"]),
-        result=content["result"],
-        seconds=float(content["seconds"]),
-    )
-
-
-def _check(record: Record) -> None:
-    """Refuse positions there are not, by which later steps would break."""
-    named = {*record.history, *record.barred, *(one.position for one in record.tries)}
-    named.update(position for asked in record.rounds for position in asked)
-    wrong = [one for one in named if type(one) is not int or not 0 <= one <= record.last]
-    if len(record.commits) < 2 or wrong or not -1 <= record.known_good < record.last:  # noqa: PLR2004  # two ends
-        raise ValueError(f"{len(record.commits)} commits, positions {wrong[:3]}")
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r:.40} is no text")
-    return value

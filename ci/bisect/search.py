@@ -1,57 +1,30 @@
-"""The search itself: rounds of commits that are made ready and tried side by side, until it is clear."""
+"""The search: rounds of commits that are tried side by side, until the answer is clear."""
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
-from typing import Any, Protocol
 
-from ci.bisect.answers import Answer, Said
-from ci.bisect.asking import Limits, at_once, ended, next_round
 from ci.bisect.belief import Belief
-from ci.bisect.record import Record, Tried, tally_of
+from ci.bisect.build import UntestableError
+from ci.bisect.executor import Executor
+from ci.bisect.record import Record, Try
+from ci.config.bisect_model import Bisect
 from ci.core.errors import EXIT_INCOMPLETE, SpyreCiError, UsageError
+from ci.core.text import one_line
+from ci.record.result import Result
+from ci.record.verdict import CODE_PASSED
 
-# Faults of machines in a row after which a commit is passed over, and builds of one that may fail.
-FAULTS, BUILDS = 4, 2
-# Commits in a row that machines had faults at: it is not the commits.
-LOST = 3
-
-
-class UnbuildableError(SpyreCiError):
-    """A commit that cannot be made ready: nothing is known of it, as of one that `git bisect skip` skips."""
+# Machine faults in a row after which a commit is left alone, and such commits that end the search.
+FAULTS, LOST = 4, 3
 
 
 class MachineError(SpyreCiError):
-    """Machines fail wherever something is tried: nothing is to be blamed on commits."""
+    """The machine fails at every commit, so no commit is to blame."""
 
     exit_code = EXIT_INCOMPLETE
-
-
-class Hands(Protocol):
-    """Who makes commits ready and tries them; called by several threads at once."""
-
-    def ready(self, position: int) -> Any:
-        """Make a commit ready.
-
-        Raises:
-            UnbuildableError: it cannot be built.
-            SpyreCiError: a fault of the machine.
-        """
-
-    def attempt(self, made: Any, position: int, tries: int) -> Sequence[Answer]:
-        """Try the test of a commit some times.
-
-        Raises:
-            SpyreCiError: a fault of the machine.
-        """
-
-    def put_down(self) -> None:
-        """A round has ended: what it made ready is not needed any more."""
 
 
 @dataclass(kw_only=True)
@@ -59,243 +32,104 @@ class Search:
     """One search.
 
     Attributes:
-        record: what is known; it grows.
-        hands: who tries.
-        limits: how far it goes.
-        workers: commits side by side.
+        record: grows.
+        executor: tries commits.
+        settings: how far the search goes, and how many commits are tried at once.
         save: keeps the record; called after every answer.
-        told: takes a line for people.
-        drawn: is called when a round has ended.
-        clock: seconds since the epoch.
-        stop: set by whoever ends the search early.
+        say: takes lines for people.
     """
 
     record: Record
-    hands: Hands
-    limits: Limits
-    workers: int
-    save: Callable[[Record], None]
-    told: Callable[[str], None]
-    drawn: Callable[[Record], None]
-    clock: Callable[[], float]
-    stop: threading.Event = field(default_factory=threading.Event)
+    executor: Executor
+    settings: Bisect
+    save: Callable[[], None]
+    say: Callable[[str], None]
     _lock: threading.RLock = field(default_factory=threading.RLock)
-    _believed: tuple[object, Belief] | None = None
-    _faults: Counter[int] = field(default_factory=Counter)
+    # Positions at which the machine failed: tried again when the search resumes.
     _lost: set[int] = field(default_factory=set)
+    _round: int = 0
 
-    def run(self) -> None:
-        """Go on until it is clear, nothing is left to ask, or the tries are used up.
+    def run(self) -> Belief:
+        """Try commits until the answer is clear, nothing is left to try, or the tries are used up.
 
         Raises:
             UsageError: the bad end cannot be tried.
-            MachineError: machines fail at every commit.
-            SpyreCiError: what neither a commit nor a machine can be blamed for, such as a full disk.
-            KeyboardInterrupt: it was interrupted; the record is whole.
+            MachineError: the machine fails at every commit.
+            KeyboardInterrupt: the record is complete, and the same command resumes.
         """
-        while not self.stop.is_set():
-            asked = self._opened()
-            if not asked:
-                return
-            self._round(asked)
-            with self._lock:
-                self.record.open = False
-                self.save(self.record)
-            self.drawn(self.record)
+        self._round = self.record.rounds
+        while positions := self._belief().next_round(self.settings.workers):
+            self._round += 1
+            names = ", ".join(f"{self._sha(one)} ({one} of {self.record.last})" for one in positions)
+            self.say(f"round {self._round}: {names}")
+            with ThreadPoolExecutor(max_workers=len(positions)) as pool:
+                futures = [pool.submit(self._try_commit, one) for one in positions]
+                try:
+                    for one in as_completed(futures):
+                        one.result()
+                except BaseException:
+                    self.executor.stop.set()
+                    self.executor.end()
+                    raise
+        return self._belief()
 
-    def _opened(self) -> list[int]:
-        """The positions of the round that goes on, or of the next one."""
-        record = self.record
-        left = [one for one in record.rounds[-1] if one not in record.barred] if record.open else []
-        if left:  # else it was cut off when all was done
-            return left
-        asked = next_round(
-            self._belief(), self.limits, workers=self.workers, barred=record.barred, tried=record.tried
-        )
-        if asked:
-            record.rounds.append(asked)
-            record.open = True
-            self.save(record)
-        return asked
-
-    def _round(self, asked: Sequence[int]) -> None:
-        number = len(self.record.rounds)
-        names = ", ".join(f"{self.record.commits[one][:12]} ({one})" for one in dict.fromkeys(asked))
-        self.told(f"round {number}: {names}")
-        first = number == 1
-        pool = ThreadPoolExecutor(max_workers=len(asked), thread_name_prefix="bisect")
-        try:
-            waiting = [pool.submit(self._ask, one, learn=first and one == self.record.last) for one in asked]
-            try:
-                wait(waiting)
-            except BaseException:
-                self.stop.set()
-                raise
-            finally:
-                pool.shutdown(wait=True, cancel_futures=True)
-            for one in waiting:
-                one.result()
-        finally:
-            self.hands.put_down()
-
-    def _ask(self, position: int, *, learn: bool) -> None:
-        try:
-            made = self._made(position)
-            while made is not None and (tries := self._wanted(position, learn=learn)):
-                self._note(position, self._attempt(made, position, tries))
-        except BaseException:
-            self.stop.set()  # the others end soon, and the error is told
-            raise
-
-    def _made(self, position: int) -> Any:
-        """A commit, ready; None where it cannot be."""
-        failed = 0
-        while not self.stop.is_set():
-            try:
-                return self.hands.ready(position)
-            except UnbuildableError as error:
-                failed += 1
-                if failed >= BUILDS:
-                    self._bar(position, f"cannot be built: {error.what}")
-                    return None
-            except SpyreCiError as error:
-                if self._fault(position, f"was not made ready: {error.what}"):
-                    return None
-        return None
-
-    def _wanted(self, position: int, *, learn: bool) -> int:
-        """How many more tries a commit is worth now; 0 for none."""
+    def _belief(self) -> Belief:
         with self._lock:
-            if self.stop.is_set() or position in self.record.barred:
-                return 0
-            belief, visit = self._belief(), self.record.visit(position)
-            if not learn and ended(belief, self.limits, self.record.barred):
-                return 0
-            left = self.limits.in_all - sum(one.tries for one in belief.tallies.values())
-            return max(min(at_once(belief, self.limits, position, visit=visit, learn=learn), left), 0)
+            return self.record.belief(self.settings, self._lost)
 
-    def _attempt(self, made: Any, position: int, tries: int) -> Sequence[Answer]:
-        try:
-            return self.hands.attempt(made, position, tries)
-        except SpyreCiError as error:
-            return [Answer(said=Said.FAULT, message=error.what)]
+    def _sha(self, position: int) -> str:
+        return self.record.commits[position][:12]
 
-    def _note(self, position: int, answers: Sequence[Answer]) -> None:
-        if not answers:
-            answers = [Answer(said=Said.FAULT, message="the try ended without a word")]
-        told = [one for one in answers if one.said is not Said.FAULT]
-        for one in told:
-            with self._lock:
-                self._faults.pop(position, None)
-                self._lost.clear()
-                self.record.tries.append(self._tried(position, one))
-                self.save(self.record)
-        if told:
-            self._say(position, told)
-        # What one process met is one fault, as a card that went stays away; whoever ends a search ends its
-        # tries, which says nothing.
-        faults = [one for one in answers if one.said is Said.FAULT]
-        if faults and not self.stop.is_set():
-            self._fault(position, faults[-1].message)
-        for one in told:
-            if tally_of(one.said) is None:
-                self._no_answer(position, one)
-                return
-
-    def _tried(self, position: int, answer: Answer) -> Tried:
-        return Tried(
-            round=len(self.record.rounds),
-            position=position,
-            said=answer.said,
-            message=answer.message,
-            seconds=answer.seconds,
-            card=answer.card,
-            at=self.clock(),
-        )
-
-    def _no_answer(self, position: int, answer: Answer) -> None:
-        """A commit whose test cannot be tried; more tries would say the same."""
-        if answer.said is Said.ABSENT and self.record.question.absent == "good":
-            with self._lock:
-                # Of the bad end it would say that it is none.
-                if position < self.record.last:
-                    self.record.known_good = max(self.record.known_good, position)
-            self._bar(position, "has no such test, which counts as good")
+    def _try_commit(self, position: int) -> None:
+        """Try a commit until it is settled, skip it, or leave it alone for the faults of the machine."""
+        visited = faults = 0
+        while faults < FAULTS:
+            try:
+                with self.executor.prepared(position) as made:
+                    while not self._belief().enough(position, visited):
+                        self._take(position, self.executor.attempt(made))
+                        visited, faults = visited + 1, 0
+            except UntestableError as error:
+                self._skip(position, error.what)
+            except SpyreCiError as error:
+                if self.executor.stop.is_set():  # what was ended says nothing
+                    return
+                faults, why = faults + 1, error.what
+                self.say(f"  {self._sha(position)}: machine fault {faults} of {FAULTS}: {why}")
+                continue
             return
-        why = {
-            Said.ABSENT: "has no such test",
-            Said.SKIPPED: "skips the test",
-            Said.UNCOLLECTABLE: "has the test in a file that cannot be collected",
-        }[answer.said]
-        self._bar(position, f"{why}{f': {answer.message}' if answer.message else ''}")
+        self._lose(position, why)
 
-    def _bar(self, position: int, why: str) -> None:
-        if position == self.record.last:
-            # Nothing is known to fail, so nothing can be searched for; a name with a slip ends here, too.
+    def _take(self, position: int, result: Result) -> None:
+        message = one_line(result.message)
+        passed = result.verdict in CODE_PASSED
+        one = Try(round=self._round, position=position, passed=passed, message=message, card=result.card)
+        with self._lock:
+            self.record.tries.append(one)
+            self.save()
+        bad = 100 * self._belief().bad(position)
+        where = f" on {one.card}" if one.card else ""
+        self.say(f"  {self._sha(position)}: {'passed' if passed else 'failed'}{where}; bad with {bad:.1f} %")
+
+    def _skip(self, position: int, why: str) -> None:
+        if position == self.record.last:  # a wrong test id ends here, too
             raise UsageError(
-                f"the bad end {self.record.commits[position][:12]} {why}",
-                where=self.record.question.test,
-                remedy="check the test's id and how a commit is built, or name another commit with --bad",
+                f"the bad end {self._sha(position)} {why}",
+                where=self.record.test,
+                remedy="check the test id and how a commit is built, or name another commit with --bad",
             )
         with self._lock:
-            self.record.barred[position] = why
-            self.save(self.record)
-        self.told(f"  {self.record.commits[position][:12]} {why}; it is passed over")
+            self.record.skipped[self.record.commits[position]] = why
+            self.save()
+        self.say(f"  {self._sha(position)} {why}; skipped")
 
-    def _fault(self, position: int, why: str) -> bool:
-        """Note that a machine failed; whether the commit is passed over for it."""
-        with self._lock:
-            self._faults[position] += 1
-            number = self._faults[position]
-        if number >= FAULTS:
-            self._check_machines(position, why)
-            self._bar(position, f"met {number} faults of machines, the last: {why}")
-            return True
-        self.told(f"  {self.record.commits[position][:12]}: no answer: {why}; once more")
-        return False
-
-    def _check_machines(self, position: int, why: str) -> None:
-        """Pass over no more commits where machines fail at all of them, and at the bad end at none.
-
-        Raises:
-            MachineError: what is passed over for it is asked again when the search goes on.
-        """
+    def _lose(self, position: int, why: str) -> None:
         with self._lock:
             self._lost.add(position)
             if len(self._lost) < LOST and position != self.record.last:
                 return
-            for one in self._lost:
-                self.record.barred.pop(one, None)
-            self.save(self.record)
         raise MachineError(
-            f"machines fail wherever a commit is tried, the last time: {why}",
-            where=self.record.commits[position][:12],
-            remedy="see that the machine works; the same command then goes on",
+            f"the machine fails wherever a commit is tried, the last time: {why}",
+            where=self._sha(position),
+            remedy="check the machine; the same command then resumes",
         )
-
-    def _belief(self) -> Belief:
-        """What is believed now, worked out once."""
-        with self._lock:
-            known = (len(self.record.tries), self.record.known_good)
-            if self._believed is None or self._believed[0] != known:
-                self._believed = (known, self.record.belief())
-            return self._believed[1]
-
-    def _say(self, position: int, answers: Sequence[Answer]) -> None:
-        """Tell of tries that ended together, in one line."""
-        counts = Counter(one.said.value for one in answers)
-        said = ", ".join(what if len(answers) == 1 else f"{number} {what}" for what, number in counts.items())
-        cards = ", ".join(sorted({one.card for one in answers if one.card}))
-        chance = self._belief().bad(position)
-        where = f" on {cards}" if cards else ""
-        self.told(f"  {self.record.commits[position][:12]} {said}{where}; bad with {100 * chance:.1f} %")
-
-
-@contextlib.contextmanager
-def timed(record: Record, monotonic: Callable[[], float]) -> Iterator[None]:
-    """Within, the seconds of the record grow."""
-    began, before = monotonic(), record.seconds
-    try:
-        yield
-    finally:
-        record.seconds = before + monotonic() - began

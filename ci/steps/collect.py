@@ -60,7 +60,9 @@ def worker_environment(context: Context, source: Source) -> dict[str, str]:
     """The environment of every process that imports tests."""
     device = context.settings.model.device
     project = str(Path(ci.__file__).parent.parent)
-    path = [project, *filter(None, [context.environ.get("PYTHONPATH")])]
+    path = [one for one in context.environ.get("PYTHONPATH", "").split(os.pathsep) if one]
+    if project not in path:  # else it stands where somebody wants it: behind what a bisect built of a commit
+        path.insert(0, project)
     return {
         **without_job_secrets(context.environ),
         **device_environment(device.name, device.refuse_ops, device.refuse_dtypes),

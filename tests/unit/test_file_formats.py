@@ -52,7 +52,7 @@ from test_selection.rules import load_rules
 from test_selection.selection import Expectation, Precision, Selection, read_selection, write_selection
 from test_selection.selection_order import KINDS, SelectionOrder
 from test_selection.suite_read import load_suite
-from tests.unit.bisect.hands import record_of
+from tests.unit.bisect.kit import record_of
 
 # What reading damaged files may add to a process.
 MOST_KIB = 300 << 10

@@ -1,14 +1,16 @@
-"""What is believed is Bayes' rule: held to the same rule written out plainly, and to what must hold of it."""
+"""The belief is Bayes' rule, a search takes the fewest steps, and the stated confidence holds."""
 
 from __future__ import annotations
 
 import math
+import random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci.bisect.belief import APART, BAD_RATES, END_DOUBT, FAIL, GOOD_RATES, PASS, Belief, Tally
+from ci.bisect.belief import APART, BAD_RATES, END_DOUBT, GOOD_RATES, Belief, Tally
+from tests.unit.bisect.kit import belief_of, play
 
 tallies = st.builds(Tally, passed=st.integers(0, 6), failed=st.integers(0, 6))
 
@@ -16,15 +18,13 @@ tallies = st.builds(Tally, passed=st.integers(0, 6), failed=st.integers(0, 6))
 @st.composite
 def beliefs(draw: st.DrawFn) -> Belief:
     last = draw(st.integers(1, 12))
-    seen = draw(st.dictionaries(st.integers(0, last), tallies, max_size=6))
-    return Belief(last=last, tallies=seen, known_good=draw(st.integers(-1, last - 1)))
+    return belief_of(last, draw(st.dictionaries(st.integers(0, last), tallies, max_size=6)))
 
 
 def plainly(belief: Belief) -> list[float]:
     """Hypothesis by hypothesis, rate by rate, commit by commit."""
     masses = []
     for first in range(belief.last + 2):
-        prior = END_DOUBT if first in (0, belief.last + 1) else (1 - 2 * END_DOUBT) / belief.last
         total = 0.0
         for p, weight_p in BAD_RATES.items():
             for q, weight_q in GOOD_RATES.items():
@@ -34,69 +34,108 @@ def plainly(belief: Belief) -> list[float]:
                         rate = p if position >= first else q
                         chance *= rate**seen.failed * (1 - rate) ** seen.passed
                     total += chance
-        masses.append(0.0 if first <= belief.known_good else prior * total)
+        inner = (1 - 2 * END_DOUBT) / belief.last
+        masses.append(total * (END_DOUBT if first in (0, belief.last + 1) else inner))
     return [one / sum(masses) for one in masses]
 
 
 @given(beliefs())
-def test_the_rule_is_bayes(belief: Belief) -> None:
+def test_it_is_bayes_rule(belief: Belief) -> None:
     assert belief.masses == pytest.approx(plainly(belief), abs=1e-9)
-
-
-@given(beliefs())
-def test_what_is_believed_is_a_distribution(belief: Belief) -> None:
     assert math.isclose(sum(belief.masses), 1, abs_tol=1e-9)
-    assert min(belief.masses) >= 0
-    chances = [belief.bad(one) for one in range(belief.last + 1)]
-    assert chances == sorted(chances)
     for one in range(belief.last + 1):
-        assert math.isclose(belief.bad(one) + belief.good(one), 1, abs_tol=1e-9)
-        assert 0 <= belief.tells(one) <= 1 + 1e-9
-    assert 0 <= belief.good_rate <= belief.bad_rate <= 1
+        assert -1e-9 <= belief.gain(one) <= 1 + 1e-9
 
 
-@given(beliefs(), st.data())
-def test_nothing_known_to_be_good_is_suspected(belief: Belief, data: st.DataObject) -> None:
-    position = data.draw(st.integers(0, belief.last))
-    after = belief.after(position, data.draw(tallies))
-    assert sum(after.masses[: after.known_good + 1]) == 0
+@given(beliefs(), st.integers(1, 8), st.data())
+def test_a_round_asks_what_can_be_asked_and_a_finding_lies_between_the_ends(
+    belief: Belief, workers: int, data: st.DataObject
+) -> None:
+    skipped = data.draw(st.sets(st.integers(0, belief.last - 1)))
+    belief = Belief(last=belief.last, tallies=belief.tallies, limits=belief.limits, skipped=skipped)
+    asked = belief.next_round(workers)
+    assert len(asked) <= workers
+    assert len(set(asked)) == len(asked)
+    assert not set(asked) & skipped
+    assert all(0 <= one <= belief.last for one in asked)
+    kind, first, last, probability = belief.finding()
+    assert 0 <= probability <= 1
+    if kind in {"found", "range"}:
+        assert 1 <= first <= last <= belief.last
+        assert (kind == "found") == (first == last)
 
 
-@given(st.integers(1, 500), st.data())
-def test_one_try_moves_the_belief_its_way(last: int, data: st.DataObject) -> None:
-    position = data.draw(st.integers(1, last))
-    fresh = Belief(last=last)
-    assert fresh.after(position, FAIL).bad(position) >= fresh.bad(position)
-    assert fresh.after(position, PASS).bad(position) <= fresh.bad(position)
-
-
-def test_a_failing_rate_is_learned() -> None:
-    often = Belief(last=9).after(9, Tally(failed=30)).after(0, Tally(passed=30))
-    seldom = Belief(last=9).after(9, Tally(failed=3, passed=27)).after(0, Tally(passed=30))
-    assert often.bad_rate > 0.95
-    assert 0.05 < seldom.bad_rate < 0.25
-    assert seldom.good_rate < 0.03
-    flaky = Belief(last=9).after(0, Tally(failed=2, passed=38)).after(9, Tally(failed=9, passed=1))
-    assert 0.02 < flaky.good_rate < 0.1
+def test_the_first_round_tries_the_bad_end_whatever_the_limits_are() -> None:
+    assert belief_of(1, confidence=0.5).next_round(1) == [1]
+    assert belief_of(64).next_round(4)[0] == 64
 
 
 def test_a_thousand_tries_are_no_too_small_number() -> None:
-    belief = Belief(last=3).after(1, Tally(passed=2000)).after(3, Tally(failed=2000))
-    assert belief.masses[2] + belief.masses[3] == pytest.approx(1)
-    # What no pair of rates explains is still a distribution.
-    odd = Belief(last=3, tallies={0: Tally(failed=500), 3: Tally(passed=500)})
-    assert sum(odd.masses) == pytest.approx(1)
+    belief = belief_of(3, {1: Tally(passed=2000), 3: Tally(failed=2000)})
+    assert math.isclose(sum(belief.masses), 1, abs_tol=1e-9)
+    assert belief.bad(1) < 1e-9 < belief.bad(2) < belief.bad(3)
 
 
-def test_what_is_known_not_to_be_leaves_something_to_believe() -> None:
-    seen = {10: Tally(failed=2000), 60: Tally(failed=5)}
-    belief = Belief(last=60, known_good=30, tallies=seen)
-    assert sum(belief.masses) == pytest.approx(1)
+@pytest.mark.parametrize(("workers", "most"), [(1, 7), (4, 3)])
+def test_sure_answers_take_as_many_rounds_as_a_plain_search(workers: int, most: int) -> None:
+    for broken in range(1, 65, 3):
+        belief, rounds = play(64, broken, workers=workers)
+        assert belief.finding()[:3] == ("found", broken, broken)
+        assert rounds <= most + (broken == 1)  # then the good end is tried, too
+        assert belief.tries <= 60
 
 
-def test_a_long_history_is_worked_out_at_once() -> None:
-    last = 50_000
-    belief = Belief(last=last, tallies={last: Tally(failed=4), last // 2: Tally(passed=4)})
-    assert belief.good(last // 2) == pytest.approx(sum(belief.masses[last // 2 + 1 :]))
-    # Each by itself would add up half of the rest: 10^9 steps.
-    assert sum(belief.good(one) > 0.5 for one in range(last)) > last // 2
+@pytest.mark.parametrize(("broken", "kind"), [(0, "before"), (65, "never")])
+def test_no_commit_between_the_ends_broke_it(broken: int, kind: str) -> None:
+    belief, _ = play(64, broken)
+    found, _, _, probability = belief.finding()
+    assert (found, probability >= 0.99) == (kind, True)
+
+
+@pytest.mark.parametrize(
+    ("p", "q", "searches", "wrong_at_most", "confidence"),
+    [(0.3, 0, 10, 0, 0.99), (0.5, 0.02, 6, 0, 0.99), (1, 0.02, 10, 0, 0.99), (0.1, 0.02, 2, 0, 0.99),
+     (1, 0.25, 10, 2, 0.9), (0.7, 0.2, 4, 1, 0.9)],
+)  # fmt: skip
+def test_what_is_stated_holds_for_flaky_tests(
+    p: float, q: float, searches: int, wrong_at_most: int, confidence: float
+) -> None:
+    wrong = 0
+    for seed in range(searches):
+        broken = random.Random(seed).randint(1, 32)  # noqa: S311  # no secret
+        belief, _ = play(32, broken, p=p, q=q, seed=seed, confidence=confidence, tries_in_all=1000)
+        _, first, last, probability = belief.finding()
+        wrong += probability >= confidence and not first <= broken <= last
+    assert wrong <= wrong_at_most
+
+
+def test_a_test_that_fails_as_often_everywhere_is_broken_by_no_commit() -> None:
+    assert play(16, 0, p=0.4, seed=1)[0].finding()[0] in {"before", "never"}
+
+
+def test_what_cannot_be_told_apart_is_not_asked_for_ever() -> None:
+    seen = {64: Tally(failed=9), 29: Tally(passed=9), 31: Tally(failed=9)}
+    belief = belief_of(64, seen)
+    assert belief.next_round(4)
+    barred = Belief(last=64, tallies=seen, limits=belief.limits, skipped={30})
+    assert barred.next_round(4) == []
+    assert barred.finding()[:3] == ("range", 30, 31)
+
+
+def test_a_commit_is_tried_until_it_is_settled_and_no_further() -> None:
+    assert not belief_of(8).enough(4, 0)
+    assert belief_of(8, {4: Tally(passed=5)}, tries=5).enough(4, 5)
+    assert belief_of(8, {4: Tally(passed=9)}, tries_in_all=9).enough(8, 0)
+    sure = belief_of(8, {8: Tally(failed=9), 4: Tally(failed=9)})
+    assert not sure.enough(4, 0)  # what is asked is tried, or a search would go round for ever
+    assert not sure.enough(4, 1)  # it came up again
+    assert sure.enough(4, 9)
+    assert not belief_of(8, {8: Tally(failed=3)}).enough(8, 3)  # its rate weighs all later answers
+
+
+def test_a_lower_confidence_takes_fewer_tries() -> None:
+    low, high = (
+        sum(play(64, 40, p=0.5, seed=seed, confidence=confidence)[0].tries for seed in range(4))
+        for confidence in (0.8, 0.999)
+    )
+    assert low < high
