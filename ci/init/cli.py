@@ -2,29 +2,52 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
+from ci.config import Settings
+from ci.config.load import parse_settings
 from ci.core.errors import EXIT_OK, EXIT_TEST_FAILED, UsageError
 from ci.core.text import counted, plain
-from ci.init.proposal import Proposal, Wanted, carry_out, differences, document, lines, propose, remedies
-from ci.init.toolkit import installed
+from ci.init.checkout import Place, find_place
+from ci.init.detect import detect
+from ci.init.files import SETTINGS, SUITES, Change, Status, compare, render, write
+from ci.init.first_run import describe
+from ci.init.toolkit import Toolkit, choose, installed
+from ci.runner.compatibility import back_end_missing, torch_excluded, torch_pin
 from ci.steps import options
-from ci.steps.context import Context
+from test_selection.files import document_text
+
+VERBS = {
+    Status.CREATED: "would create",
+    Status.OVERWRITTEN: "would overwrite",
+    Status.UNCHANGED: "up to date:",
+    Status.DIFFERS: "differs, left as it is:",
+    Status.BLOCKED: "cannot write",
+}
+DONE = {Status.CREATED: "created", Status.OVERWRITTEN: "overwrote"}
 
 
 def init(
     ctx: typer.Context,
     folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="The back end's checkout.")] = Path(),
-    write: Annotated[
-        bool, typer.Option("--write", help="Write what is shown; people's changes stay.")
-    ] = False,
+    write_files: Annotated[bool, typer.Option("--write", help="Create the files that are missing.")] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; exit code 1 where something would change.")
+        bool,
+        typer.Option("--check", help="Exit code 1 where a file is missing or, settings aside, differs."),
     ] = False,
+    minimal: Annotated[
+        bool, typer.Option("--minimal", help="Settings and the workflow of pull requests alone.")
+    ] = False,
+    overwrite: Annotated[
+        list[str] | None,
+        typer.Option("--overwrite", metavar="FILE", help="Replace this file, too; may be given again."),
+    ] = None,
     device: Annotated[
         str | None,
         typer.Option("--device", help="Name that PrivateUse1 gets; default: as the sources say."),
@@ -41,70 +64,102 @@ def init(
         str | None,
         typer.Option("--toolkit-ref", metavar="REF", help="Commit of it; default: that of this spyre-ci."),
     ] = None,
-    again: Annotated[
-        list[str] | None,
-        typer.Option("--again", metavar="FILE", help="Make a file again that was removed."),
-    ] = None,
-    keep: Annotated[
-        list[str] | None,
-        typer.Option("--keep", metavar="FILE", help="Leave a file as it is, and what is new out of it."),
-    ] = None,
     json_output: options.Json = False,
 ) -> None:
     """Set up a back end's checkout: settings, workflows and a Jenkinsfile.
 
-    The difference is shown and nothing written, until --write. Nothing of the checkout is imported or run.
-    After an upgrade the same command merges what is new into files that people have changed.
+    Without --write nothing is written, only shown. Files that are there stay as they are; their difference
+    to what this version writes is shown. Nothing of the checkout is imported or run.
 
-    Example: spyre-ci init --device spyre
+    Example: spyre-ci init --minimal
     """
-    if write and check:
+    if write_files and check:
         raise UsageError("--write and --check are both given", remedy="leave one of them out")
     context = options.make_context(ctx, {}, json_output=json_output)
-    wanted = Wanted(
-        device=device,
-        package=package,
-        toolkit=toolkit,
-        ref=toolkit_ref,
-        again=again or (),
-        keep=keep or (),
-    )
-    with context.console.status("looking at the checkout") as status:
-        proposal = propose(
-            folder,
-            wanted,
-            installed(),
-            show=lambda count: status.update(f"looking at the checkout: {count:,} files"),
-        )
-    if write:
-        carry_out(proposal)
-    code = _code(proposal, check=check)
+    place = find_place(folder)
+    with context.console.status("reading the checkout"):
+        back_end = detect(place.folder, device=device, package=package)
+    chosen = choose(*installed(), repository=toolkit, ref=toolkit_ref)
+    suites = SUITES if any((place.folder / SUITES).glob("*.yaml")) else ""
+    texts = render(back_end, place, chosen, minimal=minimal, suites=suites)
+    named = toolkit is not None or toolkit_ref is not None
+    changes = compare(place.folder, texts, overwrite=overwrite or (), toolkit_named=named)
+    settings = _settings(place.folder, changes[0])
+    if write_files:
+        write(place.folder, changes)
+    content: dict[str, Any] = {
+        "written": write_files,
+        "exit_code": EXIT_TEST_FAILED if _is_wrong(changes, check=check) else EXIT_OK,
+        "device": back_end.device,
+        "package": back_end.package,
+        "project": back_end.project,
+        "branch": place.branch,
+        "repository": place.repository,
+        "toolkit": {"repository": chosen.repository, "ref": chosen.ref, "version": chosen.version},
+        "notes": [*back_end.notes, *place.notes, _calls(place, chosen)],
+        "warnings": _warnings(place.folder, settings.model.device.name),
+        "first_pull_request": [*describe(settings, [*texts])],
+        "files": [
+            {"path": one.path, "status": one.status, "why": one.why, "difference": one.difference}
+            for one in changes
+        ],
+    }
     if json_output:
-        typer.echo(document(proposal, written=write, code=code))
+        typer.echo(document_text("init", content))
     else:
-        _tell(context, proposal, write=write)
-    raise typer.Exit(code)
+        for line in _lines(changes, content):
+            # Files of a checkout hold neither markup nor a terminal's commands.
+            context.console.print(Text(plain(line)), soft_wrap=True)
+    raise typer.Exit(content["exit_code"])
 
 
-def _code(proposal: Proposal, *, check: bool) -> int:
-    wrong = bool(proposal.conflicts) or (check and bool(proposal.writes))
-    return EXIT_TEST_FAILED if wrong else EXIT_OK
+def _settings(folder: Path, change: Change) -> Settings:
+    """The settings as they will be: those that are there, or those that are proposed.
+
+    Raises:
+        SettingsError: those that are there are not valid.
+    """
+    text = change.text if change.writes or change.current is None else change.current
+    return parse_settings(text, path=folder / SETTINGS, environ={}, base=folder)
 
 
-def _tell(context: Context, proposal: Proposal, *, write: bool) -> None:
-    for text in differences(proposal.changes):
-        _say(context, text.rstrip("\n"))
-    for line in [*lines(proposal), *(f"note: {one}" for one in proposal.notes)]:
-        _say(context, line)
-    if not proposal.writes and not proposal.conflicts:
-        _say(context, "nothing to do")
-    elif proposal.writes:
-        files = counted(len(proposal.writes), "file")
-        _say(context, f"{files} written" if write else f"{files} to write: --write writes them")
-    for line in remedies(proposal):
-        _say(context, f"conflict: {line}")
+def _is_wrong(changes: Sequence[Change], *, check: bool) -> bool:
+    """Whether the exit code is 1; settings are the project's own, so theirs may differ."""
+    return any(
+        one.status is Status.BLOCKED
+        or (check and (one.writes or (one.status is Status.DIFFERS and one.path != SETTINGS)))
+        for one in changes
+    )
 
 
-def _say(context: Context, text: str) -> None:
-    # Of files of a checkout: neither markup nor a terminal's command.
-    context.console.print(Text(plain(text)), soft_wrap=True)
+def _calls(place: Place, toolkit: Toolkit) -> str:
+    calls = f"new files call {toolkit.repository} at {toolkit.ref}"
+    if not place.is_root:
+        return "a folder below the repository's own gets settings alone: GitHub and Jenkins look only there"
+    if toolkit.is_pinned:
+        return f"{calls}: that commit has to be on GitHub"
+    return f"{calls}, a tag or branch that can be moved; --toolkit-ref names a commit"
+
+
+def _warnings(folder: Path, device: str) -> list[str]:
+    """What will go wrong in a run, each with its remedy."""
+    missing = back_end_missing(device, os.environ)
+    found = [*torch_excluded(folder, torch_pin()), *([missing] if missing else [])]
+    return [f"{one.message}; {one.remedy}" for one in found]
+
+
+def _lines(changes: Sequence[Change], content: Mapping[str, Any]) -> Iterator[str]:
+    """What is shown to people."""
+    written = content["written"]
+    words = VERBS | (DONE if written else {})
+    for change in changes:
+        yield f"{words[change.status]} {change.path}{change.why and ': '}{change.why}"
+        if not (written and change.writes) and change.difference:
+            yield change.difference.rstrip("\n")
+    yield from (f"note: {one}" for one in content["notes"])
+    yield from (f"warning: {one}" for one in content["warnings"])
+    yield from content["first_pull_request"]
+    same = sum(one.status is Status.UNCHANGED for one in changes)
+    writes = sum(one.writes for one in changes)
+    rest = f", {writes} written" if written else f"; --write writes {writes}"
+    yield f"{same} of {counted(len(changes), 'file')} up to date{rest if writes else ''}"

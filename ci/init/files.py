@@ -1,160 +1,225 @@
-"""Files of the checkout: as they are before anything is decided, and written as it was decided.
-
-All files are written or none, and none that changed since it was looked at.
-"""
+"""The files of a checkout: rendered, compared with what is there, and written where they are missing."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import stat
-from collections.abc import Sequence
+import difflib
+import hashlib
+import json
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
+import yaml
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from ci.config.report_model import Report
 from ci.core.errors import UsageError
-from ci.init.checkout import MOST_BYTES
-from test_selection.files import atomic_writer
+from ci.init.checkout import Place
+from ci.init.detect import BackEnd
+from ci.init.toolkit import Toolkit
+from ci.runner.compatibility import torch_pin
+from ci.runner.inventory import EMULATED_DEVICE
+from test_selection.files import atomic_writer, read_bounded
 
-NEW_MODE = 0o644
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """What is at a path.
-
-    Attributes:
-        text: with every end of line as one character; None where there is no text.
-        data: its bytes; None where there is no file.
-        newline: what its lines end with.
-        mode: its permission bits.
-        odd: why nothing is written there, in a few words; empty where it is a text, or nothing.
-    """
-
-    text: str | None = None
-    data: bytes | None = None
-    newline: str = "\n"
-    mode: int = NEW_MODE
-    odd: str = ""
-
-    def encoded(self, text: str) -> bytes:
-        """A text as this file's: with its ends of lines."""
-        return text.replace("\n", self.newline).encode()
-
-
-def look(folder: Path, path: str) -> Seen:
-    """Look at a path below a folder; no link on the way is followed.
-
-    Raises:
-        OSError: a plain file that cannot be read.
-    """
-    at, *below = path.split("/")
-    here = folder / at
-    for part in below:
-        if os.path.lexists(here) and (here.is_symlink() or not here.is_dir()):
-            what = "a link" if here.is_symlink() else "no folder"
-            return Seen(odd=f"{here.relative_to(folder)} is {what}")
-        here /= part
-    try:
-        found = here.lstat()
-    except FileNotFoundError:
-        return Seen()
-    if stat.S_ISLNK(found.st_mode):
-        return Seen(odd="it is a link")
-    if not stat.S_ISREG(found.st_mode):
-        return Seen(odd="it is a folder" if stat.S_ISDIR(found.st_mode) else "it is no plain file")
-    if found.st_size > MOST_BYTES:
-        return Seen(odd=f"it has {found.st_size:,} bytes")
-    return of_bytes(here.read_bytes(), stat.S_IMODE(found.st_mode))
+SETTINGS, JENKINSFILE = "spyre-ci.yaml", "Jenkinsfile"
+_WORKFLOWS = ".github/workflows/"
+# In the order they are shown; the first two are all that `--minimal` writes.
+TEMPLATES = {
+    SETTINGS: "spyre-ci.yaml",
+    f"{_WORKFLOWS}spyre-ci.yml": "pull-request.yml",
+    f"{_WORKFLOWS}spyre-ci-label.yml": "label.yml",
+    f"{_WORKFLOWS}spyre-ci-nightly.yml": "nightly.yml",
+    f"{_WORKFLOWS}spyre-ci-comment.yml": "comment.yml",
+    JENKINSFILE: "Jenkinsfile",
+}
+MINIMAL = list(TEMPLATES)[:2]
+# Where torch-spyre has its suite files.
+SUITES = "tests/configs"
+MOST_BYTES = 1 << 20
+# What calls the toolkit: a workflow's `uses`, with its version; a Jenkinsfile's address and commit.
+_CALL = re.compile(
+    r"(?:uses: \S+(?P<workflow>/\.github/workflows/[\w-]+\.yml)@|(?P<key>url|commit): ')[^\n]*"
+)
 
 
-def of_bytes(data: bytes, mode: int = NEW_MODE) -> Seen:
-    """What a file of these bytes is; pure."""
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        return Seen(data=data, mode=mode, odd="it is not UTF-8")
-    if "\0" in text:  # Git takes it for binary, and merges none
-        return Seen(data=data, mode=mode, odd="it holds a zero byte")
-    ends = text.count("\r\n")
-    # Mixed ends stay as they are: whose lines would be changed, nobody asked for it.
-    if ends and ends == text.count("\n") == text.count("\r"):
-        return Seen(text=text.replace("\r\n", "\n"), data=data, newline="\r\n", mode=mode)
-    return Seen(text=text, data=data, mode=mode)
+class Status(StrEnum):
+    """What becomes of a file; the values are those of `--json`."""
+
+    CREATED = "created"
+    OVERWRITTEN = "overwritten"
+    UNCHANGED = "unchanged"
+    DIFFERS = "differs"
+    BLOCKED = "blocked"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Writing:
-    """A file that is to be written.
+class Change:
+    """What becomes of a file.
 
     Attributes:
         path: in the checkout.
-        seen: what was there when it was decided.
-        text: what is to be there.
+        status: what becomes of it.
+        text: what this version writes.
+        current: what is there; None where nothing is.
+        why: it is blocked.
     """
 
     path: str
-    seen: Seen
+    status: Status
     text: str
+    current: str | None = None
+    why: str = ""
+
+    @property
+    def writes(self) -> bool:
+        """Whether `--write` writes it."""
+        return self.status in {Status.CREATED, Status.OVERWRITTEN}
+
+    @property
+    def difference(self) -> str:
+        """From what is there to what this version writes, as a unified diff."""
+        current = "" if self.current is None else self.current
+        names = ("/dev/null" if self.current is None else f"a/{self.path}", f"b/{self.path}")
+        lines = difflib.unified_diff(current.splitlines(), self.text.splitlines(), *names, lineterm="")
+        return "".join(f"{line}\n" for line in lines)
 
 
-def write_all(folder: Path, files: Sequence[Writing]) -> None:
-    """Write files, each atomically; where one cannot be written, those before it are put back.
+def render(
+    back_end: BackEnd, place: Place, toolkit: Toolkit, *, minimal: bool = False, suites: str = ""
+) -> dict[str, str]:
+    """The texts by path.
+
+    Below a repository's own folder there are settings alone: GitHub and Jenkins look nowhere else.
+
+    Args:
+        back_end: of the checkout.
+        place: where it stands.
+        toolkit: that is called.
+        minimal: settings and one workflow.
+        suites: the checkout's folder of suite files; empty where it has none.
+    """
+    project = back_end.project or back_end.package
+    values = {
+        "project": project,
+        "package": _word(back_end.package),
+        "device": _word(back_end.device),
+        "is_spyre": back_end.device == EMULATED_DEVICE,
+        "toplevel": back_end.package != re.sub(r"[-.]", "_", project),
+        "repository": place.repository
+        if place.repository != Report.model_fields["repository"].default
+        else "",
+        "branch": place.branch,
+        "suites": suites,
+        "pin": torch_pin(),
+        "toolkit": toolkit,
+        # As Jenkins finds a tag; a branch has its own name there.
+        "toolkit_commit": f"refs/tags/{toolkit.ref}" if re.match(r"v\d", toolkit.ref) else toolkit.ref,
+        "uses": lambda workflow: _uses(toolkit, workflow),
+        # Projects start their nights at different minutes, each always at the same.
+        "minute": hashlib.sha256(project.encode()).digest()[0] % 60,
+    }
+    paths = [SETTINGS] if not place.is_root else MINIMAL if minimal else TEMPLATES
+    return {path: _environment().get_template(f"{TEMPLATES[path]}.j2").render(values) for path in paths}
+
+
+def compare(
+    folder: Path, texts: Mapping[str, str], *, overwrite: Collection[str] = (), toolkit_named: bool = False
+) -> list[Change]:
+    """What becomes of each file.
 
     Args:
         folder: of the checkout.
-        files: in the order they take their places; the notes of what was written are the last.
+        texts: rendered, by path.
+        overwrite: files that are replaced.
+        toolkit_named: the toolkit was named, so files are to call that one; else those that are there keep
+            the commit they call, which Dependabot renews.
 
     Raises:
-        UsageError: a file changed since it was looked at.
-        OSError: one cannot be written; nothing is then.
+        UsageError: `overwrite` names a file that is not written.
     """
-    made = [folder / one.path for one in files]
-    missing = _missing_folders(folder, made)
-    try:
-        for one in files:
-            _refuse_changed(folder, one)
-        _replace(files, made)
-    except BaseException:
-        for one, path in zip(files, made, strict=True):
-            with contextlib.suppress(OSError):
-                _put_back(one, path)
-        for empty in reversed(missing):
-            with contextlib.suppress(OSError):
-                empty.rmdir()
-        raise
+    for name in overwrite:
+        if name not in texts:
+            raise UsageError(f"--overwrite names {name!r}", remedy=f"name one of {', '.join(texts)}")
+    return [_compared(folder, path, text, path in overwrite, toolkit_named) for path, text in texts.items()]
 
 
-def _replace(files: Sequence[Writing], made: Sequence[Path]) -> None:
-    """Write each beside its place, then move all there: a disk that is full is met before the first moves."""
-    with contextlib.ExitStack() as stack:
-        # Left in the reverse of this order, so that the last of them moves last.
-        for one, path in reversed([*zip(files, made, strict=True)]):
-            stream = stack.enter_context(atomic_writer(path, mode=one.seen.mode))
-            stream.write(one.seen.encoded(one.text))
-            stream.flush()
-            os.fsync(stream.fileno())
+def _compared(folder: Path, path: str, text: str, overwrite: bool, toolkit_named: bool) -> Change:
+    if why := _blocked(folder, path):
+        return Change(path=path, status=Status.BLOCKED, text=text, why=why)
+    if not (folder / path).exists():
+        return Change(path=path, status=Status.CREATED, text=text)
+    current = read_bounded(folder / path, MOST_BYTES).decode("utf-8", "replace").replace("\r\n", "\n")
+    wanted = text if toolkit_named else _with_calls_of(current, text)
+    status = Status.OVERWRITTEN if overwrite else Status.DIFFERS
+    return Change(
+        path=path, status=Status.UNCHANGED if current == wanted else status, text=wanted, current=current
+    )
 
 
-def _refuse_changed(folder: Path, one: Writing) -> None:
-    if look(folder, one.path) != one.seen:
-        raise UsageError(
-            "changed while it was looked at", where=folder / one.path, remedy="call `spyre-ci init` again"
-        )
+def _blocked(folder: Path, path: str) -> str:
+    """Why a file is neither read nor written: nothing behind a link is."""
+    for part in (*reversed((folder / path).relative_to(folder).parents[:-1]), Path(path)):
+        here = folder / part
+        if here.is_symlink():
+            return f"{part} is a link"
+        if here.exists() and not (here.is_file() if str(part) == path else here.is_dir()):
+            return f"{part} is not a {'file' if str(part) == path else 'folder'}"
+    return ""
 
 
-def _put_back(one: Writing, path: Path) -> None:
-    """What was there before, where this call wrote it."""
-    if not path.is_file() or path.is_symlink() or path.read_bytes() != one.seen.encoded(one.text):
-        return
-    if one.seen.data is None:
-        path.unlink()
-        return
-    with atomic_writer(path, mode=one.seen.mode) as stream:
-        stream.write(one.seen.data)
+def _with_calls_of(current: str, text: str) -> str:
+    """The text with each call of the toolkit as the file that is there has it."""
+    calls = {one["workflow"] or one["key"]: one[0] for one in _CALL.finditer(current)}
+    return _CALL.sub(lambda one: calls.get(one["workflow"] or one["key"], one[0]), text)
 
 
-def _missing_folders(folder: Path, files: Sequence[Path]) -> list[Path]:
-    """Folders that writing makes, the outermost first."""
-    wanted = {above for file in files for above in file.parents if above.is_relative_to(folder)}
-    return sorted(one for one in wanted if not one.exists())
+def write(folder: Path, changes: Collection[Change]) -> None:
+    """Write what is to be written; a file that appeared meanwhile is not overwritten.
+
+    Raises:
+        UsageError: such a file is there.
+        OSError: one cannot be written; those before it are, and the next call writes the rest.
+    """
+    for change in changes:
+        if not change.writes:
+            continue
+        path = folder / change.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if change.status is Status.CREATED and path.exists():
+            raise UsageError("appeared meanwhile", where=path, remedy="call `spyre-ci init` again")
+        with atomic_writer(path) as stream:
+            stream.write(change.text.encode())
+
+
+def _uses(toolkit: Toolkit, workflow: str) -> str:
+    """The line that calls a workflow of the toolkit."""
+    line = f"uses: {toolkit.repository}/.github/workflows/{workflow}@{toolkit.ref}"
+    if not toolkit.is_pinned:
+        return f"{line} # zizmor: ignore[unpinned-uses] a tag or branch, as no commit is known"
+    # As Dependabot writes it, which then renews both.
+    return f"{line} # v{toolkit.version}"
+
+
+def _word(name: str) -> str:
+    """A name in YAML, quoted where YAML takes it for something else."""
+    return name if yaml.safe_load(name) == name else json.dumps(name)
+
+
+def _environment() -> Environment:
+    return Environment(
+        loader=PackageLoader("ci.init"),
+        undefined=StrictUndefined,
+        # `{{` is GitHub's.
+        variable_start_string="<<",
+        variable_end_string=">>",
+        block_start_string="<%",
+        block_end_string="%>",
+        comment_start_string="<#",
+        comment_end_string="#>",
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # noqa: S701  # not for a page
+    )

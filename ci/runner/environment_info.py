@@ -123,7 +123,7 @@ def back_end(
         found = find(PACKAGE)
     except importlib.metadata.PackageNotFoundError:
         return PACKAGE
-    commit = _commit(found.read_text("direct_url.json") or "")
+    commit = commit_of(found.read_text("direct_url.json") or "")
     return f"{PACKAGE} {found.version}" + (f" at {commit:.12}" if commit else "")
 
 
@@ -189,7 +189,8 @@ def unallowed_ci(environ: Mapping[str, str], *, allowed: bool) -> str:
     return f"a CI (CI={environ['CI']})" if name == "none" else name
 
 
-def _commit(direct_url: str) -> str:
+def commit_of(direct_url: str) -> str:
+    """The commit that pip noted of a package (PEP 610), or its folder is at; empty where neither is known."""
     try:
         row: Any = json.loads(direct_url)
         if "vcs_info" in row:

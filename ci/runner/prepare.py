@@ -138,12 +138,37 @@ def garbage_kept() -> Iterator[None]:
             gc.enable()
 
 
+# torch's own accelerators, and what a build has for each.
+ACCELERATORS = {"cuda": "CUDA", "xpu": "XPU", "mps": "MPS"}
+
+
 def _check_device(device: str) -> None:
     import torch  # noqa: PLC0415
 
     known = {"cpu", torch._C._get_privateuse1_backend_name()}  # noqa: SLF001  # there is no public name for it
-    if device not in known:
-        raise SystemExit(f"device {device!r} is not registered; torch knows {', '.join(sorted(known))}")
+    if device in known:
+        return
+    if device in ACCELERATORS:
+        raise SystemExit(not_tested(device, torch.__version__, built=_is_built(device)))
+    raise SystemExit(f"device {device!r} is not registered; torch knows {', '.join(sorted(known))}")
+
+
+def _is_built(device: str) -> bool:
+    import torch  # noqa: PLC0415
+
+    return bool(torch._C._has_xpu if device == "xpu" else getattr(torch.backends, device).is_built())  # noqa: SLF001
+
+
+def not_tested(device: str, version: str, *, built: bool) -> str:
+    """Why a device of torch's own cannot be tested, in one line.
+
+    Args:
+        device: cuda, xpu or mps.
+        version: of torch.
+        built: whether this torch is built for it.
+    """
+    support = "" if built else f"torch {version} is built without {ACCELERATORS[device]}; "
+    return f"device {device!r}: {support}spyre-ci tests cpu and PrivateUse1 devices such as spyre"
 
 
 def set_threads(count: int) -> None:

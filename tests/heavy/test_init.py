@@ -18,7 +18,7 @@ from tests.heavy.payloads import node_modules
 from tests.integration.conftest import need
 from tests.integration.init.checkouts import TORCH_ACME, TORCH_SPYRE, make
 
-WRITTEN = ("spyre-ci.yaml", "Jenkinsfile", ".spyre-ci-init.json")
+WRITTEN = ("spyre-ci.yaml", "Jenkinsfile")
 
 
 def opened() -> dict[str, Any]:

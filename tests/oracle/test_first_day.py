@@ -166,7 +166,7 @@ def test_init_shows_then_writes_and_leaves_what_people_wrote(desk: Desk, files: 
     settings.write_text(edited)
     again = init("--write")
     again.pop("")
-    assert not {one["status"] for one in again.values()} & {"created", "updated", "conflict"}
+    assert not {one["status"] for one in again.values()} & {"created", "overwritten", "blocked"}
     assert settings.read_text() == edited
     assert files_of(desk.folder) == after | {"spyre-ci.yaml": edited.encode()}
     assert desk.call("config", "show", "--json").json["stage"]["value"] == 2

@@ -1,58 +1,47 @@
-"""`spyre-ci init` in folders that are no repository: what is shown, written, refused, and said."""
+"""`spyre-ci init` in folders that are no repository: what is shown, written, refused, and warned of."""
 
 from __future__ import annotations
 
-import functools
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ci.cli.app import run
-from ci.init import proposal as proposals
-from ci.init.decide import Merge, Merged
-from ci.init.noted import FILE
-from ci.init.rendered import JENKINSFILE, SETTINGS, WORKFLOWS
-from tests.json_documents import differences
+from ci.init import cli
+from ci.init.files import JENKINSFILE, MINIMAL, SETTINGS, TEMPLATES, write
+from ci.runner.compatibility import torch_pin
+from test_selection.files import schema_name
+from test_selection.plan import Plan, Shard, fingerprint, write_plan
+from test_selection.selection import Selection, write_selection
 
-ROOT = Path(__file__).parents[3]
 SHA = "1234567890abcdef1234567890abcdef12345678"
-NEWER = "abcdef1234567890abcdef1234567890abcdef12"
-PATHS = [SETTINGS, *(f".github/workflows/{name}" for name in WORKFLOWS), JENKINSFILE, FILE]
+LABEL = ".github/workflows/spyre-ci-label.yml"
+Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "checkout").mkdir()
     monkeypatch.chdir(tmp_path / "checkout")
-    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
-    toolkit(monkeypatch, "0.1.0", SHA)
+    for name in ("GITHUB_ACTIONS", "SPYRE_CI_EMULATE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(cli, "installed", lambda: ("0.1.0", SHA))
 
 
-def toolkit(monkeypatch: pytest.MonkeyPatch, version: str, commit: str) -> None:
-    monkeypatch.setattr("ci.init.cli.installed", lambda: (version, commit))
-
-
-def merging(monkeypatch: pytest.MonkeyPatch, merge: Merge) -> None:
-    """Have another merge than Git's, which is a process."""
-    monkeypatch.setattr("ci.init.cli.propose", functools.partial(proposals.propose, merge=merge))
-
-
-def called(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+def called(capsys: Capture, *words: str, code: int = 0) -> str:
     capsys.readouterr()
     assert run(["init", *words]) == code, capsys.readouterr()
-    said = capsys.readouterr()
-    return said.out + said.err
+    shown = capsys.readouterr()
+    return shown.out + shown.err
 
 
-def told(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> dict[str, Any]:
-    capsys.readouterr()
-    assert run(["init", "--json", *words]) == code
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    assert differences("init", found) == []
-    assert found["exit_code"] == code
+def document(capsys: Capture, *words: str, code: int = 0) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(called(capsys, "--json", *words, code=code))
+    assert (found["schema"], found["exit_code"]) == (schema_name("init"), code)
     return found
 
 
@@ -64,123 +53,84 @@ def there() -> list[str]:
     return sorted(path.as_posix() for path in Path().rglob("*") if path.is_file())
 
 
-def test_in_an_empty_folder_all_is_shown_and_nothing_written(capsys: pytest.CaptureFixture[str]) -> None:
-    said = called(capsys)
-    assert "+++ b/spyre-ci.yaml" in said
-    assert "7 files to write: --write writes them" in said
-    assert "no Git repository" in said
-    assert "device spyre is assumed" in said
-    assert there() == []
-    assert called(capsys, "--check", code=1)
-
-
-def test_what_people_said_holds_the_next_time(capsys: pytest.CaptureFixture[str]) -> None:
-    told(capsys, "--write", "--device", "acme", "--toolkit", "fork/spyre-ci", "--toolkit-ref", "v9")
-    found = told(capsys, "--check")
-    assert (found["device"], found["toolkit"]["repository"], found["toolkit"]["ref"]) == (
-        "acme", "fork/spyre-ci", "v9",
-    )  # fmt: skip
-    assert set(statuses(found).values()) == {"unchanged"}
-
-
-def test_after_an_upgrade_what_is_new_comes_into_what_people_changed(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("words", "paths"), [((), list(TEMPLATES)), (("--minimal",), MINIMAL)])
+def test_everything_is_shown_first_and_written_when_asked(
+    capsys: Capture, words: tuple[str, ...], paths: list[str]
 ) -> None:
-    told(capsys, "--write", "--toolkit-ref", "v9")
-    night = Path(".github/workflows/spyre-ci-nightly.yml")
-    night.write_text(night.read_text().replace("name: spyre-ci nightly", "name: our night"))
-    Path(".github/workflows/spyre-ci-label.yml").unlink()
-    toolkit(monkeypatch, "0.2.0", NEWER)
-    merging(monkeypatch, lambda _base, now, _new: Merged(text=now, conflicts=0))
-    found = told(capsys, "--write")
-    assert statuses(found) == {
-        SETTINGS: "unchanged",
-        **{f".github/workflows/{name}": "updated" for name in WORKFLOWS},
-        ".github/workflows/spyre-ci-nightly.yml": "merged",
-        ".github/workflows/spyre-ci-label.yml": "kept",
-        JENKINSFILE: "updated",
-        FILE: "updated",
-    }
-    # A ref that was said was said of the version before.
-    assert found["toolkit"]["ref"] == NEWER
-    assert f"@{NEWER} # v0.2.0" in night.read_text()
-    assert "name: our night" in night.read_text()
-    assert not Path(".github/workflows/spyre-ci-label.yml").exists()
-    assert set(statuses(told(capsys)).values()) == {"unchanged", "kept"}
-    again = told(capsys, "--write", "--again", ".github/workflows/spyre-ci-label.yml")
-    assert statuses(again)[".github/workflows/spyre-ci-label.yml"] == "created"
+    shown = called(capsys, *words)
+    assert "would create spyre-ci.yaml\n--- /dev/null\n+++ b/spyre-ci.yaml\n" in shown
+    assert f"0 of {len(paths)} files up to date; --write writes {len(paths)}" in shown
+    assert "note: not a Git repository: branch main is assumed" in shown
+    assert there() == []
+    called(capsys, *words, "--check", code=1)
+    written = called(capsys, *words, "--write")
+    assert f"created spyre-ci.yaml\ncreated {paths[1]}\n" in written
+    assert f"0 of {len(paths)} files up to date, {len(paths)} written" in written
+    assert there() == sorted(paths)
+    assert f"{len(paths)} of {len(paths)} files up to date\n" in called(capsys, *words, "--check")
 
 
-def odd_link() -> None:
+def test_files_that_are_there_stay_unless_they_are_named(capsys: Capture) -> None:
+    document(capsys, "--write")
+    path = Path(JENKINSFILE)
+    ours = path.read_text()
+    path.write_text(ours.replace("agent none", "agent any"))
+    Path(SETTINGS).write_text("stage: 2\n")
+    Path(LABEL).unlink()
+    shown = called(capsys, "--write")
+    assert f"differs, left as it is: {JENKINSFILE}\n--- a/{JENKINSFILE}\n+++ b/{JENKINSFILE}\n" in shown
+    assert "-    agent any\n+    agent none\n" in shown
+    assert Path(LABEL).is_file()
+    assert "agent any" in path.read_text()
+    assert statuses(document(capsys, "--check", code=1))[JENKINSFILE] == "differs"
+    assert f"would overwrite {JENKINSFILE}" in called(capsys, "--overwrite", JENKINSFILE)
+    assert f"overwrote {JENKINSFILE}" in called(capsys, "--overwrite", JENKINSFILE, "--write")
+    assert path.read_text() == ours
+    # Settings are the project's own to change.
+    found = document(capsys, "--check")
+    assert statuses(found) == {**dict.fromkeys(TEMPLATES, "unchanged"), SETTINGS: "differs"}
+    assert Path(SETTINGS).read_text() == "stage: 2\n"
+
+
+def a_link() -> None:
     Path(JENKINSFILE).symlink_to("/etc/hostname")
 
 
-def odd_folder() -> None:
+def a_folder() -> None:
     Path(JENKINSFILE).mkdir()
 
 
-def odd_parent() -> None:
+def a_pipe() -> None:
+    os.mkfifo(JENKINSFILE)
+
+
+def a_linked_folder() -> None:
     Path("../elsewhere").mkdir()
     Path(".github").symlink_to("../elsewhere")
 
 
-def odd_file() -> None:
+def a_file_for_a_folder() -> None:
     Path(".github").write_text("")
-
-
-def odd_bytes() -> None:
-    Path(JENKINSFILE).write_bytes(b"\xff\xfe")
 
 
 @pytest.mark.parametrize(
     ("make", "path", "why"),
     [
-        (odd_link, JENKINSFILE, "it is a link"),
-        (odd_folder, JENKINSFILE, "it is a folder"),
-        (odd_parent, ".github/workflows/spyre-ci.yml", ".github is a link"),
-        (odd_file, ".github/workflows/spyre-ci.yml", ".github is no folder"),
-        (odd_bytes, JENKINSFILE, "it is not UTF-8"),
+        (a_link, JENKINSFILE, "Jenkinsfile is a link"),
+        (a_folder, JENKINSFILE, "Jenkinsfile is not a file"),
+        (a_pipe, JENKINSFILE, "Jenkinsfile is not a file"),
+        (a_linked_folder, LABEL, ".github is a link"),
+        (a_file_for_a_folder, LABEL, ".github is not a folder"),
     ],
 )
-def test_what_is_in_the_way_stays_and_is_told(
-    capsys: pytest.CaptureFixture[str], make: Any, path: str, why: str
+def test_what_is_in_the_way_stays_and_is_named(
+    capsys: Capture, make: Callable[[], None], path: str, why: str
 ) -> None:
     make()
-    said = called(capsys, "--write", code=1)
-    assert f"conflict: {path}: {why}; move it aside, or leave it with --keep {path}" in said
+    assert f"cannot write {path}: {why}\n" in called(capsys, "--write", code=1)
     assert Path(SETTINGS).is_file()
     elsewhere = Path("../elsewhere")
     assert not elsewhere.exists() or not any(elsewhere.iterdir())
-    kept = [word for one in PATHS if one.startswith(path.partition("/")[0]) for word in ("--keep", one)]
-    assert told(capsys, "--write", *kept)
-    assert not elsewhere.exists() or not any(elsewhere.iterdir())
-
-
-def test_notes_that_are_a_link_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    Path(FILE).symlink_to("/etc/hostname")
-    assert "is no file of notes: it is a link" in called(capsys, code=2)
-
-
-def test_notes_of_a_failed_merge_are_refused_with_the_remedy(capsys: pytest.CaptureFixture[str]) -> None:
-    Path(FILE).write_text("<<<<<<< HEAD\n")
-    assert "take it back from Git" in called(capsys, code=2)
-
-
-def test_a_conflict_is_shown_and_what_somebody_keeps_is_none(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told(capsys, "--write")
-    text = Path(JENKINSFILE).read_text().replace("spyreSources(", "ourSources(")
-    Path(JENKINSFILE).write_text(text)
-    toolkit(monkeypatch, "0.2.0", NEWER)
-    merging(monkeypatch, lambda *_: Merged(text="<<<<<<< this\n", conflicts=1))
-    said = called(capsys, "--write", code=1)
-    assert "+<<<<<<< this" in said
-    assert f"`spyre-ci init --write --keep {JENKINSFILE}`" in said
-    assert Path(JENKINSFILE).read_text() == text
-    assert called(capsys, "--check", code=1)
-    assert statuses(told(capsys, "--write", "--keep", JENKINSFILE))[JENKINSFILE] == "kept"
-    assert "nothing to do" in called(capsys, "--check")
 
 
 @pytest.mark.parametrize(
@@ -191,106 +141,112 @@ def test_a_conflict_is_shown_and_what_somebody_keeps_is_none(
         (["--package", "a-b"], "--package is 'a-b'"),
         (["--toolkit", "x"], "--toolkit is 'x'"),
         (["--toolkit-ref", "a b"], "--toolkit-ref is 'a b'"),
-        (["--again", "../x"], "--again names '../x', which is no file of spyre-ci init"),
-        (["--keep", "README.md"], "--keep names 'README.md', which is no file of spyre-ci init"),
-        (["nowhere"], "there is no such folder"),
+        (["--overwrite", "README.md"], "--overwrite names 'README.md'"),
+        (["nowhere"], "is not a folder"),
+        (["../checkout/.git"], "belongs to Git itself"),
     ],
 )
 def test_what_cannot_be_taken_is_refused_with_the_remedy(
-    capsys: pytest.CaptureFixture[str], words: list[str], said: str
+    capsys: Capture, words: list[str], said: str
 ) -> None:
-    told_so = called(capsys, *words, code=2)
-    assert said in told_so
-    assert "remedy: " in told_so
+    if ".git" in words[0]:
+        Path(".git").mkdir()
+    shown = called(capsys, *words, code=2)
+    assert said in shown
+    assert "remedy: " in shown
     assert there() == []
 
 
-def test_a_file_is_no_checkout(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("file").touch()
-    assert "is no folder" in called(capsys, "file", code=2)
+def test_settings_that_are_wrong_are_refused_with_file_and_line(capsys: Capture) -> None:
+    Path(SETTINGS).write_text("stage: 1\nfrobnicate: 1\n")
+    assert f"{SETTINGS}:2: unknown key 'frobnicate'" in called(capsys, code=2)
 
 
-def test_where_the_last_file_cannot_be_written_none_is(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_a_file_that_appears_meanwhile_is_not_overwritten(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Path(JENKINSFILE).write_text("node {}\n")
-    replace = Path.replace
-
-    def refuses(self: Path, target: Path) -> Path:
-        if target.name == FILE:
-            raise PermissionError(13, "Permission denied", str(target))
-        return replace(self, target)
-
-    monkeypatch.setattr(Path, "replace", refuses)
-    assert "Permission denied" in called(capsys, "--write", code=2)
-    assert there() == [JENKINSFILE]
-    assert not Path(".github").exists()
-
-
-def test_a_renewal_that_fails_puts_the_files_back(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told(capsys, "--write")
-    before = {name: Path(name).read_bytes() for name in there()}
-    toolkit(monkeypatch, "0.2.0", NEWER)
-    replace = Path.replace
-    failed: list[Path] = []
-
-    def refuses(self: Path, target: Path) -> Path:
-        if target.name == FILE and not failed:
-            failed.append(target)
-            raise OSError(28, "No space left on device", str(target))
-        return replace(self, target)
-
-    monkeypatch.setattr(Path, "replace", refuses)
-    assert "No space left" in called(capsys, "--write", code=3)
-    assert {name: Path(name).read_bytes() for name in there()} == before
-
-
-def test_a_file_that_changes_meanwhile_is_not_overwritten(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    carry_out = proposals.carry_out
-
-    def late(proposal: proposals.Proposal) -> None:
+    def late(folder: Path, changes: Any) -> None:
         Path(SETTINGS).write_text("stage: 2\n")
-        carry_out(proposal)
+        write(folder, changes)
 
-    monkeypatch.setattr("ci.init.cli.carry_out", late)
-    assert "changed while it was looked at" in called(capsys, "--write", code=2)
-    assert there() == [SETTINGS]
+    monkeypatch.setattr(cli, "write", late)
+    assert "appeared meanwhile" in called(capsys, "--write", code=2)
     assert Path(SETTINGS).read_text() == "stage: 2\n"
 
 
-def test_ends_of_lines_and_rights_stay_as_they_are(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told(capsys, "--write")
-    path = Path(JENKINSFILE)
-    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
-    path.chmod(0o755)
-    assert statuses(told(capsys))[JENKINSFILE] == "unchanged"
-    toolkit(monkeypatch, "0.2.0", NEWER)
-    assert statuses(told(capsys, "--write"))[JENKINSFILE] == "updated"
-    assert path.read_bytes().count(b"\r\n") == path.read_bytes().count(b"\n") > 0
-    assert NEWER.encode() in path.read_bytes()
-    assert path.stat().st_mode & 0o777 == 0o755
-
-
-def test_what_files_say_commands_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("pyproject.toml").write_text(
-        '[project]\nname = "a"\n[project.entry-points."torch.backends"]\na = "b"\n'
-    )
-    name = "\x1b[31m::error::x.py"
+def test_what_files_hold_commands_no_terminal(capsys: Capture) -> None:
     Path("b").mkdir()
-    Path("b", name).write_text("rename_privateuse1_backend('acme')")
-    said = called(capsys)
-    assert "device acme: b/" in said
-    assert "\x1b[31m::error" not in said
+    Path("b", "\x1b[31m::error::x.py").write_text("rename_privateuse1_backend('acme')")
+    shown = called(capsys)
+    assert "device acme: b/" in shown
+    assert "\x1b[31m::error" not in shown
 
 
-def test_a_named_pipe_is_not_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
-    os.mkfifo("pyproject.toml")
-    os.mkfifo("a.py")
-    os.mkfifo(JENKINSFILE)
-    assert statuses(told(capsys, "--write", code=1))[JENKINSFILE] == "conflict"
+# The first run
+
+
+def test_a_requirement_that_excludes_the_pin_and_a_missing_back_end_are_warned_of(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("pyproject.toml").write_text('[project]\ndependencies = [\n "torch~=2.7.1",\n]\n')
+    warnings = document(capsys)["warnings"]
+    assert warnings[0].startswith(
+        f"pyproject.toml:3 requires torch~=2.7.1, which excludes torch {torch_pin()}"
+    )
+    assert warnings[1].startswith(
+        "torch_spyre is not installed in this environment, so tests run on the emul"
+    )
+    monkeypatch.setenv("SPYRE_CI_EMULATE", "1")
+    Path("pyproject.toml").unlink()
+    assert document(capsys)["warnings"] == []
+    (warning,) = document(capsys, "--device", "acme")["warnings"]
+    assert warning.startswith("no package in this environment registers the device acme with torch")
+
+
+WITHOUT = "lint, unit tests, package on [ubuntu-latest]: 0 card-minutes"
+ON_CARDS = "device tests on [linux, x86_64, spyre_pf_x1]: "
+OWN = "0 card-minutes: environment `own` is without cards"
+LABELLED = "no PyTorch tests; the label ciflow/spyre adds stage 1, 5 % of PyTorch's in-scope tests: "
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("", [
+            WITHOUT,
+            f"{ON_CARDS}at most 180 card-minutes, the job's time limit",
+            f"{LABELLED}card-minutes unknown (no plan or selection of stage 1 in ",
+        ]),
+        ("pipeline: {pull_request_stage: 2, environment: own}",
+         [WITHOUT, f"{ON_CARDS}{OWN}", f"stage 2, 25 % of PyTorch's in-scope tests: {OWN}"]),
+        ("stage: 0", [WITHOUT, ON_CARDS]),
+    ],
+)  # fmt: skip
+def test_what_the_first_pull_request_runs_follows_from_the_settings(
+    capsys: Capture, text: str, lines: list[str]
+) -> None:
+    if text:
+        Path(SETTINGS).write_text(text)
+    found = document(capsys)["first_pull_request"]
+    assert len(found) == len(lines)
+    for line, start in zip(found, lines, strict=True):
+        assert line.startswith(f"first pull request: {start}")
+
+
+def test_card_minutes_are_the_plans_or_guessed_from_the_selection(capsys: Capture) -> None:
+    folder = Path("runs/r1")
+    folder.mkdir(parents=True)
+    (folder / "run.json").write_text("{}")
+    write_selection(folder / "selection.json", Selection(stage=1, percent=5, ids=["a::b::c"] * 1200))
+    (line,) = document(capsys)["first_pull_request"][2:]
+    each = "1,200 tests, 0.05 s assumed for each, as there is no plan"
+    assert line.endswith(f"about 1.0 card-minutes (from the selection of r1: {each})")
+    shards = [Shard(index=0, expected_s=90, groups=(), cards=2), Shard(index=1, expected_s=60, groups=())]
+    mark = fingerprint(shards)
+    plan = Plan(fingerprint=mark, bound_s=90, makespan_s=90, binds="balance", shards=tuple(shards))
+    write_plan(folder / "plan.json", plan)
+    (line,) = document(capsys)["first_pull_request"][2:]
+    assert line.endswith("about 4.0 card-minutes (from the plan of run r1: 1,200 tests)")
+    # A plan of another stage says nothing of this one.
+    write_selection(folder / "selection.json", Selection(stage=2, percent=25, ids=[]))
+    assert "card-minutes unknown" in document(capsys)["first_pull_request"][2]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.runner.prepare import starts_processes, wants_machinery
+from ci.runner.prepare import not_tested, starts_processes, wants_machinery
 
 
 @pytest.mark.parametrize(
@@ -61,3 +61,12 @@ def test_what_starts_processes_is_found(source: str) -> None:
 )
 def test_what_does_not_is_left_alone(source: str) -> None:
     assert not starts_processes(source)
+
+
+@pytest.mark.parametrize(
+    ("built", "words"),
+    [(False, "device 'cuda': torch 2.13.0+cpu is built without CUDA; spyre-ci tests cpu and PrivateUse1"),
+     (True, "device 'cuda': spyre-ci tests cpu and PrivateUse1 devices such as spyre")],
+)  # fmt: skip
+def test_torchs_own_devices_are_refused_with_what_the_build_lacks(built: bool, words: str) -> None:
+    assert not_tested("cuda", "2.13.0+cpu", built=built).startswith(words)
