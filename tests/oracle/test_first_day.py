@@ -75,26 +75,26 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> Desk:
 
 @pytest.mark.gate
 def test_doctor_says_what_is_there_and_a_remedy_for_what_is_not(desk: Desk, tmp_path: Path) -> None:
-    looks = ("python", "device", "cards", "hud", "tokens", "disk", "engine")
-    words = [word for name in looks for word in ("--only", name)]
+    checks = ("python", "device", "cards", "hud", "tokens", "disk", "engine")
+    words = [word for name in checks for word in ("--only", name)]
     nowhere = f"unix://{tmp_path}/none.sock"
     told = desk.call("doctor", *words, "--json", code=2, DOCKER_HOST=nowhere).json
     by_level = {
-        level: {one["look"] for one in told["findings"] if one["level"] == level} for level in told["counts"]
+        level: {one["check"] for one in told["findings"] if one["level"] == level} for level in told["counts"]
     }
     assert by_level["fault"] == {"engine"}
-    assert by_level["ok"] | by_level["warning"] >= set(looks) - {"engine"}
+    assert by_level["ok"] | by_level["warning"] >= set(checks) - {"engine"}
     assert told["counts"] == {
         level: sum(one["level"] == level for one in told["findings"]) for level in told["counts"]
     }
     assert told["exit_code"] == 2
     (fault,) = [one for one in told["findings"] if one["level"] == "fault"]
-    assert nowhere in fault["said"]
+    assert nowhere in fault["message"]
     assert "DOCKER_HOST" in fault["remedy"]
     shown = desk.call("doctor", *words, code=2, DOCKER_HOST=nowhere).out
     assert nowhere in shown
     assert "DOCKER_HOST" in shown
-    assert list(desk.folder.iterdir()) == [], "looking leaves nothing"
+    assert list(desk.folder.iterdir()) == [], "checking leaves nothing"
     desk.call("doctor", "--only", "python", "--only", "disk")
 
 

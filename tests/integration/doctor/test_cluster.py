@@ -1,4 +1,4 @@
-"""A cluster that answers, does not know us, refuses, is away, or whose login program hangs."""
+"""A cluster that refuses, does not know us, is away, or whose login program hangs."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ci.doctor import cluster
-from ci.doctor.finding import Finding, Level
+from ci.doctor import services
+from ci.doctor.finding import Finding
 from tests.kubernetes_api import TOKEN, KubernetesApi
 
-from .conftest import MakeWorld
+from .conftest import MakeMachine
 
 
 @pytest.fixture
@@ -23,55 +23,52 @@ def api() -> Iterator[KubernetesApi]:
         yield api
 
 
-def looked(world: MakeWorld, kubeconfig: Path) -> Finding:
-    (found,) = cluster.look_cluster(world({"KUBECONFIG": str(kubeconfig)}))
-    assert TOKEN not in f"{found.said}{found.remedy}"
+def checked(machine: MakeMachine, kubeconfig: Path) -> Finding:
+    (found,) = services.check_cluster(machine({"KUBECONFIG": str(kubeconfig)}))
+    assert TOKEN not in f"{found.message}{found.remedy}"
+    assert str(found.level) == "fault"
     return found
 
 
-def test_what_one_may_not_do_is_named(world: MakeWorld, api: KubernetesApi, tmp_path: Path) -> None:
+def test_rights_that_are_missing_are_named(machine: MakeMachine, api: KubernetesApi, tmp_path: Path) -> None:
     api.denied |= {("create", "jobs"), ("get", "pods/log"), ("delete", "services")}
-    found = looked(world, api.kubeconfig(tmp_path))
-    assert (found.level, found.said) == (
-        Level.FAULT,
-        "of KUBECONFIG: v1.33.2, namespace cards; here one may not create jobs, get pods/log",
-    )
+    found = checked(machine, api.kubeconfig(tmp_path))
+    rights = "this user may not create jobs, get pods/log"
+    assert found.message == f"KUBECONFIG: v1.33.2, namespace cards; {rights}"
 
 
 @pytest.mark.nightly
-def test_a_token_that_is_not_known_is_told(world: MakeWorld, api: KubernetesApi, tmp_path: Path) -> None:
-    found = looked(world, api.kubeconfig(tmp_path, token="0ld-t0ken"))
-    assert (found.level, "oc login" in found.remedy) == (Level.FAULT, True)
-    assert "0ld" not in f"{found.said}{found.remedy}"
-
-
-@pytest.mark.nightly
-def test_a_kubeconfig_that_is_broken_is_told(world: MakeWorld, tmp_path: Path) -> None:
-    (tmp_path / "k").write_text("{")
-    found = looked(world, tmp_path / "k")
-    assert (found.level, str(tmp_path / "k") in found.said) == (Level.FAULT, True)
-
-
-@pytest.mark.nightly
-def test_a_cluster_that_is_away_is_told(world: MakeWorld, api: KubernetesApi, tmp_path: Path) -> None:
-    """It is tried again for some seconds, and not for the minute and a half that a submit takes."""
-    kubeconfig = api.kubeconfig(tmp_path)
+@pytest.mark.parametrize("trouble", ["an old token", "a broken file", "away"])
+def test_what_keeps_it_from_answering_is_told(
+    machine: MakeMachine, api: KubernetesApi, tmp_path: Path, trouble: str
+) -> None:
+    kubeconfig = api.kubeconfig(tmp_path, token="0ld-t0ken" if trouble == "an old token" else TOKEN)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        kubeconfig.write_text(kubeconfig.read_text().replace(api.host, f"127.0.0.1:{taken.getsockname()[1]}"))
-        found = looked(world, kubeconfig)
-    assert (found.level, "does not answer to GET /version" in found.said) == (Level.FAULT, True)
+        if trouble == "away":
+            there = f"127.0.0.1:{taken.getsockname()[1]}"
+            kubeconfig.write_text(kubeconfig.read_text().replace(api.host, there))
+        elif trouble == "a broken file":
+            kubeconfig.write_text("{")
+        found = checked(machine, kubeconfig)
+    words = {
+        "an old token": "oc login",
+        "a broken file": str(kubeconfig),
+        "away": "no answer to GET /version",
+    }
+    assert words[trouble] in f"{found.message}{found.remedy}"
+    assert "0ld" not in f"{found.message}{found.remedy}"
 
 
 def test_a_login_program_that_hangs_is_ended_with_all_it_started(
-    world: MakeWorld, api: KubernetesApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    machine: MakeMachine, api: KubernetesApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kubeconfig, pipe = api.kubeconfig(tmp_path), tmp_path / "pipe"
     os.mkfifo(pipe)
     reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     content = yaml.safe_load(kubeconfig.read_text())
     # Both hold the pipe open for as long as they live.
-    script = f"exec 9>{pipe}; echo begun >&9; sleep 600 & wait"
+    script = f"exec 9>{pipe}; echo started >&9; sleep 600 & wait"
     content["users"][0]["user"] = {
         "exec": {
             "apiVersion": "client.authentication.k8s.io/v1",
@@ -83,17 +80,13 @@ def test_a_login_program_that_hangs_is_ended_with_all_it_started(
     kubeconfig.write_text(yaml.safe_dump(content))
     try:
         os.set_blocking(reading, True)
-        # A busy machine may take longer to begin the program than a limit that keeps nobody waiting.
+        # A busy machine may take longer to start the program than a limit that keeps nobody waiting.
         for limit_s in (2.0, 8.0, 60.0):
-            monkeypatch.setattr(cluster, "LIMIT_S", limit_s)
-            found = looked(world, kubeconfig)
-            assert (found.level, found.said) == (
-                Level.FAULT,
-                "of KUBECONFIG: does not answer: took longer than its time",
-            )
-            if begun := os.read(reading, 100):
+            monkeypatch.setattr(services, "CLUSTER_S", limit_s)
+            assert checked(machine, kubeconfig).message.startswith("KUBECONFIG: no answer: no answer within")
+            if started := os.read(reading, 100):
                 break
-        assert begun == b"begun\n"
+        assert started == b"started\n"
         # The end of the file comes when nobody has it open any more.
         assert os.read(reading, 100) == b""
     finally:

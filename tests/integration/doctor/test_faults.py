@@ -1,4 +1,4 @@
-"""Every fault of a machine, planted for real: sockets, leases, disks and torches that are broken."""
+"""Faults of a machine, planted for real: sockets, leases, torches, indexes, endpoints and disks."""
 
 from __future__ import annotations
 
@@ -17,14 +17,19 @@ from pathlib import Path
 
 import pytest
 
-from ci.doctor import cards, engine, looks, pytorch
-from ci.doctor.disk import look_disk
-from ci.doctor.finding import Level
+from ci.doctor import environment, services
+from ci.doctor import machine as machines
+from ci.doctor.cards import check_cards
+from ci.doctor.disk import check_disk
+from ci.doctor.environment import check_index, check_torch
+from ci.doctor.run import run_checks
+from ci.runner.compatibility import torch_pin
 from ci.runner.leases import Leases
 from tests.integration.conftest import need
 
-from .conftest import ROOT, TIMEOUT_S, MakeWorld, Site, faults, usual
+from .conftest import ROOT, TIMEOUT_S, MakeMachine, Site, serving, usual
 
+PIN = torch_pin()
 HOLD = """
 import sys, time
 from pathlib import Path
@@ -56,27 +61,26 @@ def wait_until_gone(server: socket.socket, meanwhile: Callable[[], object] = int
             pass
 
 
-# --- engine
+# Engine
 
 
 @pytest.mark.nightly
 def test_an_engine_that_hangs_costs_its_own_line_and_its_process(
-    world: MakeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    machine: MakeMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "LIMIT_S", 3.0)
+    monkeypatch.setattr(services, "ENGINE_S", 3.0)
     with listening(tmp_path / "s") as server:
-        found = engine.look_engine(world({"DOCKER_HOST": f"unix://{tmp_path}/s"}))
-        assert faults(found) == [f"unix://{tmp_path}/s does not answer: took longer than its time"]
+        (found,) = services.check_engine(machine({"DOCKER_HOST": f"unix://{tmp_path}/s"}))
+        assert found.message == f"unix://{tmp_path}/s does not answer: no answer within 3 s"
         wait_until_gone(server)
 
 
 def test_an_interrupt_leaves_no_process(tmp_path: Path) -> None:
     with listening(tmp_path / "s") as server:
-        environ = {**usual(tmp_path), "DOCKER_HOST": f"unix://{tmp_path}/s"}
         process = subprocess.Popen(
             [sys.executable, "-m", "ci.cli", "doctor", "--only", "engine"],
             cwd=tmp_path,
-            env=environ,
+            env={**usual(tmp_path), "DOCKER_HOST": f"unix://{tmp_path}/s"},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -86,15 +90,12 @@ def test_an_interrupt_leaves_no_process(tmp_path: Path) -> None:
         assert (process.returncode, err.splitlines()[-1]) == (130, "spyre-ci: interrupted")
 
 
-# --- cards
+# Cards
 
 
-def test_a_card_of_another_process_is_told_with_a_remedy_that_frees_it(
-    world: MakeWorld, tmp_path: Path
-) -> None:
-    folder = tmp_path / "leases"
+def test_a_card_of_another_process_is_in_use_until_that_ends(machine: MakeMachine, tmp_path: Path) -> None:
     holder = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(folder)],
+        [sys.executable, "-c", HOLD, str(tmp_path / "leases")],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         text=True,
@@ -102,78 +103,39 @@ def test_a_card_of_another_process_is_told_with_a_remedy_that_frees_it(
     try:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        _, held = cards.look_cards(world(), opening=False)
-        assert held.said.startswith(f"emulated:0 is held by run nightly (process {holder.pid} of ")
-        assert f" on {socket.gethostname()}) since " in held.said
-        command = held.remedy.rpartition(": ")[2]
-        assert shlex.split(command) == ["kill", str(holder.pid)]
-        os.kill(int(shlex.split(command)[1]), signal.SIGTERM)
-        holder.wait(30)
+        _, held = check_cards(machine())
+        assert held.message.startswith(f"emulated:0 is in use: run nightly (process {holder.pid} of ")
     finally:
         holder.kill()
         holder.communicate(timeout=30)
-    assert cards.look_cards(world())[0].said == "2 emulated cards, 2 free"
-
-
-def test_a_card_whose_supervisor_ended_is_held_by_what_that_started(world: MakeWorld, tmp_path: Path) -> None:
-    """The lock outlives who took it where a worker has the descriptor, too."""
-    folder = tmp_path / "leases"
-    code = HOLD.replace(
-        'print("held", flush=True)\ntime.sleep(600)',
-        'import subprocess\nd = leases.descriptor("emulated:0")\n'
-        "quiet = subprocess.DEVNULL\n"
-        'subprocess.Popen(["cat"], stdin=0, stdout=quiet, stderr=quiet, pass_fds=[d])\n'
-        'print("held", flush=True)\n',
-    )
-    given, ours = os.pipe()
-    try:
-        ended = subprocess.run(
-            [sys.executable, "-c", code, str(folder)],
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            stdin=given,
-            stdout=subprocess.PIPE,
-            text=True,
-            timeout=60,
-            check=True,
-        )
-        assert ended.stdout == "held\n"
-        _, held = cards.look_cards(world())
-        assert "that process has ended, and what it started goes on" in held.said
-        assert held.remedy == f"find it: fuser -v {folder}/emulated:0.lease"
-    finally:
-        os.close(ours)
-        os.close(given)
+    assert next(iter(check_cards(machine()))).message == "2 emulated cards: 2 free"
 
 
 @pytest.mark.nightly
 @pytest.mark.usefixtures("torch_installed")
-def test_a_free_card_is_opened_under_its_lease(world: MakeWorld, tmp_path: Path) -> None:
+def test_a_free_card_is_opened_under_its_lease_and_one_that_fails_is_told(
+    machine: MakeMachine, tmp_path: Path
+) -> None:
     held = Leases(tmp_path / "leases", run="other", clock=time.time)
     assert held.take("emulated:1")
-    found = cards.look_cards(world(), opening=True)
-    assert found[0].said == "2 emulated cards, 1 free, 1 held, 1 opened and well", found
+    first, _ = check_cards(machine(open_cards=True))
+    assert first.message == "2 emulated cards: 1 free, of which 1 opened and computed correctly, 1 in use"
     assert held.take("emulated:0"), "it was let go"
+    held.release("emulated:0")
+    first, second, _ = check_cards(machine({"SPYRE_CI_CARD_FAULTS": "emulated:0=fail"}, open_cards=True))
+    assert first.message == "2 emulated cards: 0 free, 1 failing, 1 in use; a run waits until one is free"
+    assert second.message.startswith("emulated:0 does not work: ")
 
 
-@pytest.mark.nightly
-@pytest.mark.usefixtures("torch_installed")
-def test_a_card_that_fails_is_told(world: MakeWorld) -> None:
-    one = world({"SPYRE_CI_CARD_FAULTS": "emulated:0=fail"}, run__cards=1)
-    object.__setattr__(one, "cores", 1)
-    first, second = cards.look_cards(one, opening=True)
-    assert (first.level, second.level) == (Level.FAULT, Level.FAULT)
-    assert second.said.startswith("emulated:0 does not work: ")
-
-
-def test_a_folder_of_leases_that_cannot_be_used_is_told(world: MakeWorld, tmp_path: Path) -> None:
+def test_a_folder_of_leases_that_cannot_be_used_is_told(machine: MakeMachine, tmp_path: Path) -> None:
     (tmp_path / "leases").write_text("no folder")
-    account = looks.examine(world(), ["cards", "disk"], opening=True)
-    (found,) = account.found["cards"]
-    assert (found.level, "leases of cards cannot be kept here" in found.said) == (Level.FAULT, True)
-    assert faults(account.found["disk"])[0].startswith("leases of cards: ")
+    found = run_checks(machine(open_cards=True), ["cards", "disk"])
+    messages = [one.message for one in found if str(one.level) == "fault"]
+    assert "leases of cards cannot be kept here" in messages[0]
+    assert messages[1].startswith("leases of cards: ")
 
 
-# --- torch
+# torch
 
 
 def fake_torch(folder: Path, code: str) -> dict[str, str]:
@@ -185,67 +147,121 @@ def fake_torch(folder: Path, code: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("code", "level", "words"),
     [
-        ("__version__ = '1.0+cpu'\nclass version:\n    cuda = None\n", Level.FAULT, "1.0+cpu, CPU"),
-        (
-            "raise ImportError('libomp.so: cannot open')\n",
-            Level.FAULT,
-            "cannot be imported: ImportError: libomp.so",
-        ),
-        ("import os\nos.abort()\n", Level.FAULT, "cannot be imported: ended with code -6"),
-        ("import time\ntime.sleep(600)\n", Level.WARNING, "did not end within 1 s"),
+        ("__version__ = '1.0+cpu'\nclass version:\n    cuda = None\n", "fault", "1.0+cpu, CPU, "),
+        ("__version__ = '1.0'\nclass version:\n    cuda = '13.0'\n", "fault", "1.0, CUDA 13.0, "),
+        ("raise ImportError('libomp.so: no')\n", "fault", "cannot be imported: ImportError: libomp.so: no"),
+        ("import os\nos.abort()\n", "fault", "cannot be imported: exited with code -6"),
+        ("import time\ntime.sleep(600)\n", "warning", "did not end within 1 s"),
+        ("import time\ntime.sleep(600)  # alone\n", "fault", f"exited with code -{signal.SIGALRM:d}"),
     ],
 )
 def test_a_torch_that_is_wrong_is_told(  # noqa: PLR0917  # a row of the table
-    world: MakeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, level: Level, words: str
+    machine: MakeMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, level: str, words: str
 ) -> None:
-    if "sleep" in code:
-        monkeypatch.setattr(pytorch, "LIMIT_S", 1.0)
-    found = pytorch.look_torch(world(fake_torch(tmp_path, code)))[0]
-    assert found.level is level, found
-    assert words in found.said
-
-
-def test_an_import_that_nobody_waits_for_any_more_ends_by_itself(
-    world: MakeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Who kills the doctor kills not what it waits for."""
-    monkeypatch.setattr(pytorch, "ALONE_S", 1)
-    found = pytorch.look_torch(world(fake_torch(tmp_path, "import time\ntime.sleep(600)\n")))[0]
-    assert f"ended with code -{signal.SIGALRM:d}" in found.said
+    if "alone" in code:  # whoever kills the doctor does not kill what it waits for
+        monkeypatch.setattr(machines, "ALONE_S", 1)
+    elif "sleep" in code:
+        monkeypatch.setattr(environment, "TORCH_S", 1.0)
+    found = next(iter(check_torch(machine(fake_torch(tmp_path, code)))))
+    assert (str(found.level), words in found.message) == (level, True), found
 
 
 @pytest.mark.usefixtures("torch_installed")
 def test_a_file_of_that_name_in_this_folder_is_not_torch(
-    world: MakeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    machine: MakeMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "torch.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'w')\n")
     monkeypatch.chdir(tmp_path)
-    (found,) = pytorch.look_torch(world())
-    assert "site-packages/torch/__init__.py" in found.said
+    (found,) = check_torch(machine())
+    assert "site-packages/torch/__init__.py" in found.message
     assert not (tmp_path / "imported").exists()
 
 
-# --- disks
+# Indexes and endpoints
 
 
-def test_a_place_that_refuses_to_be_written_is_told(world: MakeWorld) -> None:
-    """Not even root makes files there."""
-    need(Path("/proc/sys").is_dir(), "/proc")
-    (said,) = faults(look_disk(world(runs="/proc/sys/runs")))
-    assert said.startswith("runs: /proc/sys cannot be written: ")
+def wheel(version: str = PIN, tag: str = "py3-none-any") -> str:
+    return f"<!doctype html><a href='torch-{version}-{tag}.whl'>torch-{version}-{tag}.whl</a>"
 
 
-def test_disks_that_are_full_and_read_only_are_told(tmp_path: Path) -> None:
+LOGIN = "Basic bWU6cmlnaHQ="
+OTHER = f"pip finds no torch {PIN} for this Python and machine, but 1.0"
+
+
+@pytest.mark.parametrize(
+    ("page", "login", "given", "level", "words"),
+    [
+        ((200, wheel()), "", "", "ok", f"torch {PIN} is available"),
+        ((200, wheel()), LOGIN, "me:right@", "ok", f"torch {PIN} is available"),
+        ((200, wheel()), LOGIN, "me:hunter2@", "fault", "401 Client Error"),
+        ((200, wheel("1.0")), "", "", "fault", OTHER),
+        ((200, wheel("1.0") + wheel(tag="cp27-cp27m-win32")), "", "", "fault", OTHER),
+        ((404, ""), "", "", "fault", "pip finds no torch: No matching distribution found for torch"),
+        ((503, ""), "", "", "fault", "503 error responses"),
+    ],
+)
+def test_what_is_wrong_with_an_index_is_told(  # noqa: PLR0917  # a row of the table
+    machine: MakeMachine, site: Site, page: tuple[int, str], login: str, given: str, level: str, words: str
+) -> None:
+    site.pages["/simple/torch/"], site.login = page, login
+    (found,) = check_index(machine({"PIP_INDEX_URL": site.url.replace("://", f"://{given}") + "/simple"}))
+    assert (str(found.level), words in found.message) == (level, True), found
+    assert "hunter2" not in f"{found.message}{found.remedy}"
+
+
+def test_an_index_that_is_away_or_hangs_is_told_and_another_is_enough(
+    machine: MakeMachine, site: Site
+) -> None:
+    with socket.socket() as taken, serving() as slow:
+        taken.bind(("127.0.0.1", 0))
+        away, slow.hangs = f"http://127.0.0.1:{taken.getsockname()[1]}/simple", True
+        site.pages["/simple/torch/"] = (200, wheel())
+        environ = {"PIP_INDEX_URL": f"{slow.url}/simple", "PIP_EXTRA_INDEX_URL": f"{away} {site.url}/simple"}
+        first, *others = check_index(machine(environ))
+        assert str(first.level) == "ok"
+        assert [str(one.level) for one in others] == ["warning", "warning"]
+        assert {one.message.split()[3].removesuffix("/torch/:") for one in others} == {
+            environ["PIP_INDEX_URL"],
+            away,
+        }
+        (found,) = check_index(machine({"PIP_INDEX_URL": away}))
+        assert (str(found.level), away in found.message) == ("fault", True)
+
+
+def test_an_endpoint_is_asked_without_a_token_and_its_clock_compared(
+    machine: MakeMachine, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".netrc").write_text("default login me password hunter2\n")
+    (tmp_path / ".netrc").chmod(0o600)
+    site.skew_s, site.pages["/github/callback"] = 3600, (405, "")
+    environ = {"SPYRE_CI_HUD_TOKEN": "s3cret-t0ken", "SPYRE_CI__REPORT__ENDPOINT": site.url}
+    one, two = run_checks(machine(environ), ["hud", "clock"])
+    assert (str(one.level), str(two.level)) == ("ok", "fault")
+    assert "behind the endpoint's" in two.message
+    assert not any("authorization" in asked for asked in site.asked)
+    site.pages["/github/callback"] = (302, "")
+    (found,) = services.check_hud(machine(environ))
+    assert "a redirect" in found.message
+    assert len(site.asked) == 3
+    monkeypatch.setattr(services, "HUD_S", 0.5)
+    site.hangs = True
+    (found,) = services.check_hud(machine(environ))
+    assert "does not answer within 0.5 s" in found.message
+
+
+# Disks, and all at once
+
+
+def test_disks_that_are_full_and_read_only_are_told(machine: MakeMachine, tmp_path: Path) -> None:
     """On file systems of their own, in a namespace of its own where these may be made."""
+    need(Path("/proc/sys").is_dir(), "/proc")  # where not even root makes files
+    assert next(iter(check_disk(machine(runs="/proc/sys/runs")))).message.startswith("runs: /proc/sys cannot")
     mounts = []
     for name, options in (("runs", "size=16k"), ("state", "ro")):
         (tmp_path / name).mkdir()
         mounts.append(f"mount -t tmpfs -o {options} none {shlex.quote(str(tmp_path / name))}")
     wrap, mounting = ["unshare", "-rm", "sh", "-c"], " && ".join(mounts)
-    if (
-        shutil.which("unshare") is None
-        or subprocess.run([*wrap, mounting], check=False, timeout=60).returncode
-    ):
+    if not shutil.which("unshare") or subprocess.run([*wrap, mounting], check=False, timeout=60).returncode:
         pytest.xfail("no file system may be mounted here")
     call = shlex.join([sys.executable, "-m", "ci.cli", "doctor", "--only", "disk"])
     ended = subprocess.run(
@@ -260,19 +276,14 @@ def test_disks_that_are_full_and_read_only_are_told(tmp_path: Path) -> None:
     assert ended.returncode == 2
     assert f"runs: {tmp_path}/runs cannot be written: No space left on device" in ended.stdout
     assert f"state: {tmp_path}/state cannot be written: Read-only file system" in ended.stdout
-    assert "remedy: see whose it is" in ended.stdout
     assert "2 faults" in ended.stdout
 
 
-# --- all at once
-
-
-def test_whatever_hangs_all_ends_and_each_is_told(tmp_path: Path, world: MakeWorld, site: Site) -> None:
-    """One look never ends by itself; the others say what they have, and its thread holds no exit."""
+def test_whatever_hangs_all_ends_and_each_is_told(machine: MakeMachine, site: Site) -> None:
     site.hangs = True
-    one = world({"PIP_INDEX_URL": f"{site.url}/simple"}, report__endpoint=site.url)
-    account = looks.examine(one, ["hud", "index", "disk"], total_s=1.0)
-    assert [account.found[name][0].said for name in ("index", "hud")] == ["said nothing within 1 s"] * 2
-    assert account.found["disk"][0].level is not Level.FAULT
-    assert all(thread.daemon for thread in threading.enumerate() if thread.name.startswith("look-"))
-    assert tmp_path.is_dir()
+    one = machine({"PIP_INDEX_URL": f"{site.url}/simple"}, report__endpoint=site.url)
+    found = run_checks(one, ["hud", "index", "disk"], total_s=1.0)
+    assert [one.message for one in found[:2]] == ["did not end within 1 s"] * 2
+    assert found[2].check == "disk"
+    assert not one.waiting, "no command is left"
+    assert all(thread.daemon for thread in threading.enumerate() if thread.name.startswith("check-"))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.doctor.pytorch import pin_of, torch_requirements
+from ci.runner.compatibility import torch_pin
 from tests.engine import engine_client
 from tests.integration.package.publish.servers import pypiserver
 from tests.kubernetes_api import KubernetesApi
@@ -52,7 +52,7 @@ def test_a_machine_that_has_everything_is_told_so(tmp_path: Path) -> None:
         hud(tmp_path) as server,
         KubernetesApi() as api,
     ):
-        pin = pin_of(torch_requirements())
+        pin = torch_pin()
         (tmp_path / "index" / "packages" / f"torch-{pin}-py3-none-any.whl").touch()
         (tmp_path / "noxfile.py").write_text((ROOT / "noxfile.py").read_text())
         (tmp_path / "spyre-ci.yaml").write_text(
@@ -66,17 +66,17 @@ def test_a_machine_that_has_everything_is_told_so(tmp_path: Path) -> None:
             "SPYRE_CI_HUD_TOKEN": "s3cret-t0ken",
             "KUBECONFIG": str(api.kubeconfig(tmp_path)),
         }
-        told = doctor(tmp_path, environ=environ)
-    wrong = [one for one in told.findings if one["level"] != "ok" and one["look"] not in {"disk", "engine"}]
+        shown = doctor(tmp_path, environ=environ)
+    wrong = [one for one in shown.findings if one["level"] != "ok" and one["check"] not in {"disk", "engine"}]
     assert wrong == []
     # Room is what the machine happens to have, and too little of it no fault.
-    assert (told.code, told.faults) == (0, [])
-    assert f"the pin is {pin}" in told.of("torch")[0]["said"]
-    assert told.of("registry")[0]["said"].startswith(f"{os.environ['TEST_REGISTRY']} answers")
-    assert f"torch {pin} is to be had of {index}/simple/" in told.of("index")[0]["said"]
-    assert "jobs may be made" in told.of("cluster")[0]["said"]
-    assert told.of("clock")[0]["said"].startswith("as the endpoint's")
-    everything = f"{told.findings}{told.err}"
+    assert (shown.code, shown.faults) == (0, [])
+    assert f"the pin is {pin}" in shown.of("torch")[0]["message"]
+    assert shown.of("registry")[0]["message"].startswith(f"{os.environ['TEST_REGISTRY']} answers")
+    assert shown.of("index")[0]["message"] == f"torch {pin} is available from pip's indexes"
+    assert "jobs can be created" in shown.of("cluster")[0]["message"]
+    assert shown.of("clock")[0]["message"].startswith("within ")
+    everything = f"{shown.findings}{shown.err}"
     assert not any(secret in everything for secret in SECRETS)
 
 
@@ -85,9 +85,9 @@ def test_a_registry_that_is_not_there_is_told(tmp_path: Path) -> None:
     with engine_client():
         (tmp_path / "spyre-ci.yaml").write_text("image: {repository: '127.0.0.1:1/nobody/here'}\n")
         environ = {**usual(tmp_path), "DOCKER_HOST": os.environ["DOCKER_HOST"]}
-        told = doctor(tmp_path, "--only", "engine", environ=environ)
-    assert told.faults == ["registry"]
-    assert told.of("registry")[0]["said"].startswith("127.0.0.1:1: ")
+        shown = doctor(tmp_path, "--only", "engine", environ=environ)
+    assert shown.faults == ["registry"]
+    assert shown.of("registry")[0]["message"].startswith("127.0.0.1:1: ")
 
 
 @pytest.mark.nightly
@@ -111,12 +111,12 @@ def test_whatever_hangs_all_is_over_in_time_and_nothing_is_left(tmp_path: Path) 
             "KUBECONFIG": str(kubeconfig),
         }
         began = time.monotonic()
-        told = doctor(tmp_path, environ=environ)
+        shown = doctor(tmp_path, environ=environ)
         # What is promised, which is no measure of how fast anything is.
         assert time.monotonic() - began < 45
-    assert told.code == 2
-    assert {"engine", "index", "hud", "cluster", "tokens"} <= set(told.faults)
-    assert told.of("torch")[0]["level"] == "warning"
+    assert shown.code == 2
+    assert {"engine", "index", "hud", "cluster", "tokens"} <= set(shown.faults)
+    assert shown.of("torch")[0]["level"] == "warning"
     left = subprocess.run(
         ["ps", "-eo", "args"], capture_output=True, text=True, check=True, timeout=30
     ).stdout
