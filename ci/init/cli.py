@@ -159,7 +159,8 @@ def _lines(changes: Sequence[Change], content: Mapping[str, Any]) -> Iterator[st
     yield from (f"note: {one}" for one in content["notes"])
     yield from (f"warning: {one}" for one in content["warnings"])
     yield from content["first_pull_request"]
-    same = sum(one.status is Status.UNCHANGED for one in changes)
-    writes = sum(one.writes for one in changes)
-    rest = f", {writes} written" if written else f"; --write writes {writes}"
-    yield f"{same} of {counted(len(changes), 'file')} up to date{rest if writes else ''}"
+    if count := sum(one.writes for one in changes):
+        yield f"{counted(count, 'file')} {'written' if written else 'to write: --write writes them'}"
+    else:
+        same = sum(one.status is Status.UNCHANGED for one in changes)
+        yield f"{same} of {counted(len(changes), 'file')} up to date"

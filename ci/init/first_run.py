@@ -53,7 +53,8 @@ def describe(settings: Settings, files: Sequence[str]) -> Iterator[str]:
             cost = f"at most {minutes} card-minutes, the job's time limit (no plan covers device tests)"
         yield f"first pull request: device tests on {_labels(pipeline.device_runner)}: {cost}"
     row = model.stages[decision.stage]
-    stage = f"stage {decision.stage}, {row.percent:g} % of PyTorch's in-scope tests"
+    tests = "PyTorch's" if model.pytorch.source else "the embedded op suite's"
+    stage = f"stage {decision.stage}, {row.percent:g} % of {tests} in-scope tests"
     cost = _text(cost_of(settings, decision.stage), decision.stage, on_cards=on_cards)
     if jobs["pytorch"].runs:
         yield f"first pull request: {stage}: {cost}"

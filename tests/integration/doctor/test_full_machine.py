@@ -73,7 +73,7 @@ def test_a_machine_that_has_everything_is_told_so(tmp_path: Path) -> None:
     assert (shown.code, shown.faults) == (0, [])
     assert f"the pin is {pin}" in shown.of("torch")[0]["message"]
     assert shown.of("registry")[0]["message"].startswith(f"{os.environ['TEST_REGISTRY']} answers")
-    assert shown.of("index")[0]["message"] == f"torch {pin} is available from pip's indexes"
+    assert shown.of("index")[0]["message"] == f"torch {pin} is available from {index}/simple/torch/"
     assert "jobs can be created" in shown.of("cluster")[0]["message"]
     assert shown.of("clock")[0]["message"].startswith("within ")
     everything = f"{shown.findings}{shown.err}"
@@ -81,11 +81,8 @@ def test_a_machine_that_has_everything_is_told_so(tmp_path: Path) -> None:
 
 
 def test_a_registry_that_is_not_there_is_told(tmp_path: Path) -> None:
-    """The engine asks it, and says why it does not answer."""
-    with engine_client():
-        (tmp_path / "spyre-ci.yaml").write_text("image: {repository: '127.0.0.1:1/nobody/here'}\n")
-        environ = {**usual(tmp_path), "DOCKER_HOST": os.environ["DOCKER_HOST"]}
-        shown = doctor(tmp_path, "--only", "engine", environ=environ)
+    (tmp_path / "spyre-ci.yaml").write_text("image: {repository: '127.0.0.1:1/nobody/here'}\n")
+    shown = doctor(tmp_path, "--only", "registry", environ=usual(tmp_path))
     assert shown.faults == ["registry"]
     assert shown.of("registry")[0]["message"].startswith("127.0.0.1:1: ")
 

@@ -16,7 +16,6 @@ from .every_verb import every_verb
 MEANINGS = {
     "--attempt": "of a run the CI's; of a test which try of it",
     "--device": "the device's name; for `init` what the sources call it",
-    "--keep": "what stays: what is not committed; for `init` a file as people have it",
     "--seed": "of what is drawn",
     "--write": "write what is shown",
     "--at": "a moment: of lanes in their zone, of pins a day too",
@@ -51,7 +50,7 @@ MEANINGS = {
 }
 # Types of a flag's meanings that differ.
 KINDS = {
-    "--base", "--check", "--config", "--durations", "--from", "--index", "--keep",
+    "--base", "--check", "--config", "--durations", "--from", "--index",
     "--plan", "--run", "--to",
 }  # fmt: skip
 # One name for one thing: what is on the left is never a flag's name.

@@ -59,13 +59,13 @@ def test_everything_is_shown_first_and_written_when_asked(
 ) -> None:
     shown = called(capsys, *words)
     assert "would create spyre-ci.yaml\n--- /dev/null\n+++ b/spyre-ci.yaml\n" in shown
-    assert f"0 of {len(paths)} files up to date; --write writes {len(paths)}" in shown
+    assert f"{len(paths)} files to write: --write writes them\n" in shown
     assert "note: not a Git repository: branch main is assumed" in shown
     assert there() == []
     called(capsys, *words, "--check", code=1)
     written = called(capsys, *words, "--write")
     assert f"created spyre-ci.yaml\ncreated {paths[1]}\n" in written
-    assert f"0 of {len(paths)} files up to date, {len(paths)} written" in written
+    assert f"{len(paths)} files written\n" in written
     assert there() == sorted(paths)
     assert f"{len(paths)} of {len(paths)} files up to date\n" in called(capsys, *words, "--check")
 
@@ -206,7 +206,9 @@ def test_a_requirement_that_excludes_the_pin_and_a_missing_back_end_are_warned_o
 WITHOUT = "lint, unit tests, package on [ubuntu-latest]: 0 card-minutes"
 ON_CARDS = "device tests on [linux, x86_64, spyre_pf_x1]: "
 OWN = "0 card-minutes: environment `own` is without cards"
-LABELLED = "no PyTorch tests; the label ciflow/spyre adds stage 1, 5 % of PyTorch's in-scope tests: "
+LABELLED = (
+    "no PyTorch tests; the label ciflow/spyre adds stage 1, 5 % of the embedded op suite's in-scope tests: "
+)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +219,7 @@ LABELLED = "no PyTorch tests; the label ciflow/spyre adds stage 1, 5 % of PyTorc
             f"{ON_CARDS}at most 180 card-minutes, the job's time limit",
             f"{LABELLED}card-minutes unknown (no plan or selection of stage 1 in ",
         ]),
-        ("pipeline: {pull_request_stage: 2, environment: own}",
+        ("pytorch: {source: /p}\npipeline: {pull_request_stage: 2, environment: own}",
          [WITHOUT, f"{ON_CARDS}{OWN}", f"stage 2, 25 % of PyTorch's in-scope tests: {OWN}"]),
         ("stage: 0", [WITHOUT, ON_CARDS]),
     ],
