@@ -1,6 +1,6 @@
-"""List every text of the code that a user can meet, as `file:line: text`: errors, remedies, help, words of pages.
+"""List every text of the code that a user can meet, as `file:line: text`: errors, remedies, help, pages.
 
-usage: user_strings.py [FOLDER]. It is read by people, as someone reads who sees the product for the first time.
+usage: user_strings.py [FOLDER]. People read the list as someone who sees the product for the first time.
 """
 
 from __future__ import annotations

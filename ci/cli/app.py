@@ -44,7 +44,7 @@ def root(
     ctx: typer.Context,
     config_file: Config = None,
     _version: Annotated[
-        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Say the version.")
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Note where the settings of the verb are."""

@@ -57,7 +57,7 @@ def compare_runs(context: Context, base: str, now: str) -> Compared:
 
     Raises:
         MissingInputError: there is no such run, or it was not reported.
-        BadFileError: a file of it is not what it has to be.
+        BadFileError: a file of it has the wrong form.
         UsageError: both are the same run.
     """
     notes: list[str] = []

@@ -18,7 +18,7 @@ app = typer.Typer(help="Show the settings of this checkout and where each comes 
 def show(
     ctx: typer.Context,
     json_output: Json = False,
-    describe: Annotated[bool, typer.Option("--describe", help="Say what each key means.")] = False,
+    describe: Annotated[bool, typer.Option("--describe", help="Explain each key.")] = False,
 ) -> None:
     """Print every setting, its value and its origin: default, file, environment or flag.
 

@@ -71,7 +71,7 @@ def forecast(
     within: Annotated[
         float | None, typer.Option(help="Seconds from submission to report to find cards for.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the draws; the same seed, the same days.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the drawn days.")] = 0,
     draws: Annotated[int, typer.Option(help="Days drawn, 1 to 1,000.")] = 5,
     out: Annotated[Path | None, typer.Option("--out", help="Drawing to write: .svg or .html.")] = None,
     json_output: options.Json = False,

@@ -111,7 +111,7 @@ class _BoundedTar(gzip.GzipFile):
 
 def _refuse_large(entry: Entry, name: str, size: int) -> Entry:
     if size > MOST_OF_A_TEXT:
-        raise ValueError(f"{name!r} is too large for what it is to be")
+        raise ValueError(f"{name!r} is too large")
     return entry
 
 

@@ -51,7 +51,7 @@ def engine(environ: Mapping[str, str], *, timeout_s: int = TIMEOUT_S) -> Iterato
         raise CommandError(
             f"the container engine went away: {_first_line(error)}",
             where="DOCKER_HOST",
-            remedy="see that it runs, then do it again",
+            remedy="check that it runs, then try again",
         ) from error
     except (DockerException, StoreError) as error:
         raise CommandError(
@@ -83,7 +83,7 @@ def check_is_here(client: docker.DockerClient) -> None:
         raise UsageError(
             "this engine is on another machine, or listens as one would",
             where="DOCKER_HOST",
-            remedy="do it where the engine runs, by its socket: unix:///…",
+            remedy="run it where the engine runs, by its socket: unix:///…",
         )
 
 
@@ -149,7 +149,7 @@ def engine_error(error: Exception | str, *, where: str | None = None) -> SpyreCi
             where=where,
             remedy="free space there (`docker system prune`), then build again",
         )
-    remedy = "correct what it names, such as a command, a network or a device, and do it again"
+    remedy = "correct what it names, such as a command, a network or a device, and try again"
     return CommandError(f"the container engine reports: {_first_line(said)}", where=where, remedy=remedy)
 
 

@@ -255,9 +255,9 @@ def _unpack(content: IO[bytes], path: str, folder: Path) -> None:
 
 def _too_much(path: str, limit: str) -> CommandError:
     return CommandError(
-        f"{path} of the container is larger than {limit}",
+        f"{path} of the container has more than {limit}",
         where=path,
-        remedy="let the tests write less there",
+        remedy="make the tests write less there",
     )
 
 

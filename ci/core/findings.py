@@ -10,7 +10,7 @@ from ci.core.errors import EXIT_TEST_FAILED, SpyreCiError
 from ci.core.text import escaped
 from ci.core.workflow_commands import defused
 
-PASSED, FAILED, UNASKED = "passed", "failed", "not asked"
+PASSED, FAILED, UNASKED = "passed", "failed", "not checked"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

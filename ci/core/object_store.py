@@ -188,7 +188,7 @@ class Bucket:
 
     def _refused(self, error: Exception, name: str, *, away: bool) -> CommandError:
         kind, said, remedy = (
-            (BucketAwayError, "cannot be reached", "see whether its endpoint is up, then do it again")
+            (BucketAwayError, "cannot be reached", "check that its endpoint is up, then try again")
             if away
             else (CommandError, "refuses", "check the bucket and its keys")
         )

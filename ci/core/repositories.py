@@ -89,7 +89,7 @@ def put_files(
     try:
         asked(
             *("fetch", "--quiet", "--depth=1", *partly, "--", url, commit),
-            remedy=f"check that {url} can be reached and gives out {commit}",
+            remedy=f"check that {url} can be reached and has {commit}",
         )
         if below:
             # The filter leaves files to be fetched at checkout, which asks the remote by name.

@@ -48,7 +48,7 @@ class Kept:
             if stop() or clock() >= end:
                 self._stream.close()
                 raise CommandError(
-                    "another search makes the same commit ready", where=folder, remedy="wait until it ends"
+                    "another search prepares the same commit", where=folder, remedy="wait until it ends"
                 )
             sleep(_POLL_S)
 

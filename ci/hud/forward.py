@@ -152,7 +152,7 @@ def forward(runs: Path, reporter: Reporter) -> Delivery:
         reporter: what reporting takes.
 
     Raises:
-        SpyreCiError: there is none, it is not what it has to be, or the settings cannot be used.
+        SpyreCiError: there is none, it has the wrong form, or the settings cannot be used.
     """
     report = reporter.report
     if report.endpoint in {EMBEDDED, NONE}:

@@ -228,7 +228,7 @@ def read_run(folder: Path, *, now: float, run: str = "", lane: str = "") -> Repo
 
     Raises:
         MissingInputError: there is no summary, or there are no results.
-        BadFileError: one of them is not what it has to be.
+        BadFileError: one of them has the wrong form.
     """
     path = folder / SUMMARY
     identity = read_summary(path).identity

@@ -165,9 +165,7 @@ def _comment_of_event(repository: str, name: str | None) -> tuple[Comment | None
     # GitHub tells of runs by their workflow's name, and a pull request can bring a file of any name; what is
     # checked out here is the default branch.
     if not _WORKFLOW.fullmatch(run.path) or not Path(run.path).is_file():
-        say(
-            f"the run is of {run.path or 'no file'}, which is no workflow of this branch: nothing is written"
-        )
+        say(f"the run is of {run.path or 'no file'}, which is no workflow of this branch: nothing is written")
         return None, []
     actions = Actions(client=connect(os.environ), repository=repository)
     pulls = actions.pulls_of(run)

@@ -34,7 +34,7 @@ class RanIn:
         """For people."""
         return (
             f"{self.back_end or 'an unknown back end'}, torch {self.torch or 'unknown'}, "
-            f"{self.image or 'no image that anybody named'}"
+            f"{self.image or 'no image recorded'}"
         )
 
 
@@ -63,7 +63,7 @@ def differences(identity: RunIdentity, found: Collection[RanIn]) -> list[str]:
     if identity.image and others:
         said.append(
             f"planned for {identity.image}; ran in "
-            + ", ".join(image or "no image that anybody named" for image in others)
+            + ", ".join(image or "no image recorded" for image in others)
         )
     return said
 

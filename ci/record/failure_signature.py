@@ -71,13 +71,13 @@ def compare(before: Failure, now: Failure) -> str:
         now: as it is brought back.
     """
     if before.verdict is not now.verdict:
-        return f"it was {before.verdict.words} there, and is {now.verdict.words} here"
+        return f"base: {before.verdict.words}, new: {now.verdict.words}"
     if before.cause != now.cause or before.kind != now.kind:
-        return f"it was {before.kind or 'unnamed'} there, and is {now.kind or 'unnamed'} here"
+        return f"base: {before.kind or 'no exception'}, new: {now.kind or 'no exception'}"
     if before.cause in _LONG:
         return ""
     if normal(before.message) != normal(now.message):
-        return f"both are {now.kind or now.verdict.words}, but say something else"
+        return f"both are {now.kind or now.verdict.words}, with different messages"
     return ""
 
 

@@ -26,7 +26,7 @@ from test_selection.files import open_regular
 # What pytest's message of a strict xfail that passed begins with.
 XPASS_STRICT = "[XPASS(strict)]"
 # What the message of a test begins with that took its container down with everything in it.
-TOOK_ALL = "its container went down with everything in it"
+TOOK_ALL = "its container ended with all its processes"
 OUTCOMES = ("passed", "failed", "skipped", "xfailed", "xpassed")
 # A machine that goes down takes about so much of a journal with it.
 SYNC_S = 1.0

@@ -140,9 +140,9 @@ def junit_cases(stream: Source, *, name: str) -> Iterator[tuple[Element, str]]:
             yield found
     except DefusedXmlException as error:
         raise BadFileError(
-            "declares entities or a document type, which no test runner writes",
+            "declares entities or a document type, which is not allowed",
             where=name,
-            remedy="look at who wrote it",
+            remedy="check which tool wrote it",
         ) from error
     except (ParseError, LookupError, *UNREADABLE) as error:
         # An unknown or a broken encoding is a LookupError or a ValueError.

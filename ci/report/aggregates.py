@@ -103,8 +103,8 @@ def sections(results: Iterable[Result], control: str = "") -> dict[str, Section]
         "not_run": "Not run",
         "flaky": "Flaky",
         "forgiven": "Failed in quarantine",
-        "retried": "Ran again after a lost try",
-        "leaky": "Left something behind",
+        "retried": "Ran again after a lost attempt",
+        "leaky": "Left processes or files behind",
     }
     found = {name: Section(title, []) for name, title in titles.items()}
     for one in results:

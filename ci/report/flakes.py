@@ -81,7 +81,7 @@ class FlakyTest:
         days = max(0.0, now - self.last) / DAY_S
         where = ", ".join(f"{one_line(card)} {number}" for card, number in self.cards.items())
         on = f", on {where}" if where else ""
-        blame = "too seldom to say why" if self.blame == "unclear" else f"the {self.blame}"
+        blame = "too few runs to name a cause" if self.blame == "unclear" else f"the {self.blame}"
         return (
             f"{self.rate:4.0%} {self.bad} of {counted(self.runs, 'run')}, last {days:.0f} days ago{on}: "
             f"{blame}  {one_line(self.id, 1000)}"
@@ -124,7 +124,7 @@ class Flakes:
     def _passed_over(self) -> str:
         if not self.broken:
             return ""
-        return f" ({counted(self.broken, 'run')} passed over: more than {BROKEN_PERCENT:g} % failed)"
+        return f" ({counted(self.broken, 'run')} skipped: more than {BROKEN_PERCENT:g} % failed)"
 
 
 def rank(outcomes: Mapping[str, Sequence[Outcome]], ran: int, *, broken: int = 0) -> Flakes:

@@ -165,9 +165,9 @@ def told(path: Path) -> Iterator[None]:
         ) from error
     except (sqlite3.InterfaceError, sqlite3.ProgrammingError, OverflowError, UnicodeEncodeError) as error:
         raise BadFileError(
-            f"cannot take what it is given, and is as it was: {error}",
+            f"refused the rows, and is unchanged: {error}",
             where=path,
-            remedy="the store is whole; look at the run that is reported or imported",
+            remedy="the store is intact; check the run that is reported or imported",
         ) from error
     except sqlite3.Error as error:
         raise unusable(error, path) from error

@@ -145,7 +145,9 @@ def load_quarantine(path: Path, *, today: date) -> Quarantine:
         if (earlier := first.setdefault(entry.named, entry)) is not entry:
             key = entry.key
             raise row.error(
-                key, f"{key} {entry.named!r} stands twice, first at {earlier.mark.where}", "keep one of them"
+                key,
+                f"{key} {entry.named!r} is listed twice, first at {earlier.mark.where}",
+                "keep one of them",
             )
     return Quarantine(path=path, entries=entries)
 

@@ -180,7 +180,7 @@ def read_run(folder: Path, *, most_bytes: int = MAX_UNPACKED) -> ReadRun:
 
     Raises:
         MissingInputError: a file is not found.
-        BadFileError: it is not what it has to be, or holds more than agreed.
+        BadFileError: it has the wrong form, or holds more than agreed.
     """
     summary = _summary(folder / SUMMARY_FILE)
     path = folder / RESULTS_FILE
@@ -272,7 +272,7 @@ def _decoded(data: bytes, decoder: msgspec.json.Decoder[Kind], where: Path | str
 
 
 def _unfit(error: Exception, where: Path | str) -> BadFileError:
-    return BadFileError(f"is not what it has to be: {error}", where=where, remedy=_REMEDY)
+    return BadFileError(f"has the wrong form: {error}", where=where, remedy=_REMEDY)
 
 
 def _readable(found: re.Match[bytes]) -> bytes:

@@ -242,7 +242,7 @@ def _headless(own: Iterable[RunState], foreign: Iterable[RunState]) -> list[str]
     lost = "has lost its first line, which names its plan;"
     strange = "it reports tests that were not planned, so it is ignored"
     said = [
-        f"journal/{one.shard}-{one.attempt}.jsonl {lost} all it tells of is planned, so it counts"
+        f"journal/{one.shard}-{one.attempt}.jsonl {lost} all its tests are planned, so it counts"
         for one in own
         if not one.fingerprint and (one.told or one.files)
     ]
@@ -407,10 +407,10 @@ class _Reasons:
         if error := self._file_errors.get((shard, file)):
             return f"{file} could not be imported: {one_line(error.message)}"
         if host := self._elsewhere.get(name):
-            return f"{host} claimed it, and no journal that was gathered tells of it"
+            return f"{host} claimed it, and no collected journal reports it"
         journal = self._last.get(shard)
         if journal is None:
-            return f"shard {shard} has no journal: it never ran, or its journal was not gathered"
+            return f"shard {shard} has no journal: it never ran, or its journal was not collected"
         if journal.stopped:
             return journal.stopped
         return {

@@ -36,7 +36,7 @@ def render_markdown(summary: Summary, account: Account) -> str:
         f"## {outcome_line(summary)}",
         _about(summary),
         *_collect_errors(summary.collect_errors, "Could not be collected"),
-        *_collect_errors(summary.file_errors, "Could not be imported where they were to run"),
+        *_collect_errors(summary.file_errors, "Could not be imported on the worker"),
         _counts(summary),
         *_problems(summary, account),
         *_quarantine(summary),

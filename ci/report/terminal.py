@@ -44,7 +44,7 @@ def show_ending(console: Console, summary: Summary, account: Account, report: Pa
 def _ending(summary: Summary, account: Account, report: Path | None) -> Iterator[Line]:
     for title, errors in (
         ("could not be collected", summary.collect_errors),
-        ("could not be imported where they were to run", summary.file_errors),
+        ("could not be imported on the worker", summary.file_errors),
     ):
         rows = [("red", f"{one_line(one.file)}: {one_line(one.error)}") for one in errors]
         yield from _section(f"{counted(len(errors), 'file')} {title}", rows)

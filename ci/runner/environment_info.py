@@ -156,7 +156,7 @@ def refuse_silent_emulation(
     if device != EMULATED_DEVICE or found != EMULATED or wanted == "1":
         return
     if is_real(cards):
-        why = f"the emulated device would be tested in the name of {cards[0].name}"
+        why = f"the emulated device would be tested in place of {cards[0].name}"
     elif wanted == "0":
         why = f"{EMULATE}=0 rules the emulated device out"
     elif in_ci:

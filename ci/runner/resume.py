@@ -52,7 +52,7 @@ def cannot_go_on(run_dir: Path, number: int | None) -> SpyreCiError:
             where=run_dir,
             remedy=f"free space there; {remedy}",
         )
-    said = os.strerror(number) if number else "the disk refused it"
+    said = os.strerror(number) if number else "a disk error"
     return UnwritableError(
         f"the run's journals cannot be written, so the run ended early: {said}",
         where=run_dir,

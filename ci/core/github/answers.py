@@ -34,7 +34,7 @@ _ERRORS: tuple[tuple[Container[int], type[GitHubError], str], ...] = (
         "give the token the right to do this; in a workflow, grant it under `permissions`",
     ),
     ({404, 410}, GitHubMissingError, "check the name, and that the token may see it"),
-    (range(500, 1000), GitHubAwayError, "do it again when GitHub is well; see www.githubstatus.com"),
+    (range(500, 1000), GitHubAwayError, "try again when GitHub is up; see www.githubstatus.com"),
     (range(300, 400), GitHubRefusedError, "it has moved: give its new name or address"),
 )
 

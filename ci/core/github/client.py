@@ -92,7 +92,7 @@ class Client:
         patience_s: float = 90,
         login: str | None = None,
     ) -> None:
-        with wanted("GitHub wants", extra="github"):
+        with wanted("GitHub access needs", extra="github"):
             from github import Auth, Github  # noqa: PLC0415  # most verbs ask GitHub nothing
 
         self.api = api.rstrip("/")
@@ -241,7 +241,7 @@ class Client:
             doubt = " (it may have been done all the same)" if taken and method != "GET" else ""
             raise GitHubAwayError(
                 f"GitHub does not answer{doubt}: {said}",
-                remedy="check the network and do it again",
+                remedy="check the network and try again",
                 taken=taken,
             ) from None
         told = {name.lower(): str(value) for name, value in headers.items()}

@@ -85,7 +85,7 @@ def read_allow_list(path: Path) -> dict[str, str]:
             if not isinstance(name, str) or not re.fullmatch(REPOSITORY, name):
                 raise top.error(level, f"{name!r} is not owner/name", "write owner/name in its letter case")
             if name in levels:
-                raise top.error(level, f"{name} stands twice, first at {levels[name]}", "keep one of them")
+                raise top.error(level, f"{name} is listed twice, first at {levels[name]}", "keep one of them")
             levels[name] = level
     return levels
 

@@ -141,7 +141,7 @@ def _line(scale: Axis, shift: float) -> tuple[float, float, float, float]:
 
 
 def _point(one: Pair, kind: str, scale: Axis) -> Point:
-    title = "" if kind == "usual" else f"{one.name}: {span(one.now_s)} here, {span(one.base_s)} there"
+    title = "" if kind == "usual" else f"{one.name}: base {span(one.base_s)}, new {span(one.now_s)}"
     x, y = (scale.at(math.log10(max(seconds, _LEAST_S))) for seconds in (one.base_s, one.now_s))
     return Point(x, y, kind, title)
 

@@ -155,7 +155,7 @@ class Sink:
         if self._thread.is_alive():
             return f"events end early: their reader took none for {FLUSH_S:g} s"
         os.close(self._descriptor)
-        return f"{self._missed:,} events are left out: their reader is slow" if self._missed else ""
+        return f"{self._missed:,} events were dropped: their reader is slow" if self._missed else ""
 
     def _tell_gap(self) -> None:
         if self._dropped:

@@ -141,7 +141,7 @@ class WorkerLost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardLost:
-    """A card does no more for this run."""
+    """A card is out of use for this run for this run."""
 
     card: str
     message: str

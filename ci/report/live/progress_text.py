@@ -70,7 +70,8 @@ def news_line(news: News) -> str:
         case WorkerLost(id=None):  # else the line of the test says it
             return f"{status_word(Verdict.INFRASTRUCTURE)} worker of shard {news.shard}  {news.message}"
         case CardLost():
-            return f"{status_word(Verdict.HARDWARE)} card {one_line(news.card)} does no more  {news.message}"
+            card = one_line(news.card)
+            return f"{status_word(Verdict.HARDWARE)} card {card} is out of use for this run  {news.message}"
         case _:
             return ""
 

@@ -57,7 +57,7 @@ class FolderStore:
         stands, _, session = _link(self.path / "plan", mine).rpartition(SEPARATOR)
         if not _SESSION.fullmatch(session):  # it becomes a path
             raise OSError(
-                errno.EINVAL, "what stands there is not of a run that is shared", self.path / "plan"
+                errno.EINVAL, "it contains files of another kind than a shared run's", self.path / "plan"
             )
         self._session = self.path / session
         for name in ("", "claims", "hosts"):

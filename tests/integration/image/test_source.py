@@ -146,7 +146,7 @@ def test_the_tree_of_an_image_is_that_of_its_commit(pytorch: World, tmp_path: Pa
 
     url = f"file://{tmp_path}/nowhere"
     nowhere = pytorch.image("tree", image, str(tmp_path / "new"), SPYRE_CI__IMAGE__PYTORCH_URL=url, code=2)
-    assert f"check that {url} can be reached and gives out {commit}" in nowhere.output
+    assert f"check that {url} can be reached and has {commit}" in nowhere.output
     assert not (tmp_path / "new").exists()
 
 

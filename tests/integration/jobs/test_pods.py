@@ -124,7 +124,7 @@ def test_a_test_that_takes_its_pod_down_costs_no_other_its_turn(site: Site) -> N
     found = site.results
     assert verdicts(site, "Two") == (*WHOLE[:2], Verdict.FAILED, *WHOLE[3:])
     assert site.ran("Two", "c_waits") == 2
-    assert "its container went down with everything in it 2 times" in found[id_of("Two", "c_waits")].message
+    assert "its container ended with all its processes 2 times" in found[id_of("Two", "c_waits")].message
 
 
 def test_a_pod_whose_bucket_was_away_until_it_was_lost_is_not_forgotten(tree: Path, endpoint: str) -> None:

@@ -267,7 +267,7 @@ def test_nodes_that_do_not_answer_are_named(made: CardCluster, capsys: pytest.Ca
     assert code == 3
     assert found["preflight"]["seen"] == "8 cards passed"
     told_of = found["preflight of every node"]
-    assert told_of["state"] == "not asked"
+    assert told_of["state"] == "not checked"
     assert "2 nodes did not answer for all their cards: node-1 (0 of 8), node-3 (0 of 8)" in told_of["seen"]
     assert "Insufficient ibm.com/spyre_pf" in told_of["seen"]
     assert {key[0] for key in made.api.store.objects if key[0] in {"pods", "jobs"}} == set()
@@ -314,7 +314,7 @@ def test_what_may_not_be_read_is_not_asked(made: CardCluster, capsys: pytest.Cap
     code, found = told(capsys)
     assert code == 3
     for name in ("nodes with cards", "cards", "nodes for the job", "preflight"):
-        assert found[name]["state"] == "not asked"
+        assert found[name]["state"] == "not checked"
         assert "nodes is forbidden" in found[name]["seen"]
     assert found["pod"]["state"] == "passed"
 

@@ -44,4 +44,4 @@ def test_a_card_whose_worker_is_killed_is_seen_as_lost_and_counts_agree(runner: 
     said = out.getvalue()
     lost = [line for line in said.splitlines() if line.startswith("LOST ")]
     assert [line.partition("s] ")[2] for line in lost] == [f"{SLOW[1]}  the worker on cpu:0 died by SIGKILL"]
-    assert "HW card cpu:0 does no more  the shard's worker was lost 1 times" in said
+    assert "HW card cpu:0 is out of use for this run  the shard's worker was lost 1 times" in said

@@ -48,7 +48,7 @@ def test_flaky_tests_are_ranked_and_held_against_a_limit(capsys: pytest.CaptureF
         "   50% 3 of 6 runs, last 0 days ago, on spyre:1 1, spyre:3 1, spyre:5 1: the test"
     )
     assert told[2].endswith(
-        f"17% 1 of 6 runs, last 0 days ago, on spyre:5 1: too seldom to say why  {NAMES[1]}"
+        f"17% 1 of 6 runs, last 0 days ago, on spyre:5 1: too few runs to name a cause  {NAMES[1]}"
     )
     assert run(["flakes", "--limit", "1", "--fail-above", "20.1"]) == 0
     told = capsys.readouterr().out.splitlines()

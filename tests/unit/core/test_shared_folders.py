@@ -24,7 +24,7 @@ def made(folder: Path) -> Kept:
 
 def test_one_makes_it_and_others_wait(tmp_path: Path) -> None:
     first = kept(tmp_path / "a")
-    with pytest.raises(CommandError, match="another search makes"):
+    with pytest.raises(CommandError, match="another search prepares"):
         kept(tmp_path / "a")
     (tmp_path / "a").mkdir()
     first.done()

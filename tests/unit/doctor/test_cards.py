@@ -54,8 +54,8 @@ def leases(folder: Path, run: str = "nightly") -> Leases:
         ({"SPYRE_CI_EMULATE": "0"}, {}, "fault", "torch_spyre is not installed here"),
         ({"SPYRE_DEVICES": "x"}, {}, "fault", "SPYRE_DEVICES"),
         ({**REAL, "SPYRE_CI_EMULATE": "1"}, {}, "ok", "emulated"),
-        (REAL, {}, "fault", "in the name of 0000:1a:00.0"),
-        (REAL, {"run__cards": 2}, "fault", "2 cards wanted, 1 there"),
+        (REAL, {}, "fault", "in place of 0000:1a:00.0"),
+        (REAL, {"run__cards": 2}, "fault", "2 cards requested, 1 found"),
     ],
 )
 def test_the_device_is_what_the_runner_would_test(  # noqa: PLR0917  # a row of the table

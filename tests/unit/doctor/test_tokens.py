@@ -35,7 +35,7 @@ def jwt(payload: object) -> str:
             {"SPYRE_CI_HUD_TOKEN": "two words"},
             SERVER,
             "fault",
-            f"{HUD}: not usable: is empty or holds blanks",
+            f"{HUD}: not usable: is empty, or contains blanks",
         ),
         ({"SPYRE_CI_HUD_TOKEN": jwt({"exp": NOW - 60})}, SERVER, "fault", f"{HUD}: expired at 2026-"),
         ({"SPYRE_CI_HUD_TOKEN": jwt({"exp": NOW + 60})}, SERVER, "ok", f"{HUD}: set, until 2026-"),

@@ -41,17 +41,17 @@ def test_what_differs_each_time_makes_no_other_failure(before: str | Failure, no
 @pytest.mark.parametrize(
     ("before", "now", "said"),
     [
-        (failed("AssertionError: 1 != 2"), failed("AssertionError: 1 != 3"), "both are AssertionError, but"),
+        (failed("AssertionError: 1 != 2"), failed("AssertionError: 1 != 3"), "both are AssertionError, with different"),
         (
             failed("torch.X.MyError: a"),
             failed("ValueError: a"),
-            "it was MyError there, and is ValueError here",
+            "base: MyError, new: ValueError",
         ),
-        (failed("SIGSEGV", "signal"), failed("SIGSEGV", "exit"), "it was signal there, and is exit here"),
-        (failed("SIGSEGV: x", "signal"), failed("SIGABRT: x", "signal"), "both are signal, but"),
-        (failed("x"), Failure(verdict=Verdict.PASSED), "it was failed there, and is passed here"),
-        (failed("x"), Failure(verdict=Verdict.HARDWARE, message="x"), "and is hardware here"),
-        (failed("in setup: OSError: x"), failed("OSError: x"), "both are OSError, but"),
+        (failed("SIGSEGV", "signal"), failed("SIGSEGV", "exit"), "base: signal, new: exit"),
+        (failed("SIGSEGV: x", "signal"), failed("SIGABRT: x", "signal"), "both are signal, with different"),
+        (failed("x"), Failure(verdict=Verdict.PASSED), "base: failed, new: passed"),
+        (failed("x"), Failure(verdict=Verdict.HARDWARE, message="x"), "new: hardware"),
+        (failed("in setup: OSError: x"), failed("OSError: x"), "both are OSError, with different"),
     ],
 )
 def test_what_is_another_failure_is_said(before: Failure, now: Failure, said: str) -> None:

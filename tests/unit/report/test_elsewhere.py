@@ -54,7 +54,7 @@ def test_what_the_other_host_does_not_tell_of_is_not_run_and_says_who_had_it() -
     account = reconcile(PLAN, [journal(0, *ran(A), elsewhere(B)), journal(1, *ran(C), *ran(D))])
     (lost,) = [one for one in account.results if one.verdict is Verdict.NOT_RUN]
     assert lost.id == B
-    assert lost.message == "pod-7 claimed it, and no journal that was gathered tells of it"
+    assert lost.message == "pod-7 claimed it, and no collected journal reports it"
 
 
 def test_a_host_whose_tests_all_went_to_others_has_nothing_to_answer_for() -> None:

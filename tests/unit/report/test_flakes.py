@@ -215,12 +215,12 @@ def test_a_run_of_a_broken_build_is_passed_over_and_told(tmp_path: Path) -> None
     found = find_flakes(History(path), device="spyre", since=0)
     assert (found.broken, [one.id for one in found.tests], found.tests[0].runs) == (1, names[:1], 2)
     assert found.line() == (
-        "1 of 50 tests that ran is flaky: 2.00 %, fewer than 5 % (1 run passed over: more than 20 % failed)"
+        "1 of 50 tests that ran is flaky: 2.00 %, fewer than 5 % (1 run skipped: more than 20 % failed)"
     )
     few = history(tmp_path / "few.sqlite", (BUILT, ran(0)[:9]), (BUILT, ran(9)[:9]), (BUILT, ran(10)))
     found = find_flakes(History(few), device="spyre", since=0)
     assert (found.broken, len(found.tests)) == (0, 9)  # 10 of 50 are 20 %, and 9 are too few to tell
     only = history(tmp_path / "only.sqlite", (BUILT, ran(50)))
     assert find_flakes(History(only), device="spyre", since=0).line() == (
-        "no test ran (1 run passed over: more than 20 % failed)"
+        "no test ran (1 run skipped: more than 20 % failed)"
     )

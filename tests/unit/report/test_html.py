@@ -219,7 +219,7 @@ def test_text_from_a_journal_is_cleaned_wherever_it_stands(summary: Summary, acc
 def test_what_a_test_left_behind_is_shown_and_is_text(summary: Summary, account: Account) -> None:
     left = Result(id="z", verdict=Verdict.PASSED, file="z.py", attempts=1, leak="process 7 (<script>)")
     text = render_html(summary, replace(account, results=(*account.results, left)))
-    assert "Left something behind (1)" in text
+    assert "Left processes or files behind (1)" in text
     assert "left behind: process 7 (&lt;script&gt;)" in text
 
 

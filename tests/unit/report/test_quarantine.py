@@ -300,7 +300,7 @@ def test_a_catastrophic_pattern_neither_holds_up_the_reading_nor_the_report(tmp_
 def test_an_entry_that_stands_twice_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as caught:
         load(tmp_path, {"test": A}, {"test": B}, {"test": A})
-    assert f"test {A!r} stands twice, first at quarantine.yaml:2" in str(caught.value)
+    assert f"test {A!r} is listed twice, first at quarantine.yaml:2" in str(caught.value)
 
 
 def test_an_empty_file_quarantines_nothing_and_a_missing_one_is_said(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_a_quarantined_failure_is_not_red(tmp_path: Path) -> None:
     ],
 )
 def test_a_row_of_another_kind_is_refused_with_its_line(tmp_path: Path, row: Mapping[str, Any]) -> None:
-    with pytest.raises(BadFileError, match="not what it has to be") as caught:
+    with pytest.raises(BadFileError, match="has the wrong form") as caught:
         read_run(write(tmp_path, SUMMARY, row))
     assert (caught.value.where or "").endswith("results.jsonl.gz:2")
 
@@ -95,7 +95,7 @@ def test_a_row_of_another_kind_is_refused_with_its_line(tmp_path: Path, row: Map
     ],
 )
 def test_a_summary_of_another_kind_is_refused(tmp_path: Path, changed: Mapping[str, Any]) -> None:
-    with pytest.raises(BadFileError, match="not what it has to be"):
+    with pytest.raises(BadFileError, match="has the wrong form"):
         read_run(write(tmp_path, {**SUMMARY, **changed}, ROW))
 
 
@@ -179,11 +179,11 @@ def test_a_catalog_says_which_tests_there_are_and_which_files_it_could_not_colle
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        ([], "is not what it has to be"),
+        ([], "has the wrong form"),
         ([{"schema": "spyre-ci/plan/1", "files": {}}], "schema is 'spyre-ci/plan/1'"),
-        ([{"schema": "spyre-ci/catalog/1", "files": []}], "is not what it has to be"),
-        ([{"schema": "spyre-ci/catalog/1", "files": {}}, {"id": 3}], "is not what it has to be"),
-        ([{"schema": "spyre-ci/catalog/1", "files": {}}, []], "is not what it has to be"),
+        ([{"schema": "spyre-ci/catalog/1", "files": []}], "has the wrong form"),
+        ([{"schema": "spyre-ci/catalog/1", "files": {}}, {"id": 3}], "has the wrong form"),
+        ([{"schema": "spyre-ci/catalog/1", "files": {}}, []], "has the wrong form"),
     ],
 )
 def test_what_is_no_catalog_is_refused(lines: list[Any], said: str, tmp_path: Path) -> None:

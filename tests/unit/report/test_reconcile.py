@@ -181,7 +181,7 @@ def test_a_journal_of_ones_own_whose_first_line_is_torn_counts_and_is_told() -> 
     assert (account.foreign, account.notes) == ((), (
         "1 torn line in journal/0-1.jsonl",
         ("journal/0-1.jsonl has lost its first line, which names its plan; "
-         "all it tells of is planned, so it counts"),
+         "all its tests are planned, so it counts"),
     ))  # fmt: skip
 
 
@@ -317,7 +317,7 @@ def test_an_interrupted_attempt_that_was_run_again_no_longer_counts_as_interrupt
 @pytest.mark.parametrize(
     ("journals", "reason"),
     [
-        ([], "shard 0 has no journal: it never ran, or its journal was not gathered"),
+        ([], "shard 0 has no journal: it never ran, or its journal was not collected"),
         ([journal(START, DONE)], "shard 0 ended without starting it"),
         ([journal(START)], "the journal of shard 0 ends before it"),
         ([journal(START, e("shard_end", status="interrupted"))], "interrupted before it was started"),

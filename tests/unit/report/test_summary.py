@@ -55,7 +55,7 @@ def test_shares_are_told_by_count_and_by_seconds() -> None:
 def test_a_file_that_failed_to_import_in_the_run_is_listed(summary: Summary, account: Account) -> None:
     broken = (CollectError(file="x.py", error="ImportError: y"),)
     text = render_markdown(replace(summary, file_errors=broken), account)
-    assert "### Could not be imported where they were to run (1)\n\n- `ImportError: y`: `x.py`" in text
+    assert "### Could not be imported on the worker (1)\n\n- `ImportError: y`: `x.py`" in text
 
 
 def test_however_much_failed_the_summary_stays_below_githubs_limit(
@@ -139,7 +139,7 @@ def test_a_test_that_passed_only_after_a_lost_try_is_shown(summary: Summary, acc
     message = "attempt 1: infrastructure: pod evicted; attempt 2: passed"
     again = Result(id="z", verdict=Verdict.PASSED, file="z.py", attempts=2, message=message)
     text = render_markdown(summary, replace(account, results=(*account.results, again)))
-    assert "### Ran again after a lost try (1)" in text
+    assert "### Ran again after a lost attempt (1)" in text
     assert f"| `z` | `-` | `-` | `{message}` |" in text
 
 
@@ -152,6 +152,6 @@ def test_a_block_has_a_longer_fence_than_any_in_it(text: str) -> None:
 def test_what_a_test_left_behind_is_shown(summary: Summary, account: Account) -> None:
     left = Result(id="z", verdict=Verdict.PASSED, file="z.py", attempts=1, leak="process 7 (sleep)")
     text = render_markdown(summary, replace(account, results=(*account.results, left)))
-    assert "### Left something behind (1)" in text
+    assert "### Left processes or files behind (1)" in text
     assert "| `z` | `-` | `-` | `process 7 (sleep)` |" in text
-    assert "### Left something behind" not in render_markdown(summary, account)
+    assert "### Left processes or files behind" not in render_markdown(summary, account)

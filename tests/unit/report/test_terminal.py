@@ -155,12 +155,12 @@ def test_a_green_run_ends_with_its_outcome(green: tuple[Account, Summary]) -> No
 def test_a_test_that_passed_only_after_a_lost_try_is_shown(summary: Summary, account: Account) -> None:
     again = Result(id="z", verdict=Verdict.PASSED, file="z.py", attempts=2, message="pod evicted")
     lines = ending_lines(summary, replace(account, results=(again,)))
-    assert "ran again after a lost try (1)" in lines
+    assert "ran again after a lost attempt (1)" in lines
     assert "  z: pod evicted" in lines
 
 
 def test_what_a_test_left_behind_is_shown(summary: Summary, account: Account) -> None:
     left = Result(id="z", verdict=Verdict.PASSED, file="z.py", attempts=1, leak="thread 'left'")
     lines = ending_lines(summary, replace(account, results=(left,)))
-    assert "left something behind (1)" in lines
+    assert "left processes or files behind (1)" in lines
     assert "  z: thread 'left'" in lines

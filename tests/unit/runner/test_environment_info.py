@@ -91,7 +91,7 @@ NONE = [Card(name="emulated:0", environment={EMULATED_VARIABLE: "emulated:0"})]
 
 
 def test_beside_real_cards_the_emulated_device_is_never_tested_unasked() -> None:
-    with pytest.raises(BackEndError, match=r"would be tested in the name of 0000:1a:00\.0") as refused:
+    with pytest.raises(BackEndError, match=r"would be tested in place of 0000:1a:00\.0") as refused:
         refuse_silent_emulation(REAL, {}, device="spyre", found=EMULATED)
     assert refused.value.exit_code == EXIT_USAGE
     assert refused.value.where == sys.prefix

@@ -336,7 +336,7 @@ def test_a_test_that_took_two_pods_down_has_failed_and_is_not_run_again(tmp_path
     found = {one.id: one for one in reconcile(plan, journals).results}
     assert found[IDS[1]].verdict is Verdict.FAILED
     assert found[IDS[1]].cause == "exit"
-    assert "its container went down with everything in it 2 times while it ran" in found[IDS[1]].message
+    assert "its container ended with all its processes 2 times while it ran" in found[IDS[1]].message
     assert found[IDS[0]].verdict is Verdict.NOT_RUN
     assert pending_retries(journals, 5) == []
     assert wants_control(found.values()) == []

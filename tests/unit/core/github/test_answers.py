@@ -26,8 +26,8 @@ def reply(status: int, message: str = "", headers: Mapping[str, str] | None = No
         (410, GitHubMissingError, EXIT_USAGE, "check the name"),
         (422, GitHubRefusedError, EXIT_USAGE, "check the request"),
         (307, GitHubRefusedError, EXIT_USAGE, "its new name"),
-        (500, GitHubAwayError, EXIT_INCOMPLETE, "when GitHub is well"),
-        (503, GitHubAwayError, EXIT_INCOMPLETE, "when GitHub is well"),
+        (500, GitHubAwayError, EXIT_INCOMPLETE, "when GitHub is up"),
+        (503, GitHubAwayError, EXIT_INCOMPLETE, "when GitHub is up"),
     ],
 )
 def test_every_refusal_has_its_error_code_and_remedy(

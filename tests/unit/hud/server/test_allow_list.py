@@ -44,7 +44,7 @@ def test_levels_are_read_in_upstreams_layout(file: Path) -> None:
         ("L1: []\nL2: [owner/two, nobody]\n", ["allow-list.yaml:2", "'nobody' is not owner/name"]),
         ("L2:\n  - 5\n", ["allow-list.yaml:1", "5 is not owner/name"]),
         ("L2: owner/two\n", ["allow-list.yaml:1", "'owner/two' is not a list"]),
-        ("L1: [owner/a]\nL2:\n  - owner/a\n", ["allow-list.yaml:2", "owner/a stands twice, first at L1"]),
+        ("L1: [owner/a]\nL2:\n  - owner/a\n", ["allow-list.yaml:2", "owner/a is listed twice, first at L1"]),
         ("L3:\n  spyre: [owner/a]\n", ["allow-list.yaml:1", "'spyre' is not a table of keys"]),
         ("- owner/a\n", ["allow-list.yaml:1", "holds a list"]),
         ("L2: [\n", ["is not YAML"]),

@@ -36,5 +36,5 @@ def test_of_many_points_so_many_are_drawn_and_what_is_unusual_always() -> None:
     assert len(drawing.points) == MAX_POINTS
     assert drawing.hidden == 500
     assert drawing.points[-1].kind == "slower"
-    assert drawing.points[-1].title == f"{pairs[-1].name}: 50 s here, 1.0 s there"
+    assert drawing.points[-1].title == f"{pairs[-1].name}: base 1.0 s, new 50 s"
     assert {one.title for one in drawing.points[:-1]} == {""}

@@ -176,7 +176,7 @@ def test_a_slow_reader_holds_nobody_up_and_is_told_what_it_missed(pipe: tuple[in
     assert missed > 0
     assert missed + sum(row["event"] == "x" for row in rows) == 1000
     assert rows[-1]["event"] == "run_end"
-    assert ended == [f"{missed:,} events are left out: their reader is slow"]
+    assert ended == [f"{missed:,} events were dropped: their reader is slow"]
 
 
 def test_a_reader_that_stopped_is_waited_for_only_so_long(

@@ -218,7 +218,7 @@ def test_lost_workers_cards_and_files_are_told_at_once() -> None:
     feed.event(0, "file_error", file="b.py", message="ImportError: x")
     assert log.tell(feed) == [
         "LOST worker of shard 0  gone",
-        "HW card card:0 does no more  lost 2 times",
+        "HW card card:0 is out of use for this run  lost 2 times",
         "b.py: could not be set up on card:0: ImportError: x",
     ]
 
