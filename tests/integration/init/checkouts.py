@@ -63,24 +63,6 @@ test_suite_config:
       unlisted_test_mode: xfail
       tests: []
 """,
-    ".github/workflows/linters.yaml": """\
-name: linters
-on: [push]
-permissions: {}
-jobs:
-  lint:
-    runs-on: ubuntu-latest
-    steps:
-      - run: "true"
-""",
-    ".github/dependabot.yml": """\
-version: 2
-updates:
-  - package-ecosystem: github-actions
-    directory: /
-    schedule: {interval: weekly}
-    cooldown: {default-days: 7}
-""",
     "README.md": "# torch-spyre\n",
 }
 # A back end of its own name. Its kernels are those of the emulated device, under that name.
@@ -140,11 +122,6 @@ class Checkout:
 
     def read(self, name: str) -> str:
         return (self.folder / name).read_text(encoding="utf-8")
-
-    def replace(self, name: str, old: str, new: str) -> None:
-        text = self.read(name)
-        assert old in text
-        self.write(name, text.replace(old, new))
 
     def files(self) -> dict[str, bytes]:
         """Every file but Git's, by its path."""

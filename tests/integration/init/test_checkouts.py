@@ -137,7 +137,11 @@ def installs(session):
 
 
 @pytest.mark.nightly
-def test_what_the_settings_name_is_installed_by_nox(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("torch_installed")
+def test_another_back_end_wants_what_init_wrote_and_nothing_else(tmp_path: Path) -> None:
+    """Its settings have nox install it, and the main job tests it."""
+    pip = [sys.executable, "-m", "pip"]
+    need(subprocess.run([*pip, "--version"], check=False, capture_output=True).returncode == 0, "pip")
     acme = make(tmp_path / "torch-acme", TORCH_ACME)
     init(acme, "--write")
     (tmp_path / "noxfile.py").write_text(NOXFILE.format(path=str(ROOT / "noxfile.py")), encoding="utf-8")
@@ -146,57 +150,19 @@ def test_what_the_settings_name_is_installed_by_nox(tmp_path: Path) -> None:
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m ci.cli "$@"\n', encoding="utf-8")
     program.chmod(0o755)
     path = os.pathsep.join([str(program.parent), os.environ["PATH"]])
+    nox = [sys.executable, "-P", "-m", "nox", "-f", "../noxfile.py", "-s", "installs"]
+    env = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "nox", "-f", "../noxfile.py", "-s", "installs"],
-        cwd=acme.folder,
-        env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,
+        nox, cwd=acme.folder, env=env, capture_output=True, text=True, check=False, timeout=240
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"^torch-acme +1\.0", done.stdout + done.stderr, re.MULTILINE)
-
-
-@pytest.mark.nightly
-@pytest.mark.usefixtures("torch_installed")
-def test_the_first_main_job_of_another_back_end_wants_what_init_wrote_and_nothing_else(
-    tmp_path: Path,
-) -> None:
-    pip = [sys.executable, "-m", "pip", "--version"]
-    need(subprocess.run(pip, check=False, capture_output=True).returncode == 0, "pip")
-    acme = make(tmp_path / "torch-acme", TORCH_ACME)
-    init(acme, "--write")
-    installed = tmp_path / "installed"
     wanted = json.loads(spyre_ci(acme.folder, "config", "show", "--json"))["device.install"]["value"]
-    subprocess.run(
-        [
-            *pip[:-1],
-            "install",
-            "--quiet",
-            "--no-deps",
-            "--no-build-isolation",
-            "--target",
-            installed,
-            *wanted,
-        ],
-        cwd=acme.folder,
-        check=True,
-        timeout=240,
-    )
-    path = os.pathsep.join([str(ROOT), str(installed)])
-    said = spyre_ci(
-        acme.folder,
-        "pytorch",
-        "--percent",
-        "0.1",
-        "--json",
-        SPYRE_CI__REPORT__ENDPOINT="none",
-        PYTHONPATH=path,
-    )
-    summary = json.loads(said)
+    words = ["--quiet", "--no-deps", "--no-build-isolation", "--target", str(tmp_path / "installed"), *wanted]
+    subprocess.run([*pip, "install", *words], cwd=acme.folder, check=True, timeout=240)
+    path = os.pathsep.join([str(ROOT), str(tmp_path / "installed")])
+    words = ["pytorch", "--percent", "0.1", "--json"]
+    shown = spyre_ci(acme.folder, *words, SPYRE_CI__REPORT__ENDPOINT="none", PYTHONPATH=path)
+    summary = json.loads(shown)
     assert summary["verdicts"]["passed"] == sum(summary["verdicts"].values()) > 0
     assert [one["back_end"] for one in summary["ran_in"]] == ["acme"]
-    (run,) = acme.folder.glob("runs/*/run.json")
-    assert json.loads(run.read_text(encoding="utf-8"))["back_end"] == "acme"

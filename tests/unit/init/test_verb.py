@@ -221,7 +221,8 @@ LABELLED = (
         ]),
         ("pytorch: {source: /p}\npipeline: {pull_request_stage: 2, environment: own}",
          [WITHOUT, f"{ON_CARDS}{OWN}", f"stage 2, 25 % of PyTorch's in-scope tests: {OWN}"]),
-        ("stage: 0", [WITHOUT, ON_CARDS]),
+        ("stage: 0\npipeline: {device_runner: [spyre_pf_x2]}",
+         [WITHOUT, "device tests on [spyre_pf_x2]: at most 360 card-minutes"]),
     ],
 )  # fmt: skip
 def test_what_the_first_pull_request_runs_follows_from_the_settings(
@@ -241,14 +242,16 @@ def test_card_minutes_are_the_plans_or_guessed_from_the_selection(capsys: Captur
     (folder / "run.json").write_text("{}")
     write_selection(folder / "selection.json", Selection(stage=1, percent=5, ids=["a::b::c"] * 1200))
     (line,) = document(capsys)["first_pull_request"][2:]
-    each = "1,200 tests, 0.05 s assumed for each, as there is no plan"
-    assert line.endswith(f"about 1.0 card-minutes (from the selection of r1: {each})")
+    guess = "from the selection of run r1, 0.05 s assumed for each, as there is no plan"
+    assert line.endswith(f"about 1.0 card-minutes (1,200 tests, {guess})")
     shards = [Shard(index=0, expected_s=90, groups=(), cards=2), Shard(index=1, expected_s=60, groups=())]
     mark = fingerprint(shards)
     plan = Plan(fingerprint=mark, bound_s=90, makespan_s=90, binds="balance", shards=tuple(shards))
     write_plan(folder / "plan.json", plan)
     (line,) = document(capsys)["first_pull_request"][2:]
-    assert line.endswith("about 4.0 card-minutes (from the plan of run r1: 1,200 tests)")
+    assert line.endswith("about 4.0 card-minutes (1,200 tests, from the plan of run r1)")
+    (folder / "plan.json").write_text("{")
+    assert "from the selection of run r1" in document(capsys)["first_pull_request"][2]
     # A plan of another stage says nothing of this one.
     write_selection(folder / "selection.json", Selection(stage=2, percent=25, ids=[]))
     assert "card-minutes unknown" in document(capsys)["first_pull_request"][2]
