@@ -34,7 +34,7 @@ _BUS = "sys/bus/pci/devices"
 _PSEUDO = "remove pseudoDevice from the operator policy's experimentalMode to test cards"
 
 
-def check_device(machine: Machine) -> Iterator[Finding]:
+def check_device(machine: Machine) -> list[Finding]:
     """What would be tested, and whether the runner would refuse it."""
     model, name = machine.settings.model, machine.settings.model.device.name
     found = back_end(machine.environ)
@@ -42,28 +42,30 @@ def check_device(machine: Machine) -> Iterator[Finding]:
         if name in ACCELERATORS:
             version = installed_torch().version
             refused = not_tested(name, version, built="+cpu" not in version)
-            yield fault(refused, "set device.name, or --device, to spyre, cpu or your own")
-            return
+            return [fault(refused, "set device.name, or --device, to spyre, cpu or your own")]
         start_method(model.run.start_method)
         cards = _cards(machine, inventory)
         in_ci = unallowed_ci(machine.environ, allowed=model.device.emulated == "allow")
         refuse_silent_emulation(cards, machine.environ, device=name, found=found, in_ci=in_ci)
     except SpyreCiError as error:
-        yield of_error(error)
-        return
-    kind = kind_of(cards, machine.root)
+        return [of_error(error)]
     if (missing := back_end_missing(name, machine.environ)) is not None:
         # Only `spyre` can be emulated.
-        yield (warning if name == "spyre" else fault)(*missing)
-    elif name == "cpu":
-        yield ok("cpu, the control: no card is used")
-    elif name != "spyre":
-        yield ok(f"{name}, made by {', '.join(registered_back_ends())}")
-    elif kind == "pseudo":
+        return [(warning if name == "spyre" else fault)(*missing)]
+    return [_device(name, found, cards, machine.root)]
+
+
+def _device(name: str, found: str, cards: list[Card], root: Path) -> Finding:
+    """A device that a back end makes, or the control."""
+    kind = kind_of(cards, root)
+    if name == "cpu":
+        return ok("cpu, the control: no card is used")
+    if name != "spyre":
+        return ok(f"{name}, made by {', '.join(registered_back_ends())}")
+    if kind == "pseudo":
         message = f"spyre, {counted(len(cards), 'pseudo device')} in place of cards, made by {found}"
-        yield warning(message, _PSEUDO)
-    else:
-        yield ok(f"spyre, {'real cards' if kind == 'real' else 'emulated, no card'}, made by {found}")
+        return warning(message, _PSEUDO)
+    return ok(f"spyre, {'real cards' if kind == 'real' else 'emulated, no card'}, made by {found}")
 
 
 def _cards(machine: Machine, among: Callable[..., list[Card]]) -> list[Card]:
@@ -86,12 +88,13 @@ def kind_of(cards: list[Card], root: Path) -> str:
 
 def check_cards(machine: Machine) -> Iterator[Finding]:
     """How many cards a run could have, and a line for each that it could not."""
+    if machine.settings.model.device.name == "cpu":
+        yield ok("not needed by the device cpu")
+        return
     try:
-        cards = [] if machine.settings.model.device.name == "cpu" else _cards(machine, present)
+        cards = _cards(machine, present)
     except SpyreCiError:
-        cards = []  # check_device says why
-    if not cards:
-        yield ok("none are used")
+        yield ok("not checked: see device")
         return
     folder = leases_folder(machine.settings)
     # A folder that no run has made yet holds no lease, and is not the doctor's to make.

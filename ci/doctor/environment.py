@@ -35,7 +35,7 @@ _BUSY = "see what the machine is busy with (top), then call the doctor again"
 _ALONE = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "OMP_NUM_THREADS": "1"}
 
 
-def check_python(machine: Machine) -> Iterator[Finding]:
+def check_python(machine: Machine) -> list[Finding]:
     """The Python that runs this, and the requirements of spyre-ci."""
     version = platform.python_version()
     try:
@@ -44,15 +44,13 @@ def check_python(machine: Machine) -> Iterator[Finding]:
         required = []
     if missing := unmet(required, importlib.metadata.version):
         needs = [one.partition(" (")[0] for one in missing]
-        yield fault(
-            f"{version}; {counted(len(missing), 'requirement')} of spyre-ci not met: {', '.join(missing)}",
-            shell_line([sys.executable, "-m", "pip", "install", *needs]),
-        )
-        return
+        remedy = shell_line([sys.executable, "-m", "pip", "install", *needs])
+        count = counted(len(missing), "requirement")
+        return [fault(f"{version}; {count} of spyre-ci not met: {', '.join(missing)}", remedy)]
     where = sys.prefix if sys.prefix != sys.base_prefix else f"{sys.prefix}, not a virtual environment"
     settings = machine.settings.path
     file = f"settings {settings}" if settings else "no settings file: all defaults"
-    yield ok(f"{version} in {where}; {platform.machine()}, {counted(machine.cores, 'core')}; {file}")
+    return [ok(f"{version} in {where}; {platform.machine()}, {counted(machine.cores, 'core')}; {file}")]
 
 
 def unmet(required: Iterable[str], version: Callable[[str], str]) -> list[str]:
@@ -75,30 +73,27 @@ def unmet(required: Iterable[str], version: Callable[[str], str]) -> list[str]:
     return found
 
 
-def check_nox(machine: Machine) -> Iterator[Finding]:
+def check_nox(machine: Machine) -> list[Finding]:
     """The nox that a noxfile of this folder needs; nothing else needs one."""
     text, command = _noxfile(machine), _nox(machine)
     if text is None:
-        yield ok(f"not needed: no noxfile.py in {machine.cwd}; spyre-ci runs without nox")
-        return
+        return [ok(f"not needed: no noxfile.py in {machine.cwd}; spyre-ci runs without nox")]
     if not command:
         without = "; `spyre-ci pytorch` runs without it, in this environment"
         torch = importlib.util.find_spec("torch") is not None
         level = Level.WARNING if torch else Level.FAULT
-        yield Finding(level, f"not installed{without if torch else ''}", "pip install nox")
-        return
+        return [Finding(level, f"not installed{without if torch else ''}", "pip install nox")]
     ended, why = machine.command([command, "--version"], limit_s=NOX_S)
     output = b"" if ended is None else ended.stdout + b"\n" + ended.stderr
     version = _VERSION.search(output.decode("utf-8", "replace"))
     needs = _NEEDS_NOX.search(text)
     if version is None or (ended is not None and ended.code):
         why = why or "it prints no version"
-        yield fault(f"{command} cannot be used: {why}", "pip install --force-reinstall nox")
-    elif needs and Version(version[0]) not in SpecifierSet(needs[1], prereleases=True):
+        return [fault(f"{command} cannot be used: {why}", "pip install --force-reinstall nox")]
+    if needs and Version(version[0]) not in SpecifierSet(needs[1], prereleases=True):
         remedy = f"pip install {shell_line([f'nox{needs[1]}'])}"
-        yield fault(f"{version[0]}, but noxfile.py needs {needs[1]}", remedy)
-    else:
-        yield ok(f"{version[0]} ({command})")
+        return [fault(f"{version[0]}, but noxfile.py needs {needs[1]}", remedy)]
+    return [ok(f"{version[0]} ({command})")]
 
 
 def _noxfile(machine: Machine) -> str | None:

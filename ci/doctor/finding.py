@@ -67,8 +67,7 @@ def fault(message: str, remedy: str) -> Finding:
 
 def of_error(error: SpyreCiError) -> Finding:
     """An error of ours as a fault, with its own words and remedy."""
-    where = f"{error.where}: " if error.where else ""
-    return fault(f"{where}{error.what}", error.remedy or "fix what it names")
+    return fault(error.placed, error.remedy or "fix what it names")
 
 
 def exit_code(findings: Sequence[Finding]) -> int:

@@ -56,22 +56,20 @@ def check_engine(machine: Machine) -> Iterator[Finding]:
             yield warning(message, "docker system prune")
 
 
-def check_registry(machine: Machine) -> Iterator[Finding]:
+def check_registry(machine: Machine) -> list[Finding]:
     """The registry that images are pushed to."""
     repository = machine.settings.model.image.repository
     if not repository:
-        yield ok("not used: image.repository is not set")
-        return
+        return [ok("not used: image.repository is not set")]
     registry = repository.partition("/")[0]
     found, why = machine.probe("registry", repository, limit_s=ENGINE_S)
     if why := why or found.get("error", ""):
         usual = f"check the name {registry} (image.repository) and the network"
-        yield fault(f"{registry}: {why}", found.get("remedy") or usual)
-    else:
-        yield ok(f"{registry} answers for {repository}")
+        return [fault(f"{registry}: {why}", found.get("remedy") or usual)]
+    return [ok(f"{registry} answers for {repository}")]
 
 
-def check_cluster(machine: Machine) -> Iterator[Finding]:
+def check_cluster(machine: Machine) -> list[Finding]:
     """The cluster of the kubeconfig, or of this pod: whether it answers, knows us, and lets us make jobs."""
     environ = machine.environ
     # As `ci.jobs.access` looks for it.
@@ -82,8 +80,7 @@ def check_cluster(machine: Machine) -> Iterator[Finding]:
     }
     source = next((name for name, found in there.items() if found), "")
     if not source:
-        yield ok("not used: there is no KUBECONFIG and no ~/.kube/config")
-        return
+        return [ok("not used: there is no KUBECONFIG and no ~/.kube/config")]
     found, why = machine.probe("cluster", limit_s=CLUSTER_S)
     # The library is an extra, and a file of the home folder may be there for anything.
     asked_for = source == "KUBECONFIG" and not found.get("lacks")
@@ -91,12 +88,11 @@ def check_cluster(machine: Machine) -> Iterator[Finding]:
     if why or "error" in found:
         message = found.get("error") or f"no answer: {why}"
         remedy = found.get("remedy") or "check the network, or sign in again: oc login"
-        yield Finding(level, f"{source}: {message}", str(remedy))
-    elif missing := found["missing"]:
+        return [Finding(level, f"{source}: {message}", str(remedy))]
+    if missing := found["missing"]:
         message = f"{source}: {found['name']}; this user may not {', '.join(missing)}"
-        yield Finding(level, message, "ask the namespace's owner for the Role of docs/jobs-cluster.md")
-    else:
-        yield ok(f"{source}: {found['name']}; jobs can be created")
+        return [Finding(level, message, "ask the namespace's owner for the Role of docs/jobs-cluster.md")]
+    return [ok(f"{source}: {found['name']}; jobs can be created")]
 
 
 def _ask(machine: Machine, url: str) -> tuple[requests.Response, float, float]:
@@ -145,14 +141,14 @@ def check_hud(machine: Machine) -> Iterator[Finding]:
         yield warning(message, "give report.endpoint an https:// address")
 
 
-def check_clock(machine: Machine) -> Iterator[Finding]:
+def check_clock(machine: Machine) -> list[Finding]:
     """How far this machine's clock is from the endpoint's; tokens are good for minutes."""
     endpoint = machine.settings.model.report.endpoint
     try:
         asked = None if endpoint in {NONE, EMBEDDED} else _ask(machine, callback_url(endpoint))
     except (SpyreCiError, requests.RequestException):
         asked = None  # check_hud says why
-    yield clock_finding(*asked) if asked else ok("not compared: no endpoint tells the time")
+    return [clock_finding(*asked) if asked else ok("not compared: no endpoint tells the time")]
 
 
 def clock_finding(answer: requests.Response, sent: float, came: float) -> Finding:

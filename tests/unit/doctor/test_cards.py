@@ -99,7 +99,11 @@ def test_where_no_run_was_no_folder_is_made(make_machine: MakeMachine, tmp_path:
     found = [*check_cards(make_machine({}, run__leases=tmp_path / "none"))]
     assert short(found) == [("ok", "2 emulated cards: 2 free")]
     assert not (tmp_path / "none").exists()
-    assert short([*check_cards(make_machine({}, device__name="cpu"))]) == [("ok", "none are used")]
+    assert short([*check_cards(make_machine({}, device__name="cpu"))]) == [
+        ("ok", "not needed by the device cpu")
+    ]
+    unknown = make_machine({"SPYRE_DEVICES": "x"})
+    assert short([*check_cards(unknown)]) == [("ok", "not checked: see device")]
     assert leases_folder(make_machine().settings).name == "spyre-ci-cards"
 
 

@@ -17,6 +17,10 @@ from .conftest import NOW, MakeMachine, short
 
 SERVER = {"report__endpoint": "https://hud.example.org"}
 HUD = "SPYRE_CI_HUD_TOKEN, to report to report.endpoint"
+INDEX = {
+    f"package__indexes__stage__{key}": value
+    for key, value in {"upload": "https://i/up", "simple": "https://i/simple", "token_file": "gone"}.items()
+}
 MINTS = {"ACTIONS_ID_TOKEN_REQUEST_URL": "https://x", "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "y"}
 
 
@@ -50,6 +54,7 @@ def jwt(payload: object) -> str:
             "SPYRE_CI_GITHUB_TOKEN, for `spyre-ci hud send`",
         ),
         ({"SPYRE_CI_INDEX_TOKEN": "x"}, {}, "ok", "SPYRE_CI_INDEX_TOKEN, to publish packages: set"),
+        ({}, INDEX, "warning", "SPYRE_CI_INDEX_TOKEN, to publish to stage: missing, its file "),
         (MINTS, SERVER, "ok", f"{HUD}: GitHub issues one for each report"),
     ],
 )

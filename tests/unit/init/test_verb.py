@@ -61,6 +61,8 @@ def test_everything_is_shown_first_and_written_when_asked(
     assert "would create spyre-ci.yaml\n--- /dev/null\n+++ b/spyre-ci.yaml\n" in shown
     assert f"{len(paths)} files to write: --write writes them\n" in shown
     assert "note: not a Git repository: branch main is assumed" in shown
+    assert f"note: new files call torch-spyre/spyre-ci at {SHA}: that commit has to be on GitHub" in shown
+    assert "at v9, a tag or branch that can be moved" in called(capsys, *words, "--toolkit-ref", "v9")
     assert there() == []
     called(capsys, *words, "--check", code=1)
     written = called(capsys, *words, "--write")
