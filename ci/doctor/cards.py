@@ -61,11 +61,11 @@ def _device(name: str, found: str, cards: list[Card], root: Path) -> Finding:
     if name == "cpu":
         return ok("cpu, the control: no card is used")
     if name != "spyre":
-        return ok(f"{name}, made by {', '.join(registered_back_ends())}")
+        return ok(f"{name} by {', '.join(registered_back_ends())}")
     if kind == "pseudo":
-        message = f"spyre, {counted(len(cards), 'pseudo device')} in place of cards, made by {found}"
+        message = f"spyre by {found}, {counted(len(cards), 'pseudo device')} in place of cards"
         return warning(message, _PSEUDO)
-    return ok(f"spyre, {'real cards' if kind == 'real' else 'emulated, no card'}, made by {found}")
+    return ok(f"spyre by {found}, {'real cards' if kind == 'real' else 'no card'}")
 
 
 def _cards(machine: Machine, among: Callable[..., list[Card]]) -> list[Card]:

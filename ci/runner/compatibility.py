@@ -96,7 +96,7 @@ def back_end_missing(device: str, environ: Mapping[str, str]) -> Concern | None:
             return None
         return Concern(
             message=f"{PACKAGE} is not installed in this environment, so tests run on the emulated device",
-            remedy=f"install {PACKAGE}; {EMULATE}=1 says that the emulated device is meant",
+            remedy=f"install {PACKAGE}, or set {EMULATE}=1 to use the emulated device on purpose",
         )
     if registered_back_ends():
         return None

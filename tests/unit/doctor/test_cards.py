@@ -36,7 +36,7 @@ def leases(folder: Path, run: str = "nightly") -> Leases:
     ("environ", "flags", "level", "words"),
     [
         ({}, {}, "warning", "torch_spyre is not installed in this environment, so tests run on the emulated"),
-        ({"SPYRE_CI_EMULATE": "1"}, {}, "ok", "spyre, emulated, no card, made by the emulated device"),
+        ({"SPYRE_CI_EMULATE": "1"}, {}, "ok", "spyre by the emulated device, no card"),
         ({}, {"device__name": "cpu"}, "ok", "cpu, the control: no card is used"),
         (
             {},
@@ -50,7 +50,7 @@ def leases(folder: Path, run: str = "nightly") -> Leases:
             "fault",
             "no package in this environment registers the device nobody",
         ),
-        ({}, {"device__name": "acme"}, "ok", "acme, made by torch_acme"),
+        ({}, {"device__name": "acme"}, "ok", "acme by torch_acme"),
         ({"SPYRE_CI_EMULATE": "0"}, {}, "fault", "torch_spyre is not installed here"),
         ({"SPYRE_DEVICES": "x"}, {}, "fault", "SPYRE_DEVICES"),
         ({**REAL, "SPYRE_CI_EMULATE": "1"}, {}, "ok", "emulated"),
@@ -77,11 +77,11 @@ def test_real_cards_and_pseudo_devices_are_told_apart(
     monkeypatch.setattr(cards, "back_end", lambda _: "torch_spyre 1")
     monkeypatch.setattr(cards, "back_end_missing", lambda *_: None)
     machine = make_machine(REAL, root=tmp_path)
-    real = [("ok", "spyre, real cards, made by torch_spyre 1")]
+    real = [("ok", "spyre by torch_spyre 1, real cards")]
     assert short([*check_device(machine)]) == real
     bus = tmp_path / "sys/bus/pci/devices"
     bus.mkdir(parents=True)
-    pseudo = "spyre, 1 pseudo device in place of cards, made by torch_spyre 1"
+    pseudo = "spyre by torch_spyre 1, 1 pseudo device in place of cards"
     assert short([*check_device(machine)]) == [("warning", pseudo)]
     (bus / ADDRESS).mkdir()
     assert short([*check_device(machine)]) == real

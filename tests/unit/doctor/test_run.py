@@ -127,7 +127,7 @@ def test_the_verb_shows_lines_or_one_json_object(capsys: Capture, monkeypatch: p
     assert spyre_ci(["doctor", *QUIET]) == 0
     shown = capsys.readouterr().out
     first, *_, last = shown.splitlines()
-    assert first == "ok       device  spyre, emulated, no card, made by the emulated device"
+    assert first == "ok       device  spyre by the emulated device, no card"
     assert last.endswith(", 0 faults")
     assert "##[" not in shown
     assert "[red]y" in shown
