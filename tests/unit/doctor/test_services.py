@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,31 +12,51 @@ import pytest
 import requests
 
 from ci.doctor import services
+from ci.doctor.finding import Finding
+from ci.doctor.machine import Machine
 from ci.doctor.services import check_clock, check_cluster, check_engine, check_hud, check_registry
 
 from .conftest import LATE, NOW, Answer, MakeMachine, short
 
 ENGINE = {"name": "docker 29", "driver": "overlay2", "root": "/nowhere", "platform": "linux/x86_64"}
+CLUSTER = {"name": "v1.33, namespace cards", "missing": []}
+NO_JOBS = CLUSTER | {"missing": ["create jobs"]}
 REPOSITORY = {"image__repository": "reg.example.com/a/b"}
-NAMED = {"DOCKER_HOST": "unix:///s"}
+NAMED, KUBECONFIG, POD = {"DOCKER_HOST": "unix:///s"}, {"KUBECONFIG": "k"}, {"KUBERNETES_SERVICE_HOST": "h"}
 
 
 @pytest.mark.parametrize(
-    ("environ", "flags", "answer", "level", "words"),
+    ("check", "environ", "flags", "answer", "level", "words"),
     [
-        ({}, {}, "", "ok", "not used: none is running here"),
-        (NAMED, {}, ENGINE, "ok", "docker 29 at unix:///s, linux/x86_64, storage overlay2"),
-        (NAMED, {}, LATE, "fault", "unix:///s does not answer: no answer within 20 s"),
-        (NAMED, {}, {"error": "no engine", "remedy": ""}, "fault", "no engine"),
-        ({}, REPOSITORY, {"error": "no engine", "remedy": "start it"}, "fault", "no engine"),
+        (check_engine, {}, {}, "", "ok", "not used: none is running here"),
+        (check_engine, NAMED, {}, ENGINE, "ok", "docker 29 at unix:///s, linux/x86_64, storage overlay2"),
+        (check_engine, NAMED, {}, LATE, "fault", "unix:///s does not answer: no answer within 20 s"),
+        (check_engine, NAMED, {}, {"error": "no engine", "remedy": ""}, "fault", "no engine"),
+        (check_engine, {}, REPOSITORY, {"error": "no engine", "remedy": "x"}, "fault", "no engine"),
+        (check_registry, {}, {}, "", "ok", "not used: image.repository is not set"),
+        (check_registry, {}, REPOSITORY, {}, "ok", "reg.example.com answers for reg.example.com/a/b"),
+        (check_registry, {}, REPOSITORY, {"error": "no", "remedy": ""}, "fault", "reg.example.com: no"),
+        (check_registry, {}, REPOSITORY, LATE, "fault", "reg.example.com: no answer within 20 s"),
+        (check_cluster, {}, {}, "", "ok", "not used: there is no KUBECONFIG and no ~/.kube/config"),
+        (check_cluster, KUBECONFIG, {}, CLUSTER, "ok", "KUBECONFIG: v1.33, namespace cards; jobs can be"),
+        (check_cluster, KUBECONFIG, {}, LATE, "fault", "KUBECONFIG: no answer: no answer within 25 s"),
+        (check_cluster, KUBECONFIG, {}, {"error": "who?", "lacks": False}, "fault", "KUBECONFIG: who?"),
+        (check_cluster, KUBECONFIG, {}, {"error": "no", "lacks": True}, "warning", "KUBECONFIG: no"),
+        (check_cluster, KUBECONFIG, {}, NO_JOBS, "fault", "this user may not create jobs"),
+        (check_cluster, POD, {}, NO_JOBS, "warning", "this pod: v1.33"),
+        (check_cluster, {"HOME": "home"}, {}, LATE, "warning", "~/.kube/config: no answer"),
     ],
 )
-def test_an_engine_matters_to_who_asks_for_one(  # noqa: PLR0917  # a row of the table
-    make_machine: MakeMachine, monkeypatch: pytest.MonkeyPatch,
-    environ: dict[str, str], flags: dict[str, Any], answer: Answer, level: str, words: str,
+def test_a_service_matters_to_who_asks_for_it(  # noqa: PLR0917  # a row of the table
+    make_machine: MakeMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    check: Callable[[Machine], Iterable[Finding]], environ: dict[str, str], flags: dict[str, Any],
+    answer: Answer, level: str, words: str,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(Path, "is_socket", lambda _: False)
-    (found,) = check_engine(make_machine(environ, answer, **flags))
+    (tmp_path / "home/.kube").mkdir(parents=True)
+    (tmp_path / "home/.kube/config").touch()
+    home = {"HOME": str(tmp_path / environ.get("HOME", "none"))}
+    (found,) = check(make_machine(environ | home, answer, **flags))
     assert (str(found.level), words in found.message) == (level, True), found
 
 
@@ -50,48 +71,6 @@ def test_an_engine_that_is_merely_there_is_no_fault_and_its_storage_is_compared(
     _, room = check_engine(make_machine({}, {**ENGINE, "root": str(tmp_path)}, system="linux"))
     assert short([room]) == [("warning", f"its storage {tmp_path} has 3.0 GiB left; images need 20.0 GiB")]
     assert len([*check_engine(make_machine({}, {**ENGINE, "root": str(tmp_path)}, system="darwin"))]) == 1
-
-
-@pytest.mark.parametrize(
-    ("flags", "answer", "level", "words"),
-    [
-        ({}, "", "ok", "not used: image.repository is not set"),
-        (REPOSITORY, {}, "ok", "reg.example.com answers for reg.example.com/a/b"),
-        (REPOSITORY, {"error": "refuses", "remedy": ""}, "fault", "reg.example.com: refuses"),
-        (REPOSITORY, LATE, "fault", "reg.example.com: no answer within 20 s"),
-    ],
-)
-def test_a_registry_is_asked_where_one_is_named(
-    make_machine: MakeMachine, flags: dict[str, Any], answer: Answer, level: str, words: str
-) -> None:
-    (found,) = check_registry(make_machine({}, answer, **flags))
-    assert (str(found.level), words in found.message) == (level, True), found
-
-
-NAME = {"name": "v1.33, namespace cards", "missing": []}
-
-
-@pytest.mark.parametrize(
-    ("environ", "answer", "level", "words"),
-    [
-        ({}, "", "ok", "not used: there is no KUBECONFIG and no ~/.kube/config"),
-        ({"KUBECONFIG": "k"}, NAME, "ok", "KUBECONFIG: v1.33, namespace cards; jobs can be created"),
-        ({"KUBECONFIG": "k"}, LATE, "fault", "KUBECONFIG: no answer: no answer within 25 s"),
-        ({"KUBECONFIG": "k"}, {"error": "who?", "lacks": False}, "fault", "KUBECONFIG: who?"),
-        ({"KUBECONFIG": "k"}, {"error": "no kubernetes", "lacks": True}, "warning", "no kubernetes"),
-        ({"KUBECONFIG": "k"}, NAME | {"missing": ["create jobs"]}, "fault", "this user may not create jobs"),
-        ({"KUBERNETES_SERVICE_HOST": "h"}, NAME | {"missing": ["create jobs"]}, "warning", "this pod: v1.33"),
-        ({"HOME": "HERE"}, LATE, "warning", "~/.kube/config: no answer"),
-    ],
-)
-def test_a_cluster_matters_to_who_names_one(  # noqa: PLR0917  # a row of the table
-    make_machine: MakeMachine, tmp_path: Path, environ: dict[str, str], answer: Answer, level: str, words: str
-) -> None:
-    (tmp_path / "home/.kube").mkdir(parents=True)
-    (tmp_path / "home/.kube/config").touch()
-    home = tmp_path / ("home" if environ.get("HOME") else "none")
-    (found,) = check_cluster(make_machine(environ | {"HOME": str(home)}, answer))
-    assert (str(found.level), words in found.message) == (level, True), found
 
 
 ENDPOINT = "https://hud.example.org/x"
