@@ -41,7 +41,11 @@ def test_what_differs_each_time_makes_no_other_failure(before: str | Failure, no
 @pytest.mark.parametrize(
     ("before", "now", "said"),
     [
-        (failed("AssertionError: 1 != 2"), failed("AssertionError: 1 != 3"), "both are AssertionError, with different"),
+        (
+            failed("AssertionError: 1 != 2"),
+            failed("AssertionError: 1 != 3"),
+            "both are AssertionError, with different",
+        ),
         (
             failed("torch.X.MyError: a"),
             failed("ValueError: a"),
