@@ -318,7 +318,7 @@ def pages_of_history() -> dict[str, list[str]]:
     counts = [Counter(job.counts) for job in ended]
     good, wrong = (sum(one[name] for one in counts) for name in ("passed", "failed"))
     share = f"{100 * green / len(ended):.0f} %"
-    runs = [f"1 to {len(NEWEST)} of {len(NEWEST)}", "Nightly / spyre-a, attempt 2", "none told"]
+    runs = [f"1 to {len(NEWEST)} of {len(NEWEST)}", "Nightly / spyre-a, attempt 2", "none"]
     for job in ended:
         told = (f"{job.counts[name]} {name}" for name in ("passed", "failed", "skipped") if job.counts[name])
         runs.append(" ".join(told))

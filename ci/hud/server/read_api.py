@@ -154,7 +154,7 @@ def add_run_routes(router: APIRouter, database: Database) -> None:
         limit: Limit = 100,
         offset: Offset = 0,
     ) -> Comparison:
-        """Two runs side by side: counts of every kind of change, and a page of the changes of one kind."""
+        """Compare two runs: counts of every kind of change, and a page of the changes of one kind."""
         sides = found_job(database, before), found_job(database, after)
         return compare_runs(database, *sides, kind=kind, limit=limit, offset=offset)
 

@@ -251,7 +251,7 @@ class _Looking:
             raise LinterError(
                 f"the hooks cannot be installed{_shown(said.splitlines())}",
                 where=CONFIG,
-                remedy="fix it, and check that its repositories and an index can be reached "
+                remedy="check it, and that its repositories and an index can be reached "
                 "(a mirror: git config --global url.MIRROR.insteadOf)",
             )
         return own(self.tree)

@@ -73,7 +73,7 @@ class Kind(StrEnum):
     OTHERWISE = "otherwise", "changed otherwise, failing in neither"
     UNKNOWN = "unknown", "without an outcome in one of the runs"
     ONLY_NEW = "only_new", "planned in the new run only"
-    ONLY_BASE = "only_base", "planned in the base only"
+    ONLY_BASE = "only_base", "planned in base only"
     SAME = "same", "unchanged"
 
 

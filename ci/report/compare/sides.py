@@ -54,7 +54,7 @@ def _facts(summary: ReadSummary) -> dict[str, str]:
         "image": ", ".join(sorted({one.image for one in summary.ran_in if one.image})) or info.image,
         "stage": "" if info.stage is None else str(info.stage),
         "share": f"{info.percent:g} %",
-        "restricted to": info.restricted,
+        "restricted to": info.restricted or "no restriction",
         "cards": f"{summary.cards:,}" if summary.cards else "",
     }
 

@@ -1,4 +1,4 @@
-"""Two runs side by side: what became of tests since, what is slower, came or went.
+"""Compare two runs: what became of tests since, what is slower, came or went.
 
 What is slower is said by the rule of `spyre-ci compare`, of tests alone: their files and cards stand in the
 wide rows, which are not read.
@@ -78,7 +78,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Two runs side by side.
+    """Compare two runs.
 
     Attributes:
         before: tests of the first run.
