@@ -133,7 +133,7 @@ def read_catalog(path: Path) -> Catalog:
                 test = _test(row)
                 if test.id in tests:
                     raise BadFileError(
-                        f"the id {test.id!r} stands twice",
+                        f"the id {test.id!r} is there twice",
                         where=f"{path}:{number}",
                         remedy="collect again; ids are unique within a catalog",
                     )

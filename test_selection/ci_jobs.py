@@ -77,8 +77,8 @@ def deal(
     if legs is not None:
         if legs < len(pools):
             raise UsageError(
-                f"--legs is {legs}, but shards need legs of {len(pools)} sizes",
-                remedy=f"give --legs {len(pools)} or more, or a greater --cards-per-leg",
+                f"--jobs is {legs}, but the shards need jobs of {len(pools)} sizes",
+                remedy=f"give --jobs {len(pools)} or more, or a greater --cards-per-job",
             )
         wanted = _share(pools, wanted, legs)
     dealt = [leg for size, members in pools.items() for leg in _deal_pool(members, size, wanted[size])]
@@ -90,7 +90,7 @@ def _pools(shards: Sequence[Shard], runner_cards: Sequence[int], usual: int) -> 
     sizes = sorted(size for size in runner_cards if size > 0)
     if usual not in sizes:
         raise UsageError(
-            f"--cards-per-leg is {usual}",
+            f"--cards-per-job is {usual}",
             remedy=f"runners have {', '.join(map(str, sizes))} cards; see `matrix.runner_cards`",
         )
     pools: dict[int, list[Shard]] = {}
@@ -99,7 +99,7 @@ def _pools(shards: Sequence[Shard], runner_cards: Sequence[int], usual: int) -> 
         if size is None:
             raise UsageError(
                 f"shard {shard.index} needs {shard.cards} cards, but no runner has more than {sizes[-1]}",
-                remedy="add such runners to `matrix.runner_cards`, or leave its tests out",
+                remedy="add such runners to `matrix.runner_cards`, or deselect its tests",
             )
         pools.setdefault(size, []).append(shard)
     return dict(sorted(pools.items()))
@@ -206,19 +206,19 @@ def github_matrix(legs: Sequence[CiJob], wording: Wording) -> tuple[dict[str, An
     rows = [{"leg": number, **_github_row(leg, wording)} for number, leg in enumerate(legs)]
     content, why = {"include": rows}, ""
     if len(legs) > GITHUB_LEGS:
-        why = f"{len(legs):,} legs are more than the {GITHUB_LEGS} of a GitHub matrix: "
+        why = f"{len(legs):,} jobs are more than the {GITHUB_LEGS} of a GitHub matrix: "
         if wording.beyond == "indexed-job":
             content = {"include": [_hand_over(legs, wording)]}
-            why += "one leg hands over to an Indexed Job"
+            why += "one job submits an Indexed Job"
         else:
             content = {"include": _several(rows)}
             why += f"{len(content['include'])} matrices, each for one call of the reusable workflow"
     size = 2 * len(to_json(content))
     if size > GITHUB_OUTPUT_BYTES:
         raise UsageError(
-            f"the matrix of {len(legs):,} legs takes {size:,} bytes of a job's output, "
+            f"the matrix of {len(legs):,} jobs takes {size:,} bytes of a job's output, "
             f"of which GitHub allows {GITHUB_OUTPUT_BYTES:,}",
-            remedy="give more --cards-per-leg or fewer --legs, or set `matrix.beyond` to indexed-job",
+            remedy="give a greater --cards-per-job or fewer --jobs, or set `matrix.beyond` to indexed-job",
         )
     return content, why
 

@@ -141,7 +141,7 @@ def _read_table(rows: object, table: str, path: Path) -> dict[str, float]:
             raise BadFileError(
                 f"{table}[{name!r}] is {value!r}, not seconds from 0 to {MAX_S:,.0f}",
                 where=path,
-                remedy="mend that value or export the durations again",
+                remedy="fix that value or export the durations again",
             )
     return rows
 

@@ -14,7 +14,7 @@ EXIT_INTERRUPTED = 130
 # Characters of what is wrong with a file.
 MOST = 1_200
 # Keys of files that people write, by what they were called before.
-RENAMED = {"bucket": "tier", "buckets": "tiers"}
+RENAMED = {"bucket": "tier", "buckets": "tiers", "ladder": "selection_lock"}
 
 
 def did_you_mean(text: str, known: Iterable[str], otherwise: str, *, cutoff: float = 0.6) -> str:

@@ -24,14 +24,14 @@ class Source(StrEnum):
     """Where an estimate comes from, in the order they are asked."""
 
     MEASURED = "measured"
-    DTYPE = "same test other dtype"
-    TEMPLATE = "same template"
-    CLASS = "class"
-    OP = "op or module"
-    FILE = "file"
-    PRIOR = "class times from elsewhere"
-    ALL = "all tests"
-    GUESS = "guess"
+    DTYPE = "from the same test with another dtype"
+    TEMPLATE = "from the same template"
+    CLASS = "from the same class"
+    OP = "from the same op or module"
+    FILE = "from the same file"
+    PRIOR = "from imported class times"
+    ALL = "from all tests"
+    GUESS = "guessed (no history)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -71,7 +71,7 @@ def atomic_writer(path: Path, *, mode: int = 0o644) -> Iterator[IO[bytes]]:
     """
     if path.exists() and not path.is_file():
         raise UsageError(
-            "is there and is no file, so it is not replaced", where=path, remedy="name another file"
+            "exists and is not a file, so it is not replaced", where=path, remedy="name another file"
         )
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -119,7 +119,7 @@ def open_regular(path: Path) -> IO[bytes]:
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if not stat.S_ISREG(mode):
-            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
@@ -135,7 +135,7 @@ def read_bounded(path: Path, most: int = MAX_BYTES) -> bytes:
     with open_regular(path) as stream:
         data = stream.read(most + 1)
     if len(data) > most:
-        raise OSError(errno.EFBIG, f"it is larger than {most >> 20} MiB", str(path))
+        raise OSError(errno.EFBIG, f"larger than {most >> 20} MiB", str(path))
     return data
 
 
@@ -266,7 +266,7 @@ def read_lines(path: Path, kind: str) -> Iterator[dict[str, Any]]:
         raise BadFileError(
             f"cannot be read: {error}",
             where=f"{path}:{max(number, 1)}",
-            remedy=f"the file is cut short or not a {kind}; write it again",
+            remedy=f"the file is truncated or is not a {_shown(kind)} file; write it again",
         ) from error
     if number == 0:
         raise BadFileError("is empty", where=path, remedy=f"write the {kind} file again")
@@ -289,9 +289,16 @@ def _checked(content: Any, path: Path, kind: str) -> dict[str, Any]:
     return cast("dict[str, Any]", content)
 
 
+def _shown(kind: str) -> str:
+    """A kind of file in the words of today; the files keep the name they have."""
+    return {"ladder": "selection lock"}.get(kind, kind)
+
+
 def _missing(path: Path, kind: str) -> MissingInputError:
     return MissingInputError(
-        f"there is no {kind} file", where=path, remedy="check the path, or run the step before it first"
+        f"there is no {_shown(kind)} file",
+        where=path,
+        remedy="check the path, or run the step before it first",
     )
 
 

@@ -291,14 +291,14 @@ def needed(work: Work, allowed_s: float, conditions: Conditions, *, at: Callable
 
     left = allowed_s - conditions.waits_s
     if left <= 0:
-        return refused("queue, start-up and report alone take longer than a run may")
+        return refused("queue wait, start-up and report alone take longer than a run may take")
     if work.longest_s > left:
         return refused(
-            f"no number of cards ends within {left:g} s: "
+            f"no number of cards finishes within {left:g} s: "
             f"the longest test takes {work.longest_s:.1f} s with set-up"
         )
     if (bound := lower_bound(work.loads, MOST_CARDS)) > left:
-        return refused(f"{MOST_CARDS:,} cards end after {bound:.1f} s at the soonest, not within {left:g} s")
+        return refused(f"{MOST_CARDS:,} cards take at least {bound:.1f} s, more than {left:g} s")
     up = _least(lambda count: lower_bound(work.loads, count) <= left, 0, MOST_CARDS)
     low, found = up - 1, at(up)
     while found.round_s(0.9) > allowed_s:

@@ -123,7 +123,7 @@ def read_order(row: Reader) -> OrderRule:
     in_order = row.choice("in_order", CHAINS) if "in_order" in row.content else ""
     if alone == bool(in_order):
         said = "both alone and in_order" if alone else "neither alone nor in_order"
-        raise row.error("code", f"order rule {reason['code']!r} says {said}", "give it one of them")
+        raise row.error("code", f"order rule {reason['code']!r} has {said}", "give it one of them")
     patterns = read_patterns(row, FIELDS)
     if not patterns:
         raise row.error(

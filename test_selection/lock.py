@@ -26,7 +26,7 @@ from test_selection.selection_order import (
 )
 
 KIND = "ladder"
-FILE = "ladder.lock.gz"
+FILE = "selection.lock.gz"
 OP_SUITE = "op-suite"
 PYTORCH = "pytorch"
 # How torch was built says nothing of which tests there are; a commit, as in `+git1a2b3c4`, does.
@@ -170,9 +170,7 @@ def mismatch(lock: Lock, *, torch: str, device: str, tree: str) -> str:
     wanted = {"torch": torch_pin(torch), "device": device, "tests": tree}
     seen = {"torch": lock.torch, "device": lock.device, "tests": lock.tree}
     return ", ".join(
-        f"{key} {seen[key] or 'unknown'} and not {value}"
-        for key, value in wanted.items()
-        if seen[key] != value
+        f"{key} {seen[key] or 'unknown'}, not {value}" for key, value in wanted.items() if seen[key] != value
     )
 
 
@@ -227,13 +225,13 @@ def read_lock(path: Path) -> Lock:
             if not isinstance(name, str):
                 raise TypeError(f"id is {name!r}, not text")
             if name in seconds:
-                raise ValueError(f"the id {name!r} stands twice")
+                raise ValueError(f"the id {name!r} is there twice")
             tests.append(parse_test(name))
             seconds[name] = _number(row["seconds"], 1e9, "seconds")
             if "failed" in row:
                 history[name] = _number(row["failed"], 1, "failed")
         if len(tests) != counts["tests"]:
-            raise ValueError(f"{len(tests):,} tests, where the first line tells of {counts['tests']:,}")
+            raise ValueError(f"{len(tests):,} tests, but the first line says {counts['tests']:,}")
     except (KeyError, TypeError, ValueError, AttributeError, UsageError) as error:
         said = f"key {error} is missing or unknown" if isinstance(error, KeyError) else str(error)
         raise BadFileError(said.partition("\n")[0], where=f"{path}:{number}", remedy=_REMEDY) from error

@@ -155,4 +155,4 @@ def _wanted(row: Reader, name: str) -> tuple[Wanted, ...]:
     try:
         return tuple(Wanted(text=one, pattern=compile_pattern(one)) for one in texts)
     except ValueError as error:
-        raise row.error(name, f"{name}: {error}", "mend the pattern") from error
+        raise row.error(name, f"{name}: {error}", "fix the pattern") from error

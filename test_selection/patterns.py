@@ -67,8 +67,8 @@ class Linear:
         except re2.error as error:
             said = error.args[0] if error.args else error
             raise re.error(
-                f"it may take for ever to match, and without look-around, back references and great counts "
-                f"it would not ({said.decode(errors='replace') if isinstance(said, bytes) else said})"
+                "it may never finish matching; leave out look-around, back references and large counts "
+                f"({said.decode(errors='replace') if isinstance(said, bytes) else said})"
             ) from error
         self._search, self._fullmatch = compiled.search, compiled.fullmatch
 

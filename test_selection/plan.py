@@ -18,7 +18,7 @@ from test_selection.files import collector_paused, convert, read_json, write_jso
 from test_selection.seeds import MOST, seed_of_fingerprint
 
 KIND = "plan"
-_REMEDY = "the file was changed by hand or cut; plan again with `spyre-ci plan`"
+_REMEDY = "the file was edited or truncated; plan again with `spyre-ci plan`"
 # Far beyond any sum of seconds that were measured, and sums of it are finite.
 _MAX_S = 1e100
 Seconds = Annotated[float, Meta(ge=0, le=_MAX_S)]
@@ -184,7 +184,7 @@ def plan_from_json(content: Mapping[str, Any], where: Path | str) -> Plan:
     ids = plan.ids
     if len(set(ids)) != len(ids):
         twice = next(one for one, count in Counter(ids).items() if count > 1)
-        raise _bad(f"the id {twice!r} is planned twice", where)
+        raise _bad(f"the test {twice!r} is planned twice", where)
     for shard in plan.shards:
         for group in shard.groups:
             _check_chains(group, where)
@@ -192,7 +192,8 @@ def plan_from_json(content: Mapping[str, Any], where: Path | str) -> Plan:
         raise _bad("shard indices do not count up from 0", where)
     if (found := fingerprint(plan.shards)) != plan.fingerprint:
         raise _bad(
-            f"the fingerprint {plan.fingerprint!r} is of other groups than these, whose is {found!r}", where
+            f"the fingerprint {plan.fingerprint!r} does not match the groups, whose is {found!r}",
+            where,
         )
     return plan
 

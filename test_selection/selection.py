@@ -210,8 +210,8 @@ def make_note(
     remarks = []
     if lock.scope != scope_version:
         remarks.append(
-            f"the lock is of scope {lock.scope or 'unknown'}, "
-            f"the scope is {scope_version or 'unknown'}: {RELOCK}"
+            f"the lock was made for scope {lock.scope or 'unknown'}, "
+            f"and the scope is now {scope_version or 'unknown'}: {RELOCK}"
         )
     off = drift(lock, inside, {test.id for test in chosen}, percent=percent, by=by)
     if abs(off) > DRIFT:
@@ -223,7 +223,7 @@ def make_note(
     lost = {kind: of - got for kind, (got, of) in reached.items() if complete_at[kind] <= percent}
     if any(lost.values()):
         missed = ", ".join(f"{count:,} {kind}" for kind, count in lost.items() if count)
-        remarks.append(f"tests came or went since the lock, so that the share misses {missed}: {RELOCK}")
+        remarks.append(f"tests were added or removed since the lock, so the share misses {missed}: {RELOCK}")
     return OrderNote(
         source=source,
         by=by,
@@ -258,13 +258,20 @@ def drift(
 
 def note_lines(note: OrderNote) -> list[str]:
     """The note for people, a few lines of text."""
-    moved = f"; {note.came:,} came since, {note.went:,} went" if note.came or note.went else ""
+    moved = f"; {note.came:,} added since, {note.went:,} removed" if note.came or note.went else ""
     lines = [f"selection order: {note.source}, by {note.by}, {note.locked:,} ranked tests{moved}"]
     if note.complete_at:
-        kinds = (f"{kind} {at:.2f} %" for kind, at in note.complete_at.items() if at)
-        lines.append(f"complete from: {', '.join(kinds) or 'nothing there is to cover'}")
+        whole = "tests" if note.by == "count" else "seconds"
+        covered = [(kind.removesuffix("s"), at) for kind, at in note.complete_at.items() if at]
+        first = [f"every {kind} covered from {at:.2f} % of the {whole}" for kind, at in covered[:1]]
+        rest = [f"every {kind} from {at:.2f} %" for kind, at in covered[1:]]
+        lines.append(", ".join(first + rest) or "nothing to cover")
     if note.reached:
-        kinds = (f"{got:,} of {of:,} {kind}" for kind, (got, of) in note.reached.items() if of)
+        kinds = (
+            f"{got:,} of {of:,} {kind if of > 1 else kind.removesuffix('s')}"
+            for kind, (got, of) in note.reached.items()
+            if of
+        )
         lines.append(f"reached: {', '.join(kinds) or 'nothing'}")
     return [*lines, *note.remarks]
 
@@ -288,5 +295,6 @@ def tier_note_lines(note: TierNote | None) -> list[str]:
         for later, count in note.moved.items()
     )
     beyond = f"; {note.beyond:,} beyond every tier" if note.beyond else ""
-    of = f"{note.kept:,} of {note.kept + note.away:,}"
-    return [f"tier {note.bucket}: {of} selected tests run{there}{beyond}"]
+    of = note.kept + note.away
+    tests = f"{note.kept:,} of {of:,} selected test{'' if of == 1 else 's'}"
+    return [f"tier {note.bucket}: {tests} run{there}{beyond}"]

@@ -38,7 +38,9 @@ def parse_ranges(texts: Iterable[str], count: int) -> list[int]:
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if first > last:
             raise UsageError(
-                f"{part!r} names no shards", where="--shard", remedy="give numbers and ranges such as 0-7,12"
+                f"{part!r} is not a list of shards",
+                where="--shard",
+                remedy="give numbers and ranges such as 0-7,12",
             )
         if last >= count:
             raise UsageError(f"there is no shard {last}", remedy=f"the plan's shards are 0 to {count - 1}")

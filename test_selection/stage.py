@@ -109,7 +109,7 @@ def make_selection(
     only_ids: Collection[str] | None = None,
     whole_files: Collection[str] = (),
     lock: Lock | None = None,
-    lock_source: str = "made for this selection",
+    lock_source: str = "made for this run",
 ) -> Selection:
     """Choose what runs: restrict by files and keyword, then scope, then the suite, then the share.
 
@@ -207,9 +207,9 @@ def require_tests(selection: Selection) -> None:
         )
     reasons = ", ".join(f"{count} {code}" for code, count in selection.out_of_scope.items()) or "none"
     raise NothingToRunError(
-        f"nothing to run: {selection.percent:g} % of {selection.in_scope} in-scope tests is no test "
+        f"nothing to run: {selection.percent:g} % of the {selection.in_scope} tests in scope is none "
         f"(out of scope: {reasons}; files that failed to collect: {len(selection.collect_errors)})",
-        remedy="raise the percentage, loosen --files, -k or the suite, or mend the files that failed",
+        remedy="raise the percentage, loosen --files, -k or the suite, or fix the files that failed",
     )
 
 

@@ -62,7 +62,7 @@ def nothing_mandatory(suite: Suite) -> Finding:
     first = suite.files[0]
     return Finding(
         "warning", suite.at(first.line), "files", first.path,
-        "and the rest of the suite hold no test that has to pass, so the suite cannot fail",
+        "and the rest of the suite contain no test that must pass, so the suite cannot fail",
         "promote what passes (`spyre-ci suite promote`), or drop the suite",
     )  # fmt: skip
 
@@ -98,8 +98,8 @@ def _unknown_names(suite: Suite, known: Known, files: Collection[str] | None) ->
                 rows += [("edits.ops", row) for row in _rows_without_class(entry.ops)]
                 module_rows += [("edits.modules", row) for row in _rows_without_class(entry.modules)]
     whose = "torch" if known.whole else "the catalog"
-    yield from _strangers(suite, rows, known.ops, op_key, f"is no operator of {whose}")
-    yield from _strangers(suite, module_rows, known.modules, module_name, f"is no module of {whose}")
+    yield from _strangers(suite, rows, known.ops, op_key, f"is not an operator of {whose}")
+    yield from _strangers(suite, module_rows, known.modules, module_name, f"is not a module of {whose}")
 
 
 def _rows_without_class(edit: Edit) -> Iterable[Named]:
@@ -159,7 +159,7 @@ def _dead_paths(suites: Sequence[Suite], files: Collection[str]) -> Iterator[Fin
             if any(one.pattern.fullmatch(file) for file in files):
                 continue
             base = one.path.rpartition("/")[2]
-            remedy = did_you_mean(base, names, "mend the path, or collect that file too")
+            remedy = did_you_mean(base, names, "fix the path, or collect that file too")
             # Only who knows which tree was collected leaves the other's paths out before it asks.
             severity: Severity = "warning" if one.root == "device" else "error"
             yield Finding(severity, suite.at(one.line), "path", one.path, "matches no file", remedy)
@@ -221,7 +221,7 @@ class _Used:
             # A test that has to pass and is not there is a hole; one that may fail is only litter.
             yield Finding(
                 "error" if entry.mode == MANDATORY else "warning", suite.at(name.line), "names", name.text,
-                "matches no test", did_you_mean(name.text, names, "take it out, or mend it", cutoff=0.8),
+                "matches no test", did_you_mean(name.text, names, "remove it, or fix it", cutoff=0.8),
             )  # fmt: skip
 
     def ties(self) -> Iterator[Finding]:
@@ -279,7 +279,7 @@ def _inside(suite: Suite) -> Iterator[Finding]:
             for row in entry.modules.include.values():
                 if "." not in row.name and not row.located:
                     yield Finding(
-                        "warning", suite.at(row.line), "modules", row.written, "is no full name of a class",
+                        "warning", suite.at(row.line), "modules", row.written, "is not a full class name",
                         "write it as torch.nn.Linear, or give module_path",
                     )  # fmt: skip
 
@@ -307,7 +307,7 @@ def _names_twice(suite: Suite, file: SuiteFile) -> Iterator[Finding]:
                 if other is not entry and _edited(other) != _edited(entry):
                     continue
                 severity: Severity = "warning"
-                message, remedy = f"stands on line {line} already", "keep one of them"
+                message, remedy = f"is on line {line} already", "keep one of them"
                 if other.mode != entry.mode:
                     severity = "error"
                     message = (
@@ -328,7 +328,7 @@ def _tags(suite: Suite, entry: Entry) -> Iterator[Finding]:
     for tag in entry.tags:
         if not tag.isidentifier():
             yield Finding(
-                "warning", suite.at(entry.line), "tags", tag, "is no identifier, so `-m` cannot ask for it",
+                "warning", suite.at(entry.line), "tags", tag, "is no identifier, so `-m` cannot select it",
                 "use letters, digits and underscores: " + re.sub(r"\W", "_", tag),
             )  # fmt: skip
 

@@ -108,7 +108,7 @@ def _why_left(decision: Decision) -> str:
     if decision.forced is not None:
         where = decision.expected.where
         return (
-            f"{decision.forced.written} is marked force_xfail at {where}: take that out when all of it passes"
+            f"{decision.forced.written} is marked force_xfail at {where}: remove that when all of it passes"
         )
     return "other variants of its name do not pass or were not run, or its lines cannot be changed alone"
 

@@ -94,7 +94,7 @@ def compiled(row: Reader, key: str, make: Callable[[], _Row], seen: str | None =
     except (re.error, RecursionError, OverflowError) as error:
         written = row.content.get(key) if seen is None else seen
         raise row.error(
-            key, f"{key} holds {written!r}, a pattern that cannot be read: {error}", "mend it"
+            key, f"{key} holds {written!r}, a pattern that cannot be read: {error}", "fix it"
         ) from error
 
 

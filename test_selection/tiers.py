@@ -100,7 +100,7 @@ def read_tier(row: Reader) -> TierRule:
         needs=_needs(row.table("needs", required=True)) if "needs" in row.content else None,
     )
     if not rule.tier and rule.needs is None:
-        raise row.error("code", f"tier rule {rule.code!r} says neither tier nor needs", "give it one of them")
+        raise row.error("code", f"tier rule {rule.code!r} has neither tier nor needs", "give it one of them")
     if not rule.patterns and rule.seconds_above is None:
         raise row.error(
             "code",

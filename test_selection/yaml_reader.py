@@ -106,7 +106,7 @@ def _note_lines(node: yaml.Node, at: Path_, lines: dict[Path_, int], path: Path)
         if here in lines:
             # YAML lets the last one win in silence, and the first would be lost.
             raise SettingsError(
-                f"key {'.'.join(here)!r} stands twice, first on line {lines[here]}",
+                f"key {'.'.join(here)!r} is there twice, first on line {lines[here]}",
                 where=f"{path}:{line}",
                 remedy="keep one of them",
             )
@@ -126,9 +126,9 @@ def _check_day(node: yaml.Node, path: Path) -> None:
         yaml.constructor.SafeConstructor().construct_object(node)
     except (ValueError, OverflowError) as error:
         raise SettingsError(
-            f"{node.value!r} is no day: {error}",
+            f"{node.value!r} is not a date: {error}",
             where=f"{path}:{node.start_mark.line + 1}",
-            remedy="write a day such as 2026-12-31",
+            remedy="write a date such as 2026-12-31",
         ) from error
 
 
@@ -136,7 +136,7 @@ def _not_yaml(error: Exception, path: Path) -> SettingsError:
     mark = getattr(error, "problem_mark", None)
     said = getattr(error, "problem", None) or str(error) or type(error).__name__
     where = f"{path}:{mark.line + 1}" if mark else str(path)
-    return SettingsError(f"is not YAML: {said}", where=where, remedy="mend the syntax on that line")
+    return SettingsError(f"is not YAML: {said}", where=where, remedy="fix the syntax on that line")
 
 
 class Reader:

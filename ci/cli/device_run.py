@@ -106,7 +106,7 @@ def settings_for(settings: Settings, view: View, work: Path, asked: Asked) -> Se
     changed = model.model_copy(
         update={
             "runs": settings.resolve(model.runs) if settings.path else work / "runs",
-            "pytorch": PyTorch(rules=view.rules, ladder=work / "no-ladder.lock.gz"),
+            "pytorch": PyTorch(rules=view.rules, selection_lock=work / "no-selection.lock.gz"),
             "report": model.report.model_copy(update={"endpoint": "none"}),
             "store": model.store.model_copy(update={"path": work / "store.sqlite", "clickhouse": None}),
             "run": model.run.model_copy(update={key: one for key, one in given.items() if one is not None}),

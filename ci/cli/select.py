@@ -163,7 +163,7 @@ def _selection(named: str, path: Path) -> Side:
         raise BadFileError(
             f"is neither a catalog, a lock nor a selection: {error.what}",
             where=error.where or path,
-            remedy="name one of them, such as catalog.jsonl.gz, ladder.lock.gz or selection.json of a run",
+            remedy="name one of them, such as catalog.jsonl.gz, selection.lock.gz or selection.json of a run",
         ) from error
     beside = RunFolder(path=path.parent).catalog
     known = [test.id for test in read_catalog(beside).tests] if beside.is_file() else None

@@ -28,8 +28,8 @@ class PyTorch(Section):
         description="test_suite_config files that declare expected outcomes: a path, folder, glob or list",
     )
     rules: Path | None = Field(default=None, description="scope rules; none: the ones shipped with spyre-ci")
-    ladder: Path = Field(
-        default=Path("ladder.lock.gz"), description="lock of every test's rank; used where it is there"
+    selection_lock: Path = Field(
+        default=Path("selection.lock.gz"), description="lock of the rank of every test; used if it exists"
     )
 
 

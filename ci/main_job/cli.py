@@ -53,7 +53,7 @@ def pytorch(
         bool, typer.Option("--ff", help="Run what did not pass in the last run before all others.")
     ] = False,
     durations: Annotated[
-        int, typer.Option(min=0, help="Tell at the end of so many tests that took longest.")
+        int, typer.Option(min=0, help="Print this many of the slowest tests at the end.")
     ] = 0,
     quiet: options.Quiet = 0,
     verbose: options.Verbose = 0,
@@ -61,7 +61,7 @@ def pytorch(
     resume: options.Resume = None,
     dry_run: Annotated[bool, typer.Option(help="Plan, print what would run, and stop.")] = False,
     allow_collect_errors: Annotated[
-        bool, typer.Option(help="Files that cannot be collected are reported but do not redden the run.")
+        bool, typer.Option(help="Report files that cannot be collected, without failing the run.")
     ] = False,
     config: options.Config = None,
     events: options.Events = None,

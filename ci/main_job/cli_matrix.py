@@ -1,4 +1,4 @@
-"""`spyre-ci matrix`: a plan's shards, dealt to the jobs of a CI."""
+"""`spyre-ci matrix`: a plan's shards, grouped into the jobs of a CI."""
 
 from __future__ import annotations
 
@@ -47,21 +47,21 @@ def matrix(
         ),
     ],
     target: Annotated[Target, typer.Option("--for", help="The CI that runs the jobs.")],
-    cards_per_leg: Annotated[
-        int | None, typer.Option(help="Cards of a leg; default: the fewest that need no more than 256 legs.")
+    cards_per_job: Annotated[
+        int | None, typer.Option(help="Cards of a job; default: the fewest that need at most 256 jobs.")
     ] = None,
-    legs: Annotated[
-        int | None, typer.Option(min=1, max=4096, help="Legs at most; default: a card for every shard.")
+    jobs: Annotated[
+        int | None, typer.Option(min=1, max=4096, help="Jobs at most; default: a card for every shard.")
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="File to write; default: print it.")] = None,
 ) -> None:
     """Group a plan's shards into CI jobs of about equal duration, as one line of JSON.
 
-    Example: spyre-ci matrix latest --for github --cards-per-leg 4
+    Example: spyre-ci matrix latest --for github --cards-per-job 4
     """
     context = options.make_context(ctx, {}, json_output=out is None)
     settings = context.settings.model.matrix
-    dealt = legs_of(read_plan(find_plan(context.runs, plan)), settings, target, cards_per_leg, legs)
+    dealt = legs_of(read_plan(find_plan(context.runs, plan)), settings, target, cards_per_job, jobs)
     content, why = worded(dealt, settings, target)
     if out is None:
         typer.echo(to_json(content))
@@ -70,7 +70,7 @@ def matrix(
     longest = max(leg.expected_s for leg in dealt)
     shards = sum(len(leg.shards) for leg in dealt)
     context.say(
-        f"{counted(shards, 'shard')} on {counted(len(dealt), 'leg')}, about {longest:.1f} s"
+        f"{counted(shards, 'shard')} in {counted(len(dealt), 'CI job')}, about {longest:.1f} s"
         + (f"; {why}" if why else "")
     )
 

@@ -116,7 +116,7 @@ def plan(
     held = f" ({counted(cards, 'card')})" if cards != len(made.shards) else ""
     context.say(
         f"{counted(len(made.ids), 'test')} on {counted(len(made.shards), 'shard')}{held}: "
-        f"about {made.makespan_s:.1f} s (bound {made.bound_s:.1f} s, bound by {made.binds})"
+        f"about {made.makespan_s:.1f} s (lower bound {made.bound_s:.1f} s, limited by {made.binds})"
     )
     if json_output:
         content = {
@@ -194,11 +194,11 @@ def report(
     ] = None,
     named: options.RunDir = None,
     allow_collect_errors: Annotated[
-        bool, typer.Option(help="Files that cannot be collected do not redden the run.")
+        bool, typer.Option(help="Do not fail the run for files that cannot be collected.")
     ] = False,
     cancelled: Annotated[
         bool,
-        typer.Option("--cancelled", help="Somebody ended the run; SPYRE_CI_CANCELLED=true says it, too."),
+        typer.Option("--cancelled", help="The run was cancelled; as SPYRE_CI_CANCELLED=true."),
     ] = False,
     json_output: options.Json = False,
 ) -> None:

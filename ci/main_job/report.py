@@ -165,7 +165,7 @@ def end_run(
     if events is not None:
         events.write(run_end(summary.verdicts, code))
     if interrupted:
-        context.say(f"to go on from here: spyre-ci run --resume {shlex.quote(str(folder.path))}")
+        context.say(f"to resume: spyre-ci run --resume {shlex.quote(str(folder.path))}")
     return code
 
 
@@ -225,7 +225,7 @@ def _estimates(context: Context, plan: Plan, selection: Selection, folder: RunFo
     """
     if selection.in_scope_s is None or not folder.durations.is_file():
         return None
-    found = context.attempt("shares by seconds are left out", lambda: read_durations(folder.durations))
+    found = context.attempt("shares by seconds are omitted", lambda: read_durations(folder.durations))
     if found is None:
         return None
     # By the plan's own copy of each id, as theirs are as large as the plan.

@@ -106,7 +106,7 @@ def run_again(context: Context, request: RunRequest, named: str) -> tuple[Contex
         named_files = {*request.whole_files, *map(file_of, request.ids)}
         files = tuple(one for one in files if one in named_files)
         if not ids and not files:
-            context.say("none of the named tests is among them")
+            context.say("none of the named tests is among those to rerun")
     return context, replace(request, source=source, files=(), ids=ids, whole_files=files), found
 
 
@@ -145,13 +145,13 @@ def choose(results: Iterable[Result], summary: Summary, named: str, patterns: Se
         first = one_line(files[0]) + (" …" if len(files) > 1 else "")
         tests = f"{counted(len(ids), 'test')}, and " if ids else ""
         whole = f"all tests of {counted(len(files), 'file')} that could not be collected"
-        said = f"again: {tests}{whole} ({first})"
+        said = f"rerun: {tests}{whole} ({first})"
     elif not ids and summary.exit_code:
         within = f" in {', '.join(patterns)}" if patterns else ""
-        said = f"nothing of {named} can be run again{within}, and it ended with {outcome_line(summary)}"
+        said = f"nothing of {named} can be rerun{within}, and it ended with {outcome_line(summary)}"
     elif not ids:
         allowed = f" but {counted(len(broken), 'file')} that could not be collected, as it was allowed"
-        said = f"nothing to run again: every test of {named} passed{allowed if broken else ''}"
+        said = f"nothing to rerun: every test of {named} passed{allowed if broken else ''}"
     return Failures(ids=ids, files=files, said=said, exit_code=summary.exit_code)
 
 
@@ -168,7 +168,7 @@ def failed_before(context: Context, planned: Collection[str]) -> frozenset[str]:
     """
     if share := context.settings.model.run.share:
         raise UsageError(
-            "--ff is given, and hosts that share a run cut its plan alike "
+            "--ff is given, and hosts that share a run need the same plan "
             f"(run.share: {without_credentials(share)})",
             remedy="leave --ff out",
         )
@@ -176,7 +176,7 @@ def failed_before(context: Context, planned: Collection[str]) -> frozenset[str]:
     if folder is None:
         return frozenset()
     first = frozenset(failures_of(folder, folder.run).ids).intersection(planned)
-    context.detail(f"first: {counted(len(first), 'test')} that did not pass in {folder.run}")
+    context.detail(f"run first: {counted(len(first), 'test')} that did not pass in {folder.run}")
     return first
 
 
@@ -200,9 +200,9 @@ def in_tree(context: Context, request: RunRequest) -> RunRequest:
             return name
         if not path.is_relative_to(tests):
             raise UsageError(
-                f"{str(_path(name))!r} does not lie in the tests",
+                f"{str(_path(name))!r} is not in the tests' folder",
                 where=tests,
-                remedy="name it as it is called from that folder, or its tree with --pytorch-src",
+                remedy="name it relative to that folder, or name its tree with --pytorch-src",
             )
         return "::".join([path.relative_to(tests).as_posix(), *below])
 

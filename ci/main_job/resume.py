@@ -123,11 +123,11 @@ def resume_step(
 def _end_leftovers(context: Context, folder: RunFolder) -> None:
     killed = end_leftovers(folder.path, wait_s=2 * context.settings.model.run.grace_s)
     if killed.count:
-        context.say(f"ended {counted(killed.count, 'process', 'processes')} that the run had left")
+        context.say(f"ended {counted(killed.count, 'process', 'processes')} that the run left behind")
     if killed.left:
         processes = counted(len(killed.left), "process", "processes")
         named = listed([str(one) for one in killed.left])
-        context.say(f"{processes} of the run cannot be ended, and may hold a card: {named}")
+        context.say(f"{processes} of the run cannot be killed, and may hold a card: {named}")
 
 
 def _shards(plan: Plan, wanted: Sequence[str], note: RunNote | None) -> list[Shard]:
@@ -153,7 +153,7 @@ def _finish(
     _say(context, folder, cut_off, left, owed=len(pending))
     last = _last(context, cut_off, left)
     if last:
-        context.say(f"{counted(len(last), 'test')} that went with the host before will run behind all others")
+        context.say(f"{counted(len(last), 'test')} that crashed the host before will run last")
         left = what_is_left(left, {one.id for one in last})
     pending += last
     if not (left.ids or pending or control_is_owed(context, cut_off.plan, cut_off.shards, folder)):
@@ -197,16 +197,16 @@ def _refuse_another_checkout(context: Context, folder: RunFolder, note: RunNote 
     now = context.provider.commit
     if before and now and before != now:
         raise PlanMismatchError(
-            f"the checkout is at {now:.12} now, and the run's was at {before:.12}",
+            f"the checkout is at {now:.12}, and the run's was at {before:.12}",
             where=folder.identity,
-            remedy=f"check out {before}, or begin a new run",
+            remedy=f"check out {before}, or start a new run",
         )
     installed = back_end(context.environ)
     if note is not None and note.back_end not in ("", installed):
         raise PlanMismatchError(
-            f"the device is that of {installed} here, and the run had {note.back_end}",
+            f"the back end here is {installed}, and the run had {note.back_end}",
             where=folder.path / NOTE_FILE,
-            remedy="install what the run had, or begin a new run",
+            remedy="install the run's, or start a new run",
         )
 
 
@@ -214,16 +214,16 @@ def _say(context: Context, folder: RunFolder, cut_off: _CutOff, left: Plan, *, o
     for note in cut_off.account.notes:
         context.say(f"journals: {note}")
     if owed:
-        context.say(f"{folder.run}: {counted(owed, 'failed test')} still to be run again")
+        context.say(f"{folder.run}: {counted(owed, 'failed test')} still to be retried")
     if not left.ids:
         if not owed:
-            context.say(f"{folder.run}: nothing is left to run; it is reported anew")
+            context.say(f"{folder.run}: nothing is left to run; reporting it again")
         return
     ids = set(left.ids)
     begun = sum(one.attempts > 0 for one in cut_off.account.results if one.id in ids)
     context.say(
         f"{folder.run}: {len(ids):,} of {counted(len(cut_off.plan.ids), 'test')} are left, "
-        f"{begun:,} of them begun before"
+        f"{begun:,} of them started before"
     )
 
 
@@ -235,10 +235,10 @@ def _source(context: Context, folder: RunFolder, named: str | None) -> Source:
     """
     noted = read_source(folder) or NotedSource()
     found = resolve_source(context, named if named is not None else noted.where)
-    remedy = "bring back what the run had, or begin a new run"
+    remedy = "restore what the run had, or start a new run"
     if noted.sha and not found.is_still(noted.sha, noted.files):
         raise PlanMismatchError(
-            f"the tests are {found.sha} now, and the run's were {noted.sha}", where=found.tests, remedy=remedy
+            f"the tests are {found.sha}, and the run's were {noted.sha}", where=found.tests, remedy=remedy
         )
     if folder.identity.is_file():
         before, now = read_identity(folder.path).pytorch_version, installed_torch().version

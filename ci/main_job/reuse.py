@@ -36,16 +36,16 @@ def doubt_of_results(context: Context, folder: RunFolder, other: Path) -> str:
     try:
         plan = read_plan(RunFolder(path=other).plan)
     except SpyreCiError as error:
-        return f"handed on no plan that can be read: {error.what}"
+        return f"has no plan that can be read: {error.what}"
     if sorted(plan.ids) != sorted(wanted.ids):
         return "planned other tests than it says"
     identity = read_identity(folder.path)
     account = reconcile(plan, read_journals(other))
     if not all_in(identity.image, account.ran_in):
-        return "did not run all of its tests in the image that is wanted, or does not say so"
+        return "did not run all of its tests in the required image, or does not record its image"
     account = mark_step(context, account, plan, folder, began_at=identity.started_at)
     summary = summarize(account, identity, selection)
-    return "" if summary.exit_code == 0 else f"is not green here: {'; '.join(summary.reasons)}"
+    return "" if summary.exit_code == 0 else f"does not pass here: {'; '.join(summary.reasons)}"
 
 
 def take_results(folder: RunFolder, other: Path, reused: Reused) -> None:
@@ -57,7 +57,9 @@ def take_results(folder: RunFolder, other: Path, reused: Reused) -> None:
     journals = folder.path / JOURNALS
     if journals.exists():
         raise UsageError(
-            "the run has begun, so it takes no other's results", where=folder.path, remedy="let it go on"
+            "the run has already started, so it takes no results of another",
+            where=folder.path,
+            remedy="let it finish",
         )
     # The note first: journals without it would pass for this run's own.
     write_reused(folder.path, reused)

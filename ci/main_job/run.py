@@ -151,8 +151,8 @@ def other_torch(source: Source, installed: str) -> str:
             return ""
     except InvalidVersion:
         pass
-    differ = f"the tests are of PyTorch {one_line(source.version)}, and the torch here is {installed}"
-    return f"{differ}: tests may fail for that alone"
+    differ = f"the tests are from PyTorch {one_line(source.version)}, and torch here is {installed}"
+    return f"{differ}: tests may fail because of that"
 
 
 def is_of_release(source: Source, installed: str) -> bool:
@@ -246,12 +246,12 @@ def plan_run(
         seed=context.run_seed(),
         say=notes.append,
     )
-    # How the ladder comes to it stands in the report.
+    # How the order comes to it stands in the report.
     for line in selected_lines(selection, ladder=False):
         context.detail(line)
     planned = (
         f"planned {share.label} on {counted(len(plan.shards), 'shard')}: about {plan.makespan_s:.0f} s "
-        f"(bound {plan.bound_s:.0f} s, bound by {plan.binds})"
+        f"(lower bound {plan.bound_s:.0f} s, limited by {plan.binds})"
     )
     context.detail("; ".join([planned, *notes]))
     return plan, selection

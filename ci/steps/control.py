@@ -45,7 +45,7 @@ def control_step(context: Context, subset: ShardSubset, options: RunOptions) -> 
     if device == "none":
         return False
     if device == options.device:
-        context.say(f"control: left out, as {device} is the device under test itself")
+        context.say(f"control: skipped: {device} is the device under test")
         return False
     try:
         with guarded(subset.folder.path, context.say):

@@ -92,7 +92,7 @@ def new_run_folder(runs: Path, *, device: str, label: str, epoch_s: float) -> Ru
         except FileExistsError:
             continue
         return RunFolder(path=runs / name)
-    raise MissingInputError("a thousand runs began in this second", where=runs, remedy="wait a second")
+    raise MissingInputError("a thousand runs started in this second", where=runs, remedy="wait a second")
 
 
 def find_run(runs: Path, named: str, *, holding: str) -> RunFolder:

@@ -35,34 +35,36 @@ Source = Annotated[
 ]
 Device = Annotated[str | None, typer.Option("--device", help="Device under test: spyre, cpu, …")]
 Stage = Annotated[
-    int | None, typer.Option("--stage", help="Row of the roll-out, 0 to 5.", autocompletion=completing.stages)
+    int | None,
+    typer.Option("--stage", help="Stage, 0 to 5.", autocompletion=completing.stages),
 ]
 Percent = Annotated[
-    float | None, typer.Option("--percent", help="Share by itself, 0 to 100, in place of a stage.")
+    float | None, typer.Option("--percent", help="Percentage of the tests, 0 to 100, instead of a stage.")
 ]
 By = Annotated[
-    str | None, typer.Option("--by", help="What the share is of, count or seconds; default: the stage's.")
+    str | None,
+    typer.Option("--by", help="Percentage of what: count or seconds; default: the stage's."),
 ]
 Relock = Annotated[
     bool,
     typer.Option(
-        "--relock", help="Write the lock of the selection order anew, and show who moves in and out."
+        "--relock", help="Rewrite the lock of the selection order; print which tests move in and out."
     ),
 ]
 Files = Annotated[
     list[str] | None,
-    typer.Option("--files", help="Globs of test files, separated by commas; may be given again."),
+    typer.Option("--files", help="Globs of test files, separated by commas (repeatable)."),
 ]
 Keyword = Annotated[str | None, typer.Option("-k", help="Expression over test names, as pytest has it.")]
 Ids = Annotated[
     list[str] | None,
-    typer.Option("--id", help="A test id; only these run.", autocompletion=completing.tests),
+    typer.Option("--id", help="A test id; only these run (repeatable).", autocompletion=completing.tests),
 ]
 Tests = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[TEST]...",
-        help="Only these: ids, pytest's names, FILE::CLASS or FILE; all that lies below them runs.",
+        help="Only these: test ids, pytest's node ids, FILE::CLASS or FILE.",
         autocompletion=completing.tests,
     ),
 ]
@@ -70,26 +72,22 @@ Tier = Annotated[
     str | None,
     typer.Option("--tier", help="Tier whose limits hold: pr, nightly or weekly; default: the stage's."),
 ]
-Cards = Annotated[
-    int | None, typer.Option("--cards", help="Cards used here, a worker each; 0: all there are.")
-]
-Static = Annotated[bool | None, typer.Option("--static", help="Every card runs its shard and nothing else.")]
+Cards = Annotated[int | None, typer.Option("--cards", help="Cards to use here, one worker each; 0: all.")]
+Static = Annotated[bool | None, typer.Option("--static", help="Each card runs its own shard; no stealing.")]
 Retries = Annotated[
-    int | None, typer.Option("--retries", help="How often a failed test is run again, on another card.")
+    int | None, typer.Option("--retries", help="How often a failed test is retried, on another card.")
 ]
 MaxFail = Annotated[
     int | None,
-    typer.Option(
-        "--max-fail", min=1, help="Stop after so many failed tests, none of which is run again; -x: 1."
-    ),
+    typer.Option("--max-fail", min=1, help="Stop after this many failed tests, without retries; -x: 1."),
 ]
 FirstFail = Annotated[bool, typer.Option("-x", "--exitfirst", help="Stop after the first failed test.")]
-Quiet = Annotated[int, typer.Option("-q", "--quiet", count=True, help="Tell outcomes only.")]
-Verbose = Annotated[int, typer.Option("-v", "--verbose", count=True, help="Tell of each test that ends.")]
+Quiet = Annotated[int, typer.Option("-q", "--quiet", count=True, help="Print outcomes only.")]
+Verbose = Annotated[int, typer.Option("-v", "--verbose", count=True, help="Print each test as it ends.")]
 Seed = Annotated[
     int | None,
     typer.Option(
-        "--seed", help="Seed of the run, from which each test's follows; default: drawn, and noted."
+        "--seed", help="Seed of the run, from which each test's follows; default: random, and recorded."
     ),
 ]
 Resume = Annotated[
@@ -97,18 +95,19 @@ Resume = Annotated[
     typer.Option(
         "--resume",
         metavar="RUN",
-        help="Finish a run that was cut off: its folder, its id or `latest`.",
+        help="Finish an interrupted run: its folder, id or `latest`.",
         autocompletion=completing.runs,
     ),
 ]
 Control = Annotated[
     str | None,
-    typer.Option("--control", metavar="DEVICE", help="Run what failed once more on DEVICE: cpu, or none."),
+    typer.Option("--control", metavar="DEVICE", help="Rerun what failed once on DEVICE: cpu, or none."),
 ]
 In = Annotated[Path | None, typer.Option(help="File to read; default: the run folder's.")]
 Out = Annotated[Path | None, typer.Option("--out", help="File to write; default: the run folder's.")]
 Config = Annotated[
-    Path | None, typer.Option("--config", help="Settings file; default: spyre-ci.yaml here, if there.")
+    Path | None,
+    typer.Option("--config", help="Settings file; default: spyre-ci.yaml here, if it exists."),
 ]
 Json = flags.Json
 Events = Annotated[
@@ -116,7 +115,7 @@ Events = Annotated[
     typer.Option(
         "--events",
         metavar="FILE",
-        help="File or pipe that takes what happens, a JSON object a line; `-`: standard output.",
+        help="File or pipe for events, one JSON object a line; `-`: standard output.",
     ),
 ]
 
@@ -226,14 +225,14 @@ def run_folder(
     last = find_run(context.runs, "latest", holding=holding)
     if writes and (last.path / JOURNALS).exists():
         raise UsageError(
-            f"the last run, {last.run}, has run, and its files are its account",
-            remedy="name a folder with --run-dir, or begin a new one with `spyre-ci collect`",
+            f"the last run, {last.run}, has already run, and its files are its record",
+            remedy="name a folder with --run-dir, or start a new one with `spyre-ci collect`",
         )
     context.say(f"run: {last.path}")
     return last
 
 
-def refuse_beside(option: str, others: Mapping[str, Any], *, why: str = "that run has decided it") -> None:
+def refuse_beside(option: str, others: Mapping[str, Any], *, why: str = "the run already decides it") -> None:
     """Refuse options that cannot be given with another one.
 
     Args:
@@ -274,5 +273,5 @@ def refuse_before_verb(ctx: typer.Context) -> None:
         raise UsageError(
             f"{', '.join(sorted(given))} given before `{ctx.invoked_subcommand}`",
             where=ctx.command_path,
-            remedy=f"write options behind the verb: {verb} … {given[0]} …",
+            remedy=f"write options after the verb: {verb} … {given[0]} …",
         )

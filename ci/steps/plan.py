@@ -79,7 +79,7 @@ def shard_subset(
     durations, selection = None, plan_folder.selection
     if plan_folder.durations.is_file():
         # They say how shards are cut into pieces: a broken file costs some balance and nothing else.
-        unread = "shards are cut without the plan's seconds"
+        unread = "shards are split without the plan's durations"
         durations = context.attempt(unread, lambda: read_durations(plan_folder.durations))
     return ShardSubset(
         plan=plan,
@@ -100,7 +100,7 @@ def past_durations(context: Context, device: str) -> Durations:
     history = context.history
     exported = context.settings.resolve(context.settings.model.plan.durations)
     found = None
-    guessed = "not read, so seconds are guessed"
+    guessed = "cannot be read, so durations are guessed"
     if history.there:
         found = context.attempt(f"history: {guessed}", lambda: export_durations(history, device=device))
     elif exported.is_file():
@@ -175,7 +175,7 @@ def plan_step(
     write_plan(plan_file, plan)
     counts = how_estimated(estimates)
     told = ", ".join(f"{counts[source]:,} {source}" for source in EstimateSource if counts[source])
-    say(f"estimates: {told}")
+    say(f"durations: {told}")
     return plan
 
 

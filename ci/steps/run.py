@@ -106,7 +106,7 @@ def on_the_plans_device(context: Context, plan_folder: RunFolder) -> Context:
         return context
     if context.settings.origins.get("device.name") == "flag":
         raise PlanMismatchError(
-            f"--device is {asked!r}, but the run was begun on {device!r}",
+            f"--device is {asked!r}, but the run was started on {device!r}",
             where=plan_folder.identity,
             remedy="leave --device out, or collect and plan for the other device",
         )
@@ -135,18 +135,18 @@ def claims_of(context: Context, plan_dir: Path) -> ClaimSettings | None:
         raise SettingsError(
             "the address holds a password, and settings files are committed",
             where="run.share",
-            remedy=f"leave it out there, and set {PASSWORD_VARIABLE} or name a `run.share_password_file`",
+            remedy=f"remove it there, and set {PASSWORD_VARIABLE} or name a `run.share_password_file`",
         )
     if not (plan_dir / FILE).is_file():
         raise MissingInputError(
-            "nothing says which run this plan is of, so its pieces cannot be shared",
+            "the plan's run is unknown, so its work cannot be shared",
             where=plan_dir / FILE,
-            remedy=f"hand on {FILE} with plan.json, or run the shards by themselves with --static",
+            remedy=f"copy {FILE} along with plan.json, or run the shards separately with --static",
         )
     identity = read_identity(plan_dir)
     attempt = context.provider.run_attempt
     if attempt > identity.run_attempt:
-        context.say(f"attempt {attempt} of a job of {identity.run}: its shards are run by themselves")
+        context.say(f"attempt {attempt} of a job of {identity.run}: its shards are run separately")
         return None
     redis = settings.share.startswith(REDIS)
     where = settings.share if "://" in settings.share else str(context.settings.resolve(Path(settings.share)))

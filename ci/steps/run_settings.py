@@ -90,5 +90,5 @@ def as_noted(context: Context, folder: RunFolder, note: RunNote) -> Context:
         raise BadFileError(f"cannot be used: {said}", where=folder.path / FILE, remedy=_REMEDY) from error
     changed = [f"{name} {value}" for name, value in kept.items() if now[name] != getattr(run, name)]
     if changed:
-        context.say(f"as that run was set: {', '.join(changed)}")
+        context.say(f"as set in that run: {', '.join(changed)}")
     return replace(context, settings=replace(settings, model=settings.model.model_copy(update={"run": run})))

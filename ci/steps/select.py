@@ -1,4 +1,4 @@
-"""Select: from a catalog to the tests of a stage, on the places of the ladder."""
+"""Select: from a catalog to the tests of a stage, by the selection order."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def select_step(
     write_selection(out, selection)
     if selection.missing:
         gone = counted(len(selection.missing), "of the named tests is", "of the named tests are")
-        context.say(f"{gone} not there any more: {listed(selection.missing, 1)}")
+        context.say(f"{gone} not in the catalog any more: {listed(selection.missing, 1)}")
     return selection
 
 
@@ -187,16 +187,16 @@ def refuse_unmatched(share: Share, selection: Selection, among: int) -> None:
 
 
 def selected_lines(selection: Selection, *, ladder: bool = True) -> list[str]:
-    """What was selected, for people: by count, by seconds, and how the ladder comes to it.
+    """What was selected, for people: by count, by seconds, and how the selection order comes to it.
 
     Args:
         selection: of the tests in scope.
-        ladder: tell all of the ladder, and not only what the user should know or do.
+        ladder: tell all of the order, and not only what the user should know or do.
     """
     seconds = ""
     if selection.in_scope_s and selection.selected_s is not None:
         seconds = f", {selection.selected_s / selection.in_scope_s:.1%} of the seconds".replace("%", " %")
-    count = f"selected {selection.selected:,} of {selection.in_scope:,} in-scope tests"
+    count = f"selected {selection.selected:,} of {counted(selection.in_scope, 'in-scope test')}"
     lines = [f"{count} ({selection.percent:g} %{seconds})", *tier_note_lines(selection.tier_note)]
     if selection.ladder is None:
         return lines
@@ -221,7 +221,7 @@ def refuse_part(share: Share, files: Sequence[str]) -> None:
     if given := [flag for flag, is_given in flags.items() if is_given]:
         raise UsageError(
             f"--relock is given with {', '.join(given)}, which leaves tests out",
-            remedy="relock all tests in scope, then select a part of them",
+            remedy="relock all tests in scope, then select some of them",
         )
 
 

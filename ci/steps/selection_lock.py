@@ -47,9 +47,9 @@ def find_lock(context: Context, what: InScope) -> UsedLock:
         why = mismatch(lock, torch=what.catalog.pytorch, device=what.catalog.device, tree=what.tree)
         if not why:
             return UsedLock(lock=lock, source=path.name)
-        remarks = (f"{path.name} is not used: it is of {why}",)
-    reason = "the kept lock is of other tests" if remarks else f"there is no {path.name}"
-    source = f"made for this run, as {reason}"
+        remarks = (f"{path.name} is not used: it was made for {why}",)
+    reason = "the lock file is for other tests" if remarks else f"there is no {path.name}"
+    source = f"made for this run, because {reason}"
     return UsedLock(lock=what.lock(), source=source, fresh=True, remarks=remarks)
 
 
@@ -59,18 +59,16 @@ def relock(context: Context, what: InScope) -> UsedLock:
     lock = what.lock(_history(context, what.catalog.device))
     before = None
     if path.exists():
-        unread = "the lock before could not be read, so who moves is not known"
+        unread = "the previous lock cannot be read, so moves are unknown"
         before = context.attempt(unread, lambda: read_lock(path))
     write_lock(path, lock)
     context.say(f"relocked {len(lock.order.tests):,} tests: {path}")
     device, rules = what.catalog.device, what.rules
     if missing := sum(file_in_scope(file, device, rules) for file in what.catalog.collect_errors):
-        context.say(
-            f"files in scope that could not be collected, so that their tests have no rank: {missing}"
-        )
+        context.say(f"files in scope that could not be collected, whose tests have no rank: {missing}")
     if before is not None:
         if why := mismatch(before, torch=what.catalog.pytorch, device=device, tree=what.tree):
-            context.say(f"the lock before was of {why}")
+            context.say(f"the previous lock was made for {why}")
         context.say(_ranks_changed(before, lock))
         for line in _moves(context, what, before, lock):
             context.say(line)
@@ -79,15 +77,15 @@ def relock(context: Context, what: InScope) -> UsedLock:
 
 def lock_path(context: Context) -> Path:
     """Where the lock is kept."""
-    return context.settings.resolve(context.settings.model.pytorch.ladder)
+    return context.settings.resolve(context.settings.model.pytorch.selection_lock)
 
 
 def _ranks_changed(before: Lock, after: Lock) -> str:
     """Who gets a rank and who loses it: a catalog of some files alone costs all others theirs."""
     old, new = ({test.id for test in lock.order.tests} for lock in (before, after))
     if old == new:
-        return "ranks: the same tests have one"
-    return f"ranks: {_told({'come': sorted(new - old), 'go': sorted(old - new)})}"
+        return "ranks: unchanged"
+    return f"ranks: {_told({'added': sorted(new - old), 'removed': sorted(old - new)})}"
 
 
 def _told(changes: Mapping[str, Sequence[str]]) -> str:
@@ -118,12 +116,12 @@ def _moves(context: Context, what: InScope, before: Lock, after: Lock) -> Iterat
     )
     for moves in compare(old, new).moves:
         told = _told({"move in": moves.moved_in, "move out": moves.moved_out})
-        yield f"{moves.share}: {told or 'nobody moves'}"
+        yield f"{moves.share}: {told or 'no test moves'}"
 
 
 def _history(context: Context, device: str) -> dict[str, float]:
     history = context.history
     if not history.there:
         return {}
-    unread = "history: not read, so ties go by seconds and hash"
+    unread = "history: cannot be read, so ties are broken by seconds and hash"
     return context.attempt(unread, lambda: failure_shares(history, device=device)) or {}

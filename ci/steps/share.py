@@ -117,7 +117,7 @@ def share_of(context: Context, request: ShareRequest) -> Share:
     )
     if named.one_by_one:
         if stage is not None or percent is not None:
-            context.detail("tests that are named one by one all run, whatever --stage or --percent says")
+            context.detail("named tests all run, whatever the stage or percentage")
         return named
     by: By = "seconds" if request.by == "seconds" else "count"
     share = replace(named, files=request.files or tuple(model.pytorch.files), by=by)

@@ -80,9 +80,9 @@ def check_step(
     reached = any(one.pattern.fullmatch(name) for suite in ours for one in suite.files for name in there)
     if not reached and not any(one.severity == "error" for one in found):
         raise UsageError(
-            "holds none of the files that the suites name, so nothing of them was checked",
+            "contains none of the files that the suites name, so they were not checked",
             where=file,
-            remedy="name a run or a catalog of the tree that they are for",
+            remedy="name a run or a catalog of their source tree",
         )
     return found
 
@@ -100,7 +100,7 @@ def promote_step(context: Context, folder: RunFolder) -> Patch:
         raise MissingInputError(
             "there is no source file",
             where=folder.source,
-            remedy="bring the run's whole folder here, or promote where it ran",
+            remedy="copy the run's whole folder here, or promote where it ran",
         )
     is_op_suite = noted.where is None
     texts = {path: _text(path) for path in suite_files(context, is_op_suite=is_op_suite)}
@@ -148,8 +148,8 @@ def _finding(error: SettingsError, path: Path) -> Finding:
         where=where,
         key="file",
         value=path.name,
-        message=f"cannot be taken: {error.what}",
-        remedy=error.remedy or "mend it",
+        message=f"cannot be used: {error.what}",
+        remedy=error.remedy or "fix it",
     )
 
 

@@ -69,4 +69,4 @@ def test_five_per_cent_of_real_tests(spyre_ci: Call, collected: Catalog, tmp_pat
     kept = rnd.sample(collected.tests, round(0.95 * len(collected.tests)))
     write_catalog(tmp_path / "run" / "catalog.jsonl.gz", replace(collected, tests=kept))
     assert set(select().ids) == set(before.ids) & {test.id for test in kept}
-    assert len(read_lock(tmp_path / "ladder.lock.gz").order.tests) == before.in_scope
+    assert len(read_lock(tmp_path / "selection.lock.gz").order.tests) == before.in_scope

@@ -293,7 +293,7 @@ def test_a_file_that_could_not_be_collected_is_run_again_beside_what_failed(shop
     assert shop.pytorch(*words, "test_broken.py,sub/*")[0] == 3
     code, out, _ = shop.pytorch("--last-failed", "latest")
     assert code == 3
-    assert "again: all tests of 1 file that could not be collected (test_broken.py)" in out
+    assert "rerun: all tests of 1 file that could not be collected (test_broken.py)" in out
     assert shop.pytorch(*words, "test_broken.py,test_outcomes.py")[0] == 3
     (test / "test_broken.py").write_text(mended, encoding="utf-8")
     # A pattern of which nothing is run again is no mistake.

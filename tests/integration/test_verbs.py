@@ -103,7 +103,8 @@ def test_a_plan_is_made_from_single_files_and_nothing_else_is_written(desk: Desk
     code, out, err = desk.call(*PLAN, "--shards", "3", "--out", "plan.json")
     assert (code, err) == (0, "")
     assert out == (
-        "estimates: 15 measured\n15 tests on 3 shards: about 10.0 s (bound 10.0 s, bound by balance)\n"
+        "durations: 15 measured\n"
+        "15 tests on 3 shards: about 10.0 s (lower bound 10.0 s, limited by load balance)\n"
     )
     plan = desk.read("plan.json")
     assert sorted(one for shard in plan["shards"] for group in shard["groups"] for one in group["ids"]) == IDS

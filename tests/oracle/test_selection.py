@@ -93,14 +93,14 @@ def test_stages_hold_their_share_nest_and_are_the_same_on_two_machines(scoped: D
     assert scoped.read("r/selection.json")["collect_errors"] == {"test_broken.py": "ImportError: x"}
     other = scoped_desk(tmp_path / "other", seed=1)
     assert select(other, "--stage", "2") == stages[2]
-    assert not (other.folder / "ladder.lock.gz").exists()
+    assert not (other.folder / "selection.lock.gz").exists()
     assert "made for this run" in other.read("r/selection.json")["ladder"]["source"]
 
 
 @pytest.mark.gate
 def test_who_comes_or_goes_moves_nobody_until_it_is_relocked(scoped: Desk) -> None:
     before = select(scoped, "--stage", "2", "--relock")
-    lock = scoped.folder / "ladder.lock.gz"
+    lock = scoped.folder / "selection.lock.gz"
     kept = lock.read_bytes()
     rows = [*typed(40, 600), row(MATMUL)]
     seeded(2).shuffle(rows)
@@ -121,7 +121,7 @@ def test_who_comes_or_goes_moves_nobody_until_it_is_relocked(scoped: Desk) -> No
     assert len(relocked) == math.ceil(561 * 25 / 100)
     assert " move in " in line or " move out " in line
     again = scoped.call("select", "--run-dir", "r", "--stage", "2", "--relock").out
-    assert again.count("nobody moves") == 5
+    assert again.count("no test moves") == 5
     assert set(scoped.read("r/selection.json")["ids"]) == relocked
 
 
@@ -333,8 +333,8 @@ def test_jobs_of_a_ci_hold_every_shard_once(desk: Desk) -> None:
     wanted = [one["index"] for one in plan["shards"] if one["groups"]]
     legs_of = {"github": github, "jenkins": jenkins, "indexed-job": indexed_job}
     for words, count, cards in (
-        (("--cards-per-leg", "4"), 6, 4),
-        (("--cards-per-leg", "2", "--legs", "5"), 5, 2),
+        (("--cards-per-job", "4"), 6, 4),
+        (("--cards-per-job", "2", "--jobs", "5"), 5, 2),
     ):
         for what, read in legs_of.items():
             said = desk.call("matrix", "plan.json", "--for", what, *words)

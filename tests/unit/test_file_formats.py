@@ -177,7 +177,7 @@ FORMATS: dict[str, tuple[Callable[[Path], object], Callable[[Path], object]]] = 
     "catalog.jsonl.gz": (catalog, read_catalog),
     "selection.json": (selection, read_selection),
     "plan.json": (plan, read_plan),
-    "ladder.lock.gz": (lock, read_lock),
+    "selection.lock.gz": (lock, read_lock),
     "durations.json.gz": (
         lambda path: write_durations(path, Durations(
             tests={ID: 1.0}, files={"f": 1.0}, spread={ID: 1.0}, classes={"f::C": 1.0}

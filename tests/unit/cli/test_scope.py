@@ -188,7 +188,7 @@ def test_a_tree_is_counted_by_its_files_without_a_catalog(
     [
         (("explain", "nothing"), "'nothing' is neither a test id nor a test file", "file::Class"),
         (("explain", "a::b[c"), "'a::b[c' is not a test id", "write it as file::Class"),
-        (("--json", "explain", "a.py"), "--json given before `explain`", "write options behind the verb"),
+        (("--json", "explain", "a.py"), "--json given before `explain`", "write options after the verb"),
         (("--catalog", "a", "--run-dir", "b"), "several inputs are named", "give one of"),
         (("--catalog", "none.gz"), "none.gz: there is no catalog file", "check the path"),
         (("--run-dir", "none"), "there is no catalog file", "run the step before"),

@@ -14,7 +14,7 @@ from test_selection.catalog import Catalog, CatalogTest, FileRecord, write_catal
 from test_selection.lock import read_lock
 
 Call = Callable[..., tuple[int, str]]
-KEPT = "ladder.lock.gz"
+KEPT = "selection.lock.gz"
 
 
 def rows(count: int, file: str = "test_a.py") -> list[CatalogTest]:
@@ -64,9 +64,10 @@ def test_without_a_lock_one_is_made_for_the_run_and_that_is_said(call: Call) -> 
     assert code == 0
     assert said.splitlines() == [
         "selected 20 of 400 in-scope tests (5 %, 5.0 % of the seconds)",
-        "selection order: made for this run, as there is no ladder.lock.gz, by count, 400 ranked tests",
-        "complete from: files 0.01 %, dtypes 0.51 %, templates 4.76 %",
-        "reached: 1 of 1 files, 3 of 3 dtypes, 20 of 20 templates",
+        "selection order: made for this run, because there is no selection.lock.gz, by count, "
+        "400 ranked tests",
+        "every file covered from 0.01 % of the tests, every dtype from 0.51 %, every template from 4.76 %",
+        "reached: 1 of 1 file, 3 of 3 dtypes, 20 of 20 templates",
         "0 are out of scope",
     ]
     assert len(read_lock(Path("r", KEPT)).order.tests) == 400
@@ -74,7 +75,7 @@ def test_without_a_lock_one_is_made_for_the_run_and_that_is_said(call: Call) -> 
 
 
 @pytest.mark.parametrize(
-    ("device", "said"), [("cpu", "ladder.lock.gz is not used: it is of device spyre and not cpu")]
+    ("device", "said"), [("cpu", "selection.lock.gz is not used: it was made for device spyre, not cpu")]
 )
 def test_a_lock_of_other_tests_is_not_used_and_that_is_said(call: Call, device: str, said: str) -> None:
     call("select", "--run-dir", "r", "--relock")
@@ -82,7 +83,7 @@ def test_a_lock_of_other_tests_is_not_used_and_that_is_said(call: Call, device: 
     code, told = call("select", "--run-dir", "r", "--percent", "5")
     assert code == 0
     assert said in told.splitlines()
-    assert "selection order: made for this run, as the kept lock is of other tests, by count" in told
+    assert "selection order: made for this run, because the lock file is for other tests, by count" in told
     assert read_lock(Path("r", KEPT)).device == device
     assert read_lock(Path(KEPT)).device == "spyre"
 
@@ -94,7 +95,7 @@ def test_a_broken_lock_is_refused_until_it_is_relocked(call: Call) -> None:
     assert "remedy: " in said
     code, said = call("select", "--run-dir", "r", "--relock")
     assert code == 0
-    assert "the lock before could not be read, so who moves is not known" in said
+    assert "the previous lock cannot be read, so moves are unknown" in said
     assert call("select", "--run-dir", "r")[0] == 0
 
 
@@ -107,19 +108,19 @@ def test_a_relock_shows_who_moves_in_and_out_of_each_stage(call: Call) -> None:
     code, said = call("select", "--run-dir", "r", "--relock")
     assert code == 0
     lines = said.splitlines()
-    assert "files in scope that could not be collected, so that their tests have no rank: 1" in lines
+    assert "files in scope that could not be collected, whose tests have no rank: 1" in lines
     (places,) = [line for line in lines if line.startswith("ranks: ")]
-    assert "ranks: 40 come (test_a.py::" in places
-    assert "; 10 go (test_a.py::" in places
+    assert "ranks: 40 added (test_a.py::" in places
+    assert "; 10 removed (test_a.py::" in places
     (first,) = [line for line in lines if line.startswith("stage 1 (5 % by count): ")]
     assert " move in (test_a.py::" in first or " move out (test_a.py::" in first
     assert len([line for line in lines if line.startswith("stage ")]) == 5
     code, said = call("select", "--run-dir", "r", "--relock")
-    assert said.count("nobody moves") == 5
-    assert "ranks: the same tests have one" in said
+    assert said.count("no test moves") == 5
+    assert "ranks: unchanged" in said
     put(Path("r"), rows(440), device="cpu", error="ImportError: x")
     said = call("select", "--run-dir", "r", "--relock")[1]
-    assert "the lock before was of device spyre and not cpu" in said
+    assert "the lock before was of device spyre, not cpu" in said
 
 
 def test_a_relock_does_not_tell_of_files_out_of_scope(call: Call) -> None:
@@ -192,7 +193,7 @@ def test_a_folder_in_the_place_of_the_lock_is_not_replaced(call: Call) -> None:
     Path(KEPT).mkdir()
     code, said = call("select", "--run-dir", "r", "--relock")
     assert code == 2
-    assert "is there and is no file, so it is not replaced" in said
+    assert "exists and is not a file, so it is not replaced" in said
 
 
 def test_nothing_is_locked_for_a_share_of_nothing(call: Call) -> None:

@@ -36,20 +36,20 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_run_is_dealt_to_a_github_matrix(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["matrix", "mine", "--for", "github", "--cards-per-leg", "2"]) == 0
+    assert run(["matrix", "mine", "--for", "github", "--cards-per-job", "2"]) == 0
     told = capsys.readouterr()
     assert [(row["shards"], row["runs_on"][-1]) for row in json.loads(told.out)["include"]] == [
         ("0", "spyre_pf_x2"),
         ("1-2", "spyre_pf_x2"),
     ]
     assert told.out.count("\n") == 1
-    assert told.err == "3 shards on 2 legs, about 30.0 s\n"
+    assert told.err == "3 shards in 2 CI jobs, about 30.0 s\n"
 
 
 def test_a_plan_is_dealt_to_jenkins_branches(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["matrix", "runs/mine/plan.json", "--for", "jenkins", "--legs", "1", "--out", "m.json"]) == 0
+    assert run(["matrix", "runs/mine/plan.json", "--for", "jenkins", "--jobs", "1", "--out", "m.json"]) == 0
     assert json.loads(Path("m.json").read_text())["leg-000"]["shards"] == "0-2"
-    assert capsys.readouterr().out == "3 shards on 1 leg, about 30.0 s\n"
+    assert capsys.readouterr().out == "3 shards in 1 CI job, about 30.0 s\n"
 
 
 def test_labels_and_runners_are_those_of_the_settings(capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,7 +64,7 @@ def test_what_becomes_of_morelegs_of_than_a_matrix_has_is_said(capsys: pytest.Ca
     assert run(["matrix", "big.json", "--for", "github"]) == 0
     told = capsys.readouterr()
     assert [row["legs"] for row in json.loads(told.out)["include"]] == [256, 256]
-    assert "2,048 shards on 512 legs, about 60.0 s; 512 legs are more than the 256" in told.err
+    assert "2,048 shards in 512 CI jobs, about 60.0 s; 512 jobs are more than the 256" in told.err
 
 
 @pytest.mark.parametrize(
@@ -76,9 +76,9 @@ def test_what_becomes_of_morelegs_of_than_a_matrix_has_is_said(capsys: pytest.Ca
         (["broken.json", "--for", "github"], 2, "broken.json: cannot be read as JSON"),
         (["nothing.json", "--for", "jenkins"], 3, "the plan holds no test"),
         (["mine", "--for", "gitlab"], 2, "'--for'"),
-        (["mine", "--for", "github", "--cards-per-leg", "3"], 2, "--cards-per-leg is 3"),
-        (["mine", "--for", "github", "--cards-per-leg", "0"], 2, "--cards-per-leg is 0"),
-        (["mine", "--for", "github", "--legs", "0"], 2, "'--legs'"),
+        (["mine", "--for", "github", "--cards-per-job", "3"], 2, "--cards-per-job is 3"),
+        (["mine", "--for", "github", "--cards-per-job", "0"], 2, "--cards-per-job is 0"),
+        (["mine", "--for", "github", "--jobs", "0"], 2, "'--jobs'"),
     ],
 )
 def test_what_cannot_be_dealt_is_told(

@@ -13,9 +13,9 @@ from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("x", "--shard: 'x' names no shards"),
-        ("1-0", "--shard: '1-0' names no shards"),
-        ("", "--shard: '' names no shards"),
+        ("x", "--shard: 'x' is not a list of shards"),
+        ("1-0", "--shard: '1-0' is not a list of shards"),
+        ("", "--shard: '' is not a list of shards"),
         ("0-2", "there is no shard 2\n  remedy: the plan's shards are 0 to 1"),
         ("0-999999999", "there is no shard 999999999"),
     ],

@@ -22,7 +22,7 @@ from ci.steps.folder import RunFolder
 
 @pytest.mark.parametrize(
     ("interrupted", "code", "said"),
-    [(False, 1, ""), (True, 130, "to go on from here: spyre-ci run --resume '/runs/my run'\n")],
+    [(False, 1, ""), (True, 130, "to resume: spyre-ci run --resume '/runs/my run'\n")],
 )
 def test_a_run_ends_with_a_code_an_event_and_what_to_type(
     tmp_path: Path, *, interrupted: bool, code: int, said: str

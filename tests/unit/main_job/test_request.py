@@ -46,7 +46,7 @@ def test_tests_that_did_not_pass_and_files_that_were_not_collected_are_run_again
     assert found == Failures(
         ids=(BAD.id, LOST.id),
         files=("test_b.py", "test_c.py"),
-        said="again: 2 tests, and all tests of 2 files that could not be collected (test_b.py …)",
+        said="rerun: 2 tests, and all tests of 2 files that could not be collected (test_b.py …)",
         exit_code=3,
     )
 
@@ -60,7 +60,7 @@ def test_of_a_run_that_stopped_for_its_failures_only_what_failed_is_run_again() 
 def test_a_file_that_was_not_collected_is_run_again_though_every_test_passed() -> None:
     found = choose([GOOD], summary(3, broken=("test_b.py",)), "latest", [])
     assert (found.ids, found.files) == ((), ("test_b.py",))
-    assert found.said == "again: all tests of 1 file that could not be collected (test_b.py)"
+    assert found.said == "rerun: all tests of 1 file that could not be collected (test_b.py)"
 
 
 @pytest.mark.parametrize(
@@ -83,14 +83,14 @@ def test_of_both_only_what_is_in_the_wanted_files_is_run_again(
 def test_a_red_run_of_which_nothing_can_be_run_again_says_why_and_keeps_its_exit_code(
     patterns: list[str], within: str
 ) -> None:
-    said = f"nothing of latest can be run again{within}, and it ended with exit 1: 1 quarantine entry expired"
+    said = f"nothing of latest can be rerun{within}, and it ended with exit 1: 1 quarantine entry expired"
     found = choose([GOOD], summary(1, "1 quarantine entry expired"), "latest", patterns)
     assert found == Failures(ids=(), files=(), said=said, exit_code=1)
 
 
 def test_of_a_green_run_nothing_is_run_again() -> None:
     found = choose([GOOD], summary(0), "latest", [])
-    assert found.said == "nothing to run again: every test of latest passed"
+    assert found.said == "nothing to rerun: every test of latest passed"
     assert found.exit_code == 0
 
 
@@ -98,7 +98,7 @@ def test_files_that_the_run_was_allowed_not_to_collect_are_told_and_left() -> No
     found = choose([GOOD], summary(0, broken=("b.py",), allow_collect_errors=True), "latest", [])
     assert (found.ids, found.files, found.exit_code) == ((), (), 0)
     but = "but 1 file that could not be collected, as it was allowed"
-    assert found.said == f"nothing to run again: every test of latest passed {but}"
+    assert found.said == f"nothing to rerun: every test of latest passed {but}"
 
 
 def test_a_run_without_its_summary_is_not_taken_for_green(tmp_path: Path) -> None:

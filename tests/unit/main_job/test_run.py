@@ -24,7 +24,7 @@ def test_a_tree_of_another_release_than_torch_is_told(tree: str, installed: str,
     assert bool(said) is told
     assert "\n" not in said
     if told:
-        assert said.startswith(f"the tests are of PyTorch {tree}, and the torch here is {installed}")
+        assert said.startswith(f"the tests are from PyTorch {tree}, and torch here is {installed}")
 
 
 def test_the_embedded_suite_is_of_whatever_torch_there_is() -> None:

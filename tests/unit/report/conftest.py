@@ -74,7 +74,7 @@ def plan() -> Plan:
 
 
 NOTE = OrderNote(
-    source="ladder.lock.gz",
+    source="selection.lock.gz",
     locked=219,
     came=2,
     went=1,

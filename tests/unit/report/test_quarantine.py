@@ -205,7 +205,10 @@ def test_what_cannot_be_taken_is_told_with_its_line_and_the_remedy(
         ("quarantine: [x]\n", ":1: quarantine holds 'x', not a table of keys"),
         ("entries: []\n", ":1: unknown key 'entries'"),
         ("- x\n", ":1: holds a list, not a table of keys"),
-        ("quarantine:\n- expires: 2026-06-31\n", ":2: '2026-06-31' is no day: day is out of range for month"),
+        (
+            "quarantine:\n- expires: 2026-06-31\n",
+            ":2: '2026-06-31' is not a date: day is out of range for month",
+        ),
         (
             "quarantine:\n- expires: 2026-01-01T10:00:00\n  test: a.py::x\n",
             ":2: expires is '2026-01-01T10:00:00'",

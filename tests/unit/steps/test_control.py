@@ -138,7 +138,7 @@ def test_a_limit_holds_and_is_told(folder: RunFolder, ran: list[dict[str, Any]])
 
 
 def test_the_cpu_is_no_control_of_itself(folder: RunFolder, ran: list[dict[str, Any]]) -> None:
-    assert "left out, as cpu is the device under test" in control(folder, flags={"device.name": "cpu"})
+    assert "skipped: cpu is the device under test" in control(folder, flags={"device.name": "cpu"})
     assert control(folder, flags={"run.control": "none"}) == ""
     assert ran == []
 

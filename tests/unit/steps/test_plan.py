@@ -48,7 +48,9 @@ def test_a_plan_says_where_its_seconds_come_from(tmp_path: Path) -> None:
         plan_file=tmp_path / "plan.json",
         say=said.append,
     )
-    assert said == ["estimates: 1 measured, 2 same test other dtype, 1 class times from elsewhere"]
+    assert said == [
+        "durations: 1 measured, 2 from the same test with another dtype, 1 from imported class times"
+    ]
     assert plan.makespan_s == 7.0
 
 

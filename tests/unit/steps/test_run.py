@@ -55,7 +55,7 @@ def test_a_job_that_is_run_once_more_runs_its_shards_by_itself(beside: Path) -> 
 
 
 def test_a_plan_of_no_run_is_not_shared(tmp_path: Path) -> None:
-    with pytest.raises(MissingInputError, match="which run this plan is of") as told:
+    with pytest.raises(MissingInputError, match="the plan's run is unknown") as told:
         claims_of(context(tmp_path, share="claims"), tmp_path)
     assert "run.json" in str(told.value.remedy)
 

@@ -39,7 +39,7 @@ def test_a_run_is_resumed_as_it_was_set_unless_a_flag_says_otherwise(tmp_path: P
     assert (context.settings.model.run.retries, context.settings.model.run.cards) == (7, 5)
     file = context.console.file
     assert isinstance(file, io.StringIO)
-    assert file.getvalue() == "as that run was set: retries 7\n"
+    assert file.getvalue() == "as set in that run: retries 7\n"
 
 
 @pytest.mark.parametrize(

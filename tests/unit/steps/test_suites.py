@@ -95,14 +95,14 @@ def test_check_ends_with_2_where_there_is_an_error(
     assert run(arguments) == 2
     told = capsys.readouterr().out
     assert "suites/y.yaml:9: error: names: 'TestX::test_bb' matches no test\n  remedy: did you mean" in told
-    assert "suites/z.yaml:2: error: file: 'z.yaml' cannot be taken: files is {}, not a list" in told
+    assert "suites/z.yaml:2: error: file: 'z.yaml' cannot be used: files is {}, not a list" in told
     assert "is xfail at" in told
     assert "3 errors, 1 warning" in told
     other = Catalog(pytorch="p", device="spyre", files={"test_y.py": FileRecord()}, tests=[])
     write_catalog(checkout / "other.jsonl.gz", other)
     write_source(RunFolder(path=checkout / "runs" / "one"), where=None, sha="s")
     assert run([*arguments, "suites/x.yaml", "--catalog", "other.jsonl.gz"]) == 2
-    assert "holds none of the files that the suites name" in capsys.readouterr().err
+    assert "contains none of the files that the suites name" in capsys.readouterr().err
     write_source(RunFolder(path=checkout / "runs" / "one"), where="/pytorch", sha="s")
     assert run([*arguments, "--json", "suites/z.yaml"]) == 2
     (only,) = json.loads(capsys.readouterr().out)["findings"]

@@ -140,7 +140,7 @@ def test_the_fewest_cards_that_do_are_chosen() -> None:
 
 @pytest.mark.parametrize("size", [0, 3, 8, -1])
 def test_cards_no_runner_has_are_refused(size: int) -> None:
-    with pytest.raises(UsageError, match=f"--cards-per-leg is {size}") as caught:
+    with pytest.raises(UsageError, match=f"--cards-per-job is {size}") as caught:
         deal([load(index=0, expected_s=1.0)], RUNNERS, cards_per_leg=size)
     assert "runners have 1, 2, 4 cards; see `matrix.runner_cards`" in str(caught.value)
 
@@ -152,9 +152,9 @@ def test_a_shard_wider_than_any_runner_is_refused() -> None:
 
 def test_fewer_legs_than_sizes_are_refused() -> None:
     given_loads = [load(index=0, expected_s=1.0, cards=4), load(index=1, expected_s=1.0)]
-    with pytest.raises(UsageError, match="--legs is 1, but shards need legs of 2 sizes") as caught:
+    with pytest.raises(UsageError, match="--jobs is 1, but the shards need jobs of 2 sizes") as caught:
         deal(given_loads, RUNNERS, cards_per_leg=1, legs=1)
-    assert "give --legs 2 or more, or a greater --cards-per-leg" in str(caught.value)
+    assert "give --jobs 2 or more, or a greater --cards-per-job" in str(caught.value)
 
 
 Golden = Callable[[str, str], None]
@@ -224,7 +224,7 @@ def test_more_legs_than_a_matrix_has_become_several_and_it_is_said() -> None:
     content, why = github_matrix(legs_of(2048), WORDING)
     assert [(row["call"], row["legs"]) for row in content["include"]] == [(0, 256), (1, 256)]
     assert why == (
-        "512 legs are more than the 256 of a GitHub matrix: 2 matrices, each for one call of the "
+        "512 jobs are more than the 256 of a GitHub matrix: 2 matrices, each for one call of the "
         "reusable workflow"
     )
 
@@ -236,7 +236,7 @@ def test_or_one_leg_on_the_least_runner_hands_over_to_a_cluster_job() -> None:
     (row,) = content["include"]
     assert row["hand_over"] == "indexed-job"
     assert (row["shards"], row["cards"], row["runs_on"]) == ("0-2047", 0, ["linux", "spyre_pf_x0"])
-    assert why.endswith("one leg hands over to an Indexed Job")
+    assert why.endswith("one job submits an Indexed Job")
 
 
 def test_what_fits_a_matrix_is_never_handed_over() -> None:
@@ -246,7 +246,7 @@ def test_what_fits_a_matrix_is_never_handed_over() -> None:
 def test_a_matrix_too_long_for_an_output_is_refused() -> None:
     legs = [CiJob(shards=(number,), cards=1, expected_s=1.0) for number in range(4096)]
     with pytest.raises(
-        UsageError, match=r"the matrix of 4,096 legs takes .* of which GitHub allows 1,000,000"
+        UsageError, match=r"the matrix of 4,096 jobs takes .* of which GitHub allows 1,000,000"
     ):
         github_matrix(legs, WORDING)
     assert github_matrix(legs, HAND_OVER)[0]["include"][0]["shards"] == "0-4095"

@@ -42,7 +42,7 @@ def test_what_is_no_number_of_seconds_is_refused(tmp_path: Path, table: str, val
         BadFileError, match=rf"{table}\['a'\] is .*, not seconds from 0 to 1,000,000,000"
     ) as caught:
         read_durations(tmp_path / "d.json")
-    assert "mend that value" in str(caught.value)
+    assert "fix that value" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -156,7 +156,7 @@ def test_lines_that_were_cut_short_are_refused(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(BadFileError, match="cannot be read: ") as caught:
         list(read_lines(path, "catalog"))
-    assert "cut short or not a catalog" in str(caught.value)
+    assert "truncated or is not a catalog" in str(caught.value)
 
 
 def test_a_bad_line_is_named_by_its_number(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_only_a_file_is_ever_replaced(tmp_path: Path) -> None:
     (tmp_path / "pipe").mkdir()
     os.mkfifo(tmp_path / "fifo")
     for name in ("pipe", "fifo"):
-        with pytest.raises(UsageError, match=f"{name}: is there and is no file"):
+        with pytest.raises(UsageError, match=f"{name}: exists and is not a file"):
             write_text(tmp_path / name, "x")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["fifo", "pipe"]
 

@@ -193,7 +193,7 @@ def test_the_cards_that_runs_a_day_take_keep_it_on_drawn_days() -> None:
 def test_no_number_of_cards_is_told_with_its_reason() -> None:
     waits = takes(work(), 4, Conditions(queue_s=7 * 3600), draws=2)
     assert waits.found is None
-    assert waits.refusal == "queue, start-up and report alone take longer than a run may"
+    assert waits.refusal == "queue wait, start-up and report alone take longer than a run may take"
     long = takes(work(tests=1, seconds=30 * 3600), 3, QUIET, draws=2)
     assert long.found is None
     assert "the longest test takes" in long.refusal

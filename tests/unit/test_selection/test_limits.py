@@ -63,8 +63,8 @@ def test_a_plan_keeps_the_order_of_the_source(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        ("{code: a, text: t, class: X}", "order rule 'a' says neither alone nor in_order"),
-        ("{code: a, text: t, class: X, alone: true, in_order: file}", "says both alone and in_order"),
+        ("{code: a, text: t, class: X}", "order rule 'a' has neither alone nor in_order"),
+        ("{code: a, text: t, class: X, alone: true, in_order: file}", "has both alone and in_order"),
         ("{code: a, text: t, alone: true}", "order rule 'a' matches every test"),
         ("{code: a, text: t, class: X, alone: 'yes'}", "alone is 'yes'"),
         ("{code: a, text: t, class: X, in_order: module}", "in_order is 'module'"),

@@ -43,8 +43,8 @@ def rewrite(path: Path, change: Any) -> Path:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    write_lock(tmp_path / "ladder.lock.gz", lock())
-    return tmp_path / "ladder.lock.gz"
+    write_lock(tmp_path / "selection.lock.gz", lock())
+    return tmp_path / "selection.lock.gz"
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -116,8 +116,8 @@ def test_a_part_of_a_lock_keeps_its_must_run_tests_and_seconds() -> None:
 @pytest.mark.parametrize(
     ("change", "line", "said"),
     [
-        (lambda rows: rows.append(rows[1]), 8, "stands twice"),
-        (lambda rows: rows.pop(), 6, "5 tests, where the first line tells of 6"),
+        (lambda rows: rows.append(rows[1]), 8, "is there twice"),
+        (lambda rows: rows.pop(), 6, "5 tests, but the first line says 6"),
         (lambda rows: rows[3].pop("id"), 4, "key 'id' is missing or unknown"),
         (lambda rows: rows[3].update(id=7), 4, "id is 7, not text"),
         (lambda rows: rows[3].update(id="nothing"), 4, "'nothing' is not a test id"),
@@ -160,7 +160,7 @@ def test_an_empty_lock_and_none_at_all_are_refused(tmp_path: Path) -> None:
     (tmp_path / "empty.gz").write_bytes(b"")
     with pytest.raises(BadFileError, match="is empty"):
         read_lock(tmp_path / "empty.gz")
-    with pytest.raises(MissingInputError, match="there is no ladder file"):
+    with pytest.raises(MissingInputError, match="there is no selection lock file"):
         read_lock(tmp_path / "none.gz")
 
 
@@ -169,10 +169,10 @@ def test_an_empty_lock_and_none_at_all_are_refused(tmp_path: Path) -> None:
     [
         ({}, ""),
         ({"torch": "2.13.0+cu128"}, ""),
-        ({"torch": "2.14.0"}, "torch 2.13.0 and not 2.14.0"),
-        ({"device": "cpu"}, "device spyre and not cpu"),
-        ({"tree": "op-suite"}, "tests pytorch and not op-suite"),
-        ({"device": "cpu", "tree": "op-suite"}, "device spyre and not cpu, tests pytorch and not op-suite"),
+        ({"torch": "2.14.0"}, "torch 2.13.0, not 2.14.0"),
+        ({"device": "cpu"}, "device spyre, not cpu"),
+        ({"tree": "op-suite"}, "tests pytorch, not op-suite"),
+        ({"device": "cpu", "tree": "op-suite"}, "device spyre, not cpu, tests pytorch, not op-suite"),
     ],
 )
 def test_a_lock_of_other_tests_is_told(changes: dict[str, str], said: str) -> None:

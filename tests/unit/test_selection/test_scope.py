@@ -196,7 +196,7 @@ def test_a_whole_catalog_is_decided_as_its_tests_one_by_one(tests: list[CatalogT
         (
             "rules:\n  - code: a\n    verdict: out\n    text: t\n    file: /(/\n" + LAST,
             "rules.yaml:5: file: '/(/' is not a regular expression",
-            "mend the pattern",
+            "fix the pattern",
         ),
         (
             "rules:\n" + LAST + LAST,

@@ -104,7 +104,7 @@ def lock_of(tests: list[CatalogTest]) -> Lock:
 def note_of(lock: Lock, tests: list[CatalogTest], percent: float, scope: str = "v1") -> OrderNote:
     chosen = members(tests, lock, percent=percent)
     return make_note(
-        lock, tests, chosen, percent=percent, by="count", source="ladder.lock.gz", scope_version=scope
+        lock, tests, chosen, percent=percent, by="count", source="selection.lock.gz", scope_version=scope
     )
 
 
@@ -142,7 +142,7 @@ def test_tests_that_came_and_went_are_counted() -> None:
     note = note_of(lock, MANY[100:2050], 5)
     assert (note.locked, note.came, note.went) == (2000, 50, 100)
     assert any(below(test.id, 5) for test in MANY[2000:2050])
-    assert "2,000 ranked tests; 50 came since, 100 went" in note_lines(note)[0]
+    assert "2,000 ranked tests; 50 added since, 100 removed" in note_lines(note)[0]
 
 
 def test_a_cover_with_a_hole_asks_for_a_relock() -> None:
@@ -150,7 +150,7 @@ def test_a_cover_with_a_hole_asks_for_a_relock() -> None:
     fewer = [test for test in MANY if test != lock.order.tests[0]]
     (remark,) = note_of(lock, fewer, 0.23).remarks
     assert remark == (
-        "tests came or went since the lock, so that the share misses 1 templates: "
+        "tests were added or removed since the lock, so the share misses 1 templates: "
         "relock with `spyre-ci select --relock`"
     )
     # Where the share never had room for every template, none is missed.
@@ -159,20 +159,22 @@ def test_a_cover_with_a_hole_asks_for_a_relock() -> None:
 
 def test_another_scope_asks_for_a_relock() -> None:
     (remark,) = note_of(lock_of(MANY), MANY, 5, scope="v2").remarks
-    assert remark == ("the lock is of scope v1, the scope is v2: relock with `spyre-ci select --relock`")
+    assert remark == (
+        "the lock was made for scope v1, and the scope is now v2: relock with `spyre-ci select --relock`"
+    )
 
 
 def test_the_lines_leave_out_what_there_is_none_of() -> None:
     note = OrderNote(
-        source="ladder.lock.gz",
+        source="selection.lock.gz",
         locked=1000,
         complete_at={"must-run": 0.0, "files": 0.5, "ops": 0.0, "templates": 7.2},
         reached={"files": (3, 3), "ops": (0, 0), "templates": (50, 72)},
         remarks=("relock",),
     )
     assert note_lines(note) == [
-        "selection order: ladder.lock.gz, by count, 1,000 ranked tests",
-        "complete from: files 0.50 %, templates 7.20 %",
+        "selection order: selection.lock.gz, by count, 1,000 ranked tests",
+        "every file covered from 0.50 % of the tests, every template from 7.20 %",
         "reached: 3 of 3 files, 50 of 72 templates",
         "relock",
     ]
@@ -181,7 +183,7 @@ def test_the_lines_leave_out_what_there_is_none_of() -> None:
 def test_of_no_tests_there_is_a_note_too() -> None:
     lock = lock_of([])
     note = make_note(lock, [], [], percent=5, by="seconds", source="x", scope_version="")
-    assert note_lines(note)[1:3] == ["complete from: nothing there is to cover", "reached: nothing"]
+    assert note_lines(note)[1:3] == ["nothing to cover", "reached: nothing"]
 
 
 @given(any_tests(), percents)

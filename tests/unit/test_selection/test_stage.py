@@ -225,7 +225,7 @@ def test_a_share_above_0_without_a_test_is_refused_with_the_reasons(rules: Rules
     with pytest.raises(NothingToRunError) as caught:
         require_tests(selection)
     assert caught.value.exit_code == 3
-    assert "nothing to run: 100 % of 0 in-scope tests is no test" in str(caught.value)
+    assert "nothing to run: 100 % of the 0 tests in scope is none" in str(caught.value)
     assert "(out of scope: 1 cuda; files that failed to collect: 0)" in str(caught.value)
     assert "loosen --files" in str(caught.value)
 

@@ -72,7 +72,7 @@ MISTAKES = {
     "a name twice with the same mode": (
         suite("{names: [TestX::test_view, TestX::test_view]}"),
         [("warning", "s0.yaml:6", "names", "TestX::test_view")],
-        "stands on line 6 already",
+        "is on line 6 already",
     ),
     "a dead name that has to pass": (
         suite("{names: [TestX::test_vew, test_view]}"),
@@ -82,7 +82,7 @@ MISTAKES = {
     "a dead name that is skipped": (
         suite("{names: [test_view]}", "{names: [TestCuda::test_cuda], mode: skip}"),
         [("warning", "s0.yaml:7", "names", "TestCuda::test_cuda")],
-        "matches no test\n  remedy: take it out, or mend it",
+        "matches no test\n  remedy: remove it, or fix it",
     ),
     "a path without a file": (
         suite("{names: [test_view]}") + "    - path: ${TORCH_ROOT}/test/test_xx.py\n",
@@ -95,7 +95,7 @@ MISTAKES = {
             rest="  global:\n    supported_ops:\n      - add\n      - nn.functional.rellu\n",
         ),
         [("error", "s0.yaml:10", "supported_ops", "nn.functional.rellu")],
-        "is no operator of the catalog\n  remedy: did you mean 'nn.functional.relu'?",
+        "is not an operator of the catalog\n  remedy: did you mean 'nn.functional.relu'?",
     ),
     "an op nobody has": (
         suite("{names: [test_add], edits: {ops: {exclude: [gcd]}}}"),
@@ -114,7 +114,7 @@ MISTAKES = {
     "nothing that has to pass": (
         suite("{names: [test_view], mode: xfail}"),
         [("warning", "s0.yaml:3", "files", "test_x.py")],
-        "hold no test that has to pass, so the suite cannot fail",
+        "contain no test that must pass, so the suite cannot fail",
     ),
     "nothing that has to pass because all of it is forced": (
         suite(

@@ -128,7 +128,7 @@ def test_what_a_force_xfail_holds_back_names_it() -> None:
     found = proposed(text, {variant("test_a", "int8").id})
     assert found.texts == {}
     assert list(found.left.values()) == [
-        "int8 is marked force_xfail at suite.yaml:21: take that out when all of it passes"
+        "int8 is marked force_xfail at suite.yaml:21: remove that when all of it passes"
     ]
 
 

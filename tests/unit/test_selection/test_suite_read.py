@@ -332,7 +332,7 @@ EDITS = ENTRY + "          edits:\n"
         (
             TOP.replace("test_x.py", "'test_[z-a].py'"),
             "suite.yaml:3: path holds 'test_[z-a].py', a pattern that cannot be read: bad character",
-            "mend it",
+            "fix it",
         ),
         (
             TOP + "      unlisted_test_mode: xfial\n",
@@ -346,7 +346,7 @@ EDITS = ENTRY + "          edits:\n"
         (
             ENTRY.replace("[test_y]", "['test_(']"),
             "suite.yaml:5: names holds 'test_(', a pattern that cannot be read: missing )",
-            "mend it",
+            "fix it",
         ),
         (EDITS + "            op: {}\n", "suite.yaml:7: unknown key 'op'", "did you mean 'ops'?"),
         (EDITS + "            ops: {includes: []}\n", "suite.yaml:7: unknown key 'includes'", "'include'?"),

@@ -187,7 +187,7 @@ def test_kept_and_moved_are_what_was_given_whatever_the_rules(
 @pytest.mark.parametrize(
     ("text", "message", "remedy"),
     [
-        ("  - {code: b, text: t, file: a}\n", "says neither tier nor needs", "give it one of them"),
+        ("  - {code: b, text: t, file: a}\n", "has neither tier nor needs", "give it one of them"),
         ("  - {code: b, text: t, tier: weekly}\n", "matches every test", "give it seconds_above or file"),
         ("  - {code: b, text: t, tier: pr, file: a}\n", "tier is 'pr'", "known: nightly, weekly"),
         ("  - {code: b, text: t, tier: nigthly, file: a}\n", "'nigthly'", "did you mean 'nightly'?"),

@@ -43,8 +43,8 @@ def test_an_anchor_used_twice_is_read(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("a: [1\nb: 2\n", r"x\.yaml:2: is not YAML: "),
-        ("a: 1\nb: 2\na: 3\n", r"x\.yaml:3: key 'a' stands twice, first on line 1"),
-        ("a:\n  b: 1\n  b: 2\n", r"x\.yaml:3: key 'a\.b' stands twice, first on line 2"),
+        ("a: 1\nb: 2\na: 3\n", r"x\.yaml:3: key 'a' is there twice, first on line 1"),
+        ("a:\n  b: 1\n  b: 2\n", r"x\.yaml:3: key 'a\.b' is there twice, first on line 2"),
         ("- 1\n", r"x\.yaml:1: holds a list, not a table of keys"),
         ("just text\n", r"x\.yaml:1: holds a str, not a table of keys"),
         ("a: !!python/name:os.system x\n", r"x\.yaml:1: is not YAML: could not determine a constructor"),
