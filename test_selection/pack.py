@@ -246,4 +246,4 @@ def _binds(
             return "wide tests"
     total = sum(shard.expected_s for shard in shards)
     tests = sum(load.total_s for load in loads)
-    return "set-up" if total > 0 and tests <= total / 2 else "load balance"
+    return "set-up" if total > 0 and tests <= total / 2 else "balance"

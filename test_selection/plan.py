@@ -99,6 +99,11 @@ class Plan:
         return seed_of_fingerprint(self.fingerprint) if self.seed is None else self.seed
 
     @property
+    def limited_by(self) -> str:
+        """What keeps the makespan from being shorter, for people."""
+        return "load balance" if self.binds == "balance" else self.binds
+
+    @property
     def file_of(self) -> dict[str, str]:
         """The file of each planned test, by test id."""
         return {name: group.file for shard in self.shards for group in shard.groups for name in group.ids}

@@ -116,7 +116,7 @@ def plan(
     held = f" ({counted(cards, 'card')})" if cards != len(made.shards) else ""
     context.say(
         f"{counted(len(made.ids), 'test')} on {counted(len(made.shards), 'shard')}{held}: "
-        f"about {made.makespan_s:.1f} s (lower bound {made.bound_s:.1f} s, limited by {made.binds})"
+        f"about {made.makespan_s:.1f} s (lower bound {made.bound_s:.1f} s, limited by {made.limited_by})"
     )
     if json_output:
         content = {

@@ -251,7 +251,7 @@ def plan_run(
         context.detail(line)
     planned = (
         f"planned {share.label} on {counted(len(plan.shards), 'shard')}: about {plan.makespan_s:.0f} s "
-        f"(lower bound {plan.bound_s:.0f} s, limited by {plan.binds})"
+        f"(lower bound {plan.bound_s:.0f} s, limited by {plan.limited_by})"
     )
     context.detail("; ".join([planned, *notes]))
     return plan, selection

@@ -189,7 +189,7 @@ def test_a_run_stops_at_its_first_failure_and_is_resumed_for_the_rest(shop: Shop
     # What has run is not written over because nobody named another folder.
     for verb in (["select"], ["plan", "--shards", "2"], ["run"]):
         code, _, err = shop.call(*verb)
-        assert (code, "has run, and its files are its account" in err) == (2, True), err
+        assert (code, "has already run, and its files are its record" in err) == (2, True), err
 
 
 @pytest.mark.parametrize(
@@ -351,7 +351,7 @@ def test_broken_seconds_cost_the_shares_by_seconds_alone(shop: Shop) -> None:
     path.write_bytes(path.read_bytes()[:-9])
     code, out, _ = shop.call("report", shop.runs[0].name)
     assert code == 1
-    assert "shares by seconds are left out: " in out
+    assert "shares by seconds are omitted: " in out
     assert "durations.json.gz" in out
 
 
@@ -454,8 +454,8 @@ def test_a_run_whose_folder_a_test_deletes_is_reported_all_the_same(shop: Shop, 
         (["--last-failed", "nowhere"], 2, ["there is no run 'nowhere'"]),
         (["--last-failed", ""], 2, ["--last-failed is empty", "give `latest` for the last run"]),
         (["test_[*].py"], 2, ["there is no test file 'test_[*].py'", "--files 'test_[*].py'"]),
-        (["/nowhere/test_a.py"], 2, ["'/nowhere/test_a.py' does not lie in the tests", "--pytorch-src"]),
-        (["../test_a.py::T"], 2, ["'../test_a.py' does not lie in the tests"]),
+        (["/nowhere/test_a.py"], 2, ["'/nowhere/test_a.py' is not in the tests' folder", "--pytorch-src"]),
+        (["../test_a.py::T"], 2, ["'../test_a.py' is not in the tests' folder"]),
     ],
 )
 def test_what_cannot_be_taken_is_told_in_one_message(

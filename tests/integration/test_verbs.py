@@ -136,7 +136,7 @@ def test_files_of_the_last_run_are_read_where_none_are_named(desk: Desk) -> None
         ([], (), 3, "nothing to run: 100 %"),
         (IDS, ("--shards", "0"), 2, "--shards is 0\n  remedy: give a number from 1 to 4,096"),
         (IDS, ("--shards", "4097"), 2, "--shards is 4097"),
-        (IDS, ("--out", "."), 2, "is there and is no file, so it is not replaced"),
+        (IDS, ("--out", "."), 2, "exists and is not a file, so it is not replaced"),
         (IDS, ("--out", "catalog.jsonl.gz/plan.json"), 2, "remedy: check the path"),
     ],
 )
@@ -226,7 +226,7 @@ def test_a_split_run_runs_on_the_device_it_was_begun_on(desk: Desk, tree: Path) 
     assert desk.call("plan", *folder, "--shards", "2")[0] == 0
     code, _, err = desk.call("run", *folder, "--device", "spyre")
     assert code == 2
-    assert "--device is 'spyre', but the run was begun on 'cpu'" in err
+    assert "--device is 'spyre', but the run was started on 'cpu'" in err
 
 
 def test_what_failed_runs_again_where_it_came_from(desk: Desk, tree: Path) -> None:
@@ -235,10 +235,10 @@ def test_what_failed_runs_again_where_it_came_from(desk: Desk, tree: Path) -> No
     assert desk.call(*again, "--dry-run")[0] == 0
     code, out, _ = desk.call(*again, "--files", "sub/*")
     assert code == 1  # what failed elsewhere did so all the same
-    assert out == "nothing of latest can be run again in sub/*, and it ended with exit 1: 4 tests failed\n"
+    assert out == "nothing of latest can be rerun in sub/*, and it ended with exit 1: 4 tests failed\n"
     code, out, _ = desk.call(*again, "--stage", "2")
     assert code == 1
-    assert "all run, whatever --stage or --percent says" in out
+    assert "named tests all run, whatever the stage or percentage" in out
     last = desk.runs[-1]
     assert read_identity(last).device == "cpu"
     assert len(list(read_results(last / "results.jsonl.gz"))) == 4
@@ -252,7 +252,7 @@ def test_a_page_and_a_history_that_cannot_be_written_cost_nothing_else(desk: Des
     environ = {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(desk.folder / "nowhere" / "page.md")}
     code, out, err = desk.call(*words, environ=environ)
     assert (code, err) == (0, "")
-    for said in ("history: not read", "history: not written", "step summary: not written"):
+    for said in ("history: cannot be read", "history: not written", "step summary: not written"):
         assert said in out
     code, out, err = desk.call(*words, environ={"SPYRE_CI__STATE": "state"})
     assert (code, err) == (0, "")

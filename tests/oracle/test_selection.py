@@ -114,8 +114,8 @@ def test_who_comes_or_goes_moves_nobody_until_it_is_relocked(scoped: Desk) -> No
     assert lock.read_bytes() == kept
     said = scoped.call("select", "--run-dir", "r", "--stage", "2", "--relock").out
     relocked = set(scoped.read("r/selection.json")["ids"])
-    assert "200 come" in said
-    assert "40 go" in said
+    assert "200 added" in said
+    assert "40 removed" in said
     line = next(one for one in said.splitlines() if one.startswith("stage 2 "))
     # Moves are counted over the tests that both locks, or this catalog, know as in scope.
     assert len(relocked) == math.ceil(561 * 25 / 100)

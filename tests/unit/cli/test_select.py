@@ -120,7 +120,7 @@ def test_a_relock_shows_who_moves_in_and_out_of_each_stage(call: Call) -> None:
     assert "ranks: unchanged" in said
     put(Path("r"), rows(440), device="cpu", error="ImportError: x")
     said = call("select", "--run-dir", "r", "--relock")[1]
-    assert "the lock before was of device spyre, not cpu" in said
+    assert "the previous lock was made for device spyre, not cpu" in said
 
 
 def test_a_relock_does_not_tell_of_files_out_of_scope(call: Call) -> None:

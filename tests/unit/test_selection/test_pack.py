@@ -56,7 +56,7 @@ def test_a_plan_is_written_out_whole() -> None:
     assert [group.file for group in plan.shards[1].groups] == ["a.py"]
     assert plan.makespan_s == 8.0
     assert plan.bound_s == pytest.approx(7.0)
-    assert plan.binds == "load balance"
+    assert plan.binds == "balance"
 
 
 def test_groups_stand_by_file_and_ids_in_order_within() -> None:
@@ -249,8 +249,8 @@ def test_small_files_stay_whole() -> None:
         ({"a.py": (0.0, [0.0, 0.0])}, 2, "longest test"),
         ({"a.py": (1.0, [50.0, 1.0, 1.0])}, 3, "longest test"),
         ({"a.py": (5.0, [0.01] * 100), "b.py": (5.0, [0.01] * 100)}, 1, "set-up"),
-        ({"a.py": (1.0, [1.0] * 100)}, 4, "load balance"),
-        ({"a.py": (1.0, [50.0])}, 1, "load balance"),
+        ({"a.py": (1.0, [1.0] * 100)}, 4, "balance"),
+        ({"a.py": (1.0, [50.0])}, 1, "balance"),
     ],
 )
 def test_what_binds_a_plan_is_named(
