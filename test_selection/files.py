@@ -119,7 +119,7 @@ def open_regular(path: Path) -> IO[bytes]:
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if not stat.S_ISREG(mode):
-            raise OSError(errno.EINVAL, "not a regular file", str(path))
+            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
@@ -135,7 +135,7 @@ def read_bounded(path: Path, most: int = MAX_BYTES) -> bytes:
     with open_regular(path) as stream:
         data = stream.read(most + 1)
     if len(data) > most:
-        raise OSError(errno.EFBIG, f"larger than {most >> 20} MiB", str(path))
+        raise OSError(errno.EFBIG, f"it is larger than {most >> 20} MiB", str(path))
     return data
 
 

@@ -89,7 +89,7 @@ def test_a_machine_without_a_history_plans_by_the_durations_that_were_exported(
     capsys.readouterr()
     code, found = plan(tree, *words)
     assert (code, found["legs"]) == (0, 1)
-    assert "durations: not read, so seconds are guessed" in capsys.readouterr().out
+    assert "durations: cannot be read, so durations are guessed" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("project")

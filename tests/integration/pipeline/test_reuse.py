@@ -150,12 +150,12 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"conclusion": "failure"}, "run 50 ended as failure"),
     ({"sha": "e" * 40}, "no run of"),
     ({"ids": IDS[:3]}, "run 50 planned other tests than it says"),
-    ({"plan": "{"}, "run 50 handed on no plan that can be read"),
-    ({"image": ""}, "did not run all of its tests in the image that is wanted, or does not say so"),
+    ({"plan": "{"}, "run 50 has no plan that can be read"),
+    ({"image": ""}, "did not run all of its tests in the required image, or does not record its image"),
     ({"image": f"quay.io/o/i@sha256:{'2' * 64}"}, "did not run all of its tests in the image"),
-    ({"outcomes": GREEN | {IDS[1]: "failed"}}, "is not green here: 1 test failed"),
-    ({"outcomes": GREEN | {IDS[3]: "not_run"}}, "is not green here"),
-    ({"outcomes": GREEN | {IDS[2]: "hardware"}}, "is not green here"),
+    ({"outcomes": GREEN | {IDS[1]: "failed"}}, "does not pass here: 1 test failed"),
+    ({"outcomes": GREEN | {IDS[3]: "not_run"}}, "does not pass here"),
+    ({"outcomes": GREEN | {IDS[2]: "hardware"}}, "does not pass here"),
 ]
 
 
@@ -343,5 +343,5 @@ def test_a_run_that_has_begun_takes_no_other_s_results(
     (queue.run_dir / "journal").mkdir()
     assert spyre("reuse", "runs/ci") == 0
     assert outputs(tmp_path)["reused"] == "false"
-    assert "the run has begun" in " ".join(capsys.readouterr().out.split())
+    assert "the run has already started" in " ".join(capsys.readouterr().out.split())
     assert not (queue.run_dir / "reused.json").exists()

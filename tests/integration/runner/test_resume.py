@@ -228,7 +228,7 @@ def test_a_second_try_that_the_run_did_not_come_to_is_made_up_for(site: Site) ->
     site.release()
     code, out, err = site.resume()
     assert (code, err) == (1, "")
-    assert "1 failed test still to be run again" in out
+    assert "1 failed test still to be retried" in out
     assert site.ran[f"{WAITS}b_fails"] == 2
     assert site.verdicts == WHOLE
     assert site.results[f"{WAITS}b_fails"].attempts == 2
@@ -240,7 +240,7 @@ def test_a_second_try_that_the_run_did_not_come_to_is_made_up_for(site: Site) ->
     last.write_bytes(b"".join(kept))
     code, out, _ = site.resume()
     assert code == 1
-    assert "1 failed test still to be run again" in out
+    assert "1 failed test still to be retried" in out
     assert "nothing is left to run" not in out
     assert site.ran[f"{WAITS}b_fails"] == 3
     assert site.results[f"{WAITS}b_fails"].attempts == 2
@@ -260,7 +260,7 @@ def test_the_main_job_is_resumed_by_its_own_command(site: Site) -> None:
     site.environ["SPYRE_CI__RUN__RETRIES"] = "3"
     code, out, err = site.call("pytorch", "--resume", made.name, "--json")
     assert (code, json.loads(out)["exit_code"]) == (1, 1)
-    assert "as that run was set: retries 0" in err
+    assert "as set in that run: retries 0" in err
     site.run_dir = made
     assert site.verdicts == WHOLE
     # What a test wrote beside those that were collected is nobody's concern.
@@ -271,7 +271,7 @@ def test_the_main_job_is_resumed_by_its_own_command(site: Site) -> None:
     (made / "journal" / "0-2.jsonl").unlink()
     code, _, err = site.call("pytorch", "--resume", made.name)
     assert code == 2
-    assert "bring back what the run had, or begin a new run" in err
+    assert "restore what the run had, or start a new run" in err
 
 
 def test_of_two_that_resume_at_once_one_is_refused(site: Site) -> None:
@@ -427,7 +427,7 @@ def test_what_forks_again_and_again_is_ended_and_what_a_resumed_run_plans_is_tol
         out, _ = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 1
     assert find_orphans_of_run(site.run_dir) == []
-    assert "that the run had left" in out
+    assert "that the run left behind" in out
     rows = [json.loads(line) for line in events.read_text(encoding="utf-8").splitlines()]
     (begun,) = [row for row in rows if row["event"] == "run_start"]
     assert (begun["planned"], begun["whole"]) == (3, 5)
@@ -454,15 +454,15 @@ def test_the_rest_of_a_run_does_not_go_to_another_back_end(site: Site) -> None:
     site.environ |= {"GITHUB_ACTIONS": "true", "GITHUB_SHA": "b" * 40}
     code, _, err = site.resume()
     assert code == 2
-    assert "the checkout is at bbbbbbbbbbbb now, and the run's was at aaaaaaaaaaaa" in err
-    assert f"check out {'a' * 40}, or begin a new run" in err
+    assert "the checkout is at bbbbbbbbbbbb, and the run's was at aaaaaaaaaaaa" in err
+    assert f"check out {'a' * 40}, or start a new run" in err
     site.environ["GITHUB_SHA"] = "a" * 40
     note = site.run_dir / "run-settings.json"
     content = json.loads(note.read_text(encoding="utf-8"))
     note.write_text(json.dumps({**content, "back_end": "torch_spyre 0.1 at 0123"}), encoding="utf-8")
     code, _, err = site.resume()
     assert code == 2
-    assert "here, and the run had torch_spyre 0.1 at 0123" in err
+    assert "and the run had torch_spyre 0.1 at 0123" in err
     note.write_text(json.dumps(content), encoding="utf-8")
     assert site.resume()[0] == 1
     assert site.verdicts == WHOLE

@@ -94,7 +94,7 @@ def test_one_number_of_one_stage_can_be_changed(tmp_path: Path) -> None:
         ("stages: {1: {by: seconds}}\n", ["stages by count and stages by seconds do not nest"]),
         ("stages: {1: {by: luck}}\n", ["stages.1.by", "luck"]),
         ("report: {repository: nobody}\n", ["report.repository", "nobody"]),
-        ("stage: 1\nstage: 2\n", ["spyre-ci.yaml:2", "'stage' stands twice", "line 1"]),
+        ("stage: 1\nstage: 2\n", ["spyre-ci.yaml:2", "'stage' is there twice", "line 1"]),
         ("stage: [1\n", ["spyre-ci.yaml", "is not YAML"]),
         (f"run: {{seed: 0x{'f' * 4000}}}\n", ["run.seed", "seen: a number of thousands of digits"]),
         ("- a\n- b\n", ["spyre-ci.yaml:1", "holds a list, not a table"]),

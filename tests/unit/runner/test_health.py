@@ -93,7 +93,7 @@ def test_a_file_that_is_none_of_ours_is_told_with_its_remedy(tmp_path: Path, con
 def test_a_pipe_in_its_place_is_not_waited_for(tmp_path: Path) -> None:
     files = HealthFiles(folder=tmp_path)
     os.mkfifo(files.path("a"))
-    with pytest.raises(BadFileError, match="no regular file"):
+    with pytest.raises(BadFileError, match="not a regular file"):
         files.read("a", 0)
 
 
