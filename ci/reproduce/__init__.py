@@ -1,1 +1,1 @@
-"""One test of a past run, brought back: which it is, what is known of it, and whether it fails as it did."""
+"""One test of a past run, run again as it ran there, and whether it fails alike."""

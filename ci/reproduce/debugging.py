@@ -1,4 +1,4 @@
-"""One test under pytest's --pdb, in the foreground: what runs it, and the session that takes its place."""
+"""One test under pytest's --pdb, in the foreground: what starts it, and the session in its place."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ import pytest
 
 from ci.core.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, DeviceError
 from ci.reproduce.evidence import Evidence
-from ci.reproduce.lookup import Wanted
-from ci.reproduce.reproduce import as_it_ran, differences, refuse_outside, source_of, with_environment
+from ci.reproduce.reproduce import Request, prepare
 from ci.runner.child import module_words
 from ci.runner.enforce import seed_all
 from ci.runner.prepare import import_torch, wants_machinery
@@ -24,27 +23,20 @@ from ci.steps.context import Context
 from ci.steps.run import card_pool, cards_of
 from test_selection.ids import file_of
 
-LABEL = "debugging"
 
-
-def debug(context: Context, wanted: Wanted, found: Evidence) -> NoReturn:
+def debug(context: Context, request: Request, found: Evidence) -> NoReturn:
     """Become a pytest session of the test with --pdb: terminal, card and exit code are its own.
 
     Raises:
-        DeviceError: every card is another run's.
-        SpyreCiError: the tests cannot be had.
+        DeviceError: every card is in use by another run.
+        SpyreCiError: the tests are not available.
     """
-    context = as_it_ran(context, found)
-    source = source_of(context, wanted, found)
-    for note in differences(context, found, source):
-        context.say(f"not as it was: {note}")
-    context, _ = with_environment(context, found)
+    context, source, _ = prepare(context, request, found)
     file = file_of(found.id)
-    refuse_outside(source.tests, file, found.at)
-    pool = card_pool(context, LABEL, cards_of(context), context.say)
+    pool = card_pool(context, "debugging", cards_of(context), context.say)
     cards = pool.take(1)
     if not cards:
-        raise DeviceError(f"no card is free: {pool.blockers()}", remedy="wait until a run lets go of one")
+        raise DeviceError(f"no card is free: {pool.blockers()}", remedy="wait until a run releases one")
     for descriptor in pool.descriptors(cards):  # the lease lasts as long as the session
         os.set_inheritable(descriptor, True)
     spec = {
@@ -52,7 +44,7 @@ def debug(context: Context, wanted: Wanted, found: Evidence) -> NoReturn:
         "file": file,
         "id": found.id,
         "seed": found.seed,
-        "device": context.settings.model.device.name,
+        "device": found.device,
         "machinery": wants_machinery(source.tests, [file]),
     }
     sys.stdout.flush()
@@ -75,7 +67,7 @@ class OneTest:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self) -> None:
-        """Seed what the test draws from, as its run did."""
+        """Seed the generators, as its run did."""
         if self._seed is not None:
             seed_all(self._seed)
 

@@ -43,7 +43,7 @@ IMAGES = "tests/integration/image/test_examples.py"
 ROWS: Mapping[str, Row] = {
     "doctor": Row(says="disk"),
     "init": Row(says="--write"),
-    "reproduce": Row(says="there: passed"),
+    "reproduce": Row(says="outcome: passed"),
     "compare": Row(after=[cards.run_again]),
     "bisect": Row(after=[cards.history_of_pytorch]),
     "prune": Row(),
