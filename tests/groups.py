@@ -17,6 +17,7 @@ GROUPS = {
     "tests/integration/jobs/test_local": "engine",
     "tests/integration/retention/test_engine_images.py": "engine",
     "tests/heavy/test_image_op_suite.py": "engine",
+    "tests/heavy/test_image_bisect.py": "engine",
     "tests/heavy/test_image_reproduce.py": "engine",
     "tests/heavy/test_job_local.py": "engine",
     "tests/oracle/test_image.py": "engine",

@@ -89,11 +89,11 @@ def shell_command(
     return [*words, *(["--network", network] if network else []), *more, image, "shell"]
 
 
-def become(words: Sequence[str]) -> NoReturn:
+def become(words: Sequence[str], environ: Mapping[str, str] = os.environ) -> NoReturn:
     """Run a command in this process's place: terminal, signals and exit code are its own."""
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execv(words[0], list(words))  # noqa: S606  # a terminal is handed over whole
+    os.execve(words[0], list(words), environ)  # noqa: S606  # a terminal is handed over whole
 
 
 def bound(source: Path, target: str, *, readonly: bool = False) -> str:

@@ -29,8 +29,7 @@ def reproduce(
         str | None,
         typer.Argument(
             metavar="[RUN]",
-            help="Folder, id, `latest`, github-NUMBER.ATTEMPT, or the zip of a CI's results; "
-            "default: the latest.",
+            help="Folder, id, `latest`, or the zip of a CI's results; default: the latest.",
         ),
     ] = None,
     again: Annotated[bool, typer.Option("--run", help="Run it here, as it ran there.")] = False,
@@ -48,7 +47,9 @@ def reproduce(
         bool, typer.Option("--pdb", help="Run it here, in the foreground, under pytest's --pdb.")
     ] = False,
     shell: Annotated[bool, typer.Option("--shell", help="Open a shell in the image of the run.")] = False,
-    image: Annotated[str | None, typer.Option(help="With --shell: this image in place of the run's.")] = None,
+    image: Annotated[
+        str | None, typer.Option(help="Open a shell in this image in place of the run's.")
+    ] = None,
     seed: options.Seed = None,
     source: options.Source = None,
     device: options.Device = None,
@@ -61,8 +62,10 @@ def reproduce(
     """
     if run is not None and "::" in run and "::" not in test:  # a run has no `::` in its name, and a test has
         test, run = run, test
-    modes = {"--run": again, "--pdb": pdb, "--shell": shell}
-    _refuse(modes, {"--tries": tries > 1, "--with-before": with_before}, {"--image": image is not None})
+    again, shell = again or tries > 1 or with_before, shell or image is not None
+    modes = [name for name, given in (("--run", again), ("--pdb", pdb), ("--shell", shell)) if given]
+    if len(modes) > 1:
+        raise UsageError(f"{' and '.join(modes)} are given", remedy="give one of them")
     flags = {"device.name": device, "run.seed": seed}
     context = options.make_context(ctx, flags, json_output=json_output)
     request = Request(
@@ -85,28 +88,17 @@ def reproduce(
         _run(context, request, found, json_output=json_output)
     context.say(f"to reproduce: {found.command}")
     if json_output:
-        typer.echo(document_text(KIND, document(found, None, ())))
-
-
-def _refuse(modes: dict[str, bool], of_run: dict[str, bool], of_shell: dict[str, bool]) -> None:
-    """Refuse two modes at once, and an option of a mode that is not given."""
-    given = [mode for mode, is_given in modes.items() if is_given]
-    if len(given) > 1:
-        raise UsageError(f"{' and '.join(given)} are given", remedy="give one of them")
-    for mode, options_of_it in (("--run", of_run), ("--shell", of_shell)):
-        for option, is_given in options_of_it.items():
-            if is_given and mode not in given:
-                raise UsageError(f"{option} without {mode}", remedy=f"give {mode} as well")
+        typer.echo(document_text(KIND, document(found, None)))
 
 
 def _run(context: Context, request: Request, found: Evidence, *, json_output: bool) -> NoReturn:
     """Run it, say what that showed, and end as the run did."""
-    ran, notes = run_again(context, request, found)
+    ran = run_again(context, request, found)
     for line in ran_lines(found, ran):
         context.say(line)
     if outcome(found, ran) == "not reproduced" and found.before and not request.with_before:
         command = found.command.replace("--run", "--run --with-before", 1)
         context.say(f"to run what ran before it in its process, too: {command}")
     if json_output:
-        typer.echo(document_text(KIND, document(found, ran, notes)))
+        typer.echo(document_text(KIND, document(found, ran)))
     raise typer.Exit(ran.exit_code)

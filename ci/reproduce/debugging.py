@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import pytest
 
+from ci.core.container_shell import become
 from ci.core.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, DeviceError
 from ci.reproduce.evidence import Evidence
 from ci.reproduce.reproduce import Request, prepare
@@ -31,7 +32,7 @@ def debug(context: Context, request: Request, found: Evidence) -> NoReturn:
         DeviceError: every card is in use by another run.
         SpyreCiError: the tests are not available.
     """
-    context, source, _ = prepare(context, request, found)
+    context, source = prepare(context, request, found)
     file = file_of(found.id)
     pool = card_pool(context, "debugging", cards_of(context), context.say)
     cards = pool.take(1)
@@ -47,11 +48,8 @@ def debug(context: Context, request: Request, found: Evidence) -> NoReturn:
         "device": found.device,
         "machinery": wants_machinery(source.tests, [file]),
     }
-    sys.stdout.flush()
-    sys.stderr.flush()
-    words = [*module_words(__name__), json.dumps(spec)]
     environ = {**worker_environment(context, source), **cards[0].environment}
-    os.execve(words[0], words, environ)  # noqa: S606  # a terminal is handed over whole
+    become([*module_words(__name__), json.dumps(spec)], environ)
 
 
 class OneTest:

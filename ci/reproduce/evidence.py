@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ci.core.errors import MissingInputError, SpyreCiError
+from ci.core.errors import MissingInputError
 from ci.record.events import ShardStart
 from ci.record.failure_signature import Failure, last_failure
 from ci.record.identity import source_in
@@ -20,18 +19,20 @@ from ci.record.verdict import NO_OUTCOME, Verdict
 from ci.report.reader import Row, RunInfo, read_run
 from ci.reproduce.names import find_test
 from ci.steps.folder import RunFolder
-from ci.steps.run_settings import FILE as SETTINGS_FILE
 from ci.steps.run_settings import read_note
 from test_selection.catalog import read_catalog
-from test_selection.plan import Group, read_plan
+from test_selection.plan import read_plan
 from test_selection.seeds import seed_of_test
 from test_selection.selection import Expectation, read_selection
 
-MOST_VARIABLES = 60
 # Of a run's own results, unpacked; of an untrusted one's fewer are read.
 _MOST_BYTES = 4 << 30
 # Of the run's settings only what bounds how long a test may take is used again.
 _TIMES = ("test_timeout_s", "timeout_factor", "timeout_floor_s", "setup_timeout_s", "grace_s")
+
+
+_NO_RUN = RunInfo(device="", pytorch_version="", pytorch_sha="", percent=100)
+_NO_WORKER = ShardStart()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,71 +41,73 @@ class Evidence:
 
     Attributes:
         id: the test id.
-        run: the readable run id.
-        ref: names the run in a reproduce line.
+        info: of the run, as its summary has it.
         at: the folder or archive that was read.
         own: whether it is a run of this machine; everything else is untrusted data.
+        device: the device's name.
+        source: where the tests came from; None: the embedded op suite.
         verdict: of the test over all its tries.
         failure: how the try ended that is reproduced.
         attempt: that try, from 1.
         attempts: how many there were.
         run_seed: the run's seed.
         seed: the test's own in that try.
-        device: the device's name.
-        source: where the tests came from; None: the embedded op suite.
-        sha: their commit, or a content hash.
-        pytorch_version: of torch.
-        back_end: what made the device.
-        image: it ran in, name@sha256:….
-        card: it ran on.
-        python: its version.
-        threads: of the CPU that it might use.
-        environ: variables that may matter.
+        worker: what the worker of that try said of itself.
         before: the tests that ran before it in its process, with the try of each.
-        group: what the plan says of the test and those that run with it.
+        timeout_s: what the plan allows the test.
         expectations: declared outcomes of it and of what ran before it.
         times: time-outs of the run, by the name of their setting.
         notes: what a reader must know.
     """
 
     id: str
-    run: str = ""
-    ref: str = ""
+    info: RunInfo = _NO_RUN
     at: str = ""
     own: bool = True
+    device: str = ""
+    source: str | None = None
     verdict: str = ""
     failure: Failure | None = None
     attempt: int = 1
     attempts: int = 0
     run_seed: int | None = None
     seed: int | None = None
-    device: str = ""
-    source: str | None = None
-    sha: str = ""
-    pytorch_version: str = ""
-    back_end: str = ""
-    image: str = ""
-    card: str = ""
-    python: str = ""
-    threads: int = 0
-    environ: Mapping[str, str] = field(default_factory=dict)
+    worker: ShardStart = _NO_WORKER
     before: tuple[tuple[str, int], ...] = ()
-    group: Group | None = None
+    timeout_s: float | None = None
     expectations: Mapping[str, Expectation] = field(default_factory=dict)
     times: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @property
+    def torch(self) -> str:
+        """The version of torch."""
+        return self.worker.torch or self.info.pytorch_version
+
+    @property
+    def back_end(self) -> str:
+        """What made the device."""
+        return self.worker.back_end or self.info.back_end
+
+    @property
+    def image(self) -> str:
+        """The image it ran in, name@sha256:…."""
+        return self.worker.image or self.info.image
+
+    @property
     def command(self) -> str:
         """The line that reproduces it."""
+        run = self.info
+        ref = ref_of(run=run.run, provider=run.provider, run_id=run.run_id, run_attempt=run.run_attempt)
+        seed, attempt, device = self.run_seed, self.attempt, self.device
         return reproduce_line(
             self.id,
-            device=self.device or "spyre",
+            device=device,
             source=self.source,
-            sha=self.sha,
-            seed=self.run_seed,
-            ref=self.ref,
-            attempt=self.attempt,
+            sha=run.pytorch_sha,
+            seed=seed,
+            ref=ref,
+            attempt=attempt,
         )
 
 
@@ -127,7 +130,7 @@ def tries_of(name: str, journals: Iterable[Journal]) -> list[Tried]:
     found = []
     for journal in journals:
         state = RunState(shard=journal.shard, attempt=journal.attempt)
-        worker, before, started = ShardStart(), list[tuple[str, int]](), []
+        worker, before, started = _NO_WORKER, list[tuple[str, int]](), []
         for event in journal.events:
             state.take(event)
             worker = event if isinstance(event, ShardStart) else worker
@@ -169,65 +172,48 @@ def read_evidence(folder: Path, name: str, *, attempt: int, own: bool, at: str) 
     run = read_run(folder, most_bytes=_MOST_BYTES) if own else read_run(folder)
     files = RunFolder(path=folder)
     rows = {row.id: row for row in run.rows}
-    found = find_test(name, _nodes(files, rows) if own else dict.fromkeys(rows, ""), where=at)
+    rows, nodes = {row.id: row for row in run.rows}, dict[str, str]()
+    if own and files.catalog.is_file():
+        nodes = {test.id: test.node for test in read_catalog(files.catalog).tests}
+    found = find_test(name, {one: nodes.get(one, "") for one in rows}, where=at)
     row, tries = rows[found], tries_of(found, gathered_journals(folder))
     tried = chosen(tries, attempt or row.tried)
     if attempt and (attempt > max(row.attempts, 1) or (tries and tried is None)):
-        raise MissingInputError(
-            f"the test has no attempt {attempt}",
-            where=at,
-            remedy=f"it had {row.attempts}; leave --attempt out",
-        )
+        remedy = f"it had {row.attempts}; leave --attempt out"
+        raise MissingInputError(f"the test has no attempt {attempt}", where=at, remedy=remedy)
     bad = sum(one.failure.bad for one in tries)
     notes = ["no journal of the test was found: what ran before it is not known"] if tried is None else []
     if 0 < bad < len(tries):
-        notes.append(
-            f"it failed in {bad} of {len(tries)} tries: it may be flaky, so run it several times (--tries)"
-        )
-    told = _evidence(files, run.summary.identity, row, tried, attempt or row.tried or 1)
-    return replace(told, own=own, at=at, notes=tuple(notes))
-
-
-def _evidence(files: RunFolder, info: RunInfo, row: Row, tried: Tried | None, number: int) -> Evidence:
-    worker = ShardStart() if tried is None else tried.worker
-    number = number if tried is None else tried.one.seeded_as
-    run_seed = info.seed if tried is None or worker.seed is None else worker.seed
-    seed = None if run_seed is None else seed_of_test(run_seed, row.id, number)
-    before = () if tried is None else tried.before
-    return Evidence(
-        id=row.id,
-        run=info.run,
-        ref=ref_of(run=info.run, provider=info.provider, run_id=info.run_id, run_attempt=info.run_attempt),
+        notes.append(f"it failed in {bad} of {len(tries)} tries: it may be flaky, so use --tries")
+    shards = read_plan(files.plan).shards if files.plan.is_file() else ()
+    settings = read_note(files)
+    known = Evidence(
+        id=found,
+        info=run.summary.identity,
+        at=at,
+        own=own,
+        device=run.summary.identity.device,
+        source=source_in(run.summary.identity.reproduce),
         verdict=row.verdict.value,
         failure=_failure(row, tried),
-        attempt=number,
+        attempt=attempt or row.tried or 1,
         attempts=row.attempts,
-        run_seed=run_seed,
-        seed=seed if tried is None or tried.one.seed is None else tried.one.seed,
-        device=info.device,
-        source=source_in(info.reproduce),
-        sha=info.pytorch_sha,
-        pytorch_version=worker.torch or info.pytorch_version,
-        back_end=worker.back_end or info.back_end,
-        image=worker.image or info.image,
-        card=worker.card or "",
-        python=worker.python,
-        threads=worker.threads,
-        environ=dict(list(worker.environ.items())[:MOST_VARIABLES]),
-        before=before,
-        group=_group(files, row.id),
-        expectations=_expectations(files, [row.id, *(one for one, _ in before)]),
-        times=_times(files),
+        run_seed=run.summary.identity.seed,
+        timeout_s=next(
+            (group.timeout_s for shard in shards for group in shard.groups if found in group.ids), None
+        ),
+        expectations=read_selection(files.selection).expectations if files.selection.is_file() else {},
+        times={} if settings is None else {key: settings.run[key] for key in _TIMES if key in settings.run},
+        notes=tuple(notes),
     )
-
-
-def _nodes(files: RunFolder, rows: Iterable[str]) -> dict[str, str]:
-    """By test id pytest's name for it, if the run's catalog tells."""
-    nodes: dict[str, str] = {}
-    if files.catalog.is_file():
-        with contextlib.suppress(SpyreCiError):  # ids serve without it
-            nodes = {test.id: test.node for test in read_catalog(files.catalog).tests}
-    return {name: nodes.get(name, "") for name in rows}
+    if tried is not None:
+        seed = known.run_seed if tried.worker.seed is None else tried.worker.seed
+        known = replace(
+            known, attempt=tried.one.seeded_as, run_seed=seed, worker=tried.worker, before=tried.before
+        )
+    if known.run_seed is None or (tried is not None and tried.one.seed is not None):
+        return replace(known, seed=None if tried is None else tried.one.seed)
+    return replace(known, seed=seed_of_test(known.run_seed, found, known.attempt))
 
 
 def _failure(row: Row, tried: Tried | None) -> Failure | None:
@@ -237,21 +223,3 @@ def _failure(row: Row, tried: Tried | None) -> Failure | None:
         return None
     verdict = Verdict.FAILED if row.verdict is Verdict.FLAKY else row.verdict
     return Failure(verdict=verdict, cause=row.cause or "", message=last_failure(row.message))
-
-
-def _group(files: RunFolder, name: str) -> Group | None:
-    shards = read_plan(files.plan).shards if files.plan.is_file() else ()
-    return next((group for shard in shards for group in shard.groups if name in group.ids), None)
-
-
-def _expectations(files: RunFolder, names: Sequence[str]) -> dict[str, Expectation]:
-    declared = read_selection(files.selection).expectations if files.selection.is_file() else {}
-    return {name: declared[name] for name in names if name in declared}
-
-
-def _times(files: RunFolder) -> dict[str, Any]:
-    if (files.path / SETTINGS_FILE).is_file():
-        with contextlib.suppress(SpyreCiError):
-            note = read_note(files)
-            return {} if note is None else {key: note.run[key] for key in _TIMES if key in note.run}
-    return {}

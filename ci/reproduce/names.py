@@ -1,4 +1,4 @@
-"""How people name a run and a test: by a part of the id, pytest's name, a folder, a CI's run, an archive."""
+"""How people name a run and a test: by a folder or an archive, a part of the id or pytest's name."""
 
 from __future__ import annotations
 
@@ -10,11 +10,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ci.core.archives import Wanted, unpack
-from ci.core.errors import MissingInputError, SpyreCiError, UsageError
+from ci.core.errors import MissingInputError, UsageError
 from ci.core.text import clip, counted, listed, shell_line
-from ci.record.identity import FILE as IDENTITY_FILE
-from ci.record.identity import read_identity
-from ci.record.reproduction import FILE as REPRODUCTION_FILE
 from ci.report.results import RESULTS_FILE, SUMMARY_FILE
 from ci.steps.context import Context
 from ci.steps.folder import find_run
@@ -27,8 +24,6 @@ _FILES = (
     Wanted(pattern=re.escape(RESULTS_FILE), most_bytes=64 << 20),
     Wanted(pattern=r"journal/\d{1,6}-\d{1,6}\.jsonl", most_bytes=256 << 20),
 )
-# How a reproduce line names a CI's run, whose folders are all called `ci`.
-_CI_RUN = re.compile(r"([a-z][a-z0-9]{0,30})-(\d{1,19})\.(\d{1,9})")
 # So many names are shown, and so many are compared letter by letter, which takes its time.
 _SHOWN, _COMPARED = 5, 2000
 _LONGEST = 20_000
@@ -36,7 +31,7 @@ _LONGEST = 20_000
 
 @contextlib.contextmanager
 def run_folder(context: Context, name: str) -> Iterator[Path]:
-    """The folder of a run, by path, id, `latest`, a CI's name, or the zip of a CI's artifact.
+    """The folder of a run, by path, id, `latest`, or the zip of a CI's artifact.
 
     Raises:
         MissingInputError: there is no such run here.
@@ -49,26 +44,7 @@ def run_folder(context: Context, name: str) -> Iterator[Path]:
             unpack(Path(name), Path(folder), _FILES, beside=RESULTS_FILE)
             yield Path(folder)
         return
-    ci_run = _CI_RUN.fullmatch(name)
-    if ci_run is None or (context.runs / name).is_dir():
-        yield find_run(context.runs, name, holding=SUMMARY_FILE).path
-        return
-    found = [path for path in context.runs.glob(f"*/{IDENTITY_FILE}") if _is_of(path.parent, ci_run)]
-    if not found:
-        raise MissingInputError(
-            f"the CI's run {name!r} is not here",
-            where=context.runs,
-            remedy="download its artifact of results, and name the file in place of the run",
-        )
-    yield max(found, key=lambda path: path.stat().st_mtime_ns).parent
-
-
-def _is_of(folder: Path, ci_run: re.Match[str]) -> bool:
-    with contextlib.suppress(SpyreCiError):
-        run = read_identity(folder)
-        same = (run.provider, run.run_id, run.run_attempt) == (ci_run[1], int(ci_run[2]), int(ci_run[3]))
-        return same and not (folder / REPRODUCTION_FILE).exists()
-    return False
+    yield find_run(context.runs, name, holding=SUMMARY_FILE).path
 
 
 def find_test(name: str, nodes: Mapping[str, str], *, where: str) -> str:

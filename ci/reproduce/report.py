@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
+
+import msgspec
 
 from ci.core.errors import EXIT_INTERRUPTED
 from ci.core.text import clean, counted, one_line
@@ -13,6 +14,8 @@ from ci.record.verdict import NO_OUTCOME
 from ci.reproduce.evidence import Evidence
 from ci.reproduce.reproduce import Ran
 
+# Variables that are listed.
+_SHOWN = 60
 _OUTCOMES = {
     "reproduced": "the same failure, in try {last}",
     "failed differently": "it fails here too, but differently",
@@ -25,21 +28,22 @@ _OUTCOMES = {
 
 def known_lines(found: Evidence) -> list[str]:
     """What is known of the test, a line each."""
-    card = f", card {one_line(found.card)}" if found.card else ""
-    seed = "not recorded" if found.seed is None else f"{found.seed} (of the run: {found.run_seed})"
+    info, worker = found.info, found.worker
+    card = f", card {one_line(worker.card)}" if worker.card else ""
+    threads = f", {counted(worker.threads, 'thread')}" if worker.threads else ""
     rows = [
         ("test", clean(found.id)),
-        ("run", f"{one_line(found.run)} ({one_line(found.at)})" if found.at else ""),
+        ("run", f"{one_line(info.run)} ({one_line(found.at)})" if found.at else ""),
         ("outcome", found.verdict.replace("_", " ") + _why(found.failure) if found.verdict else ""),
         ("attempt", f"{found.attempt} of {found.attempts}" if found.attempts > 1 else ""),
-        ("seed", seed),
-        ("pytorch", f"{one_line(found.pytorch_version)} {one_line(found.sha) or '(commit not recorded)'}"),
+        ("seed", "not recorded" if found.seed is None else f"{found.seed} (of the run: {found.run_seed})"),
+        ("pytorch", f"{one_line(found.torch)} {one_line(info.pytorch_sha)}".strip() or "not recorded"),
         ("tests", one_line(found.source, 500) if found.source else "the embedded op suite"),
         ("device", f"{one_line(found.device)}{card} {one_line(found.back_end)}".rstrip()),
         ("image", one_line(found.image) or "not recorded"),
-        ("python", f"{one_line(found.python)}, {counted(found.threads, 'thread')}" if found.python else ""),
+        ("python", one_line(worker.python) + threads),
         ("ran before it", counted(len(found.before), "test") if found.before else ""),
-        *((f"  {one_line(name)}", one_line(value) or "''") for name, value in found.environ.items()),
+        *((f"  {one_line(name)}", one_line(value)) for name, value in list(worker.environ.items())[:_SHOWN]),
         *(("note", one_line(note, 500)) for note in found.notes),
     ]
     return [f"{name}: {value}" for name, value in rows if value]
@@ -48,10 +52,10 @@ def known_lines(found: Evidence) -> list[str]:
 def ran_lines(found: Evidence, ran: Ran) -> list[str]:
     """What running it showed, a line each; the last says it in a word or two."""
     lines = []
-    for number, (one, differs) in enumerate(zip(ran.failures, ran.differs, strict=True), start=1):
+    for number, (one, differs) in enumerate(ran.ends, start=1):
         how = f" ({one_line(differs, 500)})" if differs else ""
         lines.append(f"try {number}: {one.verdict.words}{_why(one)}{how}")
-    word, last = outcome(found, ran), len(ran.failures)
+    word, last = outcome(found, ran), len(ran.ends)
     many = counted(last, "try", "tries")
     return [*lines, f"{word}: {_OUTCOMES[word].format(last=last)} ({many}); {ran.folder}"]
 
@@ -59,25 +63,25 @@ def ran_lines(found: Evidence, ran: Ran) -> list[str]:
 def outcome(found: Evidence, ran: Ran) -> str:
     """`reproduced`, `failed differently`, `failed`, `interrupted`, `no outcome` or `not reproduced`."""
     known = found.failure is not None and found.failure.bad
-    if known and not all(ran.differs):
+    if known and not all(differs for _, differs in ran.ends):
         return "reproduced"
-    if any(one.bad for one in ran.failures):
+    if any(one.bad for one, _ in ran.ends):
         return "failed differently" if known else "failed"
     if ran.exit_code == EXIT_INTERRUPTED:
         return "interrupted"
-    if not ran.failures or any(one.verdict in NO_OUTCOME for one in ran.failures):
+    if not ran.ends or any(one.verdict in NO_OUTCOME for one, _ in ran.ends):
         return "no outcome"
     return "not reproduced"
 
 
-def document(found: Evidence, ran: Ran | None, notes: Sequence[str]) -> dict[str, Any]:
+def document(found: Evidence, ran: Ran | None) -> dict[str, Any]:
     """The object for machines."""
-    told = asdict(found)
-    for name in ("own", "group", "expectations", "times"):
+    told: dict[str, Any] = msgspec.to_builtins(found)
+    for name in ("own", "timeout_s", "expectations", "times"):
         del told[name]
-    told |= {"command": found.command, "notes": [*found.notes, *notes], "ran": None}
+    told |= {"command": found.command, "ran": None}
     if ran is not None:
-        tries = [asdict(one) | {"differs": why} for one, why in zip(ran.failures, ran.differs, strict=True)]
+        tries = [asdict(one) | {"differs": differs} for one, differs in ran.ends]
         told["ran"] = {"outcome": outcome(found, ran), "folder": ran.folder, "exit_code": ran.exit_code}
         told["ran"]["tries"] = tries
     return told

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-from ci.config.run_model import Run
 from ci.core.errors import (
     EXIT_INCOMPLETE,
     EXIT_INTERRUPTED,
@@ -17,6 +16,7 @@ from ci.core.errors import (
     MissingInputError,
     UsageError,
 )
+from ci.core.text import one_line
 from ci.main_job.run import start_run
 from ci.record import reproduction
 from ci.record.failure_signature import Failure, compare
@@ -35,6 +35,7 @@ from ci.steps.context import Context
 from ci.steps.folder import RunFolder, new_run_folder
 from ci.steps.plan import ShardSubset, shard_subset
 from ci.steps.run import run_step
+from ci.steps.run_settings import RunNote, as_noted
 from ci.steps.share import Share
 from test_selection.files import write_json
 from test_selection.ids import file_of
@@ -50,6 +51,8 @@ _VARIABLES = re.compile(
 _HARMLESS = re.compile(r"[A-Za-z0-9_.,:+-]{0,60}")
 _UPSTREAM = re.compile(r"git\+https://github\.com/pytorch/pytorch(\.git)?@[A-Za-z0-9._/-]{1,100}")
 _DEVICE = re.compile(r"[a-z][a-z0-9_]{0,30}")
+# One card, no retry and nobody to share with.
+_ONE_TEST = {"cards": 1, "static": True, "retries": 0, "control": "none", "share": None}
 _NO_END = Failure(
     verdict=Verdict.NOT_RUN, message="no journal shows how it ended: see the logs of the folder"
 )
@@ -80,11 +83,10 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """What running it showed: the run's folder, how each try ended, why it differs, and the exit code."""
+    """What running it showed: a run folder, how each try ended and why that differs, and the exit code."""
 
     folder: str
-    failures: Sequence[Failure]
-    differs: Sequence[str]
+    ends: Sequence[tuple[Failure, str]]
     exit_code: int
 
 
@@ -127,56 +129,39 @@ def _of_run(context: Context, request: Request) -> Evidence:
     return Evidence(id=request.name, attempt=request.attempt or 1, source=source, notes=notes)
 
 
-def prepare(context: Context, request: Request, found: Evidence) -> tuple[Context, Source, list[str]]:
-    """The device, times, variables and tests of the run, and what differs from it here.
+def prepare(context: Context, request: Request, found: Evidence) -> tuple[Context, Source]:
+    """The device, times, variables and tests of the run; what differs from it here is said.
 
     Raises:
         UsageError: only an untrusted run says where the tests are.
         BadFileError: the run's settings or the test's file are not valid.
     """
-    settings = context.on_device(found.device).settings
-    fixed = {"cards": 1, "static": True, "retries": 0, "control": "none", "share": None}
-    try:
-        run = Run.model_validate({**settings.model.run.model_dump(), **found.times, **fixed})
-    except ValueError as error:
-        raise BadFileError(
-            f"the run's settings are not valid: {' '.join(str(error).split())[:300]}",
-            where=found.at,
-            remedy="the file was changed by hand; reproduce the test by its seed, without the run",
-        ) from error
+    note = RunNote(shards=frozenset(), allow_collect_errors=False, run=dict(found.times))
+    settings = as_noted(context.on_device(found.device), RunFolder(path=Path(found.at)), note).settings
+    run = settings.model.run.model_copy(update=_ONE_TEST)
     settings = replace(settings, model=settings.model.model_copy(update={"run": run}))
     source = _source(context, request, found)
     refuse_outside(source.tests, file_of(found.id), found.at)
-    notes = differences(context, found, source)
+    run_in = {
+        "tests": (source.sha, found.info.pytorch_sha),
+        "torch": (installed_torch().version, found.torch),
+        "device": (back_end_of(found.device, context.environ), found.back_end),
+        "image": (context.provider.image or "none", found.image),
+    }
+    for what, (here, there) in run_in.items():
+        if there not in {"", here}:
+            context.say(one_line(f"differs from the run: {what} is {here}, and was {there}", 500))
     variables = {
         name: value
-        for name, value in found.environ.items()
+        for name, value in found.worker.environ.items()
         if _VARIABLES.fullmatch(name) and _HARMLESS.fullmatch(value) and context.environ.get(name) != value
     }
     if variables:
-        notes.append("set as in the run: " + " ".join(f"{name}={value}" for name, value in variables.items()))
-    for note in notes:
-        context.say(note)
+        said = " ".join(f"{name}={value}" for name, value in variables.items())
+        context.say(f"set as in the run: {said}")
     # The worker of one card has all cores; the run's had its share of them.
-    cores = min(found.threads or context.cores, context.cores)
-    environ = {**context.environ, **variables}
-    return replace(context, settings=settings, cores=cores, environ=environ), source, notes
-
-
-def differences(context: Context, found: Evidence, source: Source) -> list[str]:
-    """What differs from the run, and may be why the test does not fail here."""
-    device = found.device
-    pairs = [
-        ("tests", source.sha, found.sha),
-        ("torch", installed_torch().version, found.pytorch_version),
-        ("device", back_end_of(device, context.environ), found.back_end),
-        ("image", context.provider.image or "none", found.image),
-    ]
-    return [
-        f"differs from the run: {what} is {here}, and was {there}"
-        for what, here, there in pairs
-        if there not in ("", here)
-    ]
+    cores, environ = found.worker.threads or context.cores, {**context.environ, **variables}
+    return replace(context, settings=settings, cores=min(cores, context.cores), environ=environ), source
 
 
 def _source(context: Context, request: Request, found: Evidence) -> Source:
@@ -189,7 +174,7 @@ def _source(context: Context, request: Request, found: Evidence) -> Source:
                 where=found.at,
                 remedy="name them with --pytorch-src",
             )
-    return resolve_source(context, None if where is None else at_commit(where, found.sha))
+    return resolve_source(context, None if where is None else at_commit(where, found.info.pytorch_sha))
 
 
 def refuse_outside(tests: Path, file: str, where: str) -> None:
@@ -198,43 +183,43 @@ def refuse_outside(tests: Path, file: str, where: str) -> None:
     Raises:
         BadFileError: it leads out of the folder.
     """
-    path = PurePosixPath(file)
-    inside = not path.is_absolute() and ".." not in path.parts and "\0" not in file and path.suffix == ".py"
-    if not inside or not (tests / file).resolve().is_relative_to(tests.resolve()):
-        raise BadFileError(
-            f"{file!r:.200} is not a test file of the tree",
-            where=where or tests,
-            remedy="give the test's own id",
-        )
+    if "\0" in file or not (tests / file).resolve().is_relative_to(tests.resolve()):
+        what = f"{file!r:.200} is not a test file of the tree"
+        raise BadFileError(what, where=where or tests, remedy="give the test's own id")
 
 
-def run_again(context: Context, request: Request, found: Evidence) -> tuple[Ran, list[str]]:
+def run_again(context: Context, request: Request, found: Evidence) -> Ran:
     """Run the test in a run folder of its own, until it fails alike or `tries` are used.
 
     Raises:
         UsageError: nothing is known that ran before it.
         SpyreCiError: of the steps.
     """
-    before = _before(request, found)
-    context, source, notes = prepare(context, request, found)
-    device, share = found.device, Share(stage=None, percent=100, ids=(found.id,))
-    folder = new_run_folder(context.runs, device=device, label=reproduction.KIND, epoch_s=context.clock())
+    if request.with_before and not found.before:
+        raise UsageError(
+            "nothing ran before the test in its process, or that is not known",
+            where=found.at or None,
+            remedy="leave --with-before out",
+        )
+    # A plan holds a test once, also one that ran twice in that process.
+    tried = {name: number for name, number in found.before if request.with_before and name != found.id}
+    tried[found.id] = found.attempt
+    context, source = prepare(context, request, found)
+    now, label = context.clock(), reproduction.KIND
+    folder = new_run_folder(context.runs, device=found.device, label=label, epoch_s=now)
     mark = folder.path / reproduction.FILE  # it is nobody's latest run
-    write_json(mark, reproduction.KIND, reproduction.content_of(found.id, found.run, None))
-    start_run(context, source, share, folder.path)
-    plan, selection = _plan(context, found, folder, (*(name for name, _ in before), found.id))
-    subset = replace(
-        shard_subset(context, folder, plan, source), as_try=dict(before) | {found.id: found.attempt}
-    )
-    failures, interrupted = _tries(context, subset, found, request.tries)
-    differs = ["" if found.failure is None else compare(found.failure, one) for one in failures]
-    code = EXIT_INTERRUPTED if interrupted else exit_code_of(failures)
+    write_json(mark, label, reproduction.content_of(found.id, found.info.run, None))
+    start_run(context, source, Share(stage=None, percent=100, ids=(found.id,)), folder.path)
+    plan, selection = _plan(context, found, folder, tuple(tried))
+    subset = replace(shard_subset(context, folder, plan, source), as_try=tried)
+    ends, interrupted = _tries(context, subset, found, request.tries)
     account = reconcile(plan, gathered_journals(folder.path), interrupted=interrupted)
     identity = replace(read_identity(folder.path), seed=plan.run_seed)
     write_report(folder.path, account=account, identity=identity, selection=selection)
-    ended = [(one.verdict.value, why) for one, why in zip(failures, differs, strict=True)]
-    write_json(mark, reproduction.KIND, reproduction.content_of(found.id, found.run, ended))
-    return Ran(folder=str(folder.path), failures=failures, differs=differs, exit_code=code), notes
+    ended = [(one.verdict.value, differs) for one, differs in ends]
+    write_json(mark, label, reproduction.content_of(found.id, found.info.run, ended))
+    code = EXIT_INTERRUPTED if interrupted else exit_code_of([one for one, _ in ends])
+    return Ran(folder=str(folder.path), ends=ends, exit_code=code)
 
 
 def exit_code_of(failures: Sequence[Failure]) -> int:
@@ -245,52 +230,32 @@ def exit_code_of(failures: Sequence[Failure]) -> int:
     return EXIT_TEST_FAILED if Verdict.FAILED in verdicts else EXIT_OK
 
 
-def _tries(context: Context, subset: ShardSubset, found: Evidence, most: int) -> tuple[list[Failure], bool]:
+def _tries(
+    context: Context, subset: ShardSubset, found: Evidence, most: int
+) -> tuple[list[tuple[Failure, str]], bool]:
     """Run it until it fails alike or cannot run; how each try ended, and whether the user interrupted."""
-    ended: list[Failure] = []
-    seen = 0
-    while len(ended) < most:
+    ends, seen = list[tuple[Failure, str]](), 0
+    while len(ends) < most:
         interrupted = run_step(context, subset)
         tries = tries_of(found.id, gathered_journals(subset.folder.path))
         told, seen = tries[seen:], len(tries)
         if interrupted:
-            return ended, True
-        ended.append(told[-1].failure if told else _NO_END)
-        if ended[-1].verdict is Verdict.NOT_RUN or (found.failure and not compare(found.failure, ended[-1])):
+            return ends, True
+        one = told[-1].failure if told else _NO_END
+        ends.append((one, compare(found.failure, one) if found.failure else ""))
+        if one.verdict is Verdict.NOT_RUN or (found.failure and not ends[-1][1]):
             break
-    return ended, False
-
-
-def _before(request: Request, found: Evidence) -> tuple[tuple[str, int], ...]:
-    """What runs before it: with --with-before all that did, else what is chained to it.
-
-    Raises:
-        UsageError: nothing ran before it, or that is not known.
-    """
-    if request.with_before:
-        if not found.before:
-            raise UsageError(
-                "nothing ran before the test in its process, or that is not known",
-                where=found.at or None,
-                remedy="leave --with-before out",
-            )
-        # A plan holds a test once, also one that ran twice in that process.
-        return tuple({name: number for name, number in found.before if name != found.id}.items())
-    group = found.group
-    for first, count in group.chains if group is not None else ():
-        names = group.ids[first : first + count] if group is not None else ()
-        if found.id in names:
-            return tuple((name, 1) for name in names[: names.index(found.id)])
-    return ()
+    return ends, False
 
 
 def _plan(
     context: Context, found: Evidence, folder: RunFolder, ids: tuple[str, ...]
 ) -> tuple[Plan, Selection]:
     """Write the plan of one test, or of one behind others, and the outcomes declared for them."""
-    limit = None if found.group is None else found.group.timeout_s
     chains = ((0, len(ids)),) if len(ids) > 1 else ()
-    group = Group(file=file_of(found.id), ids=ids, alone=len(ids) == 1, chains=chains, timeout_s=limit)
+    group = Group(
+        file=file_of(found.id), ids=ids, alone=len(ids) == 1, chains=chains, timeout_s=found.timeout_s
+    )
     shards = (Shard(index=0, expected_s=1.0, groups=(group,)),)
     seed = context.run_seed() if found.run_seed is None else found.run_seed
     key = fingerprint(shards)

@@ -86,9 +86,9 @@ def open_shell(context: Context, found: Evidence, requested: str | None) -> NoRe
     if found.own and found.source and Path(found.source).is_dir():
         tests = Path(found.source).resolve()
         mounts[str(tests)] = tests
-    if found.own and found.at and found.run == Path(found.at).name:
-        (workspace / "runs" / found.run).mkdir(parents=True, exist_ok=True)
-        mounts[f"{WORKSPACE}/runs/{found.run}"] = Path(found.at)
+    if found.own and found.at and found.info.run == Path(found.at).name:
+        (workspace / "runs" / found.info.run).mkdir(parents=True, exist_ok=True)
+        mounts[f"{WORKSPACE}/runs/{found.info.run}"] = Path(found.at)
     caller = Caller(user=os.getuid(), group=os.getgid(), checkout=workspace, terminal=sys.stdin.isatty())
     words = ["--cap-drop", "ALL", "--security-opt", "no-new-privileges"]
     words += [word for to, one in mounts.items() for word in ("--mount", bound(one, to, readonly=True))]
