@@ -77,8 +77,7 @@ class Executor:
             with BUILDERS[self._record.builder](self._builder, sha, tree) as made:
                 yield made
         finally:
-            with self._lock:
-                self._trees.drop(tree)
+            remove(tree)
 
     def attempt(self, made: Made) -> Result:
         """Try a commit once; the test passed or failed.

@@ -36,13 +36,12 @@ class Try:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A commit that may have broken the test; the pull request's address is empty where it is not known."""
+    """A commit that may have broken the test, with the number of its pull request if it says one."""
 
     sha: str
     authored: str
     subject: str
     pull_request: int | None
-    pull_request_url: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,10 +20,8 @@ def result_lines(record: Record, result: Result) -> list[str]:
     asked = f"asked for: {percent(result.confidence)}"
     lines = [f"{sure}{_KINDS[result.kind]}: {percent(result.probability)} ({asked})"]
     for one in result.candidates:
-        pull = "" if one.pull_request is None else f"pull request {one.pull_request}"
-        lines.append(
-            f"  {one.sha} {one.authored[:10]} {one_line(one.subject)} {one.pull_request_url or pull}".rstrip()
-        )
+        pull = "" if one.pull_request is None else f" (pull request {one.pull_request})"
+        lines.append(f"  {one.sha} {one.authored[:10]} {one_line(one.subject)}{pull}")
     if result.count > len(result.candidates):
         lines.append(f"  … and {result.count - len(result.candidates):,} more")
     tallies = record.tallies()
@@ -38,12 +36,10 @@ def result_lines(record: Record, result: Result) -> list[str]:
 
 def issue_text(record: Record, result: Result) -> str:
     """Markdown for an issue; texts of commits and tests stand in code, so that they mention nobody."""
-    links = [f"- {one.pull_request_url}" for one in result.candidates if one.pull_request_url]
     words = ["spyre-ci", "bisect", "--pytorch-src", record.repository, "--device", record.device]
     words += ["--good", record.commits[0], "--bad", record.commits[-1], "--builder", record.builder]
     parts = [
         f"## {code(record.test)} fails on {code(record.device)}",
-        *(["\n".join(links)] if links else []),
         fence("\n".join(result_lines(record, result))),
         fence(shell_line([*words, "--", record.test]), "sh"),
     ]

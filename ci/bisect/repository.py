@@ -21,12 +21,7 @@ SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 # Writing a commit's files runs no hook, downloads no LFS file and asks for no password.
 _NO_HOOKS = ("-c", "core.hooksPath=/dev/null", "-c", "submodule.recurse=false")
 _QUIET = {"GIT_LFS_SKIP_SMUDGE": "1", "GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "true"}
-# What PyTorch's merge bot writes, and what GitHub puts behind a subject.
-_RESOLVED = re.compile(
-    r"^Pull Request resolved: "
-    r"(https://github\.com/[A-Za-z0-9-]{1,39}/(?!\.)[A-Za-z0-9_.-]{1,100}/pull/([1-9][0-9]{0,9}))\s*$",
-    re.MULTILINE,
-)
+# What GitHub puts behind a subject.
 _NUMBER = re.compile(r"\(#([1-9][0-9]{0,9})\)\s*$")
 
 
@@ -77,21 +72,15 @@ def commits_between(clone: Path, good: str, bad: str) -> list[str]:
 
 def candidate(clone: Path, sha: str) -> Candidate:
     """A commit as it is told to people; its texts are data of whoever wrote it."""
-    words = ("show", "--no-patch", "--no-show-signature", "--format=%aI%x00%s%x00%b", sha, "--")
-    authored, subject, body = git(clone, *words).split("\0", 2)
-    number, url = pull_request(subject, body)
-    return Candidate(sha=sha, authored=authored, subject=subject, pull_request=number, pull_request_url=url)
+    words = ("show", "--no-patch", "--no-show-signature", "--format=%aI%x00%s", sha, "--")
+    authored, subject = git(clone, *words).rstrip("\n").split("\0", 1)
+    return Candidate(sha=sha, authored=authored, subject=subject, pull_request=pull_request(subject))
 
 
-def pull_request(subject: str, body: str) -> tuple[int | None, str]:
-    """The number and address of a commit's pull request; the address is empty where it is not known.
-
-    The last trailer of the merge bot counts, since a revert quotes the message of what it reverts.
-    """
-    if resolved := list(_RESOLVED.finditer(body)):
-        return int(resolved[-1][2]), resolved[-1][1]
+def pull_request(subject: str) -> int | None:
+    """The number of a commit's pull request, if its subject ends with one. Pure."""
     number = _NUMBER.search(subject)
-    return (int(number[1]), "") if number else (None, "")
+    return int(number[1]) if number else None
 
 
 class Trees:
@@ -120,15 +109,10 @@ class Trees:
             CommandError: git could not.
         """
         tree = self._folder / sha[:16]
-        self.drop(tree)  # what a full disk left of it
-        words = ("worktree", "add", "--quiet", "--detach", str(tree), sha)
+        remove(tree)  # what a full disk left of it
+        words = ("worktree", "add", "--quiet", "--detach", "--force", str(tree), sha)
         git(self._repository, *_NO_HOOKS, *words, variables=_QUIET)
         return tree
-
-    def drop(self, tree: Path) -> None:
-        """Remove a tree with whatever was made in it."""
-        remove(tree)
-        git(self._repository, "worktree", "prune")
 
 
 def remove(folder: Path) -> None:
