@@ -71,13 +71,13 @@ def compare(before: Failure, now: Failure) -> str:
         now: as it is brought back.
     """
     if before.verdict is not now.verdict:
-        return f"base: {before.verdict.words}, new: {now.verdict.words}"
+        return f"it was {before.verdict.words} in the run, and is {now.verdict.words} now"
     if before.cause != now.cause or before.kind != now.kind:
-        return f"base: {before.kind or 'no exception'}, new: {now.kind or 'no exception'}"
+        return f"it was {before.kind or 'unnamed'} in the run, and is {now.kind or 'unnamed'} now"
     if before.cause in _LONG:
         return ""
     if normal(before.message) != normal(now.message):
-        return f"both are {now.kind or now.verdict.words}, with different messages"
+        return f"both are {now.kind or now.verdict.words}, with another message"
     return ""
 
 

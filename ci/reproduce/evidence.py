@@ -181,10 +181,7 @@ def read_evidence(folder: Path, name: str, *, attempt: int, own: bool, at: str) 
     if attempt and (attempt > max(row.attempts, 1) or (tries and tried is None)):
         remedy = f"it had {row.attempts}; leave --attempt out"
         raise MissingInputError(f"the test has no attempt {attempt}", where=at, remedy=remedy)
-    bad = sum(one.failure.bad for one in tries)
-    notes = ["no journal of the test was found: what ran before it is not known"] if tried is None else []
-    if 0 < bad < len(tries):
-        notes.append(f"it failed in {bad} of {len(tries)} tries: it may be flaky, so use --tries")
+    lost = ("no journal of the test was found: what ran before it is not known",) if tried is None else ()
     shards = read_plan(files.plan).shards if files.plan.is_file() else ()
     settings = read_note(files)
     known = Evidence(
@@ -204,7 +201,7 @@ def read_evidence(folder: Path, name: str, *, attempt: int, own: bool, at: str) 
         ),
         expectations=read_selection(files.selection).expectations if files.selection.is_file() else {},
         times={} if settings is None else {key: settings.run[key] for key in _TIMES if key in settings.run},
-        notes=tuple(notes),
+        notes=lost,
     )
     if tried is not None:
         seed = known.run_seed if tried.worker.seed is None else tried.worker.seed

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import requests
 
 from ci.record.reproduction import FILE as MARK
 from ci.report.results import read_results
@@ -216,29 +215,6 @@ def test_a_test_is_debugged_at_the_failure_as_it_was_drawn(shop: Shop) -> None:
     code, out = shop.paste(f"echo c | {shop.line('::test_drawn').replace('--run', '--pdb')}")
     assert (code, shop.drew() in out, "(Pdb)" in out, "1 failed" in out) == (1, True, True, True), out
     assert "test_crash" not in out
-
-
-@pytest.mark.nightly
-def test_the_line_of_a_hud_s_page_says_enough(shop: Shop, tmp_path: Path) -> None:
-    code, said = shop.paste("spyre-ci report latest", SPYRE_CI__REPORT__ENDPOINT="embedded")
-    assert code == 1, said
-    words = [sys.executable, "-u", "-m", "ci.cli", "hud", "serve", "--port", "0"]
-    with subprocess.Popen(
-        words, cwd=shop.folder, env=shop.environ, stdout=subprocess.PIPE, text=True
-    ) as server:
-        try:
-            assert server.stdout is not None
-            found = re.search(r"http://[\d.:]+", server.stdout.readline())
-            assert found is not None
-            page = requests.get(f"{found[0]}/runs/1", timeout=20).text
-        finally:
-            server.terminate()
-    shown = [html.unescape(one) for one in re.findall(r"<pre[^>]*>(spyre-ci[^<]*)</pre>", page)]
-    line = shlex.split(next(one for one in shown if "::test_crash" in one))
-    # It says all but where the tests are on that machine.
-    line[line.index("--pytorch-src") + 1] = str(shop.tree)
-    code, said = shop.paste(shlex.join(line), cwd=tmp_path)
-    assert (code, "SIGSEGV" in said) == (1, True), said
 
 
 @pytest.mark.nightly

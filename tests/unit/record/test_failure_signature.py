@@ -49,13 +49,13 @@ def test_what_differs_each_time_makes_no_other_failure(before: str | Failure, no
         (
             failed("torch.X.MyError: a"),
             failed("ValueError: a"),
-            "base: MyError, new: ValueError",
+            "it was MyError in the run, and is ValueError now",
         ),
-        (failed("SIGSEGV", "signal"), failed("SIGSEGV", "exit"), "base: signal, new: exit"),
-        (failed("SIGSEGV: x", "signal"), failed("SIGABRT: x", "signal"), "both are signal, with different"),
-        (failed("x"), Failure(verdict=Verdict.PASSED), "base: failed, new: passed"),
-        (failed("x"), Failure(verdict=Verdict.HARDWARE, message="x"), "new: hardware"),
-        (failed("in setup: OSError: x"), failed("OSError: x"), "both are OSError, with different"),
+        (failed("SIGSEGV", "signal"), failed("SIGSEGV", "exit"), "it was signal in the run, and is exit now"),
+        (failed("SIGSEGV: x", "signal"), failed("SIGABRT: x", "signal"), "both are signal, but"),
+        (failed("x"), Failure(verdict=Verdict.PASSED), "it was failed in the run, and is passed now"),
+        (failed("x"), Failure(verdict=Verdict.HARDWARE, message="x"), "and is hardware here"),
+        (failed("in setup: OSError: x"), failed("OSError: x"), "both are OSError, but"),
     ],
 )
 def test_what_is_another_failure_is_said(before: Failure, now: Failure, said: str) -> None:
