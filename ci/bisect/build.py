@@ -8,7 +8,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -99,9 +99,7 @@ def wheel(builder: Builder, sha: str, tree: Path) -> Iterator[Made]:
         forget(folder.parent, builder.settings.keep_wheels)
 
 
-BUILDERS: Mapping[str, Callable[[Builder, str, Path], AbstractContextManager[Made]]] = {
-    "checkout": checkout, "wheel": wheel, "image": image,
-}  # fmt: skip
+BUILDERS = {"checkout": checkout, "wheel": wheel, "image": image}
 
 
 def words_of(command: Sequence[str], values: Mapping[str, str]) -> list[str]:

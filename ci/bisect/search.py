@@ -95,7 +95,7 @@ class Search:
                 if self.executor.stop.is_set():  # what was ended says nothing
                     return
                 faults, why = faults + 1, error.what
-                self.say(f"  {self._sha(position)}: machine fault {faults} of {FAULTS}: {why}")
+                self.say(f"{self._sha(position)}: machine fault {faults} of {FAULTS}: {why}")
                 continue
             return
         self._lose(position, why)
@@ -109,7 +109,7 @@ class Search:
             self.save()
         bad = 100 * self._belief().bad(position)
         where = f" on {one.card}" if one.card else ""
-        self.say(f"  {self._sha(position)}: {'passed' if passed else 'failed'}{where}; bad with {bad:.1f} %")
+        self.say(f"{self._sha(position)}: {'passed' if passed else 'failed'}{where}; bad with {bad:.1f} %")
 
     def _skip(self, position: int, why: str) -> None:
         if position == self.record.last:  # a wrong test id ends here, too
@@ -121,7 +121,7 @@ class Search:
         with self._lock:
             self.record.skipped[self.record.commits[position]] = why
             self.save()
-        self.say(f"  {self._sha(position)} {why}; skipped")
+        self.say(f"{self._sha(position)} {why}; skipped")
 
     def _lose(self, position: int, why: str) -> None:
         with self._lock:

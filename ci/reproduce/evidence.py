@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,7 +51,6 @@ class Evidence:
         attempt: that try, from 1.
         attempts: how many there were.
         run_seed: the run's seed.
-        seed: the test's own in that try.
         worker: what the worker of that try said of itself.
         before: the tests that ran before it in its process, with the try of each.
         timeout_s: what the plan allows the test.
@@ -71,13 +70,17 @@ class Evidence:
     attempt: int = 1
     attempts: int = 0
     run_seed: int | None = None
-    seed: int | None = None
     worker: ShardStart = _NO_WORKER
     before: tuple[tuple[str, int], ...] = ()
     timeout_s: float | None = None
     expectations: Mapping[str, Expectation] = field(default_factory=dict)
     times: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+    @property
+    def seed(self) -> int | None:
+        """The test's own seed in that try."""
+        return None if self.run_seed is None else seed_of_test(self.run_seed, self.id, self.attempt)
 
     @property
     def torch(self) -> str:
@@ -171,7 +174,6 @@ def read_evidence(folder: Path, name: str, *, attempt: int, own: bool, at: str) 
     """
     run = read_run(folder, most_bytes=_MOST_BYTES) if own else read_run(folder)
     files = RunFolder(path=folder)
-    rows = {row.id: row for row in run.rows}
     rows, nodes = {row.id: row for row in run.rows}, dict[str, str]()
     if own and files.catalog.is_file():
         nodes = {test.id: test.node for test in read_catalog(files.catalog).tests}
@@ -184,33 +186,26 @@ def read_evidence(folder: Path, name: str, *, attempt: int, own: bool, at: str) 
     lost = ("no journal of the test was found: what ran before it is not known",) if tried is None else ()
     shards = read_plan(files.plan).shards if files.plan.is_file() else ()
     settings = read_note(files)
-    known = Evidence(
+    info, worker = run.summary.identity, _NO_WORKER if tried is None else tried.worker
+    return Evidence(
         id=found,
-        info=run.summary.identity,
+        info=info,
         at=at,
         own=own,
-        device=run.summary.identity.device,
-        source=source_in(run.summary.identity.reproduce),
+        device=info.device,
+        source=source_in(info.reproduce),
         verdict=row.verdict.value,
         failure=_failure(row, tried),
-        attempt=attempt or row.tried or 1,
+        attempt=attempt or row.tried or 1 if tried is None else tried.one.seeded_as,
         attempts=row.attempts,
-        run_seed=run.summary.identity.seed,
-        timeout_s=next(
-            (group.timeout_s for shard in shards for group in shard.groups if found in group.ids), None
-        ),
+        run_seed=info.seed if worker.seed is None else worker.seed,
+        worker=worker,
+        before=() if tried is None else tried.before,
+        timeout_s=next((one.timeout_s for shard in shards for one in shard.groups if found in one.ids), None),
         expectations=read_selection(files.selection).expectations if files.selection.is_file() else {},
         times={} if settings is None else {key: settings.run[key] for key in _TIMES if key in settings.run},
         notes=lost,
     )
-    if tried is not None:
-        seed = known.run_seed if tried.worker.seed is None else tried.worker.seed
-        known = replace(
-            known, attempt=tried.one.seeded_as, run_seed=seed, worker=tried.worker, before=tried.before
-        )
-    if known.run_seed is None or (tried is not None and tried.one.seed is not None):
-        return replace(known, seed=None if tried is None else tried.one.seed)
-    return replace(known, seed=seed_of_test(known.run_seed, found, known.attempt))
 
 
 def _failure(row: Row, tried: Tried | None) -> Failure | None:

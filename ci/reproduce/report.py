@@ -79,7 +79,7 @@ def document(found: Evidence, ran: Ran | None) -> dict[str, Any]:
     told: dict[str, Any] = msgspec.to_builtins(found)
     for name in ("own", "timeout_s", "expectations", "times"):
         del told[name]
-    told |= {"command": found.command, "ran": None}
+    told |= {"seed": found.seed, "command": found.command, "ran": None}
     if ran is not None:
         tries = [asdict(one) | {"differs": differs} for one, differs in ran.ends]
         told["ran"] = {"outcome": outcome(found, ran), "folder": ran.folder, "exit_code": ran.exit_code}

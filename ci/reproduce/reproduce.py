@@ -40,7 +40,6 @@ from ci.steps.share import Share
 from test_selection.files import write_json
 from test_selection.ids import file_of
 from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
-from test_selection.seeds import seed_of_test
 from test_selection.selection import Selection, write_selection
 
 # The variables of a run that are set again: no path, no address, nothing that names code.
@@ -101,8 +100,7 @@ def look_up(context: Context, request: Request) -> Evidence:
         notes = found.notes
         if found.run_seed is not None:
             notes = (*notes, f"the run's seed is {found.run_seed}; {request.seed} is used, as requested")
-        seed = seed_of_test(request.seed, found.id, found.attempt)
-        found = replace(found, run_seed=request.seed, seed=seed, notes=notes)
+        found = replace(found, run_seed=request.seed, notes=notes)
     if context.settings.origins.get("device.name") == "flag" or not found.device:
         found = replace(found, device=context.settings.model.device.name)
     if not _DEVICE.fullmatch(found.device):

@@ -38,6 +38,7 @@ class TestShout(unittest.TestCase):
         if wait := os.environ.get("SHOUT_WAITS"):
             pathlib.Path(wait).touch()
             __import__("time").sleep(120)
+        self.assertIn(os.environ.get("SHOUT_IS_OF", ""), shout.__file__)
         self.assertEqual(shout.shout("a"), "A")
 
 

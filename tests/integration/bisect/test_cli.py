@@ -184,13 +184,22 @@ def test_a_search_without_a_clone_says_how_to_name_one(capsys: pytest.CaptureFix
 def test_wheels_of_sixty_four_commits_are_searched_by_four_in_three_rounds(made: Maker) -> None:
     project = made(commits=64, broken=41)
     Path("spyre-ci.yaml").write_text(WHEELS.replace("PYTHON", sys.executable), encoding="utf-8")
-    code, out, err = call(*ends(project), "--workers", "4", "--confidence", "0.9", TEST, "--json")
+    code, out, err = call(
+        *ends(project),
+        "--workers",
+        "4",
+        "--confidence",
+        "0.9",
+        TEST,
+        "--json",
+        SHOUT_IS_OF=".spyre-ci/bisect/",
+    )
     document = json.loads(out)
     assert (code, document["result"]["candidates"][0]["sha"]) == (0, project.commits[41]), err
     assert max(one["round"] for one in document["tries"]) <= 3
     kept = {path.parent.name: path.parent for path in Path(".spyre-ci/bisect").glob("*/*/whole")}
     assert set(kept) == {document["commits"][one["position"]] for one in document["tries"]}
-    for sha, folder in kept.items():  # the tests import the wheel, and not the tree
+    for sha, folder in kept.items():
         assert [one.name for one in folder.glob("shout-*")] == [f"shout-1.{project.position(sha)}.dist-info"]
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from rich.console import Console
 
 from ci.bisect.bisect import choose_ends, exit_code
 from ci.bisect.build import BUILDERS, UntestableError, words_of
@@ -16,12 +17,17 @@ from ci.bisect.executor import decided
 from ci.bisect.record import Candidate, Result, Try
 from ci.bisect.report import issue_text, percent, result_lines
 from ci.bisect.repository import pull_request
+from ci.config import load_settings
 from ci.config.bisect_model import Bisect
 from ci.core.errors import CommandError
 from ci.record.identity import RunIdentity
 from ci.record.result import Result as RunResult
 from ci.record.verdict import Verdict
 from ci.report.history import History, past_outcomes
+from ci.runner.child import HOME
+from ci.runner.source import Source
+from ci.steps.collect import worker_environment
+from ci.steps.context import Context
 from tests.past_runs import record
 from tests.unit.bisect.kit import record_of
 
@@ -80,6 +86,24 @@ def test_values_are_put_into_words_and_nowhere_else() -> None:
     assert words_of(command, values) == ["a", "--tree=/t {out}", "/o//t {out}", "{other}", "${HOME}", "{/o}"]
     named = Bisect.model_fields["builder"].annotation.__args__  # type: ignore[union-attr]  # a Literal
     assert set(named) == set(BUILDERS)
+
+
+@pytest.mark.parametrize(
+    ("path", "wanted"), [("/wheel:HOME", "/wheel:HOME"), ("/x", "HOME:/x"), ("", "HOME")]
+)
+def test_workers_import_what_was_built_before_what_is_installed(
+    tmp_path: Path, path: str, wanted: str
+) -> None:
+    context = Context(
+        settings=load_settings(path=None, environ={}, flags={}, cwd=tmp_path),
+        environ={"PYTHONPATH": path.replace("HOME", str(HOME))},
+        clock=lambda: 0.0,
+        monotonic=lambda: 0.0,
+        console=Console(),
+        cores=1,
+    )
+    source = Source(where=None, tests=tmp_path / "test", version="", sha="")
+    assert worker_environment(context, source)["PYTHONPATH"] == wanted.replace("HOME", str(HOME))
 
 
 @pytest.mark.parametrize(
