@@ -32,10 +32,12 @@ def reproduce(
             help="Folder, id, `latest`, or the zip of a CI's results; default: the latest.",
         ),
     ] = None,
-    again: Annotated[bool, typer.Option("--run", help="Run it here, as it ran there.")] = False,
+    again: Annotated[bool, typer.Option("--run", help="Run it here, as in the run.")] = False,
     tries: Annotated[
         int,
-        typer.Option(min=1, max=MOST_TRIES, help="Run it until it fails alike, at most this often."),
+        typer.Option(
+            min=1, max=MOST_TRIES, help="Run it until it fails in the same way, at most this often."
+        ),
     ] = 1,
     with_before: Annotated[
         bool, typer.Option("--with-before", help="First run what ran before it in the same process.")

@@ -219,7 +219,7 @@ def test_a_fault_of_a_card_is_tried_on_another_nodes_and_holds_no_more_pods_than
     code, out, err = site.pod(1, SPYRE_CI__RUN__LEASES=str(site.home / "another-node"))
     assert (code, err) == (1, ""), out
     assert "1 failed test still to be retried" in out
-    assert "no other pod is needed: nothing is left to run, and what is missing is a card's fault" in out
+    assert "no other pod is needed: nothing is left to run, and missing results are a card's fault" in out
     assert site.ran("Two", "b_fails") == 2
     assert site.collect()[0] == 3
     assert site.results[id_of("Two", "b_fails")].verdict is Verdict.HARDWARE

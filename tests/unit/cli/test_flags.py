@@ -24,7 +24,6 @@ MEANINGS = {
     "--config": "the settings file; of class times their own name for a configuration",
     "--context": "of a kubeconfig; of a commit's status, as GitHub calls it",
     "--expect": "what has to be there: an image's digest, or jobs",
-    "--from": "where it comes from: an index, or a job's store",
     "--image": "an image's name",
     "--index": "a package index; of a job a pod's index, as Kubernetes calls it",
     "--only": "one of what is looked at: a linter or a repository",
@@ -50,7 +49,7 @@ MEANINGS = {
 }
 # Types of a flag's meanings that differ.
 KINDS = {
-    "--base", "--check", "--config", "--durations", "--from", "--index",
+    "--base", "--check", "--config", "--durations", "--index",
     "--plan", "--run", "--to",
 }  # fmt: skip
 # One name for one thing: what is on the left is never a flag's name.

@@ -64,8 +64,10 @@ def test_without_a_lock_one_is_made_for_the_run_and_that_is_said(call: Call) -> 
     assert code == 0
     assert said.splitlines() == [
         "selected 20 of 400 in-scope tests (5 %, 5.0 % of the seconds)",
-        "selection order: made for this run, because there is no selection.lock.gz, by count, "
-        "400 ranked tests",
+        (
+            "selection order: made for this run, because there is no selection.lock.gz, by count, "
+            "400 ranked tests"
+        ),
         "every file covered from 0.01 % of the tests, every dtype from 0.51 %, every template from 4.76 %",
         "reached: 1 of 1 file, 3 of 3 dtypes, 20 of 20 templates",
         "0 are out of scope",

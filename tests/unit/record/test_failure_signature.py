@@ -44,7 +44,7 @@ def test_what_differs_each_time_makes_no_other_failure(before: str | Failure, no
         (
             failed("AssertionError: 1 != 2"),
             failed("AssertionError: 1 != 3"),
-            "both are AssertionError, with different",
+            "both are AssertionError, with another",
         ),
         (
             failed("torch.X.MyError: a"),
@@ -52,10 +52,10 @@ def test_what_differs_each_time_makes_no_other_failure(before: str | Failure, no
             "it was MyError in the run, and is ValueError now",
         ),
         (failed("SIGSEGV", "signal"), failed("SIGSEGV", "exit"), "it was signal in the run, and is exit now"),
-        (failed("SIGSEGV: x", "signal"), failed("SIGABRT: x", "signal"), "both are signal, but"),
+        (failed("SIGSEGV: x", "signal"), failed("SIGABRT: x", "signal"), "both are signal, with another"),
         (failed("x"), Failure(verdict=Verdict.PASSED), "it was failed in the run, and is passed now"),
-        (failed("x"), Failure(verdict=Verdict.HARDWARE, message="x"), "and is hardware here"),
-        (failed("in setup: OSError: x"), failed("OSError: x"), "both are OSError, but"),
+        (failed("x"), Failure(verdict=Verdict.HARDWARE, message="x"), "and is hardware now"),
+        (failed("in setup: OSError: x"), failed("OSError: x"), "both are OSError, with another"),
     ],
 )
 def test_what_is_another_failure_is_said(before: Failure, now: Failure, said: str) -> None:
