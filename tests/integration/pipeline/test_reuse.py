@@ -152,7 +152,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"ids": IDS[:3]}, "run 50 planned other tests than it says"),
     ({"plan": "{"}, "run 50 has no plan that can be read"),
     ({"image": ""}, "did not run all of its tests in the required image, or does not record its image"),
-    ({"image": f"quay.io/o/i@sha256:{'2' * 64}"}, "did not run all of its tests in the image"),
+    ({"image": f"quay.io/o/i@sha256:{'2' * 64}"}, "did not run all of its tests in the required image"),
     ({"outcomes": GREEN | {IDS[1]: "failed"}}, "does not pass here: 1 test failed"),
     ({"outcomes": GREEN | {IDS[3]: "not_run"}}, "does not pass here"),
     ({"outcomes": GREEN | {IDS[2]: "hardware"}}, "does not pass here"),
