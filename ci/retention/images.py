@@ -63,7 +63,8 @@ def _item(
 def _why_held(
     number: str, tags: Sequence[str], digests: Sequence[str], used: Collection[str], released: Released
 ) -> str:
-    if {one.rpartition("sha256:")[2] for one in (number, *digests)} & released.digests:
+    known = {one.rpartition("sha256:")[2] for one in (number, *digests)}
+    if known & released.digests or released.words.intersection(tags):
         return "a release names it"
     if released.broken:
         return "a release that cannot be read may name it"

@@ -74,6 +74,7 @@ def test_others_and_what_is_built_on_ours_are_passed_over(attrs: dict[str, Any])
             {"RepoDigests": [f"x@sha256:{DIGEST}"], "released": Released(digests={DIGEST})},
             "a release names it",
         ),
+        ({"released": Released(words={TAG})}, "a release names it"),
         ({"released": Released(broken=[(Path("x"), "")])}, "a release that cannot be read may name it"),
         ({"RepoTags": [TAG, "spyre/runtime:nightly"]}, "it has another tag: spyre/runtime:nightly"),
     ],
