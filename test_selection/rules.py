@@ -203,7 +203,7 @@ def _rules(row: Reader) -> Iterator[Rule]:
     if beside := [name for name in _CONDITIONS if name in row.content]:
         raise row.error(
             beside[0],
-            f"{beside[0]} stands beside any",
+            f"{beside[0]} is given together with any",
             "move it into each of the alternatives it is meant for",
         )
     for one in alternatives:
@@ -217,7 +217,7 @@ def _rule(row: Reader, head: dict[str, Any]) -> Rule:
     patterns = read_patterns(row, MATCHERS)
     kind = row.choice("unsupported", KINDS) if "unsupported" in row.content else ""
     if kind and kind in patterns:
-        raise row.error(kind, f"{kind} stands beside `unsupported: {kind}`", "keep one of them")
+        raise row.error(kind, f"{kind} is given together with `unsupported: {kind}`", "keep one of them")
     if kind:
         patterns |= _undeclared(kind, Capabilities())
     return Rule(**head | {"line": row.line}, unsupported=kind, patterns=patterns)
@@ -244,6 +244,6 @@ def _check_order(found: Sequence[tuple[Reader, Rule]]) -> None:
         if verdicts.setdefault(rule.code, rule.verdict) != rule.verdict:
             raise row.error(
                 "code",
-                f"code {rule.code!r} stands for both in and out",
+                f"code {rule.code!r} is used for both in and out",
                 "give one of the rules another code",
             )

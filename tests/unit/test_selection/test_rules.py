@@ -204,7 +204,7 @@ RULE = "rules:\n  - code: a\n    text: t\n    verdict: out\n"
         (RULE + "    any: x\n" + LAST, "rules.yaml:5: any is 'x', not a list", "write `- ` items under"),
         (
             RULE + "    any:\n      - file: a\n    op: x\n" + LAST,
-            "rules.yaml:7: op stands beside any",
+            "rules.yaml:7: op is given together with any",
             "move it into each of the alternatives",
         ),
         (
@@ -224,7 +224,7 @@ RULE = "rules:\n  - code: a\n    text: t\n    verdict: out\n"
         ),
         (
             RULE + "    unsupported: op\n    op: add\n" + LAST,
-            "rules.yaml:6: op stands beside `unsupported: op`",
+            "rules.yaml:6: op is given together with `unsupported: op`",
             "keep one of them",
         ),
         (RULE + "    marker: 7\n" + LAST, "rules.yaml:5: marker is 7, not text", "give marker as text"),

@@ -210,7 +210,7 @@ def test_a_whole_catalog_is_decided_as_its_tests_one_by_one(tests: list[CatalogT
         ),
         (
             "rules:\n  - {code: in-scope, verdict: out, text: t, op: x}\n" + LAST,
-            "rules.yaml:3: code 'in-scope' stands for both in and out",
+            "rules.yaml:3: code 'in-scope' is used for both in and out",
             "give one of the rules another code",
         ),
     ],
