@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-# Old key to what there is now; `*` stands for a name.
+# Old key to what there is now; `*`, as the second part, stands for a name.
 RENAMED: Mapping[str, str] = {
     "history": "store.path, store.keep_days",
     "hud.clickhouse": "store.clickhouse",
     "hud.hmac": "hud.issuers, or the token of docs/hud.md: requests are not signed any more",
     "hud.keep_days": "store.keep_days",
-    "hud.strict_upstream": "nothing: the server always follows the contract",
+    "hud.strict_upstream": "no setting: the server always follows the contract",
     "lanes.*.run.image": "lanes.*.run.command: [nox, -s, image, --, build, --push]",
     "lanes.*.where": "lanes.*.begun_by for a CI, lanes.*.run.job for a cluster",
-    "package.forbidden": "nothing: check-wheel-contents decides",
-    "package.lint.containerfiles": "nothing: hooks choose their files",
-    "package.signing_key": "nothing: the publishing action attests (PEP 740)",
-    "report.hmac": "nothing: reports carry a token",
+    "package.forbidden": "no setting: check-wheel-contents decides",
+    "package.lint.containerfiles": "no setting: hooks choose their files",
+    "package.signing_key": "no setting: the publishing action attests (PEP 740)",
+    "report.hmac": "no setting: reports carry a token",
     "report.post_times": "report.budget_s",
     "retention.history": "retention.store",
 }
@@ -32,5 +32,5 @@ def successor(key: str) -> str | None:
     for old, new in RENAMED.items():
         pattern = old.split(".")
         if len(pattern) == len(parts) and all(a in {"*", b} for a, b in zip(pattern, parts, strict=True)):
-            return new
+            return new.replace("*", parts[1])
     return None

@@ -60,7 +60,10 @@ def test_a_key_that_was_removed_names_what_there_is_now(tmp_path: Path, key: str
         text = {part: text}
     with pytest.raises(SettingsError) as caught:
         load(tmp_path, yaml.safe_dump(text))
-    assert f"key {key.replace('*', 'night')!r} was removed; instead: {RENAMED[key]}" in str(caught.value)
+    assert (
+        f"key {key.replace('*', 'night')!r} was removed; instead: {RENAMED[key].replace('*', 'night')}"
+        in str(caught.value)
+    )
     assert f"| `{key}` |" in RENAMED_KEYS.read_text(encoding="utf-8")
 
 
