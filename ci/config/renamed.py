@@ -32,5 +32,5 @@ def successor(key: str) -> str | None:
     for old, new in RENAMED.items():
         pattern = old.split(".")
         if len(pattern) == len(parts) and all(a in {"*", b} for a, b in zip(pattern, parts, strict=True)):
-            return new.replace("*", parts[1])
+            return new.replace("*", parts[1]) if "*" in old else new
     return None
