@@ -54,7 +54,7 @@ def test_what_keeps_it_from_answering_is_told(
     words = {
         "an old token": "oc login",
         "a broken file": str(kubeconfig),
-        "away": "no answer to GET /version",
+        "away": "does not answer GET /version",
     }
     assert words[trouble] in f"{found.message}{found.remedy}"
     assert "0ld" not in f"{found.message}{found.remedy}"
