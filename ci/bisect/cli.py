@@ -38,7 +38,7 @@ def bisect(
 ) -> None:
     """Find the commit of PyTorch that broke a test, in the fewest steps.
 
-    The same command goes on with a search that was interrupted.
+    The same command resumes an interrupted search.
 
     Example: spyre-ci bisect test_view_ops.py::TestViewOps::test_view --good v2.12.0 --bad main --dry-run
     """

@@ -82,9 +82,9 @@ def import_(
     ] = False,
     json_output: options.Json = False,
 ) -> None:
-    """Keep seconds measured elsewhere; runs in the history go before them.
+    """Import durations measured elsewhere; runs in the history take precedence.
 
-    The folder of a run that was reported elsewhere, with its summary and results, is a run of the history.
+    The folder of a run reported elsewhere, with its summary and results, becomes a run of the history.
 
     Example: spyre-ci history import test-class-times.json --config linux-jammy-py3.10-gcc11/default
     """

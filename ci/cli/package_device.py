@@ -23,7 +23,7 @@ def device(  # typer makes options of them
     records: Records = None,
     json_output: options.Json = False,
 ) -> None:
-    """Run a project's tests that need cards, each card leased and each crash one test's.
+    """Run a project's tests that need cards: cards are leased, and a crash costs one test.
 
     Example: spyre-ci package device . --cards 2
     """

@@ -29,7 +29,7 @@ def check(
     catalog: Annotated[Path | None, typer.Option(help="Catalog to look tests up in.")] = None,
     json_output: options.Json = False,
 ) -> None:
-    """Refuse a file that cannot be taken, entries that have expired, and ones that match no test.
+    """Report entries of the quarantine file that are invalid, have expired, or match no test.
 
     Example: spyre-ci quarantine check --run-dir runs/nightly
     """

@@ -88,7 +88,7 @@ def explain_command(
     device: options.Device = None,
     json_output: options.Json = False,
 ) -> None:
-    """Say which rule decides a test or a file, what it matched, and what the rules before it said.
+    """Show which rule decides a test or a file, what it matched, and which rules before it did not match.
 
     Example: spyre-ci scope explain 'test_view_ops.py::TestViewOps::test_contiguous'
     """

@@ -29,7 +29,7 @@ def check(
     catalog: Annotated[Path | None, typer.Option(help="Catalog to check against.")] = None,
     json_output: options.Json = False,
 ) -> None:
-    """Find what suite files say twice, of nothing, of the unknown or against themselves.
+    """Find duplicate, unmatched, unknown and contradictory entries in suite files.
 
     Example: spyre-ci suite check tests/configs --run-dir runs/nightly
     """
@@ -54,7 +54,7 @@ def promote(
     ],
     write: Annotated[bool, typer.Option("--write", help="Change the suite files, too.")] = False,
 ) -> None:
-    """Print a patch by which what was expected to fail and passed in RUN has to pass from now on.
+    """Print a patch that makes tests mandatory which were expected to fail and passed in RUN.
 
     Example: spyre-ci suite promote latest > promote.patch
     """

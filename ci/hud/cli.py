@@ -49,7 +49,7 @@ def rows(
     check_run_id: Annotated[str | None, typer.Option(help="The job's, as its callback has it.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Write test_run, test_run_summary and failed_test_runs of JUnit files, gzip, a JSON object a line.
+    """Convert JUnit files into HUD's rows: test_run, test_run_summary, failed_test_runs (gzipped JSON lines).
 
     Example: spyre-ci hud rows reports/ --run-id 70123 --check-run-id 80456 --to s3://ossci-raw-job-status
     """
@@ -130,7 +130,7 @@ def send_verb(
 ) -> None:
     """Send a run's unsent reports to HUD: start, end and what is queued; ends with 3 when not delivered.
 
-    Where SPYRE_CI_REPORT holds the report of another CI and no RUN is named, that is sent.
+    Without RUN, the report in SPYRE_CI_REPORT, handed over by another CI, is sent.
 
     Example: spyre-ci hud send latest
     """

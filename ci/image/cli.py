@@ -116,7 +116,7 @@ def run_tests(
     ] = False,
     results: Results = None,
 ) -> None:
-    """Run the components' tests where a build would; of an IMAGE, check how it starts and what it is.
+    """Run the components' tests as a build would; for an IMAGE, run the smoke check.
 
     Example: spyre-ci image test --component flex
     """
@@ -141,7 +141,7 @@ def tree(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="New, empty, or with that tree already.")],
     as_json: Json = False,
 ) -> None:
-    """Put PyTorch's tests of an image's very commit into a folder; the main job takes it by --pytorch-src.
+    """Check out PyTorch's tests at an image's commit into a folder, for --pytorch-src.
 
     Example: spyre-ci image tree registry.example.com/spyre/runtime:main pytorch
     """
@@ -165,7 +165,7 @@ def shell(
         str | None, typer.Option(help="none, host or a network's name; default: the engine's.")
     ] = None,
 ) -> None:
-    """Open a shell in the image, with the checkout at /workspace; what is written there is the caller's.
+    """Open a shell in the image, with the checkout at /workspace.
 
     Example: spyre-ci image shell --network none
     """

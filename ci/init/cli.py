@@ -68,8 +68,8 @@ def init(
 ) -> None:
     """Set up a back end's checkout: settings, workflows and a Jenkinsfile.
 
-    Without --write nothing is written, only shown. Files that are there stay as they are; their difference
-    to what this version writes is shown. Nothing of the checkout is imported or run.
+    Without --write nothing is written, only shown. Existing files are not changed; their difference to what
+    this version writes is shown. Nothing of the checkout is imported or run.
 
     Example: spyre-ci init --minimal
     """

@@ -52,8 +52,8 @@ def watch_verb(
 ) -> None:
     """Watch a job until it ends: its pods, and why they wait. Ctrl-C leaves the job running.
 
-    Ends with 0 when all is done, 1 when tests failed, 3 when something is missing, 75 when the cluster went
-    away and the job goes on.
+    Exit code: 0 done, 1 tests failed, 3 incomplete, 75 the cluster is unreachable and the job is still
+    running.
 
     Example: spyre-ci job watch tests-calm-otter-1f2e3 --pending-limit 30
     """
@@ -113,7 +113,7 @@ def logs(
     namespace: Namespace = None,
     context: InContext = None,
 ) -> None:
-    """Show or keep the logs of a job's pods, each line behind its pod's index.
+    """Print or save the logs of a job's pods, each line prefixed with its pod's index.
 
     Example: spyre-ci job logs tests-calm-otter-1f2e3 --shift-unit days --shift-amount 3 --to logs/
     """
@@ -145,7 +145,7 @@ def cancel(
     namespace: Namespace = None,
     context: InContext = None,
 ) -> None:
-    """End a job and remove all that is of it from the cluster. What it left in its store stays.
+    """Cancel a job and remove its objects from the cluster; results in its store stay.
 
     Example: spyre-ci job cancel tests-calm-otter-1f2e3
     """

@@ -57,8 +57,8 @@ def collect(
 ) -> None:
     """Collect the results of a job's pods and report the run; while pods run, what there is so far.
 
-    Of shards without a journal the cluster says why that is, if it still knows. Of a job that runs no tests
-    MLflow is told how it ended.
+    For shards without a journal the cluster is asked why. For a job without tests, its end is reported to
+    MLflow.
 
     Example: spyre-ci job collect latest --from results
     """

@@ -42,9 +42,9 @@ def pod(
     ] = "run",
     scratch: Annotated[Path, typer.Option(help="The pod's own disk.")] = Path(SCRATCH),
 ) -> None:
-    """Run a pod's shards of a job, or go on where an earlier pod of its index was lost.
+    """Run a pod's shards of a job, or resume those of an earlier pod of its index.
 
-    Which they are say JOB_COMPLETION_INDEX and the variables SPYRE_CI_JOB_….
+    JOB_COMPLETION_INDEX and SPYRE_CI_JOB_… select the shards.
 
     Example: spyre-ci job pod
     """

@@ -62,10 +62,10 @@ def submit(
     cluster_context: InContext = None,
     json_output: options.Json = False,
 ) -> None:
-    """Submit a job: image, checkout and inputs looked up, all of it checked by the cluster, then made.
+    """Submit a job, after the cluster has checked all its objects.
 
-    Done again with the same run it makes what is missing, and nothing twice. `--dry-run` prints what
-    `kubectl create -f -` takes.
+    Repeated for the same run it creates only what is missing. `--dry-run` prints manifests for `kubectl
+    create -f -`.
 
     Example: spyre-ci job submit examples/tests-stage1.yaml
 

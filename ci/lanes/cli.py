@@ -82,8 +82,8 @@ def run(
     """Start lanes when they are due, until stopped; for hosts without a CI.
 
     systemd or a container keeps it running; a crontab calls it with `--once`, a person with `--now`.
-    SIGTERM or Ctrl-C ends it with 130: its runs are told to end as well, and the next worker begins them
-    again. With `--once` it ends with 0, 1 where a run failed, 3 where one came to no answer.
+    SIGTERM or Ctrl-C ends it with 130: its runs are stopped too, and the next worker starts them again. With
+    `--once` the exit code is 0, 1 where a run failed, 3 where one was incomplete.
 
     Example: spyre-ci lanes run --once
 
@@ -130,9 +130,9 @@ def status(
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many runs are shown, the newest.")] = 20,
     as_json: Json = False,
 ) -> None:
-    """Show what of every lane runs next, when and why, and the last runs, each attempt with its end.
+    """Show each lane's next run with its time and reason, and the latest runs with every attempt.
 
-    It begins nothing, changes nothing, and waits for no worker.
+    Read-only.
 
     Example: spyre-ci lanes status --at 2026-10-25T00:00
 

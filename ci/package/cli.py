@@ -32,7 +32,7 @@ def lint(  # typer makes options of them
     records: Records = None,
     as_json: Json = False,
 ) -> None:
-    """Run a checkout's own pre-commit hooks, or ours where it has none; without --fix nothing there changes.
+    """Run a checkout's own pre-commit hooks, or ours where it has none; change nothing without --fix.
 
     Example: spyre-ci package lint --changed HEAD
     """
@@ -135,7 +135,7 @@ def verify(  # typer makes options of them
     isolated: Isolated = True,
     as_json: Json = False,
 ) -> None:
-    """Check what was built with the field's tools, and install and import it with each Python.
+    """Check built packages with twine, auditwheel and others; install and import them with each Python.
 
     Example: spyre-ci package verify . --no-install
     """
@@ -166,7 +166,7 @@ def release(  # typer makes options of them
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write release.json and SHA256SUMS; ends with 1 where a step, or a run that is named, is not green.
+    """Write release.json and SHA256SUMS; exit with 1 where a step or a named run is not green.
 
     Example: spyre-ci package release . --index stage
     """
@@ -206,7 +206,7 @@ def publish(  # typer makes options of them
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Publish what was verified, or the rest of it; then install it from there.
+    """Publish verified packages, or the missing ones; then install them from the index.
 
     Example: spyre-ci package publish --index stage --dry-run
     """

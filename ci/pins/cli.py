@@ -74,9 +74,9 @@ def record(
     keep: Annotated[bool, typer.Option("--keep", help="Keep it on branch pins/TRACK/ledger.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Write every release that the ledger does not have into it, with all its packages; nothing is upgraded.
+    """Add missing releases to the ledger, with all their packages; upgrade nothing.
 
-    With --keep the checkout first gets what that branch has; a pull request of it is opened where none is.
+    With --keep the ledger's branch is merged first, and a pull request for it is opened.
 
     Example: spyre-ci pins record torch
 
@@ -112,9 +112,9 @@ def request(
     sha: Annotated[str, typer.Option(help="Of that release, or of the commit with a fix.")] = "",
     withdraw: Annotated[int | None, typer.Option(metavar="ID", help="Take this request back.")] = None,
 ) -> None:
-    """Ask for an upgrade out of the cycle, or take such a request back; the same again changes nothing.
+    """Request an upgrade outside the cycle, or withdraw such a request; repeating changes nothing.
 
-    A bug and a regression need no release, and no campaign holds them.
+    A bug or regression needs no new release, and is not delayed by a campaign.
 
     Example: spyre-ci pins request torch regression --text "conv2d is 3 times slower" --sha 4f0d3e2a91bc
 
@@ -142,7 +142,7 @@ def campaign(
     ends: Annotated[str | None, typer.Option(help="As planned; none: until --over.")] = None,
     over: Annotated[bool, typer.Option("--over", help="It ends now, whatever was planned.")] = False,
 ) -> None:
-    """Begin a hardware test window, in which nothing but bugs changes a pin; told again, it moved.
+    """Start a hardware test window, in which only bugs change a pin; repeat to move it.
 
     Example: spyre-ci pins campaign autumn --starts 2026-11-30
     """
@@ -169,7 +169,7 @@ def decide(
     checklist: Annotated[bool, typer.Option("--checklist", help="Print its checklist: Markdown.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Say for each track whether its pin may change now, to what, and why; nothing is changed.
+    """Show for each track whether its pin may change now, to what, and why; change nothing.
 
     Example: spyre-ci pins decide --check
     """
@@ -194,10 +194,10 @@ def apply(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Make the upgrade that is decided as a branch with the pin, the ledger and the event; again: nothing.
+    """Create a branch with the decided upgrade: the pin, the ledger and the event; repeating changes nothing.
 
-    Files and index of the checkout stay as they are. With GITHUB_REPOSITORY and a token the branch is sent to
-    origin and its pull request opened, with the checklist as its text.
+    Files and index of the checkout stay unchanged. With GITHUB_REPOSITORY and a token the branch is pushed to
+    origin and a pull request with the checklist is opened.
 
     Example: spyre-ci pins apply torch --dry-run
     """

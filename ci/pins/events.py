@@ -25,7 +25,7 @@ from ci.pins.record import Flag, Table
 
 FILE = "events.jsonl"
 PATIENCE_S = 30.0
-# A request's reason. A bug and a regression need no release, and no campaign holds them.
+# A request's reason. A bug or regression needs no new release, and is not delayed by a campaign.
 Reason = Literal["major", "performance", "bug", "regression"]
 URGENT: frozenset[str] = frozenset({"bug", "regression"})
 # Characters of what people say at length, and of a campaign's name.

@@ -74,7 +74,7 @@ def changes(
 def gate(
     expect: Annotated[str, typer.Option("--expect", help="Jobs that must be accounted for: lint,unit,…")],
 ) -> None:
-    """Judge the jobs of NEEDS, GitHub's toJSON(needs): 0 when all were enough, else 1.
+    """Exit with 0 if all expected jobs of NEEDS (GitHub's toJSON(needs)) passed, else with 1.
 
     Example: NEEDS="$(cat needs.json)" spyre-ci pipeline gate --expect lint,unit
     """
@@ -97,7 +97,7 @@ def comment(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the text and write nothing.")] = False,
 ) -> None:
-    """Write or bring up to date the comment on a pull request, from results that are taken for data.
+    """Create or update the comment on a pull request, from results that are treated as untrusted.
 
     Example: spyre-ci pipeline comment runs/ci --pull-request 7 --dry-run
     """
@@ -190,7 +190,7 @@ def status(
 ) -> None:
     """Set a commit's status; GITHUB_API_URL says where, such as https://github.example.com/api/v3.
 
-    Where a newer build of the same Jenkins job has set it, it stays that one's.
+    A status set by a newer build of the same Jenkins job is kept.
 
     Example: spyre-ci pipeline status --repository o/r --sha "$GIT_COMMIT" --state pending --url "$BUILD_URL"
     """
@@ -206,7 +206,7 @@ def head(
         bool, typer.Option("--of-anybody", help="For any author: a maintainer has looked at it.")
     ] = False,
 ) -> None:
-    """Print the head commit of a pull request; ends with 1 where its author has not contributed before.
+    """Print the head commit of a pull request; exit with 1 where its author has not contributed before.
 
     Example: spyre-ci pipeline head --repository o/r --pull-request 7
     """

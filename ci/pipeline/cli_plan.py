@@ -103,10 +103,10 @@ def legs(
     percent: options.Percent = None,
     out: Out = None,
 ) -> None:
-    """Deal a plan that was made where a pull request's code runs: what it may take is what the settings say.
+    """Group an untrusted plan's shards into CI jobs, within the limits of the settings.
 
-    Labels, cards and time-outs are made anew; a plan that wants more than the stage has is refused, and so is
-    an empty one where the stage has tests. A merge queue's settings are those of what it goes into.
+    Labels, cards and time-outs come from the settings (in a merge queue, those of the target). A plan for
+    more cards than the stage has is refused, and so is an empty one where the stage has tests.
 
     Example: spyre-ci pipeline legs --for github --run-dir runs/ci --out runs/legs.json
     """

@@ -153,9 +153,9 @@ def reuse(
     ),
     out: Out = None,
 ) -> None:
-    """Take the results of the pull request's green run, where a merge queue is to test the very same.
+    """Reuse the results of the pull request's green run if the merge queue would test the same tree.
 
-    Anything doubtful is said, and then everything runs.
+    In doubt the reason is printed, and everything runs.
 
     Example: spyre-ci pipeline reuse runs/ci
     """

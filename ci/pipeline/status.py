@@ -33,7 +33,7 @@ class StrangerError(SpyreCiError):
 def set_status(client: Client, repository: str, sha: str, body: Mapping[str, str]) -> str:
     """Set a status that `status_of` made, and say what was done.
 
-    Where a newer build of the same Jenkins job has set it, it stays that one's.
+    A status set by a newer build of the same Jenkins job is kept.
 
     Raises:
         GitHubError: GitHub does not take it.

@@ -38,7 +38,7 @@ def apply(  # typer makes options of them
         bool, typer.Option("--rotate", help="Set every hook's secret again: GitHub shows none to compare.")
     ] = False,
 ) -> None:
-    """Say what differs from the file, and make it as the file has it.
+    """Show what differs from the file, and change the webhooks accordingly.
 
     Example: spyre-ci webhooks apply --check
     """
