@@ -11,7 +11,7 @@ from ci.config.load import rows
 from ci.steps.options import Json, make_context
 from test_selection.files import document_text
 
-app = typer.Typer(help="Show the settings of this checkout and where each comes from.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command()

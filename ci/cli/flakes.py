@@ -40,7 +40,7 @@ def flakes(
     owner: Annotated[str, typer.Option(help="Owner of proposed entries.")] = "",
     json_output: options.Json = False,
 ) -> None:
-    """Rank flaky tests over the history; fail where 5 % or more are flaky.
+    """Rank flaky tests over the history; --fail-above PERCENT makes it a check.
 
     Example: spyre-ci flakes --days 14 --fail-above 5
     """

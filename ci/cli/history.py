@@ -33,7 +33,7 @@ from test_selection.durations import (
 )
 from test_selection.files import document_text, load_json
 
-app = typer.Typer(help="Show, export and import what earlier runs took, for planning.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 NAME = Path("durations.json.gz")
 
 

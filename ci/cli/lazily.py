@@ -85,8 +85,7 @@ def _made(name: str, verb: Verb) -> Any:
     if not isinstance(found, typer.Typer):
         return _leaf(name, found)
     group = typer.main.get_group(found)
-    group.name = name
-    group.epilog = EXIT_CODES
+    group.name, group.help, group.epilog = name, group.help or verb.help, EXIT_CODES
     for one, at in verb.more.items():
         group.add_command(_leaf(one, _object(at)), one)
     shown = verb.shown or tuple(group.commands)

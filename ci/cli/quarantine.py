@@ -14,9 +14,7 @@ from ci.steps.folder import RunFolder
 from ci.steps.marks import check_step
 from test_selection.files import document_text
 
-app = typer.Typer(
-    help="Check the tests whose failures do not turn a run red until a date.", no_args_is_help=True
-)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command()

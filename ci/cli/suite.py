@@ -16,7 +16,7 @@ from ci.steps.folder import RunFolder, find_run
 from ci.steps.suites import check_step, promote_step, write_patch
 from test_selection.files import document_text
 
-app = typer.Typer(help="Check and promote torch-spyre's suite files.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command()

@@ -66,7 +66,8 @@ PANELS: Mapping[str, Mapping[str, Verb]] = {
             "ci.bisect.cli:bisect", "Find the commit of PyTorch that broke a test, in the fewest steps."
         ),
         "flakes": Verb(
-            "ci.cli.flakes:flakes", "Rank flaky tests over the history; fail where 5 % or more are flaky."
+            "ci.cli.flakes:flakes",
+            "Rank flaky tests over the history; --fail-above PERCENT makes it a check.",
         ),
         "quarantine": Verb(
             "ci.cli.quarantine:app", "Check the tests whose failures do not turn a run red until a date."

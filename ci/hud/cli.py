@@ -30,7 +30,7 @@ from ci.store.row_files import export_rows, junit_files, object_name, place_of, 
 from ci.store.rows import Job
 from test_selection.files import document_text
 
-app = typer.Typer(help="Send results to HUD, or serve the embedded HUD.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command()

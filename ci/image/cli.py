@@ -25,7 +25,7 @@ from ci.image.smoke import SmokeCheck
 from ci.image.tree import origin_of, put_tree
 from test_selection.files import document_text
 
-app = typer.Typer(help="Build, test and push the runtime image.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 Variant = Annotated[str | None, typer.Option(help="Which PyTorch; default: image.variant.")]
 Results = Annotated[

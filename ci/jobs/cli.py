@@ -35,10 +35,7 @@ PendingLimit = Annotated[
     float | None, typer.Option(min=0, help="Minutes after which a job of which nothing runs is given up.")
 ]
 # What reads a spec or reports a run is registered beside these, in `ci.cli.verbs`.
-app = typer.Typer(
-    help="Submit, watch and collect jobs on Kubernetes, OpenShift or a container engine.",
-    no_args_is_help=True,
-)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command("watch")

@@ -51,7 +51,7 @@ LOG_COLUMNS = 200
 _REASON = 120
 # Between these years a calendar reaches around every moment.
 _EPOCH, _FAR = 1971, 9000
-app = typer.Typer(help="Run and show recurring runs.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 LaneOption = typer.Option("--lane", autocompletion=completing.lanes, help="This lane only; repeatable.")
 
 

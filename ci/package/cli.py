@@ -18,7 +18,7 @@ from ci.package.flags import Dist, ForIndex, Isolated, ProjectFolder, Records, e
 from test_selection.files import document_text
 
 # What the verbs do is imported late: its libraries take a part of a second, which every verb would pay.
-app = typer.Typer(help="Lint, test, build, verify and publish a project.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command()

@@ -34,7 +34,7 @@ from ci.pins.tracks import Track, chosen, decision_lines, status_of, track_of
 from ci.pins.words import day, moment
 from test_selection.files import document_text
 
-app = typer.Typer(help="Manage pinned versions: releases, decisions, upgrades.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 Name = Annotated[str, typer.Argument(metavar="TRACK", help="Its name in pins.tracks.")]
 Names = Annotated[
     list[str] | None, typer.Argument(metavar="[TRACK]...", help="Names in pins.tracks; none: all.")

@@ -30,9 +30,7 @@ from ci.pipeline.outputs import Out, hand_on, say, show_table
 from ci.pipeline.status import head_of, set_status, status_of
 from ci.report.reader import read_run
 
-app = typer.Typer(
-    help="Decide for a CI what runs, how it is split, and whether it passed.", no_args_is_help=True
-)
+app = typer.Typer(no_args_is_help=True)
 
 NAME = "spyre-ci"
 _WORKFLOW = re.compile(r"\.github/workflows/[A-Za-z0-9][A-Za-z0-9._-]*\.ya?ml")

@@ -13,7 +13,7 @@ from ci.webhooks.difference import Action
 from ci.webhooks.model import DEFAULT_FILE, read_webhooks
 from ci.webhooks.sync import Sync, lines
 
-app = typer.Typer(help="Manage the webhooks of a list of repositories as code.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.callback()
