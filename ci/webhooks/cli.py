@@ -18,7 +18,7 @@ app = typer.Typer(no_args_is_help=True)
 
 @app.callback()
 def _group() -> None:
-    """Keep `apply` a verb of its own beside those that may come."""
+    """Manage the webhooks of a list of repositories as code."""
 
 
 @app.command()
