@@ -75,7 +75,9 @@ def run_lock(run_dir: Path, *, alone: bool) -> Iterator[bool]:
         RunInUseError: others work in it and one of us must be alone; with their process ids and hosts.
     """
     run_dir.mkdir(parents=True, exist_ok=True)
-    with (run_dir / RUN_LOCK).open("a+b", buffering=0) as stream:
+    # Not through a link: its target would be truncated.
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+    with os.fdopen(os.open(run_dir / RUN_LOCK, flags, 0o666), "a+b", buffering=0) as stream:
         held = _take(stream, run_dir, alone=alone)
         with contextlib.suppress(OSError):  # a full disk: the lock holds, its file only says whose it is
             if alone:

@@ -3,15 +3,40 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import stat
 import uuid
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
+
+from ci.retention.rules import KeptError
 
 # stat(2): st_blocks counts 512 bytes, whatever the file system's blocks are.
 BLOCK = 512
 PREFIX = ".spyre-ci-trash-"
+# `bare-` is of an earlier format.
+_TRASH = re.compile(re.escape(PREFIX) + "(bare-)?[0-9a-f]{32}")
+_MOUNTED = "something is mounted in it"
+_MOUNTS = Path("/proc/self/mountinfo")
+_OCTAL = re.compile(r"\\([0-7]{3})")
+
+
+def mount_points() -> list[str]:
+    """List where something is mounted, binds of the same file system too; empty if the kernel does not say.
+
+    Source: proc_pid_mountinfo(5), where blanks in names are octal.
+    """
+    try:
+        rows = [line.split(" ") for line in os.fsdecode(_MOUNTS.read_bytes()).split("\n")]
+    except OSError:
+        return []
+    return [_OCTAL.sub(lambda code: chr(int(code[1], 8)), row[4]) for row in rows if row[4:]]
+
+
+def _is_mounted_in(path: Path) -> bool:
+    real = path.parent.resolve() / path.name
+    return any(Path(one).is_relative_to(real) for one in mount_points())
 
 
 def measure(path: Path) -> tuple[int, str]:
@@ -27,15 +52,18 @@ def measure(path: Path) -> tuple[int, str]:
     infos = {(top.st_dev, top.st_ino): top}
     for folder, folders, files in os.walk(path, onerror=refused.append):
         for name in (*folders, *files):
-            with suppress(FileNotFoundError):
+            try:
                 info = os.lstat(Path(folder, name))
                 infos[info.st_dev, info.st_ino] = info
+            except OSError as error:
+                refused.append(error)
     gone = (FileNotFoundError, NotADirectoryError)  # meanwhile, or a file from the start
-    problems = [f"cannot be read: {error.strerror}" for error in refused if not isinstance(error, gone)]
+    problems = [f"cannot be read: {error.strerror}" for error in refused if not isinstance(error, gone)][:1]
     if any(info.st_uid != os.getuid() for info in infos.values()):
         problems.append("contains files of another user")
-    if any(info.st_dev != top.st_dev for info in infos.values()):
-        problems.append("contains a mount point")
+    mounted = stat.S_ISDIR(top.st_mode) and _is_mounted_in(path)
+    if mounted or any(info.st_dev != top.st_dev for info in infos.values()):
+        problems.append(_MOUNTED)
     return sum(info.st_blocks * BLOCK for info in infos.values()), "; ".join(problems)
 
 
@@ -52,10 +80,17 @@ def discard(path: Path) -> None:
 
 
 def delete(trash: Path) -> None:
-    """Delete a file or folder and what it contains; folders that a test made read-only too."""
+    """Delete a file or folder and what it contains; folders that a test made read-only too.
+
+    Raises:
+        KeptError: something is mounted in it.
+        OSError: not all of it can be deleted.
+    """
     if trash.is_symlink() or not trash.is_dir():
         trash.unlink()
         return
+    if _is_mounted_in(trash):
+        raise KeptError(_MOUNTED)
     trash.chmod(0o700)
     for folder, folders, _ in os.walk(trash):
         for path in (Path(folder, name) for name in folders):
@@ -66,5 +101,9 @@ def delete(trash: Path) -> None:
 
 def find_trash(folders: Iterable[Path]) -> list[Path]:
     """Find what interrupted prunes left in folders."""
-    name = PREFIX + "[0-9a-f]" * 32
-    return [path for folder in folders for path in folder.glob(name) if path.lstat().st_uid == os.getuid()]
+    return [path for folder in folders for path in folder.glob(f"{PREFIX}*") if is_trash(path)]
+
+
+def is_trash(path: Path) -> bool:
+    """True if an interrupted prune of ours left a file or folder."""
+    return bool(_TRASH.fullmatch(path.name)) and path.lstat().st_uid == os.getuid()

@@ -18,7 +18,7 @@ from ci.retention.caches import CACHES, FOLDERS, WORKTREES, find_caches
 from ci.retention.disk import delete, find_trash
 from ci.retention.folders import BISECTS, REPRODUCTIONS, RUNS, find_folders
 from ci.retention.images import IMAGES, find_images
-from ci.retention.rules import GIB, Decision, Item, KeptError, Rule, decide
+from ci.retention.rules import GIB, Decision, Item, KeptError, Rule, decide_all, is_young
 from ci.retention.stored_runs import STORE, find_stored_runs, forget
 from ci.steps.context import Context
 from test_selection.files import schema_name
@@ -97,6 +97,7 @@ class Outcome:
             ("release that cannot be read, so nothing that it may name is removed", self.broken),
         ):
             yield from (escaped(f"{title}: {row['path']}: {row['why']}") for row in rows)
+        yield from (escaped(f"deleted what an interrupted prune left: {path}") for path in self.finished)
         yield from map(escaped, self.notes)
 
 
@@ -150,13 +151,16 @@ def prune(
             stack.enter_context(alone(lock, busy))
             _delete_trash(context, outcome)
         items = _find(context, only, outcome, stack)
-        for kind in [one for one in KINDS if not only or one in only]:
+        rules = {
             # Results are kept longer than caches: flags are for them only where they are named.
-            rule = _rule(context.settings.model, kind, keep if kind != STORE or kind in only else {})
-            decisions = decide([one for one in items if one.kind == kind], rule, now=outcome.at)
-            outcome.kinds[kind] = rule, [_carry_out(one, outcome, say) for one in decisions]
-        if STORE in outcome.kinds and not dry_run:
-            forget(context, [one.item.name for one in outcome.kinds[STORE][1] if one.goes])
+            kind: _rule(context.settings.model, kind, keep if kind != STORE or kind in only else {})
+            for kind in KINDS
+            if not only or kind in only
+        }
+        for kind, decisions in decide_all(items, rules, now=outcome.at).items():
+            if kind == STORE and not dry_run:
+                decisions = forget(context, decisions, found_at=outcome.at)  # noqa: PLW2901  # what became of them
+            outcome.kinds[kind] = rules[kind], [_carry_out(one, outcome, say) for one in decisions]
     return outcome
 
 
@@ -172,7 +176,7 @@ def _delete_trash(context: Context, outcome: Outcome) -> None:
         try:
             delete(trash)
             outcome.finished.append(str(trash))
-        except OSError as error:
+        except (KeptError, OSError) as error:
             outcome.failed.append({"kind": "trash", "path": str(trash), "why": _reason(error)})
 
 
@@ -180,9 +184,10 @@ def _find(context: Context, only: Collection[str], outcome: Outcome, stack: Exit
     """Find the items of every kind; the container engine stays open as long as the stack."""
     released = read_releases(context.settings)
     outcome.broken = [{"path": str(path), "why": why} for path, why in released.broken]
-    items, foreign = find_folders(context.runs, released)
-    outcome.foreign = [{"kind": RUNS, "path": str(path), "why": "not of spyre-ci"} for path in foreign]
-    items += find_caches(context.state(), now=outcome.at)
+    items, foreign = find_folders(context.runs, released, now=outcome.at)
+    outcome.foreign = [{"kind": RUNS, "path": str(path), "why": why} for path, why in foreign.items()]
+    running = any(one.unfinished and (is_young(one, outcome.at) or one.in_use(one)) for one in items)
+    items += find_caches(context.state(), now=outcome.at, running=running)
     if not only or IMAGES in only:
         try:
             client = stack.enter_context(engine(context.environ, timeout_s=ENGINE_TIMEOUT_S))

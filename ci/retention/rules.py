@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from ci.core.errors import SpyreCiError
 
@@ -30,6 +30,9 @@ class Item:
         bytes: disk space.
         held: why no rule may remove it; empty if rules decide.
         unfinished: whether it can be resumed.
+        called: what others may name it by.
+        names: words in its files, which may name others.
+        in_use: why it is in use now; empty if it is not.
         remove: removes it; raises KeptError if it was used since it was found, or OSError.
     """
 
@@ -40,6 +43,9 @@ class Item:
     bytes: int
     held: str = ""
     unfinished: bool = False
+    called: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
+    in_use: Callable[[Item], str] = field(default=lambda _: "", repr=False)
     remove: Callable[[Item], object] = field(default=lambda _: None, repr=False)
 
 
@@ -69,6 +75,11 @@ class Decision:
     why: str
 
 
+def is_young(item: Item, now: float) -> bool:
+    """True if an item was used within the last day, or may have been."""
+    return item.at is None or now - item.at < DAY_S
+
+
 def decide(items: Sequence[Item], rule: Rule, *, now: float) -> list[Decision]:
     """Decide on each item of one kind, in the order given; the oldest are removed first."""
     dates = sorted(one.at for one in items if one.at is not None and one.at <= now + CLOCK_SKEW_S)
@@ -85,6 +96,28 @@ def decide(items: Sequence[Item], rule: Rule, *, now: float) -> list[Decision]:
             left -= item.bytes
         decided[item.name] = Decision(item=item, goes=goes, why=why or "within the limits")
     return [decided[one.name] for one in items]
+
+
+def decide_all(items: Sequence[Item], rules: Mapping[str, Rule], *, now: float) -> dict[str, list[Decision]]:
+    """Decide on the items of each kind that has a rule; what one that stays names, or is in use, stays.
+
+    Only of what is to go it is asked whether it is in use.
+    """
+    while True:
+        decided = {
+            kind: decide([one for one in items if one.kind == kind], rules[kind], now=now) for kind in rules
+        }
+        going = [one.item for ones in decided.values() for one in ones if one.goes]
+        gone = {one.path for one in going}
+        named = {name: one.name for one in items if one.path not in gone for name in one.names}
+        held = {}
+        for item in going:
+            namer = min((named[name] for name in item.called & named.keys()), default="")
+            if why := f"{namer} names it, and stays" if namer else item.in_use(item):
+                held[item.path] = why
+        if not held:
+            return decided
+        items = [replace(one, held=held.get(one.path, one.held)) for one in items]
 
 
 def _why_kept(item: Item, rule: Rule, *, now: float, newest: float, old: bool) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Sequence
+from dataclasses import replace
 
 from ci.report.history import epoch_of
 from ci.report.released import Released, why_kept
 from ci.report.store import open_kept
-from ci.retention.rules import Item
+from ci.retention.rules import Decision, Item
 from ci.steps.context import Context
 
 STORE = "store"
@@ -49,13 +50,26 @@ def find_stored_runs(context: Context, released: Released) -> list[Item]:
     return items
 
 
-def forget(context: Context, names: Collection[str]) -> None:
-    """Take runs out of the store, all at once; one that reported again meanwhile stays."""
+def forget(context: Context, decisions: Sequence[Decision], *, found_at: float) -> list[Decision]:
+    """Take the runs that go out of the store, all at once; return what became of each.
+
+    One that reported after `found_at` stays.
+    """
     from ci.store.prune import give_back, prune  # noqa: PLC0415  # as in `open_kept`
 
-    if names:
-        numbers = {int(name.rpartition("#")[2]) for name in names}
-        with open_kept(context.settings, context.environ, warn=context.say) as kept:
-            now = context.clock()
-            prune(kept.store, kept.rows, before=now, at=now, only=numbers)
-            give_back(kept.store)
+    numbers = {_number(one) for one in decisions if one.goes}
+    if not numbers:
+        return list(decisions)
+    with open_kept(context.settings, context.environ, warn=context.say) as kept:
+        prune(kept.store, kept.rows, before=found_at, at=context.clock(), only=numbers)
+        give_back(kept.store)
+    with context.history.reading() as (_, file):
+        left = {row["id"] for row in file.rows(_JOBS)}
+    return [
+        replace(one, goes=False, why="reported meanwhile") if one.goes and _number(one) in left else one
+        for one in decisions
+    ]
+
+
+def _number(decision: Decision) -> int:
+    return int(decision.item.name.rpartition("#")[2])

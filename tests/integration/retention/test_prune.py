@@ -119,3 +119,28 @@ def test_a_run_that_begins_while_others_are_deleted_stays(desk: Desk) -> None:
     assert waiting in desk.whole()
     assert len(document["removed"]) == 1
     assert next(one["why"] for one in document["kept"] if one["name"] == waiting).startswith("in use: ")
+
+
+def test_a_run_with_a_bind_mount_in_it_stays(desk: Desk) -> None:
+    data, trash = desk.folder / "data", desk.runs / f".spyre-ci-trash-{'0' * 32}"
+    places = [desk.runs / "old" / "data", trash / "data"]
+    for folder in (data, *places):
+        folder.mkdir(parents=True)
+    (data / "file").write_text("kept")
+    mounted = []
+    try:
+        for place in places:
+            if subprocess.run(["mount", "--bind", data, place], check=False, capture_output=True).returncode:
+                pytest.skip("nothing can be mounted here")
+            mounted.append(place)
+        with desk.started("-m", "ci.cli", "prune", "--json") as process:
+            document = json.loads(process.communicate(timeout=TIMEOUT_S)[0])
+        assert (data / "file").read_text() == "kept"
+    finally:
+        for place in mounted:
+            subprocess.run(["umount", place], check=True)
+    assert [one["name"] for one in document["removed"]] == ["older"]
+    assert [one["path"] for one in document["failed"]] == [str(trash)]
+    assert (
+        next(one["why"] for one in document["kept"] if one["name"] == "old") == "something is mounted in it"
+    )

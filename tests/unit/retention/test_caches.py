@@ -39,6 +39,8 @@ def test_entries_are_known_by_their_names(tmp_path: Path) -> None:
     (record.parent / f"{2:064x}.json.gz").symlink_to("/etc/passwd")
     (tmp_path / "bisect" / "fedcba98").symlink_to(tmp_path / "bisect" / "0123456789ab")
     (tree.parent / "mine").mkdir()
+    for loop in (f"sources/archive-{'1' * 16}", "reproduce/shell-loop", f"{tree.parent}/{'b' * 40}"):
+        (tmp_path / loop).symlink_to(tmp_path / loop)
     seen = {str(Path(one.path).relative_to(tmp_path)): one.kind for one in found(tmp_path)}
     assert seen == {
         **dict.fromkeys(ours, "caches"),
@@ -80,6 +82,42 @@ def test_an_entry_is_as_old_as_its_last_use_and_stays_if_used_meanwhile(tmp_path
         remove(item)
     assert not path.exists()
     assert not mark.exists()
+
+
+def test_a_run_that_has_not_ended_keeps_all_that_it_may_read(tmp_path: Path) -> None:
+    make_record(tmp_path, 1, 90)
+    make_tree(tmp_path, "a" * 40, 90)
+    (tmp_path / "sources" / f"archive-{'0' * 16}").mkdir()
+    os.utime(tmp_path / "sources" / f"archive-{'0' * 16}", (0, 0))
+    held = [(one.kind, one.held) for one in find_caches(tmp_path, now=NOW, running=True)]
+    why = "a run that has not ended may use it"
+    assert held == [("caches", ""), ("caches", why), ("worktrees", why)]
+
+
+def test_something_mounted_since_it_was_found_keeps_a_worktree(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = make_tree(tmp_path, "a" * 40, 90)
+    (item,) = found(tmp_path)
+    monkeypatch.setattr("ci.retention.disk.mount_points", lambda: [str(tree / "test")])
+    with pytest.raises(KeptError, match="something is mounted in it"):
+        remove(item)
+    assert _mark(tree).exists()
+
+
+def test_an_entry_that_cannot_be_looked_into_stops_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Path.lstat
+
+    def lstat(path: Path) -> os.stat_result:
+        if path.name == WHOLE:
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    make_tree(tmp_path, "a" * 40, 90)
+    monkeypatch.setattr(Path, "lstat", lstat)
+    assert [one.at for one in found(tmp_path)] == [NOW - 90 * DAY_S]
 
 
 def test_what_a_bisect_makes_or_uses_stays(tmp_path: Path) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -13,13 +15,17 @@ from filelock import FileLock
 
 from ci.cli.app import run
 from ci.core.errors import CommandError
+from ci.core.locks import run_lock
 from ci.record.identity import RunIdentity
 from ci.record.result import Result
 from ci.record.verdict import Verdict
 from ci.report.history import History
+from ci.retention.rules import Decision
+from ci.retention.stored_runs import forget
+from ci.store.database import moment
 from tests.json_documents import differences
 from tests.past_runs import record
-from tests.retention_world import DAY_S, make_record, make_run, put, release_of
+from tests.retention_world import DAY_S, make_record, make_run, make_tree, put, release_of
 
 RUNS, STATE = Path("runs"), Path(".spyre-ci")
 ALL = ("--keep-days", "0", "--keep-gib", "0", "--keep-last", "0")
@@ -100,6 +106,29 @@ def test_flags_go_before_settings_and_settings_before_defaults(
     assert removed(asked(capsys, "--dry-run", *words)) == names
     Path("spyre-ci.yaml").write_text("retention: {runs: {keep_days: null, keep_last: 0, keep_gib: 0}}\n")
     assert removed(asked(capsys, "--dry-run", "--only", "runs")) == ["old", "older", "young"]
+
+
+def test_a_dry_run_says_what_is_in_use_and_what_that_names(capsys: pytest.CaptureFixture[str]) -> None:
+    make_run(RUNS, "old", 90, now=time.time(), identity={"reproduce": ["--resume", "older"]})
+    with run_lock(RUNS / "old", alone=False):
+        told = asked(capsys, "--dry-run")
+        assert removed(told) == removed(asked(capsys)) == []
+    whys = {one["name"]: one["why"] for one in told["kept"]}
+    assert (whys["old"], whys["older"]) == ("in use", "old names it, and stays")
+    assert removed(asked(capsys)) == ["old", "older"]
+
+
+@pytest.mark.parametrize(
+    ("days", "at_work", "stays"), [(0.5, False, True), (5, True, True), (5, False, False)]
+)
+def test_a_worktree_stays_while_a_run_has_not_ended(
+    days: float, capsys: pytest.CaptureFixture[str], *, at_work: bool, stays: bool
+) -> None:
+    make_tree(STATE, "a" * 40, 90, now=time.time())
+    make_run(RUNS, "cut", days, now=time.time(), summary=None)
+    with run_lock(RUNS / "cut", alone=False) if at_work else nullcontext():
+        told = asked(capsys, "--only", "worktrees", "--keep-days", "30", "--keep-last", "0")
+    assert [one["why"] for one in told["kept"]] == ["a run that has not ended may use it"] * stays
 
 
 @pytest.mark.parametrize("broken", ["dist/release.json", "/nowhere/at/all"])
@@ -205,6 +234,33 @@ def test_a_stored_run_that_a_release_names_stays(capsys: pytest.CaptureFixture[s
     assert stored() == ["r0"]
 
 
+@pytest.mark.usefixtures("_stored")
+def test_a_job_that_reports_meanwhile_stays_in_the_store(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[tuple[str, list[str]]] = []
+
+    def meanwhile(*words: Any, **more: Any) -> list[Decision]:
+        with sqlite3.connect(STATE / "store.sqlite") as connection:
+            connection.execute(
+                "UPDATE crcr_workflow_job SET _inserted_at = ? WHERE id = 1", (moment(time.time()),)
+            )
+        time.sleep(0.01)
+        return forget(*words, **more)
+
+    def noted(line: str) -> str:
+        said.append((line, stored()))
+        return line
+
+    monkeypatch.setattr("ci.retention.prune.forget", meanwhile)
+    monkeypatch.setattr("ci.retention.prune.escaped", noted)
+    assert run(["prune", "--only", "store", "--keep-days", "0", "--keep-last", "0"]) == 0
+    assert stored() == ["r0"]
+    assert "  1 kept: reported meanwhile" in capsys.readouterr().out
+    gone = [(line.split("#")[0], left) for line, left in said if line.startswith("store: ")]
+    assert gone == [("store: r1", ["r0"]), ("store: r2", ["r0"])]
+
+
 def test_a_store_that_is_none_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     STATE.mkdir()
     (STATE / "store.sqlite").write_text("no database at all, but long enough to be looked at " * 20)
@@ -264,8 +320,16 @@ def test_an_interrupt_leaves_whole_runs_and_the_next_one_finishes(
     places = ("cache/collect/00", "sources", "sources/git-0/trees", "bisect/0123456789ab", "reproduce")
     for place in places:
         (STATE / place / f".spyre-ci-trash-{'0' * 32}").mkdir(parents=True)
+    mounted = RUNS.resolve() / f".spyre-ci-trash-{'1' * 32}" / "in"
+    mounted.mkdir(parents=True)
     assert len(asked(capsys, "--dry-run")["removed"]) == 1
-    assert len(asked(capsys)["finished"]) == 1 + len(places)
+    with monkeypatch.context() as patch:
+        patch.setattr("ci.retention.disk.mount_points", lambda: [str(mounted)])
+        told = asked(capsys, code=3)
+    assert len(told["finished"]) == 1 + len(places)
+    assert [one["why"] for one in told["failed"]] == ["something is mounted in it"]
+    assert run(["prune"]) == 0
+    assert f"deleted what an interrupted prune left: {mounted.parent}" in capsys.readouterr().out
     assert left() == ["cut", "latest", "young"]
 
 

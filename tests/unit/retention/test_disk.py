@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ci.retention.disk import PREFIX, delete, discard, find_trash, measure
+from ci.retention.rules import KeptError
 
 MIB = 1 << 20
 
@@ -50,7 +51,41 @@ def test_what_forbids_removal_is_said(tmp_path: Path, monkeypatch: pytest.Monkey
         with monkeypatch.context() as patch:
             patch.setattr(f"ci.retention.disk.os.{name}", value)
             assert measure(tmp_path / "d")[1] == why
-    assert measure(Path("/dev"))[1] == "contains a mount point"
+    assert measure(Path("/dev"))[1] == "something is mounted in it"
+
+
+@pytest.fixture
+def _mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if a folder of the same file system were mounted in `my runs`, as the kernel says it."""
+    listed = tmp_path / "mountinfo"
+    where = str(tmp_path / "my runs" / "deep").replace(" ", "\\040")
+    listed.write_text(f"36 35 98:0 / {where} rw,noatime - ext4 /dev/sda rw\nshort\n")
+    monkeypatch.setattr("ci.retention.disk._MOUNTS", listed)
+
+
+@pytest.mark.usefixtures("_mounted")
+def test_a_mount_of_the_same_file_system_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = full(tmp_path / "my runs")
+    (tmp_path / "link").symlink_to(tmp_path)
+    for path in (folder, folder / "deep", tmp_path / "link" / "my runs"):
+        assert measure(path)[1] == "something is mounted in it"
+        with pytest.raises(KeptError, match="something is mounted in it"):
+            delete(path)
+    assert (folder / "deep" / "er" / "file").is_file()
+    assert measure(folder / "deep" / "er")[1] == ""
+    monkeypatch.setattr("ci.retention.disk._MOUNTS", tmp_path / "none")
+    assert measure(folder)[1] == ""
+
+
+def test_a_folder_whose_files_cannot_be_looked_at_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lstat(path: Path) -> os.stat_result:
+        raise PermissionError(13, "Permission denied", path)
+
+    full(tmp_path / "d")
+    monkeypatch.setattr("ci.retention.disk.os.lstat", lstat)
+    assert measure(tmp_path / "d")[1] == "cannot be read: Permission denied"
 
 
 def refuse(_: Path, onerror: Any) -> tuple[()]:
@@ -94,6 +129,10 @@ def test_what_is_interrupted_is_finished_by_the_next(tmp_path: Path, monkeypatch
         with pytest.raises(KeyboardInterrupt):
             discard(tmp_path / "d")
     assert not (tmp_path / "d").exists()
+    earlier = tmp_path / f"{PREFIX}bare-{'0' * 32}"
+    earlier.mkdir()
+    assert earlier in find_trash([tmp_path])
+    earlier.rmdir()
     (trash,) = find_trash([tmp_path, tmp_path / "none"])
     assert (trash / "deep" / "er" / "file").is_file()
     with monkeypatch.context() as patch:
