@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ import pytest
 from ci.cli.app import run
 from ci.init import cli
 from ci.init.files import JENKINSFILE, MINIMAL, SETTINGS, TEMPLATES, write
+from ci.record.identity import RunIdentity, write_identity
 from ci.runner.compatibility import torch_pin
+from test_selection.durations import Durations, write_durations
 from test_selection.files import schema_name
-from test_selection.plan import Plan, Shard, fingerprint, write_plan
-from test_selection.selection import Selection, write_selection
+from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
+from test_selection.selection import OrderNote, Selection, write_selection
 
 SHA = "1234567890abcdef1234567890abcdef12345678"
 LABEL = ".github/workflows/spyre-ci-label.yml"
@@ -219,7 +222,7 @@ LABELLED = (
         ("", [
             WITHOUT,
             f"{ON_CARDS}at most 180 card-minutes, the job's time limit",
-            f"{LABELLED}card-minutes unknown (no plan or selection of stage 1 in ",
+            f"{LABELLED}card-minutes unknown (no plan or selection of the whole stage 1 in ",
         ]),
         ("pytorch: {source: /p}\npipeline: {pull_request_stage: 2, environment: own}",
          [WITHOUT, f"{ON_CARDS}{OWN}", f"stage 2, 25 % of PyTorch's in-scope tests: {OWN}"]),
@@ -238,22 +241,80 @@ def test_what_the_first_pull_request_runs_follows_from_the_settings(
         assert line.startswith(f"first pull request: {start}")
 
 
+def test_card_minutes_count_a_runners_cards_alone(capsys: Capture) -> None:
+    for label, said in (
+        ("linux_x64", "at most 180 card-minutes, the job's time limit, one card assumed"),
+        ("aiu_x3", "at most 540 card-minutes, the job's time limit ("),
+        ("spyre_pf_x0", "0 card-minutes: its label says that this runner has no cards"),
+    ):
+        labels = f"[linux, {label}]"
+        Path(SETTINGS).write_text(f"pipeline: {{device_runner: {labels}}}\nmatrix: {{labels: {labels}}}\n")
+        _, device, pytorch = document(capsys)["first_pull_request"]
+        assert device.startswith(f"first pull request: device tests on {labels}: {said}")
+        assert pytorch.endswith(f": {said}") == label.endswith("_x0")
+
+
+IDENTITY = RunIdentity(
+    run="r1", run_id=1, run_attempt=1, device="spyre", pytorch_version="2", pytorch_sha="", stage=1,
+    percent=5, started_at=1.0,
+)  # fmt: skip
+SELECTED = Selection(stage=1, percent=5, ids=["a::b::c"] * 1200)
+
+
+def a_run(name: str = "r1", *, selection: Selection = SELECTED, **identity: Any) -> Path:
+    folder = Path("runs", name)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_identity(folder, replace(IDENTITY, **identity))
+    write_selection(folder / "selection.json", selection)
+    return folder
+
+
 def test_card_minutes_are_the_plans_or_guessed_from_the_selection(capsys: Capture) -> None:
-    folder = Path("runs/r1")
-    folder.mkdir(parents=True)
-    (folder / "run.json").write_text("{}")
-    write_selection(folder / "selection.json", Selection(stage=1, percent=5, ids=["a::b::c"] * 1200))
+    folder = a_run()
     (line,) = document(capsys)["first_pull_request"][2:]
     guess = "from the selection of run r1, 0.05 s assumed for each, as there is no plan"
     assert line.endswith(f"about 1.0 card-minutes (1,200 tests, {guess})")
-    shards = [Shard(index=0, expected_s=90, groups=(), cards=2), Shard(index=1, expected_s=60, groups=())]
+    group = Group(file="a", ids=("a::b::c", "a::b::d"))
+    shards = [
+        Shard(index=0, expected_s=90, groups=(group,), cards=2),
+        Shard(index=1, expected_s=60, groups=()),
+    ]
     mark = fingerprint(shards)
     plan = Plan(fingerprint=mark, bound_s=90, makespan_s=90, binds="balance", shards=tuple(shards))
     write_plan(folder / "plan.json", plan)
     (line,) = document(capsys)["first_pull_request"][2:]
     assert line.endswith("about 4.0 card-minutes (1,200 tests, from the plan of run r1)")
+    seconds = dict.fromkeys(group.ids, 1.0)
+    write_durations(folder / "durations.json.gz", Durations(tests=seconds, spread={"a::b::c": 1.0}))
+    (line,) = document(capsys)["first_pull_request"][2:]
+    assert line.endswith("from the plan of run r1, 1 of 2 durations guessed)")
     (folder / "plan.json").write_text("{")
     assert "from the selection of run r1" in document(capsys)["first_pull_request"][2]
-    # A plan of another stage says nothing of this one.
-    write_selection(folder / "selection.json", Selection(stage=2, percent=25, ids=[]))
+
+
+@pytest.mark.parametrize(
+    ("identity", "selection", "settings"),
+    [
+        ({}, {"stage": 2, "percent": 25}, ""),
+        ({}, {"percent": 6}, ""),
+        ({}, {"stage": None}, ""),
+        ({}, {"bucket": "pr"}, ""),
+        ({}, {"ladder": OrderNote(source="", by="seconds")}, ""),
+        ({"restricted": "-k view"}, {}, ""),
+        ({"restricted": "files a.py"}, {}, ""),
+        ({}, {}, "pytorch: {files: [a.py]}"),
+        ({"device": "cpu"}, {}, ""),
+        ({"reproduce": ("spyre-ci", "pytorch", "--pytorch-src", "/p")}, {}, ""),
+        ({}, {}, "pytorch: {source: /p}"),
+    ],
+)
+def test_card_minutes_are_never_those_of_other_tests(
+    capsys: Capture, identity: dict[str, Any], selection: dict[str, Any], settings: str
+) -> None:
+    a_run(selection=replace(SELECTED, **selection), **identity)
+    Path(SETTINGS).write_text(settings)
     assert "card-minutes unknown" in document(capsys)["first_pull_request"][2]
+    if not settings:  # an earlier run counts
+        whole = a_run("r0")
+        os.utime(whole / "run.json", (1, 1))
+        assert "from the selection of run r0" in document(capsys)["first_pull_request"][2]
