@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import importlib.metadata
 import importlib.util
 import re
 import tomllib
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.markers import Marker
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 import ci
 from ci.record.identity import EMULATED
@@ -22,9 +29,14 @@ from test_selection.files import read_bounded
 GROUP = "torch.backends"
 _OURS = "spyre-ci"
 _EXTRA = re.compile(r"\bextra\s*==\s*['\"]torch['\"]")
-_FILES = ("pyproject.toml", "setup.cfg", "setup.py", "requirements.txt")
-# A requirement at the start of a line or a string, in whichever of these files.
-_REQUIREMENT = re.compile(r"(?:^[ \t]*|[\"'])(torch\s*[~=<>!][^\"'#;\n\]]{1,100})")
+_TORCH = re.compile(r"\s*torch\b(?![-.])", re.IGNORECASE)
+# A line with those that it continues on, what is no requirement there, and a key of setup.cfg before one.
+_LINE = re.compile(r"(?:.*\\\n)*.+")
+_REST = re.compile(r"(?:^|\s)(?:#|--).*")
+_KEY = re.compile(r"^[\w.-]+\s*[=:]\s*(?=torch)", re.IGNORECASE)
+_POETRY = re.compile(r"(?P<sign>[~^]?)\s*(?P<version>\d[\w.*+!-]*)")
+# Line, requirement, and the ranges of versions of which one is enough.
+_Row = tuple[int, str, list[SpecifierSet]]
 
 
 class Concern(NamedTuple):
@@ -59,23 +71,125 @@ def torch_excluded(folder: Path, pin: str) -> list[Concern]:
         pin: a version of torch; empty: nothing is excluded.
     """
     found = []
-    for name in _FILES if pin else ():
+    for path in (
+        (*(folder / name for name in _READERS), *sorted(folder.glob("requirements*.txt"))) if pin else ()
+    ):
         try:
-            text = read_bounded(folder / name).decode("utf-8", "replace")
-        except OSError:
+            text = read_bounded(path).decode("utf-8", "replace").replace("\r\n", "\n")
+            rows = list(_READERS.get(path.name, _listed)(text))
+        except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
             continue
-        for number, line in enumerate(text.splitlines(), 1):
-            for text in _REQUIREMENT.findall(line):
-                try:
-                    wanted = Requirement(text.strip().rstrip(","))
-                except InvalidRequirement:
-                    continue
-                if not wanted.specifier.contains(pin, prereleases=True):
-                    found.append(_excluded(f"{name}:{number}", wanted, pin))
+        for number, wanted, ranges in sorted(rows, key=lambda row: row[0]):
+            if not any(one.contains(pin, prereleases=True) for one in ranges):
+                found.append(_excluded(f"{path.name}:{number}" if number else path.name, wanted, pin))
     return found
 
 
-def _excluded(where: str, wanted: Requirement, pin: str) -> Concern:
+def _needed(text: object) -> Iterator[tuple[str, list[SpecifierSet]]]:
+    """A requirement of torch that applies to this Python and machine, with its range of versions."""
+    if isinstance(text, str) and _TORCH.match(text):
+        with contextlib.suppress(ValueError):
+            one = Requirement(text.strip().rstrip(","))
+            if canonicalize_name(one.name) == "torch" and _applies(one.marker):
+                yield str(one), [one.specifier]
+
+
+def _applies(marker: Marker | None) -> bool:
+    return marker is None or marker.evaluate({"extra": ""})
+
+
+def _listed(text: str) -> Iterator[_Row]:
+    """Of a requirements file, or of setup.cfg: a requirement a line, which a backslash continues."""
+    for found in _LINE.finditer(text):
+        line = _REST.sub("", found[0].replace("\\\n", " ")).rstrip("\\")
+        for one in _needed(_KEY.sub("", line)):
+            yield (text.count("\n", 0, found.start()) + 1, *one)
+
+
+def _in_python(text: str) -> Iterator[_Row]:
+    """Of setup.py: its texts, which are read and not run."""
+    with warnings.catch_warnings(action="ignore"):
+        tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            for number, line in enumerate(node.value.splitlines(), node.lineno):
+                for one in _needed(line):
+                    yield (number, *one)
+
+
+def _in_toml(text: str) -> Iterator[_Row]:
+    """Of pyproject.toml: of the project, its build, its groups and Poetry's."""
+    content = tomllib.loads(text)
+    project, poetry = _table(content, "project"), _table(content, "tool", "poetry")
+    groups = [
+        *_table(project, "optional-dependencies").values(),
+        *_table(content, "dependency-groups").values(),
+    ]
+    listed = [project.get("dependencies"), _table(content, "build-system").get("requires"), *groups]
+    lines = [line.partition("#")[0] for line in text.split("\n")]
+    for written in [one for group in listed if isinstance(group, list) for one in group]:
+        for one in _needed(written):
+            yield (_number(lines, re.compile(rf"[\"']{re.escape(written)}[\"']")), *one)
+    tables = [poetry, *(one for one in _table(poetry, "group").values() if isinstance(one, dict))]
+    for table in tables:
+        for name, rows in [
+            *_table(table, "dependencies").items(),
+            *_table(table, "dev-dependencies").items(),
+        ]:
+            if canonicalize_name(name) == "torch":
+                for row in rows if isinstance(rows, list) else [rows]:
+                    for one in _poetry(row):
+                        yield (_number(lines, re.compile(rf"^\s*[\"']?{name}[\"']?\s*=|\.{name}\]")), *one)
+
+
+def _poetry(row: object) -> Iterator[tuple[str, list[SpecifierSet]]]:
+    """A requirement of torch as Poetry writes it: a range, or a table with one."""
+    given = row if isinstance(row, dict) else {"version": row}
+    version, marker = given.get("version"), given.get("markers")
+    if isinstance(version, str):
+        with contextlib.suppress(ValueError):
+            if _applies(Marker(marker) if isinstance(marker, str) else None):
+                ranges = [",".join(map(_range, one.split(","))) for one in version.split("||")]
+                yield f"torch {version}", [SpecifierSet(one) for one in ranges]
+
+
+def _range(text: str) -> str:
+    """Poetry's `~` and `^`, a bare version and `*`, as the other tools have them."""
+    found = _POETRY.fullmatch(text.strip())
+    if found is None:
+        return "" if text.strip() == "*" else text
+    if not found["sign"]:
+        return f"=={found['version']}"
+    release = Version(found["version"]).release
+    nonzero = next((place for place, one in enumerate(release) if one), len(release) - 1)
+    place = nonzero if found["sign"] == "^" else min(len(release), 2) - 1
+    above = ".".join(map(str, [*release[:place], release[place] + 1]))
+    return f">={found['version']},<{above}"
+
+
+def _number(lines: list[str], written: re.Pattern[str]) -> int:
+    """The number of the next line that has this, which is then taken; 0: none."""
+    for number, line in enumerate(lines, 1):
+        if found := written.search(line):
+            lines[number - 1] = line[: found.start()] + line[found.end() :]
+            return number
+    return 0
+
+
+def _table(content: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
+    for key in keys:
+        content = content.get(key, {}) if isinstance(content, dict) else {}
+    return content if isinstance(content, dict) else {}
+
+
+_READERS: Mapping[str, Callable[[str], Iterator[_Row]]] = {
+    "pyproject.toml": _in_toml,
+    "setup.cfg": _listed,
+    "setup.py": _in_python,
+}
+
+
+def _excluded(where: str, wanted: str, pin: str) -> Concern:
     return Concern(
         message=f"{where} requires {wanted}, which excludes torch {pin}, the version that is tested",
         remedy=f"allow {pin} there; until then pip builds or installs the project with another torch",
