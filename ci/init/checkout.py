@@ -9,11 +9,15 @@ from pathlib import Path
 
 from ci.core.errors import CommandError, MissingInputError, UsageError
 from ci.core.git import git
+from test_selection.files import read_bounded
 
 # owner/name of an address on GitHub; a user or a token in it stays there.
 _GITHUB = re.compile(r"(?:^|[/@])github\.com[:/]/?([A-Za-z0-9_.-]+)/([A-Za-z0-9_.-]+?)(?:\.git)?/?$")
 # A branch that can stand in YAML as it is.
 _BRANCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/+-]*")
+WORKFLOW = ".github/workflows/spyre-ci.yml"
+# The branch of a workflow that is there, as its template writes it.
+_KEPT = re.compile(rf"^    branches: \[([\"']?)({_BRANCH.pattern})\1\] *\r?$", re.MULTILINE)
 _WRITTEN_BY_RUNS = ("runs/", ".spyre-ci/")
 
 
@@ -51,15 +55,17 @@ def find_place(folder: Path) -> Place:
     bare = all((folder / name).exists() for name in ("HEAD", "objects", "refs"))
     if bare or ".git" in folder.parts:
         raise UsageError("belongs to Git itself", where=folder, remedy="name the folder of a checkout")
+    kept = _kept_branch(folder)
+    branch, assumed = kept or "main", "" if kept else ": branch main is assumed"
     if root is None:
-        return Place(folder=folder, notes=("not a Git repository: branch main is assumed",))
+        return Place(folder=folder, branch=branch, notes=(f"not a Git repository{assumed}",))
     try:
         git(folder, "rev-parse", "--git-dir")
     except CommandError as error:
         why = error.what.splitlines()[-1].lstrip(" |")
-        note = f"Git cannot read this repository ({why}): branch main is assumed"
-        return Place(folder=folder, is_root=root == folder, notes=(note,))
-    branch, notes = _branch(folder)
+        note = f"Git cannot read this repository ({why}){assumed}"
+        return Place(folder=folder, is_root=root == folder, branch=branch, notes=(note,))
+    branch, notes = _branch(folder, kept)
     # `git add --all` would add what runs write.
     if len(_answer(folder, "check-ignore", *(f"{one}x" for one in _WRITTEN_BY_RUNS)).splitlines()) < 2:  # noqa: PLR2004
         notes.append(f"runs write {' and '.join(_WRITTEN_BY_RUNS)} here: add both to .gitignore")
@@ -78,8 +84,20 @@ def github_name(address: str) -> str:
     return f"{found[1]}/{found[2]}" if found else ""
 
 
-def _branch(folder: Path) -> tuple[str, list[str]]:
+def _kept_branch(folder: Path) -> str:
+    """The branch that the workflow which is there names, as a checkout of CI knows no other; else empty."""
+    try:
+        found = _KEPT.search(read_bounded(folder / WORKFLOW).decode("utf-8", "replace"))
+    except OSError:
+        return ""
+    return found[2] if found else ""
+
+
+def _branch(folder: Path, kept: str) -> tuple[str, list[str]]:
     head = _answer(folder, "symbolic-ref", "--short", "refs/remotes/origin/HEAD").removeprefix("origin/")
+    if kept:
+        differs = f"{WORKFLOW} names the branch {kept}, and origin's is {head}"
+        return kept, [differs] if head not in {"", kept} else []
     if _BRANCH.fullmatch(head):
         return head, []
     for one in ("main", "master"):

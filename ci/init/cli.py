@@ -14,7 +14,7 @@ from ci.config import Settings
 from ci.config.load import parse_settings
 from ci.core.errors import EXIT_OK, EXIT_TEST_FAILED, UsageError
 from ci.core.text import counted, plain
-from ci.init.checkout import Place, find_place
+from ci.init.checkout import WORKFLOW, Place, find_place
 from ci.init.detect import detect
 from ci.init.files import SETTINGS, SUITES, Change, Status, compare, render, write
 from ci.init.first_run import describe
@@ -98,7 +98,7 @@ def init(
         "toolkit": {"repository": chosen.repository, "ref": chosen.ref, "version": chosen.version},
         "notes": [*back_end.notes, *place.notes, _calls(place, chosen)],
         "warnings": _warnings(place.folder, settings.model.device.name),
-        "first_pull_request": [*describe(settings, [*texts])],
+        "first_pull_request": [*describe(settings, [*texts])] if _has_workflow(changes) else [],
         "files": [
             {"path": one.path, "status": one.status, "why": one.why, "difference": one.difference}
             for one in changes
@@ -130,6 +130,11 @@ def _is_wrong(changes: Sequence[Change], *, check: bool) -> bool:
         or (check and (one.writes or (one.status is Status.DIFFERS and one.path != SETTINGS)))
         for one in changes
     )
+
+
+def _has_workflow(changes: Sequence[Change]) -> bool:
+    """Whether pull requests will run anything: their workflow is there, or is to be written."""
+    return any(one.path == WORKFLOW and one.status is not Status.BLOCKED for one in changes)
 
 
 def _calls(place: Place, toolkit: Toolkit) -> str:

@@ -126,7 +126,7 @@ def _project(folder: Path) -> tuple[str, list[tuple[str, str]], list[str]]:
             registered = [(one, file) for one in _ENTRY_POINT.findall(text)]
         if not name and (found_name := _PROJECT_NAME.search(text)):
             name = found_name[1]
-    return (name if _PROJECT_NAME.fullmatch(f"name={name}") else ""), registered, notes
+    return (name if re.fullmatch(r"[A-Za-z0-9][\w.-]*", name) else ""), registered, notes
 
 
 def _table(content: Any, *keys: str) -> dict[str, Any]:

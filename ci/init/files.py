@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import hashlib
+import io
 import json
 import re
 from collections.abc import Collection, Mapping
@@ -15,8 +17,8 @@ import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ci.config.report_model import Report
-from ci.core.errors import UsageError
-from ci.init.checkout import Place
+from ci.core.errors import FileSystemError, UsageError
+from ci.init.checkout import WORKFLOW, Place
 from ci.init.detect import BackEnd
 from ci.init.toolkit import Toolkit
 from ci.runner.compatibility import torch_pin
@@ -28,7 +30,7 @@ _WORKFLOWS = ".github/workflows/"
 # In the order they are shown; the first two are all that `--minimal` writes.
 TEMPLATES = {
     SETTINGS: "spyre-ci.yaml",
-    f"{_WORKFLOWS}spyre-ci.yml": "pull-request.yml",
+    WORKFLOW: "pull-request.yml",
     f"{_WORKFLOWS}spyre-ci-label.yml": "label.yml",
     f"{_WORKFLOWS}spyre-ci-nightly.yml": "nightly.yml",
     f"{_WORKFLOWS}spyre-ci-comment.yml": "comment.yml",
@@ -38,6 +40,7 @@ MINIMAL = list(TEMPLATES)[:2]
 # Where torch-spyre has its suite files.
 SUITES = "tests/configs"
 MOST_BYTES = 1 << 20
+_NO_NEWLINE = "\\ No newline at end of file\n"
 # What calls the toolkit: a workflow's `uses`, with its version; a Jenkinsfile's address and commit.
 _CALL = re.compile(
     r"(?:uses: \S+(?P<workflow>/\.github/workflows/[\w-]+\.yml)@|(?P<key>url|commit): ')[^\n]*"
@@ -63,7 +66,7 @@ class Change:
         status: what becomes of it.
         text: what this version writes.
         current: what is there; None where nothing is.
-        why: it is blocked.
+        why: it is blocked, or its difference is not shown.
     """
 
     path: str
@@ -79,11 +82,14 @@ class Change:
 
     @property
     def difference(self) -> str:
-        """From what is there to what this version writes, as a unified diff."""
+        """From what is there to what this version writes, as a unified diff of Git's form."""
+        if self.why:
+            return ""
         current = "" if self.current is None else self.current
         names = ("/dev/null" if self.current is None else f"a/{self.path}", f"b/{self.path}")
-        lines = difflib.unified_diff(current.splitlines(), self.text.splitlines(), *names, lineterm="")
-        return "".join(f"{line}\n" for line in lines)
+        sides = (io.StringIO(one).readlines() for one in (current, self.text))
+        lines = difflib.unified_diff(*sides, *names)
+        return "".join(one if one.endswith("\n") else f"{one}\n{_NO_NEWLINE}" for one in lines)
 
 
 def render(
@@ -150,9 +156,14 @@ def _compared(folder: Path, path: str, text: str, overwrite: bool, toolkit_named
         return Change(path=path, status=Status.BLOCKED, text=text, why=why)
     if not (folder / path).exists():
         return Change(path=path, status=Status.CREATED, text=text)
-    current = read_bounded(folder / path, MOST_BYTES).decode("utf-8", "replace").replace("\r\n", "\n")
-    wanted = text if toolkit_named else _with_calls_of(current, text)
     status = Status.OVERWRITTEN if overwrite else Status.DIFFERS
+    try:
+        current = read_bounded(folder / path, MOST_BYTES).decode("utf-8", "replace").replace("\r\n", "\n")
+    except OSError as error:
+        if error.errno == errno.EFBIG:
+            return Change(path=path, status=status, text=text, why="too large to show")
+        return Change(path=path, status=Status.BLOCKED, text=text, why=f"cannot be read: {error.strerror}")
+    wanted = text if toolkit_named else _with_calls_of(current, text)
     return Change(
         path=path, status=Status.UNCHANGED if current == wanted else status, text=wanted, current=current
     )
@@ -180,17 +191,24 @@ def write(folder: Path, changes: Collection[Change]) -> None:
 
     Raises:
         UsageError: such a file is there.
-        OSError: one cannot be written; those before it are, and the next call writes the rest.
+        FileSystemError: one cannot be written; those before it are, and the next call writes the rest.
     """
+    written = list[str]()
     for change in changes:
         if not change.writes:
             continue
+        before = f"; written before: {', '.join(written)}" if written else "; nothing was written before"
         path = folder / change.path
-        path.parent.mkdir(parents=True, exist_ok=True)
         if change.status is Status.CREATED and path.exists():
-            raise UsageError("appeared meanwhile", where=path, remedy="call `spyre-ci init` again")
-        with atomic_writer(path) as stream:
-            stream.write(change.text.encode())
+            raise UsageError(f"appeared meanwhile{before}", where=path, remedy="call `spyre-ci init` again")
+        try:
+            with atomic_writer(path) as stream:
+                stream.write(change.text.encode())
+        except OSError as error:
+            remedy = "check the folder's rights and its disk, then call `spyre-ci init --write` again"
+            said = f"cannot be written: {error.strerror or error}{before}"
+            raise FileSystemError(said, where=path, remedy=remedy) from error
+        written.append(change.path)
 
 
 def _uses(toolkit: Toolkit, workflow: str) -> str:

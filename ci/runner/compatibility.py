@@ -71,9 +71,8 @@ def torch_excluded(folder: Path, pin: str) -> list[Concern]:
         pin: a version of torch; empty: nothing is excluded.
     """
     found = []
-    for path in (
-        (*(folder / name for name in _READERS), *sorted(folder.glob("requirements*.txt"))) if pin else ()
-    ):
+    paths = [*(folder / name for name in _READERS), *sorted(folder.glob("requirements*.txt"))]
+    for path in paths if pin else ():
         try:
             text = read_bounded(path).decode("utf-8", "replace").replace("\r\n", "\n")
             rows = list(_READERS.get(path.name, _listed)(text))

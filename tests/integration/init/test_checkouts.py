@@ -88,6 +88,7 @@ def test_worktrees_and_submodules_are_checkouts_and_a_folder_below_gets_settings
     found = init(Checkout(spyre.folder / "tests"), "--write", "--device", "spyre")
     assert statuses(found) == {"spyre-ci.yaml": "created"}
     assert any("gets settings alone" in one for one in found["notes"])
+    assert found["first_pull_request"] == []
     assert run(["init", str(spyre.folder / ".git")]) == 2
 
 
@@ -102,6 +103,17 @@ def test_the_branch_is_that_of_origin_and_a_dirty_tree_stays_as_it_is(tmp_path: 
     assert (found["branch"], found["device"], found["package"]) == ("trunk", "acme", "torch_acme")
     assert 'branches: ["trunk"]' in clone.read(".github/workflows/spyre-ci.yml")
     assert clone.read("pyproject.toml").endswith("# mine\n")
+    clone.git("commit", "--quiet", "--all", "--message", "mine")
+    # As actions/checkout leaves it: a commit, and no branch of origin that is the default.
+    clone.git("checkout", "--quiet", "--detach")
+    clone.git("remote", "set-head", "origin", "--delete")
+    clone.git("branch", "--quiet", "-D", "change", "trunk")
+    assert init(clone, "--check")["branch"] == "trunk"
+    clone.git("remote", "set-head", "origin", "trunk")
+    workflow = clone.read(".github/workflows/spyre-ci.yml")
+    clone.write(".github/workflows/spyre-ci.yml", workflow.replace('"trunk"', '"next"'))
+    told = ".github/workflows/spyre-ci.yml names the branch next, and origin's is trunk"
+    assert told in init(clone, "--check")["notes"]
     (clone.folder / ".git" / "HEAD").write_text("")
     assert any("Git cannot read this repository (" in one for one in init(clone)["notes"])
 

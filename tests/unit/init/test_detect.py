@@ -67,6 +67,7 @@ def test_a_back_end_is_known_by_what_it_registers_and_the_name_it_gives(tmp_path
         ({"setup.py": SETUP_PY}, "torch-acme", "torch_acme", "acme"),
         ({"pyproject.toml": '[project]\nname = "a"', "setup.py": SETUP_PY}, "a", "torch_acme", "acme"),
         ({"pyproject.toml": '[project]\nname = "../x"\nentry-points = 3'}, "", "torch_spyre", "spyre"),
+        ({"pyproject.toml": '[project]\nname = "acme\\n"'}, "", "torch_spyre", "spyre"),
         ({"torch_acme/__init__.py": ""}, "", "torch_acme", "acme"),
         ({"src/torch_acme/__init__.py": "", "x/__init__.py": "", "setup.cfg": "name = torch-acme"},
          "torch-acme", "torch_acme", "acme"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,12 +13,12 @@ from typing import Any
 import pytest
 
 from ci.cli.app import run
-from ci.init import cli
-from ci.init.files import JENKINSFILE, MINIMAL, SETTINGS, TEMPLATES, write
+from ci.init import cli, files
+from ci.init.files import JENKINSFILE, MINIMAL, MOST_BYTES, SETTINGS, TEMPLATES, write
 from ci.record.identity import RunIdentity, write_identity
 from ci.runner.compatibility import torch_pin
 from test_selection.durations import Durations, write_durations
-from test_selection.files import schema_name
+from test_selection.files import atomic_writer, schema_name
 from test_selection.plan import Group, Plan, Shard, fingerprint, write_plan
 from test_selection.selection import OrderNote, Selection, write_selection
 
@@ -118,6 +119,14 @@ def a_file_for_a_folder() -> None:
     Path(".github").write_text("")
 
 
+@pytest.mark.parametrize("make", [a_linked_folder, a_file_for_a_folder])
+def test_where_no_workflow_is_written_no_pull_request_is_told_of(
+    capsys: Capture, make: Callable[[], None]
+) -> None:
+    make()
+    assert document(capsys, code=1)["first_pull_request"] == []
+
+
 @pytest.mark.parametrize(
     ("make", "path", "why"),
     [
@@ -177,6 +186,66 @@ def test_a_file_that_appears_meanwhile_is_not_overwritten(
     monkeypatch.setattr(cli, "write", late)
     assert "appeared meanwhile" in called(capsys, "--write", code=2)
     assert Path(SETTINGS).read_text() == "stage: 2\n"
+
+
+def test_a_file_that_cannot_be_written_is_named_with_those_before_it(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path) -> Any:
+        if path.name != SETTINGS:
+            raise PermissionError(13, "Permission denied", f"{path}.xyz")
+        return atomic_writer(path)
+
+    monkeypatch.setattr(files, "atomic_writer", refuse)
+    shown = called(capsys, "--write", code=2)
+    path = Path(MINIMAL[1]).absolute()
+    assert f"{path}: cannot be written: Permission denied; written before: {SETTINGS}\n" in shown
+    assert "remedy: check the folder's rights" in shown
+    monkeypatch.setattr(files, "atomic_writer", lambda path: refuse(path / "x"))
+    Path(SETTINGS).unlink()
+    assert f"{SETTINGS}: cannot be written: Permission denied; nothing was" in called(
+        capsys, "--write", code=2
+    )
+
+
+def test_a_last_newline_alone_is_a_difference_that_is_shown(capsys: Capture) -> None:
+    document(capsys, "--write")
+    path = Path(JENKINSFILE)
+    path.write_text(path.read_text().removesuffix("\n"))
+    assert "\n-}\n\\ No newline at end of file\n+}\n" in called(capsys)
+
+
+def test_what_is_too_large_to_show_or_cannot_be_read_stays(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Path(JENKINSFILE)
+    path.write_bytes(b" " * (MOST_BYTES + 1))
+    assert f"differs, left as it is: {JENKINSFILE}: too large to show\n" in called(capsys, "--write")
+    called(capsys, "--check", code=1)
+    assert f"overwrote {JENKINSFILE}" in called(capsys, "--write", "--overwrite", JENKINSFILE)
+
+    def refuse(path: Path, *_: Any) -> bytes:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(files, "read_bounded", refuse)
+    shown = called(capsys, "--write", code=1)
+    assert f"cannot write {JENKINSFILE}: cannot be read: Permission denied\n" in shown
+
+
+def test_the_branch_of_a_workflow_that_is_there_stays(capsys: Capture) -> None:
+    """A checkout that CI makes does not know the default branch."""
+    document(capsys, "--write")
+    workflow = Path(MINIMAL[1])
+    for branch in ('"release/2"', "trunk", "'v.1'"):
+        text = re.sub(r"branches: .*", f"branches: [{branch}]", workflow.read_text())
+        workflow.write_text(text)
+        found = document(capsys)
+        assert found["branch"] == branch.strip("'\"")
+        assert "not a Git repository" in found["notes"]
+    assert statuses(document(capsys, "--overwrite", str(workflow), "--write"))[str(workflow)] == "overwritten"
+    assert statuses(document(capsys, "--check"))[str(workflow)] == "unchanged"
+    workflow.write_text(re.sub(r"branches: .*", "branches: [a, b]", workflow.read_text()))
+    assert document(capsys)["branch"] == "main"
 
 
 def test_what_files_hold_commands_no_terminal(capsys: Capture) -> None:
