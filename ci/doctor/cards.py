@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 from ci.config import Settings
-from ci.core.errors import SpyreCiError
+from ci.core.errors import DeviceError, SpyreCiError
 from ci.core.operating_system import start_method
 from ci.core.text import counted, one_line, shell_line
 from ci.core.withheld import without_job_secrets
@@ -23,7 +23,7 @@ from ci.doctor.machine import Machine
 from ci.runner.compatibility import back_end_missing, registered_back_ends
 from ci.runner.environment_info import back_end, installed_torch, refuse_silent_emulation, unallowed_ci
 from ci.runner.health import Health, HealthFiles
-from ci.runner.inventory import ADDRESS, Card, inventory, is_real, present
+from ci.runner.inventory import ADDRESS, EMULATED_DEVICE, Card, inventory, is_real, present
 from ci.runner.leases import Leases, shared_folder
 from ci.runner.prepare import ACCELERATORS, not_tested
 
@@ -88,11 +88,17 @@ def kind_of(cards: list[Card], root: Path) -> str:
 
 def check_cards(machine: Machine) -> Iterator[Finding]:
     """How many cards a run could have, and a line for each that it could not."""
-    if machine.settings.model.device.name == "cpu":
+    name = machine.settings.model.device.name
+    if name == "cpu":
         yield ok("not needed by the device cpu")
         return
     try:
         cards = _cards(machine, present)
+        kind = kind_of(cards, machine.root)
+        # Only `spyre` is emulated; of another device without cards of ours workers count.
+        noun = f"{name} worker" if kind == "emulated" and name != EMULATED_DEVICE else f"{kind} card"
+        if noun.endswith("worker") and back_end_missing(name, machine.environ) is not None:
+            raise DeviceError("nothing makes this device")
     except SpyreCiError:
         yield ok("not checked: see device")
         return
@@ -108,7 +114,7 @@ def check_cards(machine: Machine) -> Iterator[Finding]:
         state, found = _check_card(machine, card, leases, health, deadline)
         states[state] += 1
         each += found
-    yield _summary(f"{counted(len(cards), f'{kind_of(cards, machine.root)} card')}", states)
+    yield _summary(counted(len(cards), noun), states)
     yield from each[:_SHOWN]
     if len(each) > _SHOWN:
         yield ok(f"{len(each) - _SHOWN} more such lines are not shown")

@@ -16,13 +16,17 @@ from ci.doctor.machine import Machine
 MIB, GIB = 1 << 20, 1 << 30
 # What nox installs; once it is there, a run adds little.
 _NOX_BYTES, _INSTALLED_BYTES = 6 * GIB, 512 * MIB
+# Python's, after what the environment names.
+_USUAL = ("/tmp", "/var/tmp", "/usr/tmp")  # noqa: S108  # the same
 _WRITTEN = b"x" * 65536
 
 
 def check_disk(machine: Machine) -> Iterator[Finding]:
     """A line for each place that cannot be written, and one for each file system of the others."""
     systems: dict[int, list[tuple[str, Path, int]]] = {}
-    for use, path, needs, setting in places(machine):
+    temporary, passed_over = _temporary(machine)
+    yield from passed_over
+    for use, path, needs, setting in places(machine, temporary):
         here = path
         try:
             here = next(one for one in (path, *path.parents) if one.exists() or one.is_symlink())
@@ -43,13 +47,30 @@ def check_disk(machine: Machine) -> Iterator[Finding]:
             yield ok(f"{size(free)} left for {uses}")
 
 
-def places(machine: Machine) -> Iterator[tuple[str, Path, int, str]]:
+def _temporary(machine: Machine) -> tuple[Path, list[Finding]]:
+    """Where Python puts temporary files, as `tempfile` looks for it, and what it passes over."""
+    named = [(name, given) for name in ("TMPDIR", "TEMP", "TMP") if (given := machine.environ.get(name))]
+    found = list[Finding]()
+    for name, folder in [*named, *(("", one) for one in _USUAL)]:
+        path = Path(folder).absolute()
+        try:
+            try_writing(path)
+        except OSError as error:
+            if name:
+                why = f"{name} is {path}, which cannot be written: {error.strerror or error}"
+                message = f"temporary files: {why}; Python looks for another folder, other programs may fail"
+                found.append(warning(message, f"make it, or set {name} to another folder"))
+        else:
+            return path, found
+    return machine.cwd, found
+
+
+def places(machine: Machine, temporary: Path) -> Iterator[tuple[str, Path, int, str]]:
     """Where a run of these settings writes: use, folder, bytes, and the setting that names another place."""
     settings, environ = machine.settings, machine.environ
     yield "runs", settings.resolve(settings.model.runs), GIB, "runs"
     yield "state", settings.state_dir, GIB, "state"
-    temporary = next(filter(None, map(environ.get, ("TMPDIR", "TEMP", "TMP"))), "/tmp")  # noqa: S108  # Python's
-    yield "temporary files", Path(temporary).absolute(), 2 * GIB, "TMPDIR"
+    yield "temporary files", temporary, 2 * GIB, "TMPDIR"
     if settings.model.device.name != "cpu":
         yield "leases of cards", leases_folder(settings), MIB, "run.leases"
     if (share := settings.model.run.share) and "://" not in share:

@@ -16,13 +16,14 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from ci.core.text import counted, plain, shell_line
+from ci.core.text import counted, last_line, plain, shell_line
 from ci.core.withheld import without_job_secrets
 from ci.doctor.finding import Finding, Level, fault, ok, warning
 from ci.doctor.machine import Machine
 from ci.runner.compatibility import torch_excluded, torch_pin, torch_requirements
 
 NOX_S, TORCH_S, PIP_S, PAGE_S = 15.0, 26.0, 20.0, 10.0
+_OLDEST = "3.11"
 _NEEDS_NOX = re.compile(r"^nox\.needs_version *= *[\"']([^\"']{1,100})[\"']", re.MULTILINE)
 _PYTORCH_SESSION = re.compile(r"^def pytorch\b", re.MULTILINE)
 _VERSION = re.compile(r"^\d+(?:\.\w+)+$", re.MULTILINE)
@@ -38,6 +39,8 @@ _ALONE = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "OMP_NUM_THREADS": "1"}
 def check_python(machine: Machine) -> list[Finding]:
     """The Python that runs this, and the requirements of spyre-ci."""
     version = platform.python_version()
+    if Version(version.rstrip("+")) < Version(_OLDEST):
+        return [fault(f"{version}; spyre-ci needs {_OLDEST} or newer", f"install Python {_OLDEST} or newer")]
     try:
         required = importlib.metadata.requires("spyre-ci") or []
     except importlib.metadata.PackageNotFoundError:  # used from a checkout
@@ -88,7 +91,11 @@ def check_nox(machine: Machine) -> list[Finding]:
     version = _VERSION.search(output.decode("utf-8", "replace"))
     needs = _NEEDS_NOX.search(text)
     if version is None or (ended is not None and ended.code):
-        why = why or "it prints no version"
+        why = (
+            why
+            or (ended is not None and last_line(ended.stderr.decode("utf-8", "replace")))
+            or "it prints no version"
+        )
         return [fault(f"{command} cannot be used: {why}", "pip install --force-reinstall nox")]
     if needs and Version(version[0]) not in SpecifierSet(needs[1], prereleases=True):
         remedy = f"pip install {shell_line([f'nox{needs[1]}'])}"

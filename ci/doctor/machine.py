@@ -19,12 +19,17 @@ from ci.core.text import last_line
 
 # The folder our own code is in: a child has it last in its path, so that it hides nothing there.
 CODE = Path(ci.__path__[0]).parent
-# A child ends by itself after this, also where the doctor was killed.
+# A command ends by itself after this, also where the doctor was killed.
 ALONE_S = 60
-_CHILD = (
-    "import signal, sys; signal.alarm(int(sys.argv[1])); sys.path.append(sys.argv[2]); "
-    "from ci.doctor.probes import main; main(sys.argv[3:])"
-)
+_ENDS = """\
+import os, signal, sys
+signal.alarm(int(sys.argv[1]))  # which stays across what follows
+try:
+    os.execvp(sys.argv[2], sys.argv[2:])
+except OSError as error:
+    sys.exit(f"it cannot be started: {error.strerror}")
+"""
+_CHILD = "import sys; sys.path.append(sys.argv[1]); from ci.doctor.probes import main; main(sys.argv[2:])"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +72,7 @@ class Machine:
             limit_s: after which it and all it started are killed.
             env: its environment; None: the machine's.
         """
+        argv = [sys.executable, "-I", "-S", "-c", _ENDS, str(ALONE_S), *argv]
         self.waiting.add(threading.current_thread())
         try:
             return self.run(argv, timeout_s=limit_s, env=env or self.environ, stop=self.stop.is_set), ""
@@ -87,7 +93,7 @@ class Machine:
             env: its environment; None: the machine's.
         """
         # -P: a torch.py of the current folder is not torch.
-        argv = [sys.executable, "-P", "-c", _CHILD, str(ALONE_S), str(CODE), *arguments]
+        argv = [sys.executable, "-P", "-c", _CHILD, str(CODE), *arguments]
         ended, why = self.command(argv, limit_s=limit_s, env=env)
         if ended is None:
             return {}, why

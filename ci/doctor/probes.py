@@ -51,7 +51,8 @@ def engine() -> dict[str, Any]:
                 "platform": f"{info.get('OSType', '')}/{info.get('Architecture', '')}",
             }
     except SpyreCiError as error:
-        return _told(error) | {"denied": "Permission denied" in str(error.__cause__)}
+        cause = str(error.__cause__)
+        return _told(error) | {"denied": "Permission denied" in cause, "hangs": "timed out" in cause}
 
 
 def registry(repository: str) -> dict[str, Any]:

@@ -40,8 +40,9 @@ def check_engine(machine: Machine) -> Iterator[Finding]:
     found, why = machine.probe("engine", limit_s=ENGINE_S)
     if why or "error" in found:
         # A run needs none; who named one, or a repository to push to, asks for it.
-        message = str(found.get("error") or f"{without_secrets(address)} does not answer: {why}")
-        remedy = str(found.get("remedy") or "restart it, or set DOCKER_HOST to another")
+        message = str(found.get("error") or f"{without_secrets(address)}: {why}")
+        hangs = why or found.get("hangs") or not found.get("remedy")
+        remedy = "restart it, or set DOCKER_HOST to another" if hangs else str(found["remedy"])
         if found.get("denied"):
             remedy = 'sudo usermod -aG docker "$USER" and log in again, or set DOCKER_HOST to your own'
         yield Finding(Level.FAULT if needed else Level.WARNING, message, remedy)
@@ -86,7 +87,7 @@ def check_cluster(machine: Machine) -> list[Finding]:
     asked_for = source == "KUBECONFIG" and not found.get("lacks")
     level = Level.FAULT if asked_for else Level.WARNING
     if why or "error" in found:
-        message = found.get("error") or f"no answer: {why}"
+        message = found.get("error") or why
         remedy = found.get("remedy") or "check the network, or sign in again: oc login"
         return [Finding(level, f"{source}: {message}", str(remedy))]
     if missing := found["missing"]:

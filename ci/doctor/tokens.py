@@ -62,8 +62,10 @@ def _check(
         return
     except (SpyreCiError, OSError) as error:
         # Neither an OSError's reason nor our own words hold the token.
-        why = error.what if isinstance(error, SpyreCiError) else str(error.strerror)
-        yield Finding(level, f"{about}: not usable{source}: {why}", remedy)
+        why, fix = str(getattr(error, "strerror", "")), "check its permissions"
+        if isinstance(error, SpyreCiError):
+            why, fix = error.what, error.remedy or fix
+        yield Finding(level, f"{about}: not usable{source}: {why}", f"{path if source else variable}: {fix}")
         return
     expires = expiry_of(text)
     if expires is not None and expires <= machine.clock():

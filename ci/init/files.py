@@ -87,8 +87,8 @@ class Change:
             return ""
         current = "" if self.current is None else self.current
         names = ("/dev/null" if self.current is None else f"a/{self.path}", f"b/{self.path}")
-        sides = (io.StringIO(one).readlines() for one in (current, self.text))
-        lines = difflib.unified_diff(*sides, *names)
+        before, after = (io.StringIO(one).readlines() for one in (current, self.text))
+        lines = difflib.unified_diff(before, after, *names)
         return "".join(one if one.endswith("\n") else f"{one}\n{_NO_NEWLINE}" for one in lines)
 
 

@@ -19,7 +19,7 @@ from ci.doctor import environment, services
 from ci.doctor import machine as machines
 from ci.doctor.cards import check_cards
 from ci.doctor.disk import check_disk
-from ci.doctor.environment import check_index, check_torch
+from ci.doctor.environment import check_index, check_nox, check_torch
 from ci.doctor.run import run_checks
 from ci.runner.compatibility import torch_pin
 from ci.runner.leases import Leases
@@ -52,6 +52,26 @@ def test_an_interrupt_leaves_no_process(tmp_path: Path) -> None:
                 pass
         _, err = process.communicate(timeout=60)
         assert (process.returncode, err.splitlines()[-1]) == (130, "spyre-ci: interrupted")
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        # Whoever kills the doctor does not kill what it waits for.
+        ("#!/bin/sh\nexec sleep 600\n", "it prints no version"),
+        ("#!/nowhere\n", "it cannot be started: No such file or directory"),
+    ],
+)
+def test_a_nox_that_hangs_or_cannot_be_started_ends_by_itself(
+    machine: MakeMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, why: str
+) -> None:
+    monkeypatch.setattr(machines, "ALONE_S", 1)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "noxfile.py").touch()
+    (tmp_path / "nox").write_text(script)
+    (tmp_path / "nox").chmod(0o755)
+    (found,) = check_nox(machine({"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}))
+    assert found.message == f"{tmp_path}/nox cannot be used: {why}"
 
 
 # Cards

@@ -95,13 +95,20 @@ def test_a_start_method_that_a_run_refuses_is_told(
     assert (str(found.level), found.message.partition(":")[0]) == ("fault", "run.start_method")
 
 
-def test_where_no_run_was_no_folder_is_made(make_machine: MakeMachine, tmp_path: Path) -> None:
+def test_where_no_run_was_no_folder_is_made(
+    make_machine: MakeMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = [*check_cards(make_machine({}, run__leases=tmp_path / "none"))]
     assert short(found) == [("ok", "2 emulated cards: 2 free")]
     assert not (tmp_path / "none").exists()
     assert short([*check_cards(make_machine({}, device__name="cpu"))]) == [
         ("ok", "not needed by the device cpu")
     ]
+    acme = make_machine({}, device__name="acme")
+    monkeypatch.setattr("ci.runner.compatibility.registered_back_ends", list)
+    assert short([*check_cards(acme)]) == [("ok", "not checked: see device")]
+    monkeypatch.setattr("ci.runner.compatibility.registered_back_ends", lambda: ["torch_acme"])
+    assert short([*check_cards(acme)]) == [("ok", "2 acme workers: 2 free")]
     unknown = make_machine({"SPYRE_DEVICES": "x"})
     assert short([*check_cards(unknown)]) == [("ok", "not checked: see device")]
     assert leases_folder(make_machine().settings).name == "spyre-ci-cards"

@@ -20,6 +20,7 @@ def test_a_run_writes_where_its_settings_say_and_nothing_is_left(
     make_machine: MakeMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "noxfile.py").touch()
+    (tmp_path / "t").mkdir()
     environ = {"TMPDIR": str(tmp_path / "t"), "NOX_ENVDIR": str(tmp_path / "envs")}
     machine = make_machine(environ, runs="r", state="s", run__leases="l", run__share="c")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=99 << 30))
@@ -27,7 +28,7 @@ def test_a_run_writes_where_its_settings_say_and_nothing_is_left(
              ("claims of hosts", "c"), ("nox", "envs"))  # fmt: skip
     uses = ", ".join(f"{use} {tmp_path}/{name}" for use, name in there)
     assert short([*check_disk(machine)]) == [("ok", f"99.0 GiB left for {uses}")]
-    assert [one.name for one in tmp_path.iterdir()] == ["noxfile.py"]
+    assert sorted(one.name for one in tmp_path.rglob("*")) == ["noxfile.py", "t"]
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1 << 30))
     (found,) = check_disk(machine)
     assert short([found]) == [("warning", f"1.0 GiB left for {uses}; a run takes up to 10.0 GiB")]
@@ -44,9 +45,26 @@ def test_what_a_disk_refuses_is_said(
         raise OSError(number, os.strerror(number), str(folder / "x"))
 
     monkeypatch.setattr(disk, "try_writing", refuse)
-    first, *_ = check_disk(make_machine({"TMPDIR": str(tmp_path)}))
+    temporary, first, *_ = check_disk(make_machine({"TMPDIR": str(tmp_path)}))
+    why = f"TMPDIR is {tmp_path}, which cannot be written: {os.strerror(number)}; Python looks"
+    assert temporary.message.startswith(f"temporary files: {why}")
     assert short([first]) == [("fault", f"runs: {tmp_path} cannot be written: {os.strerror(number)}")]
     assert first.remedy == f"see whose it is: ls -ld -- {tmp_path}; or set runs"
+
+
+def test_temporary_files_are_where_python_puts_them(
+    make_machine: MakeMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    (first, second) = check_disk(make_machine({"TMPDIR": str(gone), "TEMP": str(tmp_path)}))
+    assert first.message.startswith(
+        f"temporary files: TMPDIR is {gone}, which cannot be written: No such file"
+    )
+    assert (str(first.level), first.remedy) == ("warning", "make it, or set TMPDIR to another folder")
+    assert f", temporary files {tmp_path}" in second.message
+    monkeypatch.setattr(disk, "_USUAL", (str(gone), str(tmp_path)))
+    (only,) = check_disk(make_machine({}))
+    assert f", temporary files {tmp_path}" in only.message
 
 
 def test_a_file_in_the_place_of_a_folder_is_a_fault(make_machine: MakeMachine, tmp_path: Path) -> None:

@@ -50,6 +50,9 @@ def test_python_says_where_it_is_and_what_is_missing(
     (found,) = check_python(make_machine())
     assert "2 requirements of spyre-ci not met: rich>=99 (" in found.message
     assert found.remedy == "'/opt/my env/bin/python' -m pip install 'rich>=99' 'gone-for-good>=1'"
+    monkeypatch.setattr(environment.platform, "python_version", lambda: "3.10.14+")
+    (found,) = check_python(make_machine())
+    assert short([found]) == [("fault", "3.10.14+; spyre-ci needs 3.11 or newer")]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +63,7 @@ def test_python_says_where_it_is_and_what_is_missing(
         ("import nox\n", True, True, "2020.1.1\n", "ok", "2020.1.1 ("),
         (NOXFILE, True, True, "2024.1.1\n", "fault", "2024.1.1, but noxfile.py needs >=2025.5.1"),
         (NOXFILE, True, True, "who knows", "fault", "cannot be used: it prints no version"),
-        (NOXFILE, True, True, 1, "fault", "cannot be used: it prints no version"),
+        (NOXFILE, True, True, 1, "fault", "cannot be used: code 1 of "),
         (NOXFILE, True, True, LATE, "fault", "cannot be used: no answer within 15 s"),
         (NOXFILE, False, False, "", "fault", "not installed"),
         (NOXFILE, False, True, "", "warning", "not installed; `spyre-ci pytorch` runs without it"),

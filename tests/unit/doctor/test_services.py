@@ -30,7 +30,7 @@ NAMED, KUBECONFIG, POD = {"DOCKER_HOST": "unix:///s"}, {"KUBECONFIG": "k"}, {"KU
     [
         (check_engine, {}, {}, "", "ok", "not used: none is running here"),
         (check_engine, NAMED, {}, ENGINE, "ok", "docker 29 at unix:///s, linux/x86_64, storage overlay2"),
-        (check_engine, NAMED, {}, LATE, "fault", "unix:///s does not answer: no answer within 20 s"),
+        (check_engine, NAMED, {}, LATE, "fault", "unix:///s: no answer within 20 s"),
         (check_engine, NAMED, {}, {"error": "no engine", "remedy": ""}, "fault", "no engine"),
         (check_engine, {}, REPOSITORY, {"error": "no engine", "remedy": "x"}, "fault", "no engine"),
         (check_registry, {}, {}, "", "ok", "not used: image.repository is not set"),
@@ -39,7 +39,7 @@ NAMED, KUBECONFIG, POD = {"DOCKER_HOST": "unix:///s"}, {"KUBECONFIG": "k"}, {"KU
         (check_registry, {}, REPOSITORY, LATE, "fault", "reg.example.com: no answer within 20 s"),
         (check_cluster, {}, {}, "", "ok", "not used: there is no KUBECONFIG and no ~/.kube/config"),
         (check_cluster, KUBECONFIG, {}, CLUSTER, "ok", "KUBECONFIG: v1.33, namespace cards; jobs can be"),
-        (check_cluster, KUBECONFIG, {}, LATE, "fault", "KUBECONFIG: no answer: no answer within 25 s"),
+        (check_cluster, KUBECONFIG, {}, LATE, "fault", "KUBECONFIG: no answer within 25 s"),
         (check_cluster, KUBECONFIG, {}, {"error": "who?", "lacks": False}, "fault", "KUBECONFIG: who?"),
         (check_cluster, KUBECONFIG, {}, {"error": "no", "lacks": True}, "warning", "KUBECONFIG: no"),
         (check_cluster, KUBECONFIG, {}, NO_JOBS, "fault", "this user may not create jobs"),
@@ -67,6 +67,9 @@ def test_an_engine_that_is_merely_there_is_no_fault_and_its_storage_is_compared(
     denied = {"error": "refused", "remedy": "start dockerd", "denied": True}
     (found,) = check_engine(make_machine({}, denied, system="linux"))
     assert (str(found.level), found.remedy[:31]) == ("warning", 'sudo usermod -aG docker "$USER"')
+    hangs = {"error": "timed out", "remedy": "start dockerd", "hangs": True}
+    (found,) = check_engine(make_machine({}, hangs, system="linux"))
+    assert found.remedy == "restart it, or set DOCKER_HOST to another"
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=3 << 30))
     _, room = check_engine(make_machine({}, {**ENGINE, "root": str(tmp_path)}, system="linux"))
     assert short([room]) == [("warning", f"its storage {tmp_path} has 3.0 GiB left; images need 20.0 GiB")]

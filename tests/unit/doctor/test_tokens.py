@@ -77,7 +77,11 @@ def test_a_file_of_a_token_is_its_owners_alone(make_machine: MakeMachine, tmp_pa
     assert (str(found.level), found.remedy) == ("warning", f"chmod 600 -- '{file}'")
     file.write_text("two words")
     (found,) = check_tokens(machine)
-    assert found.remedy == f"set SPYRE_CI_HUD_TOKEN, or put the bare token into {file}"
+    assert found.remedy == f"{file}: put the bare token there, on one line"
+    (found,) = check_tokens(make_machine({"SPYRE_CI_HUD_TOKEN": "two words"}, **SERVER))
+    assert found.remedy == "SPYRE_CI_HUD_TOKEN: put the bare token there, on one line"
+    (found,) = check_tokens(make_machine(**SERVER))
+    assert found.remedy == "set SPYRE_CI_HUD_TOKEN"
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
