@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
@@ -106,19 +106,22 @@ def _item(path: Path, released: Released, *, now: float, latest: Collection[Path
         held=held or _why_needed(path, kind, called, identity.get("run_id"), released),
         unfinished=_is_unfinished(path, mark, content or {}),
         called=called,
-        names=frozenset(_words_in([content, identity])) - called,
+        names=frozenset(_words_in(content, identity)) - called,
         in_use=partial(_why_in_use, now),
         remove=partial(_remove, released, now),
     )
 
 
-def _words_in(value: Any) -> Iterator[str]:
-    """Each word in a JSON value: `--resume RUN` names a run, and so does a reproduction's file."""
-    if isinstance(value, str):
-        yield from words_of(value)
-    elif isinstance(value, (Mapping, list)):
-        for one in value.values() if isinstance(value, Mapping) else value:
-            yield from _words_in(one)
+def _words_in(*values: object) -> set[str]:
+    """The words in JSON values: `--resume RUN` names a run, and so does a reproduction's file."""
+    words, left = set[str](), [*values]
+    while left:
+        value = left.pop()
+        if isinstance(value, str):
+            words |= words_of(value)
+        elif isinstance(value, (Mapping, list)):
+            left += value.values() if isinstance(value, Mapping) else value
+    return words
 
 
 def _why_needed(path: Path, kind: str, called: Collection[str], run_id: object, released: Released) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import platform
 import sys
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,7 @@ def test_python_says_where_it_is_and_what_is_missing(
     (found,) = check_python(make_machine())
     assert "2 requirements of spyre-ci not met: rich>=99 (" in found.message
     assert found.remedy == "'/opt/my env/bin/python' -m pip install 'rich>=99' 'gone-for-good>=1'"
-    monkeypatch.setattr(environment.platform, "python_version", lambda: "3.10.14+")
+    monkeypatch.setattr(platform, "python_version", lambda: "3.10.14+")
     (found,) = check_python(make_machine())
     assert short([found]) == [("fault", "3.10.14+; spyre-ci needs 3.11 or newer")]
 

@@ -263,6 +263,13 @@ def test_a_run_that_another_names_stays_while_that_one_does(
         assert whys.get("r") == ("namer names it, and stays" if stays else None)
 
 
+def test_a_file_of_any_depth_stops_nobody(runs: Path) -> None:
+    for depth in (*range(900, 1000), 100_000):
+        text = '{"schema": "spyre-ci/run/1", "a": ' + "[" * depth + "]" * depth + "}"
+        (runs / "r" / "run.json").write_text(text)
+        assert set(found(runs)) == {"r", "z"}
+
+
 @pytest.mark.parametrize("content", ["{", "[]", None])
 def test_a_run_that_cannot_be_read_is_kept(runs: Path, content: str | None) -> None:
     (runs / "r" / "run.json").unlink()
