@@ -41,7 +41,7 @@ def check_disk(machine: Machine) -> Iterator[Finding]:
         free = shutil.disk_usage(there[0][1]).free
         if free < needs:
             show = shell_line(["df", "-h", "--", str(there[0][1])])
-            message = f"{size(free)} left for {uses}; a run takes up to {size(needs)}"
+            message = f"{size(free)} left, and a run takes up to {size(needs)}: {uses}"
             yield warning(message, f"free space there: {show}")
         else:
             yield ok(f"{size(free)} left for {uses}")
