@@ -10,10 +10,9 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ci.core.errors import UsageError
-from ci.runner.compatibility import GROUP
+from ci.runner.compatibility import GROUP, table_of
 from ci.runner.environment_info import PACKAGE
 from ci.runner.inventory import EMULATED_DEVICE
 from test_selection.files import read_bounded
@@ -115,9 +114,9 @@ def _project(folder: Path) -> tuple[str, list[tuple[str, str]], list[str]]:
         except ValueError:
             notes.append("pyproject.toml is not valid TOML and was not used")
         else:
-            table = _table(content, "project")
+            table = table_of(content, "project")
             name = str(table.get("name", ""))
-            points = _table(table, "entry-points", GROUP).values()
+            points = table_of(table, "entry-points", GROUP).values()
             found = (re.match(r"\s*([A-Za-z_]\w*)", str(one)) for one in points)
             registered = [(one[1], "pyproject.toml") for one in found if one]
     for file in ("setup.cfg", "setup.py"):
@@ -127,12 +126,6 @@ def _project(folder: Path) -> tuple[str, list[tuple[str, str]], list[str]]:
         if not name and (found_name := _PROJECT_NAME.search(text)):
             name = found_name[1]
     return (name if re.fullmatch(r"[A-Za-z0-9][\w.-]*", name) else ""), registered, notes
-
-
-def _table(content: Any, *keys: str) -> dict[str, Any]:
-    for key in keys:
-        content = content.get(key) if isinstance(content, dict) else None
-    return content if isinstance(content, dict) else {}
 
 
 def _package(texts: dict[str, str], project: str, registered: list[tuple[str, str]]) -> tuple[str, str]:

@@ -119,21 +119,21 @@ def _in_python(text: str) -> Iterator[_Row]:
 def _in_toml(text: str) -> Iterator[_Row]:
     """Of pyproject.toml: of the project, its build, its groups and Poetry's."""
     content = tomllib.loads(text)
-    project, poetry = _table(content, "project"), _table(content, "tool", "poetry")
+    project, poetry = table_of(content, "project"), table_of(content, "tool", "poetry")
     groups = [
-        *_table(project, "optional-dependencies").values(),
-        *_table(content, "dependency-groups").values(),
+        *table_of(project, "optional-dependencies").values(),
+        *table_of(content, "dependency-groups").values(),
     ]
-    listed = [project.get("dependencies"), _table(content, "build-system").get("requires"), *groups]
+    listed = [project.get("dependencies"), table_of(content, "build-system").get("requires"), *groups]
     lines = [line.partition("#")[0] for line in text.split("\n")]
     for written in [one for group in listed if isinstance(group, list) for one in group]:
         for one in _needed(written):
             yield (_number(lines, re.compile(rf"[\"']{re.escape(written)}[\"']")), *one)
-    tables = [poetry, *(one for one in _table(poetry, "group").values() if isinstance(one, dict))]
+    tables = [poetry, *(one for one in table_of(poetry, "group").values() if isinstance(one, dict))]
     for table in tables:
         for name, rows in [
-            *_table(table, "dependencies").items(),
-            *_table(table, "dev-dependencies").items(),
+            *table_of(table, "dependencies").items(),
+            *table_of(table, "dev-dependencies").items(),
         ]:
             if canonicalize_name(name) == "torch":
                 for row in rows if isinstance(rows, list) else [rows]:
@@ -175,9 +175,10 @@ def _number(lines: list[str], written: re.Pattern[str]) -> int:
     return 0
 
 
-def _table(content: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
+def table_of(content: Any, *keys: str) -> dict[str, Any]:
+    """The table at some keys of a TOML document; empty where there is none."""
     for key in keys:
-        content = content.get(key, {}) if isinstance(content, dict) else {}
+        content = content.get(key) if isinstance(content, dict) else None
     return content if isinstance(content, dict) else {}
 
 

@@ -178,7 +178,7 @@ def test_a_result_in_words_holds_what_others_wrote_as_data(
     told.skipped = {told.commits[3]: NASTY}
     one = Candidate(sha=SHAS[1], authored="2026-01-02", subject=NASTY, pull_request=123)
     result = Result(
-        kind=kind, sure=sure, confidence=0.99, probability=0.995, count=2, candidates=[one]  # type: ignore[arg-type]
+        kind=kind, sure=sure, confidence=0.99, probability=0.995, count=2, candidates=[one]  # type: ignore[arg-type]  # a row of the table
     )  # fmt: skip
     lines, text = result_lines(told, result), issue_text(told, result)
     assert lines[0].startswith(line)
