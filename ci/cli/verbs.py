@@ -14,7 +14,7 @@ class Verb:
         at: `module:name` of its function, or of a group's typer.
         help: the first line of its help: the list of verbs is shown, and completed, without its import.
         more: verbs of a group that stand above the group's room; `module:name` by their names.
-        shown: verbs that the group's help lists, in order; empty: all. Pods and CIs call the others.
+        shown: verbs that the group's help lists, in order; empty: all. Pods call the others.
     """
 
     at: str
@@ -99,7 +99,7 @@ PANELS: Mapping[str, Mapping[str, Verb]] = {
                 "plan": "ci.pipeline.cli_plan:plan",
                 "reuse": "ci.pipeline.reuse:reuse",
             },
-            shown=("changes", "plan", "gate", "comment", "status"),
+            shown=("changes", "plan", "legs", "reuse", "gate", "comment", "status", "head"),
         ),
         "webhooks": Verb("ci.webhooks.cli:app", "Manage the webhooks of a list of repositories as code."),
     },

@@ -217,4 +217,4 @@ def test_a_run_that_gets_no_card_in_time_says_who_holds_them(ward: Ward) -> None
     account = ward.run()
     other.close()
     assert set(verdicts(account).values()) == {Verdict.NOT_RUN}
-    assert all("emulated:0 is held by run r (process " in one.message for one in account.results)
+    assert all("emulated:0 is in use by run r (process " in one.message for one in account.results)
