@@ -147,7 +147,7 @@ def test_a_run_that_waits_says_for_whom_and_gives_up_in_its_time(host: Host) -> 
     plan = make_plan({"test_retries.py": SLOW[:1]})
     ended = host.end(host.start("one", plan, SPYRE_CI__RUN__LEASE_TIMEOUT_S="2"))
     assert ended.code == EXIT_INCOMPLETE
-    assert f"waiting for a card: emulated:0 is held by run other (process {os.getpid()} of " in ended.text
+    assert f"waiting for a card: emulated:0 is in use by run other (process {os.getpid()} of " in ended.text
     assert host.verdicts("one", plan) == {"not_run"}
 
 
