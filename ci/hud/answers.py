@@ -49,13 +49,13 @@ class Outcome(enum.StrEnum):
 
 REMEDIES = {
     Outcome.IGNORED: "have the repository allow-listed at level L2 or above, in its exact letter case",
-    Outcome.REFUSED: "fix what the response says",
+    Outcome.REFUSED: "fix what the response names",
     Outcome.UNAUTHORIZED: "check the token (SPYRE_CI_HUD_TOKEN, report.token_file or the job's `id-token`) "
     "and this machine's clock",
     Outcome.RATE_LIMITED: "wait a minute",
-    Outcome.RETRY: "wait until the endpoint is back",
-    Outcome.INVALID: "fix what is named",
-    Outcome.HELD: "fix what keeps its in_progress report",
+    Outcome.RETRY: "wait until the endpoint is available again",
+    Outcome.INVALID: "fix what the message names",
+    Outcome.HELD: "fix what prevents its in_progress report",
 }
 
 
@@ -155,24 +155,27 @@ def classify(reply: Reply, *, nightly: bool, doubtful: bool = False, begins: boo
         return _read_taken(reply)
     if reply.status == HTTPStatus.BAD_REQUEST and not nightly and _REFUSED_STEP.match(reply.sentence):
         if doubtful:
-            return reply.means(Outcome.STATE_APPLIED, f"state applied, row possibly lost ({said})")
+            lost = (
+                "state applied, row possibly lost: an earlier attempt reached the relay, but perhaps not HUD"
+            )
+            return reply.means(Outcome.STATE_APPLIED, f"{lost} ({said})")
         if begins:
             # A job has no state but the dispatch's before it begins, so only a second begin is refused so.
             return reply.means(
                 Outcome.KNOWN,
-                "the relay knew that this job started: an earlier step reported it, or another job "
-                f"of the run has its job_name, where each needs one of its own ({said})",
+                "the relay already had the start of this job: an earlier step reported it, or another job "
+                f"of the run has the same job_name, which must be unique ({said})",
             )
     by_hud = reply.status in range(400, 500) and _REFUSED_BY_HUD.match(reply.sentence)
     if by_hud and not nightly:
         # The state is stored, so that a retry would meet "invalid state transition" for ever.
-        lost = f"state known, row lost: HUD did not take it from the relay ({said})"
+        lost = f"state known, row lost: the relay has the job's state, but HUD refused its row ({said})"
         return reply.means(Outcome.STATE_APPLIED, lost)
     if by_hud and reply.outcome is Outcome.UNAUTHORIZED:
         # HUD does not know the relay then; our token was taken.
         return reply.means(Outcome.RETRY)
     if reply.status in range(300, 400):
-        said = f"HTTP {reply.status}: a redirect, which is not followed with the token"
+        said = f"HTTP {reply.status}: a redirect, which is not followed: the token would go elsewhere"
     return reply.means(reply.outcome, said)
 
 
@@ -184,4 +187,4 @@ def _read_taken(reply: Reply) -> Answer:
         detail = "the relay ignored the report: the repository is not allow-listed at level L2 or above"
         return reply.means(Outcome.IGNORED, detail)
     # A login page or a proxy also answers 200; that is no proof that anything was stored.
-    return reply.means(Outcome.REFUSED, f"no relay answers like this: {reply.said}")
+    return reply.means(Outcome.REFUSED, f"this is not a response of the relay: {reply.said}")

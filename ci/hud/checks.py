@@ -31,7 +31,7 @@ def check(payload: Mapping[str, Any], *, repository: str) -> list[str]:
     except ValidationError as error:
         return [explain(detail) for detail in error.errors()]
     except ValueError as error:
-        return [f"it is no JSON: {error}"]
+        return [f"the report is not valid JSON: {error}"]
     reasons = [
         *_check_keys(callback, repository),
         *_check_event(callback),
@@ -39,7 +39,7 @@ def check(payload: Mapping[str, Any], *, repository: str) -> list[str]:
         *_check_times(callback.workflow),
     ]
     if size > MAX_BYTES:
-        reasons.append(f"it has {size} bytes, more than the {MAX_BYTES} the relay takes")
+        reasons.append(f"the report has {size} bytes, and the relay accepts at most {MAX_BYTES}")
     return reasons
 
 
@@ -55,11 +55,11 @@ def _check_keys(callback: Callback, repository: str) -> Iterator[str]:
         if ":" in names[key]:
             yield f"{key}: contains a colon, at which the relay splits its keys (seen: {names[key]!r})"
     if (name := names["workflow.job_name"]).isdigit():
-        yield f"workflow.job_name: is a number, which the relay's time-out loses (seen: {name!r})"
+        yield f"workflow.job_name: must not be a number, which the relay cannot time out (seen: {name!r})"
     if not re.fullmatch(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+", repository):
         yield f"repository: is not owner/name (seen: {repository!r})"
     if len(callback.key(repository).encode("utf-8", "replace")) > MAX_KEY_BYTES:
-        yield f"the names together make a key of more than {MAX_KEY_BYTES} bytes"
+        yield f"the job's key, made of its names, has more than {MAX_KEY_BYTES} bytes"
 
 
 def _check_event(callback: Callback) -> Iterator[str]:
@@ -70,15 +70,15 @@ def _check_event(callback: Callback) -> Iterator[str]:
         if payload.head_sha != callback.delivery_id:
             yield "payload.head_sha: must be the delivery_id, the PyTorch commit"
     elif not callback.event_type.strip():
-        yield "event_type: is missing; a pull request's is echoed, a self-reported one is `nightly`"
+        yield "event_type: is missing; it is copied from the dispatch, or `nightly` for a self-reported run"
     elif callback.event_type == PULL_REQUEST:
         pull_request = payload.pull_request
         if pull_request is None or pull_request.number < 1:
-            yield "payload.pull_request.number: is missing; it is echoed from the dispatch"
+            yield "payload.pull_request.number: is missing; it is copied from the dispatch"
         elif not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", pull_request.head.sha):
-            yield f"payload.pull_request.head.sha: is no commit (seen: {pull_request.head.sha[:80]!r})"
+            yield f"payload.pull_request.head.sha: is not a commit (seen: {pull_request.head.sha[:80]!r})"
         if "full_name" not in payload.repository.model_fields_set:
-            yield "payload.repository.full_name: is missing; it is echoed from the dispatch"
+            yield "payload.repository.full_name: is missing; it is copied from the dispatch"
 
 
 def _check_job(workflow: Workflow) -> Iterator[str]:
@@ -93,14 +93,14 @@ def _check_job(workflow: Workflow) -> Iterator[str]:
         yield "workflow.test_results: is missing"
     for key, url in (("url", workflow.url), ("artifact_url", workflow.artifact_url)):
         if url and not is_web_url(url):
-            yield f"workflow.{key}: is no http(s) URL (seen: {url[:80]!r})"
+            yield f"workflow.{key}: is not an http(s) URL (seen: {url[:80]!r})"
 
 
 def _check_times(workflow: Workflow) -> Iterator[str]:
     if workflow.started_at is None:
-        yield "workflow.started_at: is missing; a row without it shows on almost no page"
+        yield "workflow.started_at: is missing; almost no page of HUD shows a row without it"
     if workflow.status == "completed" and workflow.completed_at is None:
         yield "workflow.completed_at: is missing"
     for key, text in (("started_at", workflow.started_at), ("completed_at", workflow.completed_at)):
         if text and datetime.fromisoformat(text).tzinfo is None:
-            yield f"workflow.{key}: has no offset from UTC (seen: {text!r})"
+            yield f"workflow.{key}: has no UTC offset (seen: {text!r})"

@@ -38,15 +38,15 @@ def rows(
     ctx: typer.Context,
     paths: Annotated[
         list[Path],
-        typer.Argument(metavar="PATH…", help="A run's folder, or JUnit files and folders of them."),
+        typer.Argument(metavar="PATH…", help="Run folder, or JUnit files and folders of JUnit files."),
     ],
     *,
-    to: Annotated[str, typer.Option(metavar="DIR|s3://…", help="Where the files of rows are put.")],
+    to: Annotated[str, typer.Option(metavar="DIR|s3://…", help="Folder or bucket to write the rows to.")],
     run_id: Annotated[
-        int | None, typer.Option(min=1, max=MAX_WHOLE, help="The CI's run; of a run's folder its own.")
+        int | None, typer.Option(min=1, max=MAX_WHOLE, help="Run id in the CI; default: the run folder's.")
     ] = None,
-    attempt: Annotated[int, typer.Option(min=1, max=MAX_ATTEMPT, help="The CI's attempt.")] = 1,
-    check_run_id: Annotated[str | None, typer.Option(help="The job's, as its callback has it.")] = None,
+    attempt: Annotated[int, typer.Option(min=1, max=MAX_ATTEMPT, help="Attempt number in the CI.")] = 1,
+    check_run_id: Annotated[str | None, typer.Option(help="Check run id in the job's callback.")] = None,
     as_json: Json = False,
 ) -> None:
     """Convert JUnit files into HUD's rows: test_run, test_run_summary, failed_test_runs (gzipped JSON lines).
@@ -58,9 +58,9 @@ def rows(
     if run_id is None:
         if len(paths) != 1 or not (paths[0] / SUMMARY).is_file():
             raise UsageError(
-                "the CI's run of these files is unknown",
+                "the CI run of these files is unknown",
                 where=str(paths[0]),
-                remedy="give --run-id (and --attempt, --check-run-id), or the folder of a run of spyre-ci",
+                remedy="give --run-id (and --attempt, --check-run-id), or a run folder of spyre-ci",
             )
         job, paths = job_of_run(paths[0], repository, os.environ), [paths[0] / JUNIT_FOLDER]
     else:
@@ -128,9 +128,9 @@ def send_verb(
     ] = None,
     json_output: Json = False,
 ) -> None:
-    """Send a run's unsent reports to HUD: start, end and what is queued; ends with 3 when not delivered.
+    """Send a run's unsent reports to HUD: start, end and what is queued; exit with 3 when not delivered.
 
-    Without RUN, the report in SPYRE_CI_REPORT, handed over by another CI, is sent.
+    Without RUN, send the report in SPYRE_CI_REPORT, which another CI has passed on.
 
     Example: spyre-ci hud send latest
     """

@@ -146,7 +146,7 @@ def callback_url(endpoint: str) -> str:
         usable = False
     if not usable:
         raise SettingsError(
-            f"{endpoint!r} is no http(s) URL",
+            f"{endpoint!r} is not an http(s) URL",
             where="report.endpoint",
             remedy="set it to `embedded`, `none` or a URL such as https://hud.example.org",
         )
@@ -220,7 +220,7 @@ def _fault(error: Exception) -> tuple[Outcome, str]:
 def _read(response: requests.Response, deadline: float) -> str:
     body = b"".join(pieces(response, until=deadline, most_bytes=ANSWER_BYTES))
     if _breaks_off(response, body):
-        raise ConnectionError(f"the response ends after {len(body)} bytes")
+        raise ConnectionError(f"the response is truncated after {len(body)} bytes")
     return body.decode("utf-8", "replace")
 
 

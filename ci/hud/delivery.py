@@ -169,7 +169,7 @@ class _Flush:
     def _reason(self, report: Report) -> tuple[Outcome, str] | None:
         ends, refused = report.status == "completed", self.not_begun.get(report.job)
         if refused is not None and ends:
-            held = f"its in_progress report was not taken, so this one would be refused: {refused.detail}"
+            held = f"its in_progress report was not accepted, so this one would be refused: {refused.detail}"
             return Outcome.HELD, held
         if reasons := check(report.payload, repository=self.target.repository):
             return Outcome.INVALID, "; ".join(reasons)
@@ -177,10 +177,10 @@ class _Flush:
             return Outcome.REFUSED, str(report.attempts[-1].get("detail", ""))
         nightly = report.payload["event_type"] in NIGHTLY_EVENTS
         if ends and not nightly and self.outbox.delivered(report.identity):
-            twice = "the relay has this attempt's `completed` already, and takes no second one"
+            twice = "the relay already has this attempt's `completed`, and accepts no second one"
             return Outcome.REFUSED, twice
         if self.effects.clock() >= self.deadline:
-            return Outcome.RETRY, "the time for reporting was used up"
+            return Outcome.RETRY, "the time for reporting is over (report.budget_s)"
         return None
 
     def _deliver(self, report: Report) -> Answer:

@@ -78,7 +78,7 @@ def dispatch_of(content: Any, *, where: Path | str) -> Dispatch | None:
     for key in ("delivery_id", "event_type"):
         # Printed for pipelines, a line a name: what ends a line would be a name of its own.
         if not isinstance(told.get(key), str) or not told[key].strip() or not told[key].isprintable():
-            raise BadFileError(f"client_payload.{key}: is no line of text", where=where, remedy=remedy)
+            raise BadFileError(f"client_payload.{key}: must be a line of text", where=where, remedy=remedy)
     if told["event_type"] in NIGHTLY_EVENTS:
         what = f"client_payload.event_type: {told['event_type']!r} is never dispatched"
         raise BadFileError(what, where=where, remedy=remedy)
@@ -101,7 +101,7 @@ def read_event(environ: Mapping[str, str], event_file: Path | None) -> Dispatch 
         path = Path(environ["GITHUB_EVENT_PATH"])
     if path is None:
         return None
-    remedy = "check the path and what is there"
+    remedy = "check the path and the file"
     try:
         found = dispatch_of(json.loads(read_bounded(path, MAX_EVENT_BYTES)), where=path)
     except FileNotFoundError as error:

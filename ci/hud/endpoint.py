@@ -45,7 +45,9 @@ def server_of(settings: Settings, environ: Mapping[str, str]) -> Target:
         check_address(settings, "report.endpoint", shown=shown)
     if minted and settings.origins.get("report.audience") == "file":
         # Else one change of the file could order a token for any party, to any address.
-        check_address(settings, "report.endpoint", shown=shown, what="token for an audience of the file")
+        check_address(
+            settings, "report.endpoint", shown=shown, what="token for the audience in the settings file"
+        )
     if minted:
         check_private(shown, "report.endpoint")
     return Target(

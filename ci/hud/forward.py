@@ -43,7 +43,7 @@ REMEDIES = {
     Outcome.UNAUTHORIZED: f"give {TOKEN_VARIABLE} the right to start workflows there (actions: write)",
     Outcome.REFUSED: "check report.dispatch: the repository, its workflow file and the ref",
     Outcome.RETRY: "wait until GitHub answers again",
-    Outcome.INVALID: "fix what is named, or report to a server of your own (report.endpoint)",
+    Outcome.INVALID: "fix what the message names, or report to a server of your own (report.endpoint)",
 }
 HEADERS = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
 VARIABLE = "SPYRE_CI_REPORT"
@@ -91,7 +91,7 @@ def target_of(reporter: Reporter) -> Target:
     settings, wanted = reporter.settings, reporter.report.dispatch
     if wanted.repository is None:
         raise SettingsError(
-            "no repository is named that reports for this CI",
+            "the repository that reports for this CI is not set",
             where="report.dispatch.repository",
             remedy="set it to an allow-listed owner/name that has the workflow",
         )
@@ -125,7 +125,7 @@ def _dispatch(payload: Mapping[str, Any], target: Target, *, doubtful: bool, ref
     del doubtful  # a nightly's report may arrive twice
     text = encode(payload).decode()
     if len(text) > MAX_INPUT_CHARACTERS:
-        detail = f"it has {len(text)} characters, more than the {MAX_INPUT_CHARACTERS} GitHub takes as inputs"
+        detail = f"the report has {len(text)} characters, and GitHub accepts at most {MAX_INPUT_CHARACTERS}"
         return Answer(outcome=Outcome.INVALID, detail=detail)
     body = json.dumps({"ref": ref, "inputs": {INPUT: text}}).encode()
     return classify(target.ask(body, headers=HEADERS))
@@ -157,7 +157,7 @@ def forward(runs: Path, reporter: Reporter) -> Delivery:
     report = reporter.report
     if report.endpoint in {EMBEDDED, NONE}:
         raise UsageError(
-            f"report.endpoint is `{report.endpoint}`, and a report is forwarded to a server elsewhere",
+            f"report.endpoint is `{report.endpoint}`, but a report is forwarded to a remote server",
             where="report.endpoint",
             remedy="set SPYRE_CI__REPORT__ENDPOINT to the relay's URL",
         )
@@ -184,18 +184,18 @@ def parse(text: str, *, repository: str) -> dict[str, Any]:
     """
     if not text.strip():
         raise UsageError(
-            "no report was handed over",
+            "there is no report",
             where=VARIABLE,
-            remedy="let `spyre-ci hud send` of another CI start the workflow",
+            remedy="start the workflow by `spyre-ci hud send` in another CI",
         )
     if len(text) > MAX_INPUT_CHARACTERS:
         raise _bad(f"has {len(text)} characters, more than {MAX_INPUT_CHARACTERS}")
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):
-        raise _bad("is no JSON") from None
+        raise _bad("is not valid JSON") from None
     if not isinstance(content, dict):
-        raise _bad("is no JSON object")
+        raise _bad("is not a JSON object")
     reasons = [*_foreign(content), *check(content, repository=repository)] or [*_restricted(content)]
     if reasons:
         raise _bad("; ".join(reasons[:SHOWN]))
@@ -209,7 +209,7 @@ def _foreign(content: Mapping[str, Any]) -> Iterator[str]:
         for name in prefix.split(".")[:-1]:
             table = table.get(name) if isinstance(table, dict) else None
         if isinstance(table, dict):
-            yield from (f"{prefix}{key[:80]!r} is no key of a report" for key in table if key not in known)
+            yield from (f"{prefix}{key[:80]!r} is not a key of a report" for key in table if key not in known)
 
 
 def _restricted(content: Mapping[str, Any]) -> Iterator[str]:
@@ -219,8 +219,8 @@ def _restricted(content: Mapping[str, Any]) -> Iterator[str]:
     if upstream != UPSTREAM_REPOSITORY:
         yield f"payload.repository.full_name: must be {UPSTREAM_REPOSITORY} (seen: {str(upstream)[:80]!r})"
     if not re.fullmatch(r"[A-Za-z0-9._+-]{1,255}", content["delivery_id"]):
-        yield f"delivery_id: is no commit or version (seen: {content['delivery_id'][:80]!r})"
+        yield f"delivery_id: is neither a commit nor a version (seen: {content['delivery_id'][:80]!r})"
 
 
 def _bad(what: str) -> BadFileError:
-    return BadFileError(what, where=VARIABLE, remedy="hand over what `spyre-ci hud send` makes")
+    return BadFileError(what, where=VARIABLE, remedy="pass the report of `spyre-ci hud send` on unchanged")

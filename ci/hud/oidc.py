@@ -49,18 +49,18 @@ def mint(environ: Mapping[str, str], *, audience: str, repository: str, timeout_
         reply = exchange("GET", url, token=asking, timeout_s=timeout_s, params={"audience": audience})
     except UnansweredError as error:
         # Its words may hold the URL.
-        raise _no_token(error.answer.outcome, "no answer") from None
+        raise _no_token(error.answer.outcome, "no response") from None
     if reply.status != HTTPStatus.OK:
         outcome = Outcome.RETRY if reply.outcome.transient else Outcome.REFUSED
         raise _no_token(outcome, f"HTTP {reply.status}")
     token = reply.content.get("value")
     if not isinstance(token, str):
-        raise _no_token(Outcome.RETRY, "an answer without one")
+        raise _no_token(Outcome.RETRY, "a response without one")
     token = checked_token(token, "GitHub's OIDC token")
     vouched = claims_of(token).get("repository", repository)
     if vouched != repository:
         raise SettingsError(
-            f"is {repository!r}, but the job's token vouches for {one_line(str(vouched))!r}",
+            f"is {repository!r}, but the job's OIDC token is for {one_line(str(vouched))!r}",
             where="report.repository",
             remedy="set it to the repository that runs the workflow, in its exact letter case",
         )
@@ -82,7 +82,7 @@ def _request_of(environ: Mapping[str, str]) -> tuple[str, str]:
     """The URL and the token to ask GitHub with."""
     if not offered(environ):
         raise SettingsError(
-            "the job may not ask GitHub for an OIDC token", where=URL_VARIABLE, remedy=_PERMISSION
+            "the job may not request an OIDC token from GitHub", where=URL_VARIABLE, remedy=_PERMISSION
         )
     url = environ[URL_VARIABLE]
     try:
@@ -90,12 +90,12 @@ def _request_of(environ: Mapping[str, str]) -> tuple[str, str]:
     except ValueError:
         usable = False
     if not usable:
-        raise SettingsError("is no https URL", where=URL_VARIABLE, remedy="leave it as GitHub sets it")
+        raise SettingsError("is not an https URL", where=URL_VARIABLE, remedy="leave it as GitHub sets it")
     return url, checked_token(environ[TOKEN_VARIABLE], TOKEN_VARIABLE)
 
 
 def _no_token(outcome: Outcome, said: str) -> SettingsError | TokenUnavailableError:
-    what = f"GitHub gave no OIDC token: {said}"
+    what = f"GitHub returned no OIDC token: {said}"
     if outcome is Outcome.RETRY:
         return TokenUnavailableError(what, remedy="wait until GitHub answers again")
     remedy = f"{_PERMISSION}, and leave GitHub's variables as they are"

@@ -194,7 +194,7 @@ class Outbox:
             OutboxBusyError: another process has it.
         """
         busy = OutboxBusyError(
-            "another process is sending these reports", where=self.folder, remedy="let it end"
+            "another process is sending these reports", where=self.folder, remedy="wait until it ends"
         )
         return alone(self.folder / ".sending.lock", busy, timeout_s=timeout_s)
 
@@ -216,7 +216,7 @@ def _read_all(folder: Path) -> tuple[list[Report], list[BadFileError]]:
             if path.is_file():
                 reports.append(_read(path))
             elif os.path.lexists(path):
-                bad.append(_unusable("is no file", path))
+                bad.append(_unusable("is not a file", path))
         except MissingInputError:
             continue  # whoever sends has moved it since it was listed
         except BadFileError as error:
@@ -232,7 +232,7 @@ def _unusable(what: str, path: Path) -> BadFileError:
 
 def _read(path: Path) -> Report:
     content = {**read_json(path, KIND), "name": path.name}
-    return convert(content, Report, where=path, remedy="make the report again")
+    return convert(content, Report, where=path, remedy="create the report again")
 
 
 def _write(folder: Path, report: Report) -> Path:

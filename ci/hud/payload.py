@@ -96,7 +96,9 @@ def count_verdicts(
         if not (cancelled and verdict == "not_run"):
             counts[COUNT_OF_VERDICT[verdict]] += number
     if not 0 <= quarantined <= verdicts.get("failed", 0):
-        raise ValueError(f"{quarantined} failures are quarantined of {verdicts.get('failed', 0)}")
+        raise ValueError(
+            f"{quarantined} failures are quarantined, but only {verdicts.get('failed', 0)} failed"
+        )
     counts["failed"] -= quarantined
     counts["skipped"] += quarantined
     return {**counts, "total": sum(counts.values())}

@@ -116,7 +116,7 @@ def _send_alone(run_dir: Path, target: Target) -> Left | None:
         return Left(
             identity=IDENTITY,
             outcome=answer.outcome.value,
-            reason=f"the run's tests were not taken: {answer.detail}",
+            reason=f"the run's tests were not accepted: {answer.detail}",
             remedy=answer.remedy or REMEDIES.get(answer.outcome, ""),
         )
     _waiting(run_dir).unlink()

@@ -115,7 +115,7 @@ def record_run(kept: Kept, run: ReportedRun, *, repository: str, at: float, ways
             )
         except UploadRefusedError as error:
             raise SpyreCiError(
-                f"the run's tests were not taken: {error}", where=kept.store.path, remedy="report it again"
+                f"the run's tests were not accepted: {error}", where=kept.store.path, remedy="report it again"
             ) from error
         with kept.store.transaction() as connection:
             connection.execute(_NO_SETUPS, own.numbers())
@@ -234,7 +234,7 @@ def read_run(folder: Path, *, now: float, run: str = "", lane: str = "") -> Repo
     identity = read_summary(path).identity
     if not 0 <= identity.started_at <= now + DAY_S:
         # Of a later run than all that come, no plan would ever get rid.
-        raise _not_of_a_run(path, f"started_at is {identity.started_at!r:.40}")
+        raise _not_of_a_run(path, f"started_at is out of range: {identity.started_at!r:.40}")
     summary = dict(read_json(path, "summary"))
     named = {"run": run or identity.run, "lane": lane or identity.lane}
     summary |= {"run": named["run"], "identity": {**summary["identity"], **named}}
@@ -243,8 +243,8 @@ def read_run(folder: Path, *, now: float, run: str = "", lane: str = "") -> Repo
     for number, one in enumerate(results, start=2):
         if one.id in seen or not (0 <= one.attempts <= _MOST and 0 <= one.seconds < MAX_S):
             said = f"{one.id!r:.80}, {one.seconds!r:.40} s, attempts {one.attempts!r:.40}"
-            twice = ", for the second time" if one.id in seen else ""
-            raise _not_of_a_run(f"{folder / RESULTS_FILE}:{number}", f"a result is {said}{twice}")
+            wrong = "listed twice" if one.id in seen else "out of range"
+            raise _not_of_a_run(f"{folder / RESULTS_FILE}:{number}", f"a result is {wrong}: {said}")
         seen.add(one.id)
     setups: dict[str, list[float]] = {}
     for journal in gathered_journals(folder):
@@ -274,6 +274,4 @@ def ways_of(folder: Path, *, now: float) -> Ways:
 
 
 def _not_of_a_run(where: Path | str, what: str) -> BadFileError:
-    return BadFileError(
-        f"{what}, which no run can have", where=where, remedy="report the run again with `spyre-ci report`"
-    )
+    return BadFileError(what, where=where, remedy="report the run again with `spyre-ci report`")

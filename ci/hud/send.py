@@ -208,7 +208,7 @@ def send_run(run_dir: Path, reporter: Reporter) -> Delivery:
         if told and told[-1].last_outcome == Outcome.STATE_APPLIED:
             # Nothing waits, and yet HUD has no row: that is no better than when it was told.
             return reporter.finish(run_dir, delivery_of(FlushReport(lost=(told[-1].identity,)), endpoint=""))
-        reporter.echo(f"HUD: nothing of {run_dir} waits to be sent")
+        reporter.echo(f"HUD: {run_dir} has no reports to send")
         return Delivery(outcome="delivered")
     return reporter.finish(run_dir, delivery or send_waiting(run_dir, reporter), done=done)
 
@@ -280,8 +280,8 @@ def delivery_of(report: FlushReport, *, endpoint: str, done: str = "delivered") 
         return replace(
             told,
             outcome="row_lost",
-            reason=f"state known, row lost: HUD may have nothing of {', '.join(report.lost)}",
-            remedy="run the CI's job again, as a new attempt; sending again changes nothing",
+            reason=f"state known, row lost: HUD may have no row of {', '.join(report.lost)}",
+            remedy="rerun the CI job as a new attempt; sending the report again changes nothing",
         )
     return told
 
@@ -293,8 +293,8 @@ def no_commit(payload: Payload, reporter: Reporter) -> str:
     if not nightly or not upstream or COMMIT.fullmatch(commit):
         return ""
     return (
-        f"its tests are of no PyTorch commit that is known ({commit!r}), and PyTorch's HUD knows nights by "
-        "that alone"
+        f"the PyTorch commit of its tests is unknown ({commit!r}), and PyTorch's HUD identifies nightlies by "
+        "their commit"
     )
 
 
@@ -371,7 +371,7 @@ def _lines(delivery: Delivery, done: str) -> Iterator[str]:
         case "disabled":
             yield f"not reported ({delivery.reason})"
         case "delivered" if delivery.endpoint == EMBEDDED:
-            yield f"{done}; see it at the page of `spyre-ci hud serve`"
+            yield f"{done}; see it on the pages of `spyre-ci hud serve`"
         case "delivered":
             yield f"{done}{' to' if done == 'reported' else ':'} {delivery.endpoint}"
         case "dispatched":

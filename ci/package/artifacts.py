@@ -96,7 +96,7 @@ def artifact(path: Path) -> Artifact:
         raise BadFileError(
             "its name is not that of a wheel or an sdist",
             where=path,
-            remedy="build it with a back end that keeps to the packaging specifications",
+            remedy="build it with a back end that follows the packaging specifications",
         )
     return Artifact(
         path=path, kind="wheel" if key.tags else "sdist", name=key.name, version=key.version, tags=key.tags,
@@ -120,7 +120,7 @@ def artifacts_in(folder: Path) -> list[Artifact]:
     releases = sorted({f"{one.name} {one.version}" for one in found})
     if len(releases) > 1:
         raise BadFileError(
-            f"files of more than one release are here: {', '.join(releases)}",
+            f"the folder has files of more than one release: {', '.join(releases)}",
             where=folder,
             remedy="keep those of one and delete the others",
         )

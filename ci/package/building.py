@@ -111,7 +111,7 @@ def make(
     if package.version == "git":
         version = version_to_build(declared, project.source, prefix=package.tag_prefix, local=local)
     if context.left_out:
-        say(f"left out, not being in the repository: {listed(context.left_out, 3)}")
+        say(f"left out (not tracked by Git): {listed(context.left_out, 3)}")
     # Were this to break, what was found of an earlier build would still open gates.
     for step in (BUILD, VERIFY):
         forget_record(context.records, step)
@@ -213,7 +213,7 @@ class _Build:
                     cwd=cwd or self.work,
                 )  # fmt: skip
             except CommandError as error:
-                remedy = "see where it hangs, or raise package.build_timeout_s; the full log is there"
+                remedy = "see in the log file where it hangs, or raise package.build_timeout_s"
                 raise self._failed(error.what, error.remedy or remedy) from error
         if code:
             engine = "check that the engine has the image, or can pull it, and that python3 is in it"
@@ -259,7 +259,7 @@ class _Build:
     def _made(self, folder: Path, pattern: str) -> Path:
         found = next(folder.glob(pattern), None)
         if found is None:
-            raise self._failed(f"the back end made no {pattern}, although it reported success")
+            raise self._failed(f"the build back end reported success but made no {pattern}")
         return found
 
     def _repaired(self, wheel: Path) -> Path:
@@ -279,7 +279,7 @@ class _Build:
         if not made:
             raise self._failed(
                 "auditwheel could not give the wheel a manylinux tag",
-                "name libraries of run time in package.repair_exclude, or set package.repair: false",
+                "list run-time libraries in package.repair_exclude, or set package.repair: false",
             )
         return made[0]
 
@@ -287,7 +287,7 @@ class _Build:
         made = artifact(path)
         if self.version is not None and made.version != self.version:
             raise BuildError(
-                f"{made.filename} was built, and version {self.version} was requested",
+                f"{made.filename} was built, but version {self.version} was requested",
                 where=self.context.project.folder,
                 remedy="the back end takes the version from elsewhere: set package.version_file, or "
                 "package.version: declared",
@@ -310,14 +310,14 @@ def remedy_for(lines: Sequence[str], how: How) -> str:
     """
     missing = next((found[1] for line in reversed(lines) if (found := _MISSING.search(line))), "")
     if any(line.startswith(_UNMET) for line in lines):
-        missing = "what is listed there"
+        missing = "what is listed above"
     if not missing:
-        return "fix the project; the full log is there"
+        return "fix the project; the log file has the full output"
     if how.image:
         return f"build in an image that has {missing}, or add it to this one"
     if how.isolated:
         return (
-            f"name what brings {missing} in [build-system] requires; where only the runtime image has it, "
+            f"add what provides {missing} to [build-system] requires; where only the runtime image has it, "
             "build there with --in-image IMAGE, or with --no-isolation in an environment that has it "
             "(docs/packaging.md, Build)"
         )

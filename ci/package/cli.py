@@ -27,12 +27,12 @@ def lint(  # typer makes options of them
     folder: ProjectFolder = Path(),
     fix: Annotated[bool, typer.Option("--fix", help="Fix what linters can; then show what is left.")] = False,
     changed: Annotated[
-        str, typer.Option(metavar="BASE", help="Only files that differ from where this branched off BASE.")
+        str, typer.Option(metavar="BASE", help="Check only files that changed since this branched off BASE.")
     ] = "",
     records: Records = None,
     as_json: Json = False,
 ) -> None:
-    """Run a checkout's own pre-commit hooks, or ours where it has none; change nothing without --fix.
+    """Run a checkout's own pre-commit hooks, or spyre-ci's where it has none; change nothing without --fix.
 
     Example: spyre-ci package lint --changed HEAD
     """
@@ -130,7 +130,7 @@ def verify(  # typer makes options of them
     records: Records = None,
     index: ForIndex = None,
     no_install: Annotated[
-        bool, typer.Option("--no-install", help="Do not install them: nothing is published of it.")
+        bool, typer.Option("--no-install", help="Do not install them; they then do not count as verified.")
     ] = False,
     isolated: Isolated = True,
     as_json: Json = False,
@@ -159,10 +159,14 @@ def release(  # typer makes options of them
     folder: ProjectFolder = Path(),
     dist: Dist = None,
     records: Records = None,
-    index: Annotated[str, typer.Option(metavar="NAME", help="The index whose gate it is to pass.")] = "pypi",
-    image: Annotated[str, typer.Option(metavar="NAME@sha256:…", help="The image it was tested on.")] = "",
+    index: Annotated[
+        str, typer.Option(metavar="NAME", help="Index whose gate the release has to pass.")
+    ] = "pypi",
+    image: Annotated[
+        str, typer.Option(metavar="NAME@sha256:…", help="Image the release was tested on.")
+    ] = "",
     run: Annotated[
-        list[Path] | None, typer.Option(metavar="DIR", help="A run of PyTorch's tests; repeatable.")
+        list[Path] | None, typer.Option(metavar="DIR", help="Run folder of PyTorch's tests; repeatable.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -189,14 +193,16 @@ def release(  # typer makes options of them
 def publish(  # typer makes options of them
     ctx: typer.Context,
     index: Annotated[
-        str, typer.Option("--index", metavar="NAME", help="pypi, testpypi or one of the settings.")
+        str, typer.Option("--index", metavar="NAME", help="pypi, testpypi or a name in package.indexes.")
     ],
     folder: ProjectFolder = Path(),
     dist: Dist = None,
     records: Records = None,
     skip_existing_version: Annotated[
         bool,
-        typer.Option("--skip-existing-version", help="Be content with another build of the same preview."),
+        typer.Option(
+            "--skip-existing-version", help="Accept another build of the same preview on the index."
+        ),
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check and compare everything, and upload nothing.")
@@ -263,5 +269,5 @@ def _tell(done: Mapping[str, Any], *, dry_run: bool, as_json: bool) -> None:
         typer.echo(document_text("package-publish", {**done, "dry_run": dry_run}))
         return
     names = ", ".join(one["name"] for one in done["files"])
-    told = "would be on" if dry_run and done["state"]["absent"] else "is on"
+    told = "would be published on" if dry_run and done["state"]["absent"] else "is published on"
     typer.echo(harmless_line(f"{done['project']} {done['version']} {told} {done['index']}: {names}"))

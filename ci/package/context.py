@@ -64,8 +64,8 @@ class Context:
         """
         # The same each time, so that a compiler cache knows its paths.
         work = self.settings.state_dir / "package" / step / self.project.canonical
-        what = f"`{step}` of this project runs already"
-        with alone(work / "lock", RunInUseError(what, where=work, remedy="wait for its end")):
+        what = f"`{step}` is already running for this project"
+        with alone(work / "lock", RunInUseError(what, where=work, remedy="wait until it ends")):
             yield work
 
     def note(
@@ -92,7 +92,7 @@ class Context:
         """
         known = self.package.all_indexes
         if name not in known:
-            remedy = f"known: {', '.join(known)}; others belong to package.indexes"
+            remedy = f"known: {', '.join(known)}; add others to package.indexes"
             raise UsageError(f"there is no index {name!r}", where="--index", remedy=remedy)
         return known[name]
 

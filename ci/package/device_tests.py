@@ -67,7 +67,9 @@ def choose(tests: PackageTests, sources: Path) -> Choice:
     for one in named:
         if one.startswith(("..", "/")) or not (sources / one).exists():
             raise MissingInputError(
-                f"the project has no {one!r}", where="package.tests.device", remedy="name folders and files"
+                f"the project has no {one!r}",
+                where="package.tests.device",
+                remedy="name folders and files of the project",
             )
     # tests or test where all are below, so that what they share is there.
     if named:
@@ -140,7 +142,7 @@ def installed_version(project: Project) -> str:
         return version(project.canonical)
     except PackageNotFoundError as error:
         raise UsageError(
-            f"{project.name} is not installed beside spyre-ci, whose workers run the tests",
+            f"{project.name} is not installed in the environment of spyre-ci, which runs the tests",
             where=project.folder,
-            remedy="install what is to be tested there: pip install dist/*.whl",
+            remedy="install it there: pip install dist/*.whl",
         ) from error

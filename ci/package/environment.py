@@ -185,7 +185,9 @@ def interpreters(
         version = _version(where) if where else ""
         if not version and named:
             raise CommandError(
-                f"there is no interpreter {name!r} that runs", where="package.pythons", remedy="install it"
+                f"the interpreter {name!r} is not found or does not run",
+                where="package.pythons",
+                remedy="install it",
             )
         if version and (named or SpecifierSet(supported).contains(version, prereleases=True)):
             found.setdefault(version.rpartition(".")[0], where)

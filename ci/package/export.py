@@ -43,9 +43,9 @@ def export(project: Project, into: Path) -> Path:
     for name in names:
         if not Path(os.path.realpath(into / name)).is_relative_to(into.resolve()):
             raise BadFileError(
-                "is a link that leads out of the project",
+                "is a symbolic link to a place outside the project",
                 where=project.folder / name,
-                remedy="put the file there, or make it a link that is relative and stays in the project",
+                remedy="replace it by the file, or by a relative link within the project",
             )
     if source.commit:
         refuse_moved(project.folder, source, read_source(project.folder))
@@ -92,7 +92,7 @@ def copy_files(folder: Path, names: Sequence[str], into: Path) -> None:
         source, target = folder / name, into / name
         if source.is_dir() and not source.is_symlink():
             raise MissingInputError(
-                f"submodule {name!r} was not fetched, and nothing of it would be packaged",
+                f"submodule {name!r} was not fetched, so its files would be missing in the package",
                 where=folder,
                 remedy="git submodule update --init --recursive (actions/checkout: submodules: recursive)",
             )
@@ -102,7 +102,7 @@ def copy_files(folder: Path, names: Sequence[str], into: Path) -> None:
         except OSError as error:
             if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EROFS}:
                 raise  # which is no fault of the file's
-            remedy = f"check its rights, or put it back: git checkout -- {escaped(name)}"
+            remedy = f"check its permissions, or restore it: git checkout -- {escaped(name)}"
             raise BadFileError(f"cannot be copied: {error}", where=source, remedy=remedy) from error
         mode = target.lstat().st_mode
         if stat.S_ISREG(mode):

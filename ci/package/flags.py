@@ -18,18 +18,19 @@ def extra() -> AbstractContextManager[None]:
 
 ProjectFolder = Annotated[
     Path,
-    typer.Argument(metavar="[PROJECT]", help="Folder of the project; default: this one.", show_default=False),
+    typer.Argument(metavar="[PROJECT]", help="Project folder; default: the current one.", show_default=False),
 ]
 Dist = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Folder of sdist and wheel; default: package.dist.")
+    Path | None, typer.Option(metavar="DIR", help="Folder of the sdist and wheel; default: package.dist.")
 ]
 Records = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Folder of what each step notes; default: package.records."),
+    typer.Option(metavar="DIR", help="Folder of the steps' records; default: package.records."),
 ]
 ForIndex = Annotated[
-    str | None, typer.Option("--index", metavar="NAME", help="The index it is for: versions, tags, size.")
+    str | None,
+    typer.Option("--index", metavar="NAME", help="Index whose rules for versions, tags and size apply."),
 ]
 Isolated = Annotated[
-    bool, typer.Option("--isolation/--no-isolation", help="Or with what this environment has.")
+    bool, typer.Option("--isolation/--no-isolation", help="Use a new environment, or this one as it is.")
 ]

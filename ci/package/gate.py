@@ -85,7 +85,7 @@ def check_index(artifacts: Sequence[Artifact], name: str, index: Index) -> Itera
         "version",
         str(version),
         holds=index.local_versions or version.local is None,
-        remedy=f"{name} takes no local versions: spyre-ci package build --index {name} makes one without",
+        remedy=f"{name} accepts no local versions: spyre-ci package build --index {name} builds one without",
     )
     for one in artifacts:
         yield judged(
@@ -99,7 +99,7 @@ def check_index(artifacts: Sequence[Artifact], name: str, index: Index) -> Itera
             f"size of {one.filename}",
             f"{size:.1f} MiB",
             holds=size <= index.max_mib,
-            remedy=f"{name} takes {index.max_mib:g} MiB: leave out what need not be in it",
+            remedy=f"{name} accepts at most {index.max_mib:g} MiB: leave out what is not needed",
         )
 
 
@@ -107,7 +107,7 @@ def _step(step: str, release: Release, record: Record | None) -> Finding:
     remedy = f"run spyre-ci package {step} on {release.commit[:_DIGITS] or 'a commit'}"
     if record is None:
         return Finding(check=step, seen="was not run", remedy=remedy)
-    seen = f"is of {record.project}, {_short(record.commit)}{', changed' if record.dirty else ''}"
+    seen = f"for {record.project} at {_short(record.commit)}{', changed' if record.dirty else ''}"
     same = (record.project, record.commit) == (release.project, release.commit)
     if not same or record.dirty or not release.commit:
         return Finding(check=step, seen=seen, remedy=remedy)
@@ -120,12 +120,12 @@ def _step(step: str, release: Release, record: Record | None) -> Finding:
 
 def _hash(one: Artifact, verified: str | None) -> Finding:
     here = f"sha256 {one.sha256}"
-    seen = {None: "was not among what was verified", one.sha256: here}
+    seen = {None: "was not verified", one.sha256: here}
     return judged(
         one.filename,
-        seen.get(verified, f"{here}, verified was {verified}"),
+        seen.get(verified, f"{here}, but {verified} was verified"),
         holds=verified == one.sha256,
-        remedy="verify what is there (spyre-ci package verify), or take the file that was verified",
+        remedy="verify this file (spyre-ci package verify), or restore the one that was verified",
     )
 
 
@@ -134,7 +134,7 @@ def _clean(what: str, dirty: Sequence[str]) -> Finding:
         what,
         f"differs from its commit: {listed(dirty, _SHOWN)}" if dirty else "as committed",
         holds=not dirty,
-        remedy=f"commit the changes or put them away; then {_AGAIN}",
+        remedy=f"commit or stash the changes; then {_AGAIN}",
     )
 
 

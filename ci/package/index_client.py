@@ -109,14 +109,14 @@ class Comparison:
         if not self.taken:
             return
         lines = "".join(
-            f"\n  {seen.filename}: here {_short(one.sha256)}, there {_short(seen.sha256)}"
+            f"\n  {seen.filename}: local {_short(one.sha256)}, on the index {_short(seen.sha256)}"
             for one, seen in self.taken
         )
         raise TakenError(
-            f"{self.taken[0][0].version} is published with other bytes, and what is published never changes"
-            f"{lines}",
+            f"{self.taken[0][0].version} is already published with other contents, and what is published "
+            f"never changes{lines}",
             where=index,
-            remedy="raise the version, or publish the files that were built then",
+            remedy="raise the version, or publish the files of that build",
         )
 
 
@@ -157,7 +157,7 @@ class IndexClient:
         found = compare(artifacts, self.files(artifacts[0].name))
         for _, seen in found.taken:
             if not seen.sha256:
-                raise self._away(f"it shows no SHA-256 of {seen.filename}, so nothing can be compared")
+                raise self._away(f"it lists no SHA-256 of {seen.filename}, so nothing can be compared")
         return found
 
     def files(self, project: str) -> list[IndexFile]:
@@ -173,9 +173,9 @@ class IndexClient:
                 return []
             if answer.status_code in _LOGIN:
                 raise SettingsError(
-                    f"its simple API shows nothing without a login: it answered {answer.status_code}",
+                    f"its simple API requires a login: HTTP {answer.status_code}",
                     where=f"package.indexes.{self.name}.simple",
-                    remedy="put one that may read into ~/.netrc, which pip reads as well",
+                    remedy="put a login with read access into ~/.netrc, which pip reads as well",
                 )
             body = b"".join(
                 self._chunks(answer, f"its page of {project}", _MOST_PAGE_BYTES, self.index.timeout_s)
@@ -184,7 +184,7 @@ class IndexClient:
         try:
             return [_shown(one) for one in _parsed(project, body, kind, address).packages]
         except _NO_PAGE as error:
-            raise self._away(f"what it says of {project} is not a page of a simple API: {error}") from error
+            raise self._away(f"its response for {project} is not a page of a simple API: {error}") from error
 
     def download(self, one: IndexFile, path: Path) -> str:
         """Write a file of the index; the SHA-256 of what came.
@@ -214,19 +214,19 @@ class IndexClient:
 
     def _chunks(self, answer: requests.Response, what: str, limit: int, seconds: float) -> Iterator[bytes]:
         if answer.status_code != requests.codes.ok:
-            raise self._away(f"{what} cannot be downloaded: it answered {answer.status_code}")
+            raise self._away(f"{what} cannot be downloaded: HTTP {answer.status_code}")
         size = 0
         for chunk in pieces(answer, until=time.monotonic() + seconds, most_bytes=limit):
             size += len(chunk)
             if size > limit:
-                raise self._away(f"it sends more than {limit / (1 << 20):g} MiB")
+                raise self._away(f"its response is larger than {limit / (1 << 20):g} MiB")
             yield chunk
 
     def _away(self, what: str) -> IndexAwayError:
         return IndexAwayError(
             without_secrets(what),
             where=f"{self.name} ({self.index.simple})",
-            remedy="check the address and the network, or come back when the index is well",
+            remedy="check the address and the network, or try again when the index is available",
         )
 
 
@@ -245,13 +245,13 @@ def _parsed(project: str, body: bytes, kind: str, url: str) -> ProjectPage:
     if "json" in kind:
         page = ProjectPage.from_json_data(json.loads(body), base_url=url)
         if canonicalize_name(page.project) != project:
-            raise ValueError(f"it is of {page.project!r}")
+            raise ValueError(f"it is the page of {page.project!r}")
         return page
     page = ProjectPage.from_html(project, body, base_url=url)
     # A page of a login or an error must not read as one of a project of which nothing is published.
     named = any(one.package_type for one in page.packages) or page.repository_version is not None
     if not named and b"links for" not in body.lower():
-        raise ValueError("it names no file, and does not say that it is a page of an index")
+        raise ValueError("it lists no files and is not marked as a page of an index")
     return page
 
 

@@ -70,8 +70,8 @@ def try_wheel(
         return Finding(
             check=check,
             seen=in_a_line(error),
-            remedy="install it by hand in a new virtual environment to see all of it; what it needs of a "
-            "runtime image is there: spyre-ci package verify --no-isolation, in the image",
+            remedy="install it by hand in a new virtual environment to see the full output; if it needs a "
+            "runtime image, run spyre-ci package verify --no-isolation in that image",
         )
 
 
@@ -97,7 +97,7 @@ def _smoke(environment: Environment, context: Context) -> str:
     """Run the smoke tests from copies away from the checkout; what pytest says last."""
     tests = context.package.smoke
     if not tests:
-        return "no smoke tests are named (package.smoke)"
+        return "no smoke tests are set (package.smoke)"
     environment.install(context.package.smoke_requirements)
     with tempfile.TemporaryDirectory(prefix="spyre-ci-smoke-") as name:
         folder = Path(name).resolve()

@@ -131,7 +131,9 @@ def read_project(
         CommandError: git did not answer.
     """
     if not folder.is_dir():
-        raise MissingInputError("there is no such folder", where=folder, remedy="name a checkout")
+        raise MissingInputError(
+            "there is no such folder", where=folder, remedy="give the folder of a checkout"
+        )
     try:
         pyproject = read_pyproject(folder / PYPROJECT)
     except (BadFileError, MissingInputError):
@@ -152,7 +154,7 @@ def read_pyproject(path: Path) -> Pyproject:
     if not path.is_file():
         remedy = "name the folder of a project that pip can build"
         raise MissingInputError(f"there is no {PYPROJECT} here", where=path.parent, remedy=remedy)
-    remedy = "fix it there"
+    remedy = "fix this file"
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
         found = convert(content, Pyproject, where=path, remedy=remedy)

@@ -28,7 +28,7 @@ State = Literal["uploaded", "there", "absent", "unsure"]
 _STATES: tuple[State, ...] = ("uploaded", "there", "absent", "unsure")
 _LONGEST_PAUSE_S = 30.0
 _DOWNLOAD_S = 3600
-_CONTINUES = "the same command continues when the index is well"
+_CONTINUES = "repeat the command when the index is available: it continues where it stopped"
 
 
 class NotInstallableError(SpyreCiError):
@@ -77,9 +77,9 @@ class Publisher:
         version = self.release.version
         if other_preview and not version.is_devrelease:
             raise UsageError(
-                f"{version} is no preview: what is released twice must have the same bytes",
+                f"{version} is not a preview: a release must not have two builds",
                 where="--skip-existing-version",
-                remedy="leave the flag out",
+                remedy="omit the flag",
             )
         try:
             found = self.client.compare(self.release.artifacts)
@@ -90,11 +90,11 @@ class Publisher:
             found.refuse_taken(self.client.name)
         self.states.update({one.filename: "there" for one in found.there})
         if found.taken:
-            self.say(f"a preview {version} is there already, of another build: nothing to upload")
+            self.say(f"the index already has another build of the preview {version}: nothing to upload")
         elif found.there:
-            rest = "nothing to upload" if not found.absent else f"continues with {len(found.absent)}"
+            rest = "nothing to upload" if not found.absent else f"{len(found.absent)} to upload"
             of = f"{len(found.there)} of {len(self.release.artifacts)}"
-            self.say(f"{of} files are there already, with the same bytes: {rest}")
+            self.say(f"{of} files are already on the index with the same contents: {rest}")
         return found
 
     def publish(self, found: Comparison, credentials: Callable[[], Credentials] | None) -> dict[str, Any]:
@@ -136,7 +136,7 @@ class Publisher:
         """
         for one in absent:
             refuse_changed(one)
-            self.say(f"uploads {one.filename} to {self.client.name}")
+            self.say(f"uploading {one.filename} to {self.client.name}")
             self.states[one.filename] = "unsure"
             self._note()  # a process can be killed at any time
             try:
@@ -148,7 +148,7 @@ class Publisher:
                 if answer.code != 0:
                     self._ask_after(one, answer)
             except KeyboardInterrupt:
-                self.say(f"interrupted: {self.line()}; the same command continues")
+                self.say(f"interrupted: {self.line()}; repeat the command to continue")
                 raise
             finally:
                 self._note()
@@ -165,13 +165,13 @@ class Publisher:
         if found.there:
             self.states[one.filename] = "uploaded"
             said = answer.status or "nothing"
-            self.say(f"the index answered {said} and kept {one.filename} all the same")
+            self.say(f"the index answered {said}, but it has {one.filename}")
             return
         if found.taken or not answer.doubtful:
             del self.states[one.filename]
         found.refuse_taken(f"{self.client.name}, where another upload is running; {self.line()}")
         status = f" ({answer.status})" if answer.status else ""
-        what = f"{one.filename} was not taken{status}; {self.line()}"
+        what = f"{one.filename} was not accepted{status}; {self.line()}"
         raise refusal(answer, what, where=f"{self.client.name} ({self.client.index.upload})")
 
     def _wait_until_shown(self) -> None:
@@ -186,11 +186,11 @@ class Publisher:
                 found.refuse_taken(self.client.name)
                 if not found.absent:
                     return
-                missing = f"not shown: {', '.join(one.filename for one in found.absent)}"
+                missing = f"not listed: {', '.join(one.filename for one in found.absent)}"
             if time.monotonic() + pause > end:
                 raise self._unfinished(
-                    f"everything was uploaded, and after {self.timeout_s:g} s the index does not show all: "
-                    f"{missing}"
+                    f"everything was uploaded, but after {self.timeout_s:g} s the index does not list all of "
+                    f"it: {missing}"
                 )
             time.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE_S)
@@ -199,7 +199,7 @@ class Publisher:
         """Install a wheel from the index into a clean environment and import it; its name."""
         wheels = [one for one in self.release.artifacts if one.kind == "wheel"]
         if all(one.tags.isdisjoint(sys_tags()) for one in wheels):
-            self.say("no wheel is for this Python and platform: none was installed")
+            self.say("no wheel supports this Python and platform: none was installed")
             return []
         try:
             with (
@@ -238,9 +238,9 @@ class Publisher:
             return import_installed(env, self.release.project)
         except CommandError as error:
             raise NotInstallableError(
-                f"{name} is published, and cannot be imported: {error.what}",
+                f"{name} is published, but cannot be imported: {error.what}",
                 where=self.client.name,
-                remedy="fix it and raise the version; where an index lets you, yank this one",
+                remedy="fix it and raise the version; if the index allows it, yank this one",
             ) from error
 
     def _names(self, *states: State) -> list[str]:
@@ -258,7 +258,7 @@ class Publisher:
         if missing := self._names("absent"):
             parts.append(f"not published: {', '.join(missing)}")
         if unsure:
-            parts.append(f"it is not known whether {', '.join(unsure)} {_is(unsure)}")
+            parts.append(f"unknown whether published: {', '.join(unsure)}")
         return "; ".join(parts)
 
     def _note(self, **more: Any) -> dict[str, Any]:
@@ -288,7 +288,7 @@ class Publisher:
         return UnfinishedError(
             what,
             where=f"{self.client.name} ({self.client.index.simple})",
-            remedy="the same command looks again and uploads nothing twice",
+            remedy="repeat the command: it checks again and uploads nothing twice",
         )
 
 

@@ -87,9 +87,9 @@ def write_release(
     """
     if image and not BY_DIGEST.fullmatch(image):
         raise UsageError(
-            f"{image!r} names no image by its digest",
+            f"{image!r} does not name an image by its digest",
             where="--image",
-            remedy="name it as registry/name@sha256:…: a tag may be another image tomorrow",
+            remedy="name it as registry/name@sha256:…, because a tag can change",
         )
     content = {
         "project": release.project,

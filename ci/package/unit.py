@@ -48,8 +48,8 @@ JUNIT_FILE = "unit.xml"
 _USAGE = 4
 _WHY = {
     2: "pytest stopped early: a file could not be collected, or the run was interrupted",
-    3: "pytest itself broke",
-    _USAGE: "pytest does not take its arguments",
+    3: "pytest had an internal error",
+    _USAGE: "pytest rejects its arguments",
     5: "no test was collected",
 }
 # The extra or the dependency group with what tests want.
@@ -94,7 +94,7 @@ class Outcome:
         """Why tests neither passed nor failed; empty where they did one of both."""
         code = self.pytest_code
         if code is not None and code < 0:
-            return f"the tests' process was ended by {signal_name(-code)}"
+            return f"the test process was killed by {signal_name(-code)}"
         if code not in {EXIT_OK, EXIT_TEST_FAILED, None}:
             return _WHY.get(code or 0, f"pytest ended with code {code}")
         ran = self.counts is not None and self.counts.passed + self.counts.failed
@@ -144,7 +144,7 @@ def run_unit(
     """
     tests, project, kept = context.package.tests, context.project, context.records / JUNIT_FILE
     if context.left_out:
-        say(f"left out, not being in the repository: {listed(context.left_out, 3)}")
+        say(f"left out (not tracked by Git): {listed(context.left_out, 3)}")
     forget_record(context.records, UNIT)
     kept.unlink(missing_ok=True)
     with context.alone(UNIT) as work:
@@ -225,9 +225,9 @@ def read_counts(path: Path) -> Counts:
             cases = [case_of(element) for element, _ in junit_cases(stream, name=path.name)]
     except (OSError, BadFileError) as error:
         raise BadFileError(
-            f"is no JUnit that can be read: {error.what if isinstance(error, BadFileError) else error}",
+            f"is not readable as JUnit XML: {error.what if isinstance(error, BadFileError) else error}",
             where=path,
-            remedy="look at what the tests printed: their process ended before it wrote its results",
+            remedy="see the tests' output: their process ended before it wrote its results",
         ) from error
     bad = [one for one in cases if one.became == "failed"][:MOST_FAILED]
     failing = [one_line(f"{one.name}: {one.message}" if one.message else one.name) for one in bad]
@@ -281,9 +281,9 @@ def install(context: Context, work: Path, environ: Mapping[str, str]) -> Env:
         environment.install([*wanted_of(project, tree), *context.package.tests.requirements])
     except CommandError as error:
         raise NotInstalledError(
-            f"it cannot be installed with what its tests need: {error.what}",
+            f"the project cannot be installed with what its tests need: {error.what}",
             where=project.folder,
-            remedy="see pip's last lines; `spyre-ci package build` says more of a build that fails",
+            remedy="see pip's last lines; `spyre-ci package build` shows more of a failed build",
         ) from error
     return Env(environment=environment, tree=tree)
 
@@ -318,7 +318,7 @@ def remove_sources(env: Env, project: Project, keep: Sequence[str], say: Callabl
         if path.name not in installed:
             continue
         if any(one.is_relative_to(path) for one in kept):
-            say(f"{path.name} stays beside its tests, which are in it: they may import it from there")
+            say(f"{path.name} contains its tests, which may import it from the sources, not as installed")
         elif path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:

@@ -71,9 +71,9 @@ def refuse_changed(one: Artifact) -> None:
     """
     if (found := sha256_of(one.path)) != one.sha256:
         raise UploadRefusedError(
-            f"changed since it was looked at: sha256 {found}, not {one.sha256}; it was not uploaded",
+            f"changed since it was checked: sha256 {found}, not {one.sha256}; it was not uploaded",
             where=one.path,
-            remedy="verify what is there now, or put back what was verified",
+            remedy="verify the file again, or restore the one that was verified",
         )
 
 
@@ -123,7 +123,7 @@ def refusal(answer: Answer, what: str, *, where: str) -> SpyreCiError:
         remedy = "check the token, its user, and that they may upload this project; then repeat the command"
         return SettingsError(told, where=where, remedy=remedy)
     if answer.doubtful or answer.status in _LATER:
-        remedy = "the same command continues when the index is well"
+        remedy = "repeat the command when the index is available: it continues where it stopped"
         return UnfinishedError(told, where=where, remedy=remedy)
     remedy = "fix what the index reports, or raise the version where the name was used before and was deleted"
     return UploadRefusedError(told, where=where, remedy=remedy)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from ci.core.errors import CommandError
 from ci.core.findings import Finding, judged
 from ci.core.process import run_command
+from ci.core.text import counted
 from ci.package.artifacts import Artifact, artifacts_in
 from ci.package.context import Context
 from ci.package.environment import interpreters
@@ -90,7 +91,7 @@ def _checks(
         "artifacts",
         ", ".join(one.filename for one in artifacts),
         holds=kinds == {"sdist", "wheel"},
-        remedy="there is to be an sdist and a wheel of it: run spyre-ci package build",
+        remedy="both an sdist and a wheel are needed: run spyre-ci package build",
     )
     yield check_build(context.project, artifacts, built)
     if index is not None:
@@ -108,13 +109,13 @@ def check_build(project: Project, artifacts: Sequence[Artifact], record: Record)
     changed = [one.filename for one in artifacts if record.hashes.get(one.filename) != one.sha256]
     wrong = ""
     if changed:
-        wrong = f"not as they were built: {', '.join(changed)}"
+        wrong = f"changed since the build: {', '.join(changed)}"
     elif built != here:
-        wrong = f"built of {built or 'nothing'}, and {here or 'nothing'} is there"
+        wrong = f"built from {built or 'no commit'}, but {here or 'no commit'} is checked out"
     remedy = "build again, or check out the commit that was built"
     count = len(record.dirty)
-    changes = f", with changes: nothing of it is published ({count} changed)" if count else ""
-    seen = f"built of {here or 'a folder without Git'}{changes}"
+    changes = f", with {counted(count, 'uncommitted change')}: it cannot be published" if count else ""
+    seen = f"built from {here or 'a folder without Git'}{changes}"
     return judged("build record", wrong or seen, holds=not wrong, remedy=remedy)
 
 
@@ -149,8 +150,8 @@ def tools_for(project: Project, artifacts: Sequence[Artifact], toplevel: Sequenc
         yield Tool(
             check="wheel check-wheel-contents",
             words=["check_wheel_contents", *words, one.path],
-            remedy="package the project's own modules alone, name what belongs there in package.toplevel, or "
-            "let [tool.check-wheel-contents] ignore what is meant so",
+            remedy="package only the project's own modules, list others in package.toplevel, or ignore the "
+            "check in [tool.check-wheel-contents]",
         )
 
 
@@ -160,7 +161,7 @@ def ask(tool: Tool) -> Finding:
         run_tool(tool.words)
     except CommandError as error:
         return Finding(check=tool.check, seen=in_a_line(error), remedy=tool.remedy)
-    return Finding(check=tool.check, seen="nothing to say")
+    return Finding(check=tool.check, seen="no problems")
 
 
 def run_tool(words: Sequence[str | Path]) -> str:
@@ -180,7 +181,7 @@ def _libraries(one: Artifact, excluded: Sequence[str]) -> Finding:
     try:
         shown = run_tool(["auditwheel", "show", "--json", one.path])
     except CommandError as error:
-        remedy = "see auditwheel show; it is there on Linux alone, as CI has it"
+        remedy = "run `auditwheel show`, which is available only on Linux"
         return Finding(check="wheel libraries", seen=in_a_line(error), remedy=remedy)
     return check_libraries(one, shown, excluded=excluded)
 
@@ -199,14 +200,14 @@ def check_libraries(one: Artifact, shown: str, *, excluded: Sequence[str]) -> Fi
     if foreign:
         return Finding(
             check="wheel libraries",
-            seen=f"links {', '.join(foreign)}, which it does not bring",
-            remedy="let auditwheel copy them, or name what is there at run time in package.repair_exclude",
+            seen=f"links {', '.join(foreign)}, which it does not contain",
+            remedy="let auditwheel copy them, or list what exists at run time in package.repair_exclude",
         )
     symbols = str(said.get("sym_tag", "an unknown glibc"))
     least, claimed = _glibc(symbols), [_glibc(platform) for platform in one.platforms]
     return judged(
         "wheel libraries",
-        f"{', '.join(sorted(one.platforms))}; its symbols are of {symbols}",
+        f"{', '.join(sorted(one.platforms))}; its symbols need {symbols}",
         holds=not any(one is not None and least is not None and one < least for one in claimed),
         remedy="repair it again: it needs a newer glibc than its tag says",
     )
@@ -232,6 +233,6 @@ def _installing(
     for name in sorted(untried):
         yield Finding(
             check="wheel installed",
-            seen=f"{name} was installed with no Python of this machine",
-            remedy="verify it where a Python is that it is for; requires-python and tags say which",
+            seen=f"no Python on this machine can install {name}",
+            remedy="verify it where there is a Python that fits its requires-python and tags",
         )

@@ -39,11 +39,11 @@ def version_to_build(declared: str, source: Source, *, prefix: str = "v", local:
         said = Version(declared) if declared else None
     except InvalidVersion as error:
         remedy = "use one of PEP 440, such as 1.2.3 or 1.2.3rc1"
-        raise BadFileError(f"{declared!r} is no version", where=PYPROJECT, remedy=remedy) from error
+        raise BadFileError(f"{declared!r} is not a version", where=PYPROJECT, remedy=remedy) from error
     if not source.commit:
         if said is None:
             raise UsageError(
-                "the version is made from Git, and this is no checkout",
+                "the version comes from Git, and this is not a Git checkout",
                 remedy="build in a clone, or set package.version: declared",
             )
         return said
@@ -51,7 +51,7 @@ def version_to_build(declared: str, source: Source, *, prefix: str = "v", local:
     if tagged is not None and not source.distance and not source.dirty:
         if said is not None and said != tagged and not said.is_devrelease:
             raise BadFileError(
-                f"the commit is tagged {source.tag}, and the project says version {declared}",
+                f"the commit is tagged {source.tag}, but the project declares version {declared}",
                 where=PYPROJECT,
                 remedy=f"set the version to {tagged} and move the tag, or tag {prefix}{declared}",
             )
@@ -60,7 +60,7 @@ def version_to_build(declared: str, source: Source, *, prefix: str = "v", local:
         raise UsageError(
             "the clone is shallow, so the commits since the last release cannot be counted",
             where=source.commit[:SHA_DIGITS],
-            remedy="fetch all of it: git fetch --unshallow --tags (actions/checkout: fetch-depth: 0)",
+            remedy="fetch the full history: git fetch --unshallow --tags (actions/checkout: fetch-depth: 0)",
         )
     own = f"+g{source.commit[:SHA_DIGITS]}{'.dirty' if source.dirty else ''}" if local else ""
     return Version(_coming(said, tagged, source.distance) + own)
@@ -126,6 +126,6 @@ def put_version(
     raise UsageError(
         "it is not known where the project keeps its version",
         where=project.folder / PYPROJECT,
-        remedy="have setuptools-scm make it, set package.version_file to the module that assigns "
-        "__version__ = '1.2.3', or set package.version: declared, and the version there by hand",
+        remedy="use setuptools-scm, set package.version_file to the module that assigns "
+        "__version__ = '1.2.3', or set package.version: declared and the version in pyproject.toml",
     )

@@ -100,7 +100,7 @@ def _cycle(state: State, newest: Record | None, cycle_days: int) -> Iterator[Cau
             yield Cause(why("first", "nothing is pinned yet"), since, wants)
     elif state.now >= due:
         age = (state.now - due).days + cycle_days
-        words = f"the last upgrade is {age} days old, and {cycle_days} make the next one due"
+        words = f"the last upgrade was {age} days ago, and one is due every {cycle_days} days"
         yield Cause(why("cycle", words), due, wants, lacks=None if wants else _no_release(state))
 
 
@@ -131,8 +131,8 @@ def _wish(state: State, request: Requested, newest: Record | None) -> tuple[Targ
             return None, _no_such(state, request)
         if state.pin and state.releases.place_of(found) <= state.releases.place_of(state.pin):
             words = (
-                f"request {request.id} is for {named(found.version)}, and {named(state.pin.version)} "
-                "is pinned already: withdraw it, or it is answered with the next upgrade"
+                f"request {request.id} is for {named(found.version)}, but {named(state.pin.version)} "
+                "is already pinned: withdraw it, or the next upgrade answers it"
             )
             return None, why(ALREADY_PINNED, words)
     return (None, _no_release(state)) if found is None else (release(found), None)
@@ -180,7 +180,7 @@ def _no_release(state: State) -> Reason:
     if newer := state.releases.newer(state.pin):
         there = listed(named(one.version) for one in newer)
         words += (
-            f", but for {there}: that was gone back from, and a newer one or a request that names it leads on"
+            f" except {there}, which was reverted: a newer release, or a request that names it, is needed"
         )
     return why(NO_RELEASE, words)
 
@@ -188,7 +188,5 @@ def _no_release(state: State) -> Reason:
 def _no_such(state: State, request: Requested) -> Reason:
     wanted = request.version if request.version is not None else request.sha
     known = state.releases.named(request.version, request.sha) is not None
-    lacks = (
-        "was taken back: it is taken only where its SHA is named" if known else "the ledger has no record of"
-    )
+    lacks = "was withdrawn: a request has to give its SHA" if known else "the ledger has no record of"
     return why(NO_SUCH_RELEASE, f"request {request.id} is for {named(wanted)}, which {lacks}")

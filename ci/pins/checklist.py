@@ -68,15 +68,15 @@ def _state(state: State, decision: Decision) -> Iterator[str]:
         age = counted(max((state.now - pin.since).days, 0), "day")
         pinned = f"{named(pin.version)}{sha}, since {day(pin.since)}, {age} ago"
     yield from _answer("What is pinned, and since when?", pinned)
-    why = {"upgrade": "Why now?", "wait": "What is waited for?", "none": "Why not?"}[decision.action]
+    why = {"upgrade": "Why now?", "wait": "What does it wait for?", "none": "Why not?"}[decision.action]
     yield from _answer(why, "", [one.words for one in decision.reasons])
     on = [
-        f"{named(one.name)}, {f'until {moment(one.planned)}' if one.planned else 'until it is ended'}"
+        f"{named(one.name)}, {f'until {moment(one.planned)}' if one.planned else 'with no planned end'}"
         for one in state.campaigns
     ]
-    yield from _answer("Is a campaign on?", f"yes: {listed(on)}" if on else "no")
+    yield from _answer("Is a campaign active?", f"yes: {listed(on)}" if on else "no")
     requests = [_request(one, decision) for one in state.pending]
-    yield from _answer("Which requests are there?", "" if requests else "none", requests)
+    yield from _answer("Which requests are pending?", "" if requests else "none", requests)
 
 
 def _request(one: Requested, decision: Decision) -> str:
@@ -115,18 +115,18 @@ def _change(
     else:
         # What became a direct dependency in the meantime was there before, perhaps.
         rows = changes({*before.direct, *after.direct}, {**before.packages, **before.direct}, after.direct)
-        nothing = f"nothing of {listed(map(named, sorted(after.direct)))}"
+        nothing = f"none of {listed(map(named, sorted(after.direct)))}"
         yield from _answer(packages, "" if rows else nothing)
         yield from _table(rows) if rows else ()
         can = f"yes: {listed(map(named, calls))} can be called as before"
-        none = "no entry point is recorded of both"
+        none = "no entry point is recorded for both"
         said = "no" if lost else can if calls else none
         yield from _answer(compatible, said, itertools.chain(*lost.values()), known=bool(calls))
     if after is None:
         yield from _answer(deprecated, unknown, known=False)
         return
     lines = [f"{named(one.suite)}: {'; '.join(one.why)}" for one in decision.deprecates]
-    none = "none that the ledger tells of" if decision.unclear else "none"
+    none = "none that the ledger knows of" if decision.unclear else "none"
     yield from _answer(deprecated, "" if lines else none, lines)
 
 
@@ -138,21 +138,21 @@ def _open(state: State, decision: Decision, lost: Iterable[str]) -> Iterator[str
     there = named(target.version)
     if target.rebuild:
         mend = f"commit {named(target.sha)}" if target.sha else "the commit with the fix"
-        yield f"Is {there} built of {mend}, and recorded (`spyre-ci pins record`)?"
+        yield f"Is {there} built from {mend}, and recorded (`spyre-ci pins record`)?"
     for one in state.pending:
         if one.id in decision.answers and one.reason in URGENT:
             mend = f" ({named(one.sha)})" if one.sha else ""
             yield f"Does {there} contain the fix of request {one.id}{mend}?"
     for sha in state.fixes:
         pinned = named(decision.before.partition("@")[0])
-        yield f"Does {there} hold {named(sha)} too, which {pinned} was rebuilt with?"
+        yield f"Does {there} also contain {named(sha)}, with which {pinned} was rebuilt?"
     for call in lost if decision.image_changed else ():
-        yield f"Do all callers of {named(call)} call it as it is now?"
+        yield f"Do all callers of {named(call)} fit its new signature?"
     for unclear in decision.unclear:
         why = "; ".join(unclear.why)
-        yield f"Does {there} support {named(unclear.suite)}? {why}: the ledger does not tell."
+        yield f"Does {there} support {named(unclear.suite)}? {why}: the ledger does not record it."
     for gone in decision.deprecates:
-        yield f"Do those who use {named(gone.suite)} know that it is deprecated?"
+        yield f"Do the users of {named(gone.suite)} know that it is deprecated?"
 
 
 def _done_when(decision: Decision) -> Iterator[str]:
@@ -161,10 +161,10 @@ def _done_when(decision: Decision) -> Iterator[str]:
         yield "The change is merged: the pin, the record and the event together."
         if told := sorted({*decision.answers, *decision.supersedes}):
             many = "request" if len(told) == 1 else "requests"
-            yield f"What became of {many} {listed(map(str, told))} is reported to those who requested it."
+            yield f"The authors of {many} {listed(map(str, told))} know the outcome."
     elif decision.action == "wait":
         when = f" on {moment(decision.wait_until)} at the latest" if decision.wait_until else ""
-        yield f"What is waited for has arrived, and `spyre-ci pins decide` ran again{when}."
+        yield f"What it waits for has arrived, and `spyre-ci pins decide` ran again{when}."
     else:
         when = f" on {moment(decision.next_due)}" if decision.next_due else " once a release is recorded"
         yield f"`spyre-ci pins decide` ran again{when}."

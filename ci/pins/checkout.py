@@ -48,8 +48,8 @@ class Checkout:
             return path.resolve().relative_to(self.top.resolve()).as_posix()
         except ValueError as error:
             outside, remedy = (
-                f"is outside of the repository in {self.top}",
-                "keep pins and their ledger in one",
+                f"is outside the repository in {self.top}",
+                "keep pins and their ledger in one repository",
             )
             raise UsageError(outside, where=path, remedy=remedy) from error
 
@@ -111,7 +111,7 @@ def checkout_at(folder: Path) -> Checkout:
     Raises:
         CommandError: it is in none, or in one without a commit; or Git is not installed.
     """
-    asked = partial(git, folder, remedy="run it in a checkout of Git that has a commit")
+    asked = partial(git, folder, remedy="run it in a Git checkout that has a commit")
     # Of a detached HEAD the third is `HEAD`, which no branch can be called.
     top, head, on = (
         asked("rev-parse", *words).removesuffix("\n")
@@ -168,6 +168,6 @@ class Remote:
         try:
             return git(self._top, *_NO_HOOKS, *words, variables=self._variables, timeout_s=TIMEOUT_S)
         except CommandError as error:
-            remedy = "check its name and that this machine may read and write it, and what is there"
+            remedy = "check its name, its branches, and that this machine may read and write it"
             said = without_secrets(error.what)
             raise RemoteError(said, where=f"remote {self._name}", remedy=remedy) from error

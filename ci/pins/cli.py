@@ -35,9 +35,10 @@ from ci.pins.words import day, moment
 from test_selection.files import document_text
 
 app = typer.Typer(no_args_is_help=True)
-Name = Annotated[str, typer.Argument(metavar="TRACK", help="Its name in pins.tracks.")]
+Name = Annotated[str, typer.Argument(metavar="TRACK", help="Name of a track in pins.tracks.")]
 Names = Annotated[
-    list[str] | None, typer.Argument(metavar="[TRACK]...", help="Names in pins.tracks; none: all.")
+    list[str] | None,
+    typer.Argument(metavar="[TRACK]...", help="Names of tracks in pins.tracks; default: all."),
 ]
 # torch's own wheels for GPUs are of 3 GiB.
 _MOST_MIB = 8192
@@ -62,16 +63,18 @@ def record(
     ctx: typer.Context,
     tracks: Names = None,
     release: Annotated[
-        str | None, typer.Option(metavar="TAG|VERSION", help="This one; none: all that are not recorded.")
+        str | None,
+        typer.Option(metavar="TAG|VERSION", help="Release to record; default: all that are missing."),
     ] = None,
-    flag: Annotated[Flag | None, typer.Option(help="Kind of --release.")] = None,
+    flag: Annotated[Flag | None, typer.Option(help="Flag that --release gets.")] = None,
     due: Annotated[
-        str | None, typer.Option(metavar="DAY|never", help="Only record when --release is due.")
+        str | None, typer.Option(metavar="DAY|never", help="Record only the day --release is planned for.")
     ] = None,
     pinned_since: Annotated[
-        str | None, typer.Option(metavar="DAY", help="Only note what is pinned already, where nothing was.")
+        str | None,
+        typer.Option(metavar="DAY", help="Record only the day the current version was pinned, once."),
     ] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep it on branch pins/TRACK/ledger.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Commit it to the branch pins/TRACK/ledger.")] = False,
     as_json: Json = False,
 ) -> None:
     """Add missing releases to the ledger, with all their packages; upgrade nothing.
@@ -84,9 +87,9 @@ def record(
     """
     every = _tracks(ctx, tracks)
     if len(every) != 1 and (release or flag or due or pinned_since):
-        raise UsageError("is of one track", where="--release", remedy="name the track before it")
+        raise UsageError("applies to one track", where="--release", remedy="name the track")
     if flag and not release:
-        raise UsageError("a flag is of one release", where="--flag", remedy="name it with --release")
+        raise UsageError("a flag applies to one release", where="--flag", remedy="name it with --release")
     if due or pinned_since:
         _note(every[0], release, due, pinned_since)
         return
@@ -96,7 +99,7 @@ def record(
     if as_json:
         _print("pins-record", {"tracks": found, "failed": failed})
     for what, why in failed.items():
-        _tell(f"{what} is not recorded: {why}")
+        _tell(f"{what} was not recorded: {why}")
     codes = {why.exit_code for why in failed.values()}
     if codes:
         raise typer.Exit(EXIT_INCOMPLETE if EXIT_INCOMPLETE in codes else min(codes))
@@ -106,11 +109,11 @@ def record(
 def request(
     ctx: typer.Context,
     track: Name,
-    reason: Annotated[Reason | None, typer.Argument(help="What speaks for it.")] = None,
-    text: Annotated[str, typer.Option(help="Why, for people.")] = "",
-    version: Annotated[str | None, typer.Option(help="The release to upgrade to; none: the newest.")] = None,
-    sha: Annotated[str, typer.Option(help="Of that release, or of the commit with a fix.")] = "",
-    withdraw: Annotated[int | None, typer.Option(metavar="ID", help="Take this request back.")] = None,
+    reason: Annotated[Reason | None, typer.Argument(help="Kind of reason.")] = None,
+    text: Annotated[str, typer.Option(help="Explanation for people.")] = "",
+    version: Annotated[str | None, typer.Option(help="Release to upgrade to; default: the newest.")] = None,
+    sha: Annotated[str, typer.Option(help="SHA of that release, or of the commit with a fix.")] = "",
+    withdraw: Annotated[int | None, typer.Option(metavar="ID", help="Withdraw this request.")] = None,
 ) -> None:
     """Request an upgrade outside the cycle, or withdraw such a request; repeating changes nothing.
 
@@ -128,19 +131,19 @@ def request(
         return
     make = partial(telling.requested, now=now, reason=reason, text=text, version=version, sha=sha)
     made = add_event(one.folder, make)
-    _say(track, [f"request {made.id} ({reason}) is noted{_again(made, now)}"])
+    _say(track, [f"request {made.id} ({reason}) is recorded{_again(made, now)}"])
 
 
 @app.command()
 def campaign(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the campaign.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the campaign.")],
     track: Annotated[
-        list[str] | None, typer.Option(help="A track it applies to; repeatable; none: every track.")
+        list[str] | None, typer.Option(help="Track it applies to; repeatable; default: all.")
     ] = None,
-    starts: Annotated[str | None, typer.Option(help="A day or a moment; none: now.")] = None,
-    ends: Annotated[str | None, typer.Option(help="As planned; none: until --over.")] = None,
-    over: Annotated[bool, typer.Option("--over", help="It ends now, whatever was planned.")] = False,
+    starts: Annotated[str | None, typer.Option(help="Day or time it starts; default: now.")] = None,
+    ends: Annotated[str | None, typer.Option(help="Day or time it is planned to end; default: open.")] = None,
+    over: Annotated[bool, typer.Option("--over", help="End it now, whatever was planned.")] = False,
 ) -> None:
     """Start a hardware test window, in which only bugs change a pin; repeat to move it.
 
@@ -155,8 +158,8 @@ def campaign(
         made = add_event(one.folder, make)
         what = "has ended"
         if made.kind == "campaign-started":
-            begin = f"is on from {moment(made.starts)}" if made.starts > now else "is on,"
-            what = f"{begin} until {moment(made.ends) if made.ends else 'it is ended'}"
+            begin = f"is active from {moment(made.starts)}" if made.starts > now else "is active"
+            what = f"{begin} until {moment(made.ends) if made.ends else 'it is ended with --over'}"
         _say(one.name, [f"campaign {name} {what}{_again(made, now)}"])
 
 
@@ -164,9 +167,9 @@ def campaign(
 def decide(
     ctx: typer.Context,
     tracks: Names = None,
-    at: Annotated[str | None, typer.Option(help="On a day or at a moment; none: now.")] = None,
-    check: Annotated[bool, typer.Option("--check", help="End with 1 where an upgrade is due.")] = False,
-    checklist: Annotated[bool, typer.Option("--checklist", help="Print its checklist: Markdown.")] = False,
+    at: Annotated[str | None, typer.Option(help="Day or time to decide for; default: now.")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Exit with 1 where an upgrade is due.")] = False,
+    checklist: Annotated[bool, typer.Option("--checklist", help="Print the checklist as Markdown.")] = False,
     as_json: Json = False,
 ) -> None:
     """Show for each track whether its pin may change now, to what, and why; change nothing.
@@ -191,7 +194,7 @@ def decide(
 def apply(
     ctx: typer.Context,
     track: Name,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done.")] = False,
     as_json: Json = False,
 ) -> None:
     """Create a branch with the decided upgrade: the pin, the ledger and the event; repeating changes nothing.
@@ -207,7 +210,7 @@ def apply(
     if decision.action == "upgrade":
         text = checklist_of(track, decision, one.records, one.events)
         change = Change(track=track, event=as_event(decision, now), text=text)
-        lines.append(f"  would make branch {change.branch}: {change.title}")
+        lines.append(f"  would create branch {change.branch}: {change.title}")
         if not dry_run:
             checkout = checkout_at(settings_from_context(ctx).base)
             github = github_of(checkout, os.environ)
@@ -232,7 +235,7 @@ def _note(track: Track, release: str | None, due: str | None, since: str | None)
     """Note when a release is to come, or since when one is pinned."""
     version, now = release or (track.standing() if since else None), clock()
     if version is None:
-        raise UsageError("it is not said which release", where="--release", remedy="name one")
+        raise UsageError("no release is given", where="--release", remedy="give one")
     telling.version_of(version, "--release")
     if due:
         made = add_event(track.folder, partial(telling.scheduled, now=now, version=version, due=due))
@@ -242,8 +245,8 @@ def _note(track: Track, release: str | None, due: str | None, since: str | None)
     there = Releases.of(track.records).named(version)
     sha = there.sha if there else ""
     make = partial(telling.adopted, now=now, version=version, sha=sha, since=since or "")
-    unknown = "" if there else "; the ledger has no such release yet"
-    _say(track.name, [f"{version} is pinned since {day(add_event(track.folder, make).at)}{unknown}"])
+    unknown = "" if there else "; the ledger has no record of it yet"
+    _say(track.name, [f"{version} has been pinned since {day(add_event(track.folder, make).at)}{unknown}"])
 
 
 def _record(
@@ -302,15 +305,15 @@ def _recorded_lines(found: Recorded) -> Iterator[str]:
     for one in found.written:
         changed = "; ".join(map(str, one.changes)) or "no direct dependency changed"
         since = f"; {changed}" if one.previous else ""
-        yield f"{one.label}: {counted(len(one.packages), 'package')} by {one.read_by}{since}"
+        yield f"{one.label}: {counted(len(one.packages), 'package')} from {one.read_by}{since}"
     yield from found.remarks
-    yield f"{len(found.written)} recorded, {found.known} known, {len(found.failed)} not to be recorded"
+    yield f"{len(found.written)} recorded, {found.known} known, {len(found.failed)} failed"
     if found.kept is not None:
         yield from found.kept.lines if found.kept.commit else ["all of its releases are committed"]
 
 
 def _again(made: Event, now: datetime) -> str:
-    return "" if made.at == now else f" since {day(made.at)} already"
+    return "" if made.at == now else f", unchanged since {day(made.at)}"
 
 
 def _print(kind: str, content: dict[str, Any]) -> None:

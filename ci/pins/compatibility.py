@@ -21,10 +21,10 @@ SEPARATOR, ANY = " | ", "*"
 MAX_BREAK = 300
 # By the name of griffe's kind of a breakage.
 _BREAKS = {
-    "PARAMETER_MOVED": "{} stands elsewhere",
-    "PARAMETER_REMOVED": "{} is gone",
-    "PARAMETER_CHANGED_KIND": "{} is {kind} now",
-    "PARAMETER_CHANGED_REQUIRED": "{} has no default any more",
+    "PARAMETER_MOVED": "{} has moved",
+    "PARAMETER_REMOVED": "{} was removed",
+    "PARAMETER_CHANGED_KIND": "{} is now {kind}",
+    "PARAMETER_CHANGED_REQUIRED": "{} no longer has a default",
     "PARAMETER_ADDED_REQUIRED": "{} is new and has no default",
 }
 
@@ -79,7 +79,7 @@ def broken_calls(calls: Sequence[str], before: Record | None, after: Record) -> 
         if old is None or call not in after.signatures:
             continue
         if new is None:
-            yield f"{named(call)} is gone"
+            yield f"{named(call)} was removed"
         else:
             yield from (f"{named(call)}: {named(one, MAX_BREAK)}" for one in broken(old, new))
 
@@ -110,11 +110,11 @@ def _unmet(suite: Suite, after: Record) -> Iterator[tuple[str, bool]]:
         need = Requirement(text)
         there = after.packages.get(canonicalize_name(need.name))
         if there is None:
-            yield f"needs {named(text)}, which it does not have", True
+            yield f"needs {named(text)}, which the release does not have", True
             continue
         met = [meets(one, need.specifier) for one in there.split(SEPARATOR)]
         if True not in met:
-            yield f"needs {named(text)}, and it has {named(there)}", None not in met
+            yield f"needs {named(text)}, but the release has {named(there)}", None not in met
 
 
 def meets(there: str, need: SpecifierSet) -> bool | None:

@@ -201,7 +201,7 @@ def parse(content: bytes, path: Path) -> list[Event]:
             continue
         event = _event(line, f"{path}:{number}")
         if isinstance(event, Requested) and ids.setdefault(event.id, number) != number:
-            said = f"id: request {event.id} stands twice, first on line {ids[event.id]}"
+            said = f"id: request {event.id} is listed twice, first on line {ids[event.id]}"
             remedy = "give the later one the next free number, as after a merge of two branches"
             raise BadFileError(said, where=f"{path}:{number}", remedy=remedy)
         events.append(event)
@@ -216,7 +216,7 @@ def _event(line: bytes, where: str) -> Event:
         # The first part of a place is the kind of event, which is no key of the line.
         key = ".".join(str(part) for part in first["loc"] if part not in _KINDS) or "the line"
         said = escaped(f"{key}: {first['msg']} (seen: {_shown(line)})")
-        remedy = "correct the line, or put it back as it was committed"
+        remedy = "correct the line, or restore it from version control"
         raise BadFileError(said, where=where, remedy=remedy) from None
 
 
@@ -229,7 +229,7 @@ def read_events(folder: Path) -> list[Event]:
     path = folder / FILE
     content = path.read_bytes() if path.exists() else b""
     if cut := cut_end(content):
-        _tell(path, f"is no event and goes with the next one; tell it again: {_shown(cut)}")
+        _tell(path, f"and the next event replaces it; enter it again: {_shown(cut)}")
     return parse(content, path)
 
 
@@ -253,7 +253,7 @@ def add_event(folder: Path, make: Callable[[list[Event]], Made]) -> Made:
             return event
         cut = cut_end(content)
         if cut:
-            _tell(path, f"was no event and is taken out; tell it again: {_shown(cut)}")
+            _tell(path, f"and was removed; enter it again: {_shown(cut)}")
         whole = len(content) - len(cut)
         os.ftruncate(descriptor, whole)
         try:
@@ -281,12 +281,12 @@ def _locked(path: Path) -> Iterator[int]:
         finally:
             os.close(descriptor)
         time.sleep(0.02)
-    said = f"another process has had it locked for {PATIENCE_S:g} s"
-    raise EventLogBusyError(said, where=path, remedy="wait until it ends, or end it")
+    said = f"another process has locked it for {PATIENCE_S:g} s"
+    raise EventLogBusyError(said, where=path, remedy="wait until it ends, or stop it")
 
 
 def _tell(path: Path, what: str) -> None:
-    typer.echo(escaped(f"{path}: the last line is truncated, {what}"), err=True)
+    typer.echo(escaped(f"{path}: the last line is truncated {what}"), err=True)
 
 
 def _shown(line: bytes) -> str:

@@ -119,7 +119,7 @@ class ImageSource:
         try:
             with self._here(image):
                 packages, origins, source = told(self._said(image), image)
-                with damage(Path(image), "packs damaged source", "look at its python3"), source:
+                with damage(Path(image), "contains damaged source", "check its python3"), source:
                     found = signatures(self.entry_points, source)
                 made = created(self.client.images.get(image).attrs)
         except APIError as error:
@@ -193,7 +193,7 @@ def told(said: str, where: str) -> tuple[dict[str, str], dict[str, str], zipfile
                 origins[canonicalize_name(name)] = editable + without_credentials(str(url["url"]))
         return packages, origins, zipfile.ZipFile(io.BytesIO(base64.b64decode(content["source"])))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, zipfile.BadZipFile) as error:
-        raise _untold("its Python and its package metadata disagree", where) from error
+        raise _untold("its Python prints no usable list of packages", where) from error
 
 
 def created(attributes: Mapping[str, Any]) -> datetime | None:
@@ -206,5 +206,5 @@ def created(attributes: Mapping[str, Any]) -> datetime | None:
 
 
 def _untold(what: str, image: str) -> UntoldError:
-    remedy = "look at what is in the image; only what it reports every time is recorded"
+    remedy = "check the image's Python; the release was not recorded"
     return UntoldError(what, where=image, remedy=remedy)

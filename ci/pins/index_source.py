@@ -119,7 +119,7 @@ class IndexSource:
                 found[key.version].append(one)
         if passed := len(listed) - sum(map(len, found.values())):
             what = "file that is neither wheel nor sdist is", "files that are neither wheel nor sdist are"
-            self.echo(f"{self.package}: {counted(passed, *what)} passed over")
+            self.echo(f"{self.package}: {counted(passed, *what)} ignored")
         return found
 
     def _beside(self, file: IndexFile, folder: Path) -> bytes | None:
@@ -135,8 +135,8 @@ class IndexSource:
         path = folder / file.filename
         came = self.client.download(file, path)
         if sha256 and came != sha256:
-            said = f"came with other bytes than the index shows the hash of: sha256 {came}, not {sha256}"
-            remedy = "find out who changed it before anybody installs it; it is not recorded"
+            said = f"does not match its hash on the index: sha256 {came}, not {sha256}"
+            remedy = "find out who changed it before anybody installs it; it was not recorded"
             raise OtherBytesError(f"{file.filename} {said}", where=self.name, remedy=remedy)
         return path
 
@@ -180,15 +180,15 @@ def parse_metadata(
     raw, _ = parse_email(data)
     told = raw.get("name", ""), raw.get("version", "")
     if canonicalize_name(told[0]) != name or parsed(told[1]) != version:
-        said = f"its metadata is of {told[0][:80]!r} {told[1][:80]!r}, not of {name} {version}"
-        raise BadFileError(said, where=where, remedy="find out what made it; it is not recorded")
+        said = f"its metadata is for {told[0][:80]!r} {told[1][:80]!r}, not for {name} {version}"
+        raise BadFileError(said, where=where, remedy="find out how it was built; it was not recorded")
     wanted: dict[str, list[str]] = {name: [told[1].strip()]}
     origins: dict[str, str] = {}
     for line in raw.get("requires_dist", []):
         try:
             one = Requirement(line)
         except InvalidRequirement:
-            echo(f"{where}: is no requirement: {without_credentials(line)}")
+            echo(f"{where}: not a requirement: {without_credentials(line)}")
             continue
         key = canonicalize_name(one.name)
         if key != name:  # `demo[all]` of itself is no other version

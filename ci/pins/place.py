@@ -22,7 +22,7 @@ from ci.core.text import escaped
 VERSION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+!-]{0,127}")
 # What no reader of YAML takes for a number, a day or a truth.
 _PLAIN = re.compile(r"v\d.*|\d+(\.\d+){2}.*")
-_REMEDY = "give the pin one place of its own, `key: version` on one line of a file .yaml, .yml or .toml"
+_REMEDY = "keep the pin as `key: version` on a line of its own in a .yaml, .yml or .toml file"
 
 
 def read_version(path: Path, content: bytes, key: str) -> str:
@@ -39,7 +39,7 @@ def read_version(path: Path, content: bytes, key: str) -> str:
     holder, last = _holder(path, _document(path, content), key)
     found = str(holder[last])
     if not VERSION.fullmatch(found):
-        raise _error(path, f"{key}: {escaped(found)[:200]!r} is no version on one line")
+        raise _error(path, f"{key}: {escaped(found)[:200]!r} is not a version on one line")
     return found
 
 
@@ -56,7 +56,7 @@ def with_version(path: Path, content: bytes, key: str, version: str) -> bytes:
         SettingsError: as `read_version`; or the version is none, or cannot be replaced alone.
     """
     if not VERSION.fullmatch(version):
-        raise _error(path, f"{escaped(version)[:200]!r} is no version")
+        raise _error(path, f"{escaped(version)[:200]!r} is not a version")
     old = read_version(path, content, key)
     wanted = _document(path, content)
     holder, last = _holder(path, wanted, key)
@@ -68,7 +68,7 @@ def with_version(path: Path, content: bytes, key: str, version: str) -> bytes:
             continue
         if same:
             return made
-    raise _error(path, f"{key} cannot be changed without changing more")
+    raise _error(path, f"{key} cannot be changed without changing other values")
 
 
 def _replaced(text: str, old: str, new: str, *, quoted: bool) -> Iterator[bytes]:
@@ -94,7 +94,7 @@ def _document(path: Path, content: bytes) -> Any:
         mark = getattr(error, "problem_mark", None)
         said = f"cannot be read as {path.suffix[1:].upper()}: {getattr(error, 'problem', None) or error}"
         where = f"{path}:{mark.line + 1}" if mark else path
-        raise SettingsError(said, where=where, remedy="correct it there") from error
+        raise SettingsError(said, where=where, remedy="correct this file") from error
 
 
 def _holder(path: Path, document: Any, key: str) -> tuple[Any, Any]:

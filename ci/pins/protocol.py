@@ -19,7 +19,7 @@ from ci.pins.state import State, fold
 from ci.pins.words import day, listed, moment, named
 
 MAX_WHY = 300
-UNCHANGED = why("unchanged", "the image is the one that is pinned already: nothing is deprecated")
+UNCHANGED = why("unchanged", "the image is already pinned: nothing is deprecated")
 
 
 class Decision(Table):
@@ -168,11 +168,11 @@ def _after_campaign(
         return None, why("campaign-ended", words)
     until = on.astimezone(UTC) + timedelta(days=closer_days)
     if state.now >= until:
-        words = f"{named(version)} was due on {day(on)} and did not: it is no longer awaited"
+        words = f"{named(version)} was due on {day(on)} but was not released: it is no longer waited for"
         return None, why("not-released", words)
     words = (
         f"{named(version)} is scheduled for {day(on)}, closer to the campaign's end on {day(end)} than "
-        f"{named(newest.version)} of {day(newest.at)}: it is waited for until {moment(until)}"
+        f"{named(newest.version)} of {day(newest.at)}: the upgrade waits for it until {moment(until)}"
     )
     return until, why("scheduled", words)
 
@@ -242,7 +242,7 @@ def _said(target: Target, earlier: Sequence[int], last: Requested | None) -> Ite
     if earlier:
         numbers = listed(map(str, earlier))
         many = f"request {numbers} is" if len(earlier) == 1 else f"requests {numbers} are"
-        by = "this step back" if last is None else f"request {last.id}"
+        by = "this downgrade" if last is None else f"request {last.id}"
         yield why("superseded", f"{many} superseded by {by}")
 
 
@@ -276,13 +276,13 @@ def _notes(state: State) -> Iterator[Reason]:
         # Whether that is a bug is for people to say: they ask for an upgrade, or do not.
         said = f" ({named(pinned.yanked, MAX_WHY)})" if pinned.yanked else ""
         back = f"{named(pinned.version)}, which is pinned, was withdrawn{said}"
-        yield why("taken-back", f"{back}: if that is a bug here, request one")
+        yield why("taken-back", f"{back}: if that is a bug for you, request an upgrade")
     if state.campaigns:
         names = listed(named(one.name) for one in state.campaigns)
-        on = f"campaign {names} is on" if len(state.campaigns) == 1 else f"campaigns {names} are on"
-        yield why("campaign", f"{on}: nothing but bugs and regressions changes the pin")
+        on = f"campaign {names} is active" if len(state.campaigns) == 1 else f"campaigns {names} are active"
+        yield why("campaign", f"{on}: only bugs and regressions change the pin")
     if state.ahead is not None:
-        there = f"something was told at {moment(state.ahead.at)}"
+        there = f"the ledger has an event of {moment(state.ahead.at)}"
         if state.last is not None and state.last > state.now:
-            there = f"the last upgrade was at {moment(state.last)}, from when the cycle counts"
-        yield why("clock", f"it is {moment(state.now)} here, and {there}: check the clock")
+            there = f"the last upgrade, from which the cycle counts, was at {moment(state.last)}"
+        yield why("clock", f"it is {moment(state.now)} on this machine, but {there}: check the clock")

@@ -49,7 +49,7 @@ class Change:
         before, version = _plain(self.event.before.partition("@")[0]), _plain(self.event.version)
         if before == version:
             fix = f", with {_plain(self.event.sha[:12])}" if self.event.sha else ""
-            return f"{self.track}: {version} built again{fix}"
+            return f"{self.track}: {version} rebuilt{fix}"
         return f"{self.track}: {f'{before} to ' if before else ''}{version}"
 
     @property
@@ -58,7 +58,7 @@ class Change:
         told = {"Answers": self.event.answers, "Supersedes": self.event.supersedes}
         lines = [f"{what}: {listed(f'request {one}' for one in ids)}" for what, ids in told.items() if ids]
         release = [f"Release: {_plain(self.event.sha)}"] if self.event.sha else []
-        why = f"Why: the last line of {FILE}; the checklist: the text of the pull request."
+        why = f"The last line of {FILE} says why; the pull request has the checklist."
         return "\n".join([self.title, "", *release, *lines, why, ""])
 
 
@@ -101,11 +101,11 @@ class Sent:
     def lines(self) -> Iterator[str]:
         """What became of it, for people."""
         if self.commit:
-            yield f"branch {self.branch} is {'made' if self.new else 'there already'}"
+            yield f"branch {self.branch} {'was created' if self.new else 'already exists'}"
         if self.pull is None:
-            yield f"to open it: git push origin {self.branch}, and a pull request from it"
+            yield f"to propose it: git push origin {self.branch}, then open a pull request from it"
             return
-        said = {"closed": "was closed, and is not opened again", "merged": "is merged: pull it"}
+        said = {"closed": "was closed, and is not reopened", "merged": "is merged: pull it"}
         state = said.get(self.pull.state, f"is {self.pull.state}")
         yield f"pull request {self.pull.number} {state}: {self.pull.url}"
 
@@ -189,9 +189,7 @@ def change_files(checkout: Checkout, track: Track, change: Change) -> dict[str, 
         found = checkout.file(checkout.head, name)
         if found is None:
             remedy = "commit it first, or check the pin's file"
-            raise UsageError(
-                "is not committed, so that it cannot change", where=track.pin.file, remedy=remedy
-            )
+            raise UsageError("is not committed, so it cannot be changed", where=track.pin.file, remedy=remedy)
         files[name] = (found[0], with_version(track.pin.file, found[1], track.pin.key, change.event.version))
     return files
 
@@ -205,7 +203,7 @@ def restore_records(checkout: Checkout, github: GitHub | None, track: Track) -> 
     """
     branch = _ledger_branch(track)
     if branch == checkout.on:
-        remedy = "check out the one it goes into"
+        remedy = "check out the branch it will be merged into"
         raise UsageError(f"branch {branch} is checked out", where=checkout.top, remedy=remedy)
     if github and not checkout.tip(branch) and github.remote.tip(branch):
         github.remote.fetch(branch)
@@ -238,9 +236,7 @@ def keep_records(checkout: Checkout, github: GitHub | None, track: Track, *, now
         pull = github.find(branch)
         if pull is None or (new and pull.state != "open"):
             title = f"{track.name}: {counted(len(files), 'release')} recorded"
-            text = "\n".join(
-                ["Nothing is upgraded by this. It adds:\n", *(f"- `{one}`" for one in files), ""]
-            )
+            text = "\n".join(["This upgrades nothing. It adds:\n", *(f"- `{one}`" for one in files), ""])
             pull = github.open(branch, title, text, base=checkout.on)
     return Sent(branch=branch, commit=tip, new=bool(new), pull=pull)
 

@@ -57,7 +57,7 @@ class PackageChange(Table):
         """For people: `torch 2.12 -> 2.13`."""
         if self.before is None:
             return f"{self.name} {self.after} is new"
-        return f"{self.name} {self.before} " + ("is gone" if self.after is None else f"-> {self.after}")
+        return f"{self.name} {self.before} " + ("was removed" if self.after is None else f"-> {self.after}")
 
 
 class Record(Table):
@@ -161,7 +161,7 @@ def write_record(folder: Path, record: Record) -> Path:
         was = _read(path).model_dump(exclude=_NOT_OF_THE_RELEASE)
         now = record.model_dump(exclude=_NOT_OF_THE_RELEASE)
         if other := [key for key, value in now.items() if was[key] != value]:
-            said = f"this release is recorded with another content ({', '.join(other)})"
+            said = f"this release is already recorded with other content ({', '.join(other)})"
             remedy = "a record is never changed; find out why the same release reads differently now"
             raise RecordedOtherwiseError(said, where=path, remedy=remedy)
         return path
@@ -177,10 +177,10 @@ def _read(path: Path) -> Record:
         record = Record.model_validate(read_json(path, KIND))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        said = f"is no record: {'.'.join(map(str, first['loc']))}: {first['msg']}"
-        raise BadFileError(said, where=path, remedy="take it from version control again") from error
+        said = f"is not a record: {'.'.join(map(str, first['loc']))}: {first['msg']}"
+        raise BadFileError(said, where=path, remedy="restore it from version control") from error
     if path.name != file_name(record.version, record.sha) or path.parent.name != record.track:
-        said = f"is the record of {record.track} {record.label}, which has another name"
-        remedy = "take it from version control again; a record is neither renamed nor moved"
+        said = f"is the record of {record.track} {record.label}, which has another file name"
+        remedy = "restore it from version control; a record is neither renamed nor moved"
         raise BadFileError(said, where=path, remedy=remedy)
     return record

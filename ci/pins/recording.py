@@ -104,10 +104,10 @@ def told_since(
 
 def _remark(event: Flagged | TakenBack) -> str:
     if isinstance(event, Flagged):
-        return f"{event.version} is flagged {' and '.join(event.flags)} from now on"
+        return f"{event.version} is now flagged {' and '.join(event.flags)}"
     if event.text is None:
-        return f"{event.version} was taken back, and is offered again"
-    return f"{event.version} was taken back since it was recorded{f': {event.text}' if event.text else ''}"
+        return f"{event.version} was withdrawn, and is available again"
+    return f"{event.version} was withdrawn after it was recorded{f': {event.text}' if event.text else ''}"
 
 
 def linked(record: Record, records: Iterable[Record]) -> Record:
@@ -156,9 +156,9 @@ def record_releases(
     try:
         for release in new:
             if was := [one for one in there if one.version == release.version]:
-                moved = f"{was[-1].sha[:12]} is recorded, {release.sha[:12]} is there"
-                done.remarks.append(f"{release.version} is another one now: {moved}")
-            echo(f"{folder.name} {release.version}: looking at it")
+                moved = f"{was[-1].sha[:12]} is recorded, and the source has {release.sha[:12]}"
+                done.remarks.append(f"{release.version} has changed: {moved}")
+            echo(f"{folder.name} {release.version}: reading its packages")
             try:
                 content = source.look(release)
             except SpyreCiError as error:

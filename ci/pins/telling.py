@@ -37,7 +37,7 @@ def moment_of(text: str, flag: str) -> datetime:
         found = datetime.fromisoformat(text)
         return within_years(found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
     except ValueError as error:
-        said = f"{escaped(text)[:80]!r} is no day of the years 1970 to 9000"
+        said = f"{escaped(text)[:80]!r} is not a day of the years 1970 to 9000"
         raise UsageError(said, where=flag, remedy="give one such as 2026-12-31") from error
 
 
@@ -48,8 +48,8 @@ def version_of(text: str, flag: str) -> str:
         UsageError: it is none.
     """
     if not VERSION.fullmatch(text):
-        remedy = "give it as the release is called, such as 2.10.0"
-        raise UsageError(f"{text!r:.140} is no version", where=flag, remedy=remedy)
+        remedy = "give the name of the release, such as 2.10.0"
+        raise UsageError(f"{text!r:.140} is not a version", where=flag, remedy=remedy)
     return text
 
 
@@ -63,9 +63,11 @@ def requested(
     """
     sha, text = sha.lower().removeprefix("sha256:"), one_line(text, MAX_TEXT)
     if reason is None or not text.strip():
-        raise UsageError("a request has a reason", where="REASON", remedy="give REASON, and why with --text")
+        raise UsageError(
+            "a request needs a reason", where="REASON", remedy="give REASON, and an explanation with --text"
+        )
     if sha and not re.fullmatch(r"[0-9a-f]{7,64}", sha):
-        raise UsageError(f"{sha!r:.90} is no SHA", where="--sha", remedy="give 7 to 64 hexadecimal digits")
+        raise UsageError(f"{sha!r:.90} is not a SHA", where="--sha", remedy="give 7 to 64 hexadecimal digits")
     version = version and version_of(version, "--version")
     made = Requested(at=now, id=next_id(events), reason=reason, text=text, version=version, sha=sha)
     told = fold((), events, now=now).pending
@@ -80,7 +82,7 @@ def withdrawn(events: Sequence[Event], now: datetime, *, number: int, text: str)
     """
     known = [one.id for one in events if isinstance(one, Requested)]
     if number not in known:
-        remedy = f"known ones: {', '.join(map(str, known)) or 'none'}"
+        remedy = f"known: {', '.join(map(str, known)) or 'none'}"
         raise UsageError(f"there is no request {number}", where="--withdraw", remedy=remedy)
     for one in events:
         if isinstance(one, Withdrawn) and one.id == number:
@@ -107,12 +109,12 @@ def adopted(events: Sequence[Event], now: datetime, *, version: str, sha: str, s
     last = next((one for one in reversed(events) if isinstance(one, Upgraded)), None)
     wrong = f"{day(at)} is in the future" if at > now else ""
     if last is not None and (last.version, last.at) != (version, at):
-        wrong = f"the track is at {last.version} since {day(last.at)} already"
+        wrong = f"the track has been at {last.version} since {day(last.at)}"
     if wrong:
-        remedy = "give the day it was pinned; later upgrades are noted by `spyre-ci pins apply`"
+        remedy = "give the day it was pinned; later upgrades are recorded by `spyre-ci pins apply`"
         raise UsageError(wrong, where="--pinned-since", remedy=remedy)
     return last or Upgraded(
-        at=at, version=version, sha=sha, reasons=("it was pinned before it was followed",)
+        at=at, version=version, sha=sha, reasons=("it was pinned before the ledger began",)
     )
 
 
@@ -134,7 +136,7 @@ def campaign(
     if isinstance(last, CampaignEnded):
         if over:
             return last
-        ended = f"campaign {name!r} has ended on {day(last.at)}"
+        ended = f"campaign {name!r} ended on {day(last.at)}"
         raise UsageError(ended, where="NAME", remedy="give it another name")
     if over:
         return CampaignEnded(at=now, name=name)

@@ -47,7 +47,7 @@ class Track:
             return None
         if not self.pin.file.is_file():
             remedy = f"check pins.tracks.{self.name}.pin.file"
-            raise MissingInputError("there is no such file of a pin", where=self.pin.file, remedy=remedy)
+            raise MissingInputError("the file of the pin does not exist", where=self.pin.file, remedy=remedy)
         return read_version(self.pin.file, self.pin.file.read_bytes(), self.pin.key)
 
 
@@ -80,7 +80,7 @@ def chosen(settings: Settings, names: Sequence[str] | None) -> list[str]:
     found = list(dict.fromkeys(names or known))
     unknown = [f"there is no track {one!r}" for one in found if one not in known]
     if unknown or not found:
-        remedy = f"known ones: {', '.join(sorted(known))}" if known else "set one, with `image` or `package`"
+        remedy = f"known: {', '.join(sorted(known))}" if known else "set one, with `image` or `package`"
         raise UsageError((unknown or ["there are no tracks"])[0], where="pins.tracks", remedy=remedy)
     return found
 
@@ -89,7 +89,7 @@ def decision_lines(decision: Decision) -> Iterator[str]:
     """A decision for people: the action, then why."""
     target = decision.target
     if target is not None:
-        anew = ", built again" if target.rebuild else ""
+        anew = ", rebuilt" if target.rebuild else ""
         yield f"upgrade to {target.version}{anew}{f' ({target.sha[:12]})' if target.sha else ''}"
     else:
         until = f", until {moment(decision.wait_until)} at the latest" if decision.wait_until else ""
@@ -117,13 +117,13 @@ def status_of(track: Track, now: datetime) -> tuple[dict[str, Any], list[str]]:
             f"{pin.version} since {day(pin.since)}; the next {'was' if due < now else 'is'} due on {day(due)}"
         ]
     if track.pin is not None:
-        lines.append(f"  its place: {place} at {track.pin.key} in {track.pin.file}")
+        lines.append(f"  in the checkout: {place} at {track.pin.key} in {track.pin.file}")
     if pin is not None and place not in {None, pin.version}:
         lines.append(
-            f"  NOTE: the last upgrade was to {pin.version}, and its place has {place}: an upgrade was "
-            "not merged, or somebody changed it by hand"
+            f"  NOTE: the last upgrade was to {pin.version}, but the checkout has {place}: an upgrade was "
+            "not merged, or the pin was changed by hand"
         )
-    lines += [f"  deprecated on it: {', '.join(state.deprecated)}"] if state.deprecated else []
+    lines += [f"  deprecated: {', '.join(state.deprecated)}"] if state.deprecated else []
     lines.append(f"  releases: {len(track.records)}{f', the newest {newest.label}' if newest else ''}")
     lines += [f"  {line.strip()}" for line in decision_lines(decision)]
     lines += [f"  request {one.id} ({one.reason}): {one.text}" for one in state.pending]

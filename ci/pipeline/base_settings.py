@@ -43,9 +43,9 @@ def judging_settings(
     base = base_tip(checkout, event)
     if not base:
         raise UsageError(
-            f"which settings decide of a {event.name} is not known: what it goes onto is not in this clone",
+            f"the settings that decide on a {event.name} are unknown: its base is not in this clone",
             where=checkout,
-            remedy="check that out as well (GitHub: fetch-depth: 0), in the job that the event began",
+            remedy="fetch the base as well (GitHub: fetch-depth: 0), in the job that the event started",
         )
     name = file.relative_to(top).as_posix()
     # Where there is no such file, the defaults hold.
@@ -60,5 +60,5 @@ def judging_settings(
     tests = own.package.tests.model_copy(update={"emulated": there.package.tests.emulated})
     package = own.package.model_copy(update={"tests": tests})
     update = {"package": package, **{one: getattr(there, one) for one in SECTIONS}}
-    said = f"as {base[:12]} says and not as this change does: {', '.join(differs)}" if differs else ""
+    said = f"settings from {base[:12]}, not from this change: {', '.join(differs)}" if differs else ""
     return replace(settings, model=own.model_copy(update=update)), said

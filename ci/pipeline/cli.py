@@ -70,7 +70,7 @@ def changes(
 
 @app.command()
 def gate(
-    expect: Annotated[str, typer.Option("--expect", help="Jobs that must be accounted for: lint,unit,…")],
+    expect: Annotated[str, typer.Option("--expect", help="Required jobs: lint,unit,…")],
 ) -> None:
     """Exit with 0 if all expected jobs of NEEDS (GitHub's toJSON(needs)) passed, else with 1.
 
@@ -86,14 +86,18 @@ def gate(
 def comment(
     run: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="RUN", help="Run folders; default: what the run of GitHub's event handed on."),
+        typer.Argument(
+            metavar="RUN", help="Run folders; default: the artifacts of the run in GitHub's event."
+        ),
     ] = None,
     base: Annotated[Path | None, typer.Option("--base", help="Run folder of main to compare with.")] = None,
-    pull_request: Annotated[int | None, typer.Option("--pull-request", min=1, help="Its number.")] = None,
-    name: Annotated[
-        str | None, typer.Option("--name", help="Of the comment; a pull request has one of each name.")
+    pull_request: Annotated[
+        int | None, typer.Option("--pull-request", min=1, help="Number of the pull request.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the text and write nothing.")] = False,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Name of the comment; a pull request has one per name.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the comment and post nothing.")] = False,
 ) -> None:
     """Create or update the comment on a pull request, from results that are treated as untrusted.
 
@@ -102,7 +106,7 @@ def comment(
     repository = os.environ.get("GITHUB_REPOSITORY", "")
     if not run and (base is not None or pull_request is not None):
         raise UsageError(
-            "needs a run folder: a run's event names its pull request itself",
+            "needs a run folder: without one, the event names the pull request",
             where="--base" if base is not None else "--pull-request",
             remedy="name the folders, such as runs/ci, or leave it out",
         )
@@ -120,7 +124,7 @@ def comment(
     client = connect(os.environ)
     for number in numbers:
         done = keep(client, repository, number, made)
-        later = "the comment tells of a later run, so it stays"
+        later = "the comment is about a later run, so it stays"
         say(f"{repository}#{number}: {later if done == 'newer' else f'the comment is {done}'}")
 
 
@@ -152,18 +156,18 @@ def _comment_of_event(repository: str, name: str | None) -> tuple[Comment | None
     """
     run = run_of(event_payload(os.environ, "workflow_run").get("workflow_run"))
     if run is None:
-        remedy = "start this by workflow_run"
-        raise UsageError("the event tells of no run", where="GITHUB_EVENT_PATH", remedy=remedy)
+        remedy = "start this workflow on workflow_run"
+        raise UsageError("the event names no run", where="GITHUB_EVENT_PATH", remedy=remedy)
     if run.event != "pull_request":
-        say("the run is of no pull request: there is nothing to comment on")
+        say("the run does not belong to a pull request: there is nothing to comment on")
         return None, []
     if run.conclusion == "skipped":  # such as ciflow.yml, by a label that asks for nothing
-        say("nothing of the run was to run: there is nothing to comment on")
+        say("the run was skipped: there is nothing to comment on")
         return None, []
     # GitHub tells of runs by their workflow's name, and a pull request can bring a file of any name; what is
     # checked out here is the default branch.
     if not _WORKFLOW.fullmatch(run.path) or not Path(run.path).is_file():
-        say(f"the run is of {run.path or 'no file'}, which is no workflow of this branch: nothing is written")
+        say(f"the run is of {run.path or 'no file'}, not a workflow of this branch: nothing is posted")
         return None, []
     actions = Actions(client=connect(os.environ), repository=repository)
     pulls = actions.pulls_of(run)
@@ -180,11 +184,13 @@ def status(
     repository: Repository,
     sha: Annotated[str, typer.Option("--sha", help="The commit, all 40 digits.")],
     state: Annotated[
-        Literal["pending", "success", "failure", "error"], typer.Option("--state", help="Its text.")
+        Literal["pending", "success", "failure", "error"], typer.Option("--state", help="State to set.")
     ],
-    context: Annotated[str, typer.Option("--context", help="By which a branch requires it.")] = NAME,
+    context: Annotated[
+        str, typer.Option("--context", help="Name of the status, as branch protection requires it.")
+    ] = NAME,
     description: Annotated[str, typer.Option("--description", help="A short line for people.")] = "",
-    url: Annotated[str, typer.Option("--url", help="Page of the run.")] = "",
+    url: Annotated[str, typer.Option("--url", help="URL of the run's page.")] = "",
 ) -> None:
     """Set a commit's status; GITHUB_API_URL says where, such as https://github.example.com/api/v3.
 
@@ -199,9 +205,9 @@ def status(
 @app.command()
 def head(
     repository: Repository,
-    pull_request: Annotated[int, typer.Option("--pull-request", min=1, help="Its number.")],
+    pull_request: Annotated[int, typer.Option("--pull-request", min=1, help="Number of the pull request.")],
     of_anybody: Annotated[
-        bool, typer.Option("--of-anybody", help="For any author: a maintainer has looked at it.")
+        bool, typer.Option("--of-anybody", help="Accept any author: a maintainer has reviewed it.")
     ] = False,
 ) -> None:
     """Print the head commit of a pull request; exit with 1 where its author has not contributed before.

@@ -13,6 +13,7 @@ import typer
 
 from ci.config.model import SettingsModel
 from ci.core.errors import EXIT_TEST_FAILED, SpyreCiError, UsageError
+from ci.core.text import counted
 from ci.main_job.cli_matrix import Target, legs_of, worded
 from ci.main_job.run import plan_run, start_run
 from ci.pipeline.base_settings import judging_settings
@@ -55,7 +56,9 @@ def plan(
     tier: options.Tier = None,
     shards: Annotated[
         int | None,
-        typer.Option(min=1, max=MAX_SHARDS, help="Shards; default: as pipeline.shard_s and the stage say."),
+        typer.Option(
+            min=1, max=MAX_SHARDS, help="Number of shards; default: by pipeline.shard_s and the stage."
+        ),
     ] = None,
     out: Out = None,
 ) -> None:
@@ -72,8 +75,8 @@ def plan(
     check_quarantine(context)
     there = run_dir if run_dir is not None else context.runs / "ci"
     if any((there / JOURNALS).glob("*.jsonl")):
-        remedy = "name another one with --run-dir"
-        raise UsageError("is the folder of a run that started", where=there, remedy=remedy)
+        remedy = "give another one with --run-dir"
+        raise UsageError("the run of this folder has started already", where=there, remedy=remedy)
     model, found = context.settings.model, resolve_source(context, source)
     most = cards_of(model, share.stage)
 
@@ -88,7 +91,7 @@ def plan(
     parts = parts_of(context, folder.path, selection)
     write_parts(folder.path, parts)
     if unknown := [name for name, value in parts.items() if not value]:
-        context.say(f"results will not be used again: not known {', '.join(unknown)}")
+        context.say(f"results will not be reused: unknown {', '.join(unknown)}")
     dealt = legs_of(whole, model.matrix, target)
     _hand_on(
         context, target, out, "pipeline-plan", outputs_of_plan(context, whole, dealt, target, folder.run)
@@ -162,7 +165,7 @@ def outputs_of_plan(
 ) -> dict[str, Any]:
     """The outputs of a plan, by name; prints its number of CI jobs."""
     content, why = worded(dealt, context.settings.model.matrix, target)
-    say(f"{len(dealt):,} legs of {len(plan.ids):,} tests" + (f"; {why}" if why else ""))
+    say(f"{counted(len(dealt), 'CI job')} for {counted(len(plan.ids), 'test')}" + (f"; {why}" if why else ""))
     return {
         "matrix": content,
         "kind": kind_of(content),
@@ -201,16 +204,17 @@ def legs_within(plan: Plan, model: SettingsModel, target: Target, *, cards: int,
     wanted = max(sum(one.cards for one in loads), len(loads))
     if wanted > cards:
         raise TooMuchError(
-            f"the plan's {len(loads):,} shards want {wanted:,} cards, and the stage has {cards:,}",
+            f"the plan's {counted(len(loads), 'shard')} need {counted(wanted, 'card')}, and the stage has "
+            f"{cards:,}",
             where=where,
-            remedy="plan with the settings that apply here, or give the stage more cards there",
+            remedy="plan with the settings that apply here, or give the stage more cards in them",
         )
     dealt = legs_of(plan, model.matrix, target)
     branches, _ = worded(dealt, model.matrix, Target.JENKINS)
     longest = max(branch["timeout_minutes"] for branch in branches.values())
     if longest > MOST_MINUTES:
         raise TooMuchError(
-            f"a leg of the plan wants {longest:,} minutes, and {MOST_MINUTES:,} are the most",
+            f"a CI job of the plan needs {longest:,} minutes, and at most {MOST_MINUTES:,} are allowed",
             where=where,
             remedy="give the stage more cards, so that a CI job has less to do",
         )

@@ -108,7 +108,7 @@ class Gathering:
                     found = self._read(artifact)[0] if fits else None
                     if found is not None and (exact or _same_pytorch(found, part.run)):
                         return replace(part, base=found, base_said=f"{branch} at {run.sha[:12]}")
-        return replace(part, base_said=f"no run of {branch} has such results")
+        return replace(part, base_said=f"no run of {branch} has results to compare with")
 
 
 def _same_pytorch(one: ReadRun, other: ReadRun) -> bool:

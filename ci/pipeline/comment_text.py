@@ -122,7 +122,7 @@ def render(comment: Comment) -> str:
     cut = f"More is left out here for its size; see{_linked(' the run', comment.url)}."
     last = "This comment is kept up to date with the newest run."
     if not comment.green:
-        last = f"To run again what failed, start its jobs again from the run's page. {last}"
+        last = f"To rerun what failed, rerun its jobs on the run's page. {last}"
     room, picked = MAX_BYTES - sum(map(_size, (*first, cut, last))), set()
     for place, (_, text) in sorted(enumerate(pieces), key=lambda one: one[1][0]):
         if _size(text) <= room:

@@ -18,7 +18,7 @@ from ci.pipeline.diff import Touched
 from ci.pipeline.event import Event, at, text_at
 from test_selection.patterns import compile_glob
 
-ALWAYS = "whatever changes"
+ALWAYS = "always"
 # Wherever they lie, somebody may run them: docs/conf.py, docs/conftest.py.
 PROGRAMS = frozenset({".py", ".pyi", ".sh"})
 CODE_JOBS = ("unit", "emulated", "package")
@@ -75,17 +75,17 @@ def decide(
         code = Verdict(runs=True, why="a merge queue tests all that is merged")
     jobs = {"lint": Verdict(runs=True, why=ALWAYS), **dict.fromkeys(CODE_JOBS, code)}
     if not model.package.tests.emulated:
-        jobs["emulated"] = Verdict(runs=False, why="package.tests.emulated does not ask for them")
+        jobs["emulated"] = Verdict(runs=False, why="package.tests.emulated is false")
     cards = _on_cards(event, model)
     if asked is not None:
         more = "" if stage == asked else f", and stage {stage} runs in any case"
         wanted = Verdict(runs=True, why=f"a label requests stage {asked}{more}")
     elif stage is None:
-        wanted = Verdict(runs=False, why=f"no stage for a {event.name}, and no label requests one")
+        wanted = Verdict(runs=False, why=f"no stage is set for a {event.name}, and no label requests one")
     else:
         wanted = Verdict(runs=code.runs, why=code.why if not code.runs else f"stage {stage}")
     if row.percent == 0:
-        wanted = Verdict(runs=False, why=f"stage {tested} has none")
+        wanted = Verdict(runs=False, why=f"stage {tested} runs 0 % of the tests")
     jobs["pytorch"] = cards if wanted.runs and not cards.runs else wanted
     jobs["device"] = cards if code.runs and not cards.runs else code
     return Decision(
@@ -182,7 +182,7 @@ def _on_cards(event: Event, model: SettingsModel) -> Verdict:
     if not event.fork or forks == "run" or (forks == "label" and asks):
         return Verdict(runs=True, why="")
     until = " until a label requests it, for the commit it is set on" if forks == "label" else ""
-    return Verdict(runs=False, why=f"it comes from a fork, which reaches no cards{until}")
+    return Verdict(runs=False, why=f"it comes from a fork, which gets no cards{until}")
 
 
 def _row(model: SettingsModel, number: int) -> Any:
@@ -212,21 +212,21 @@ def release_of(payload: Mapping[str, Any], checkout: Path) -> Verdict:
         UsageError: this clone lacks the default branch, or the event does not name it.
     """
     if at(payload, "release", "prerelease") is not False or at(payload, "release", "draft") is not False:
-        return Verdict(runs=False, why="a prerelease or a draft goes to no index")
+        return Verdict(runs=False, why="a prerelease or a draft is not published")
     branch = text_at(payload, "repository", "default_branch")
     tip = f"refs/remotes/origin/{branch}"
     try:
         git(checkout, "rev-parse", "--quiet", "--verify", "--end-of-options", f"{tip}^{{commit}}")
     except CommandError as error:
         raise UsageError(
-            f"whether the release was merged is not known: {tip:.80} is not in this clone",
+            f"it is unknown whether the release was merged: {tip:.80} is not in this clone",
             where=checkout,
-            remedy="check out with fetch-depth: 0, in the job that the release began",
+            remedy="check out with fetch-depth: 0, in the job that the release started",
         ) from error
     if git(checkout, "rev-list", "--max-count=1", "HEAD", f"^{tip}", "--").strip():
         raise NotMergedError(
-            f"what is released is not on {branch:.60}",
+            f"the released commit is not on {branch:.60}",
             where=checkout,
             remedy=f"merge it first, and set the tag on {branch:.60}",
         )
-    return Verdict(runs=True, why=f"a release of what is on {branch:.60}")
+    return Verdict(runs=True, why=f"the released commit is on {branch:.60}")

@@ -41,7 +41,7 @@ def touched(folder: Path, event: Event, base: str | None = None) -> Touched:
             "--no-ext-diff", old, head, "--",
         )  # fmt: skip
     except (CommandError, ValueError) as error:
-        return Touched(files=None, why=f"git does not say: {str(error).splitlines()[0]}")
+        return Touched(files=None, why=f"git failed: {str(error).splitlines()[0]}")
     files = tuple(filter(None, names.split("\0")))
     # A diff of nothing is more likely one of the wrong commits than a change of nothing.
     return Touched(files=files or None, why=said if files else f"{said}: no file differs")
@@ -79,8 +79,8 @@ def _fork_point(folder: Path, base: str, head: str) -> tuple[str, str]:
     try:
         found = git(folder, "merge-base", "--end-of-options", base, head).split()[0]
     except (CommandError, IndexError):
-        return "", f"this clone does not have the commit where {head:.12} left {base:.60}"
-    return found, f"compared with {found:.12}, where it left its base"
+        return "", f"this clone does not have the commit where {head:.12} branched off {base:.60}"
+    return found, f"compared with {found:.12}, where it branched off its base"
 
 
 def _commit(folder: Path, name: str) -> str:

@@ -17,7 +17,7 @@ from ci.core.errors import BadFileError, MissingInputError, UsageError
 SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 # GitHub sends no payload above 25 MB.
 MAX_BYTES = 32 << 20
-_REMEDY = "run this in the job that the event began"
+_REMEDY = "run this in the job that the event started"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,10 +104,10 @@ def event_payload(environ: Mapping[str, str], name: str) -> Mapping[str, Any]:
     """
     seen, path = environ.get("GITHUB_EVENT_NAME", ""), environ.get("GITHUB_EVENT_PATH", "")
     if seen != name:
-        said = f"the event is {seen!r:.60}" if seen else "there is no event of GitHub's"
-        raise UsageError(f"{said}, not {name}", where="GITHUB_EVENT_NAME", remedy=_REMEDY)
+        said = f"the event is {seen!r:.60}" if seen else "there is no GitHub event"
+        raise UsageError(f"{said}, and a {name} event is needed", where="GITHUB_EVENT_NAME", remedy=_REMEDY)
     if not path:
-        raise UsageError("the event's file is not named", where="GITHUB_EVENT_PATH", remedy=_REMEDY)
+        raise UsageError("the path of the event's file is not set", where="GITHUB_EVENT_PATH", remedy=_REMEDY)
     return read_payload(Path(path))
 
 
@@ -138,16 +138,16 @@ def json_object(data: str | bytes, what: str, where: Path | str) -> dict[str, An
     try:
         content = json.loads(data, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
-        raise BadFileError(f"{what} is no JSON: {error}", where=where, remedy=_REMEDY) from error
+        raise BadFileError(f"{what} is not valid JSON: {error}", where=where, remedy=_REMEDY) from error
     if not isinstance(content, dict):
-        raise BadFileError(f"{what} is no JSON object", where=where, remedy=_REMEDY)
+        raise BadFileError(f"{what} is not a JSON object", where=where, remedy=_REMEDY)
     return content
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(pairs)
     if len(content) != len(pairs):
-        raise ValueError("a key is there twice")
+        raise ValueError("a key occurs twice")
     return content
 
 

@@ -14,7 +14,7 @@ from ci.core.errors import EXIT_TEST_FAILED, SpyreCiError, UsageError
 from ci.pipeline.event import at, json_object, text_at
 
 CHANGES = "changes"
-State = Literal["ok", "left out", "told", "red"]
+State = Literal["ok", "skipped", "not blocking", "red"]
 # docs.github.com, "Contexts", needs.<job_id>.result; a job that ran out of time has failed.
 _ENDED_BADLY = {"failure": "failed, or ran out of time", "cancelled": "was cancelled"}
 
@@ -27,7 +27,7 @@ class GateClosedError(SpyreCiError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A job as the gate sees it; `told` is not well, but does not block."""
+    """A job as the gate sees it; one that is `not blocking` did not succeed, and need not."""
 
     name: str
     state: State
@@ -42,7 +42,7 @@ def read_needs(text: str) -> dict[str, Any]:
         BadFileError: it is no JSON object, or says a thing twice.
     """
     if not text.strip():
-        remedy = "give it toJSON(needs) of a job that needs all of them"
+        remedy = "set it to toJSON(needs) in a job that needs all of them"
         raise UsageError("NEEDS is not set", where="NEEDS (environment)", remedy=remedy)
     return json_object(text, "NEEDS", "NEEDS (environment)")
 
@@ -84,14 +84,14 @@ def refuse_red(jobs: Sequence[Job]) -> None:
 def _judged(name: str, needs: Mapping[str, Any], told: Mapping[str, Any], *, is_expected: bool) -> Job:
     result = text_at(needs, name, "result")
     if name not in needs:
-        return Job(name=name, state="red", why="is not found")
+        return Job(name=name, state="red", why="is missing from NEEDS")
     if result == "success":
         return Job(name=name, state="ok", why="succeeded")
     if result == "skipped" and told.get(name) == "false":
-        return Job(name=name, state="left out", why="was left out by what changed")
+        return Job(name=name, state="skipped", why="was not needed for what changed")
     if result == "skipped" and told and not is_expected:
-        return Job(name=name, state="left out", why="was skipped, and is not expected")
-    why = _ENDED_BADLY.get(result) or ("was skipped, though it was to run" if result == "skipped" else "")
+        return Job(name=name, state="skipped", why="was skipped, and is not expected")
+    why = _ENDED_BADLY.get(result) or ("was skipped, but should have run" if result == "skipped" else "")
     if not why:
-        return Job(name=name, state="red", why="has no result that is known")
-    return Job(name=name, state="told" if told.get(f"{name}_blocking") == "false" else "red", why=why)
+        return Job(name=name, state="red", why="has an unknown result")
+    return Job(name=name, state="not blocking" if told.get(f"{name}_blocking") == "false" else "red", why=why)

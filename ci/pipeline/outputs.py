@@ -17,7 +17,7 @@ from ci.report.summary import code
 from ci.report.write import append_once
 from test_selection.files import write_json
 
-Out = Annotated[Path | None, typer.Option("--out", help="File that takes the outputs as JSON.")]
+Out = Annotated[Path | None, typer.Option("--out", help="File to write the outputs to as JSON.")]
 
 
 def say(line: str) -> None:

@@ -52,7 +52,7 @@ _WORDS = {
     "tests": "planned other tests",
     "torch": "had another PyTorch",
     "back_end": "had another back end",
-    "settings": "was set otherwise",
+    "settings": "had other settings",
 }
 
 
@@ -107,14 +107,14 @@ def own_doubt(wanted: Wanted, checked_out: str, merged: str) -> str:
         merged: the tree that merging the pull request's commit into the group's base gives.
     """
     if checked_out != wanted.tree:
-        return "what is checked out is not the merge queue's commit"
+        return "the commit that is checked out is not the merge queue's"
     if not wanted.workflow:
         return "the workflow's file is not one of this repository"
     missing = sorted(
         {name for name, value in wanted.parts.items() if not value} | set(_WORDS) - set(wanted.parts)
     )
     if missing:
-        return f"the plan does not know its own {', '.join(missing)}"
+        return f"the plan does not record its {', '.join(missing)}"
     if wanted.parts["tree"] != wanted.tree:
         return "the plan is of another tree than the merge queue's commit"
     if merged != wanted.tree:
@@ -125,7 +125,7 @@ def own_doubt(wanted: Wanted, checked_out: str, merged: str) -> str:
 def doubt(run: Run, wanted: Wanted) -> str:
     """Why a run's results are not looked at; empty where they are; pure."""
     if run.event != "pull_request":
-        return f"began by {run.event}, not by a pull request"
+        return f"was started by {run.event}, not by a pull request"
     if run.path != wanted.workflow:
         return f"is of another workflow, {run.path}"
     if run.sha != wanted.sha:
@@ -140,17 +140,15 @@ def doubt(run: Run, wanted: Wanted) -> str:
 def doubt_of_parts(parts: Any, wanted: Wanted) -> str:
     """Why a run was not the same work, by what its plan says of itself; empty where it was; pure."""
     if not isinstance(parts, dict):
-        return "does not say what it was of"
+        return "does not record what it tested"
     different = [words for name, words in _WORDS.items() if parts.get(name) != wanted.parts.get(name)]
     # Parts that a later version adds are compared as well.
-    return ", ".join(different) or ("" if parts == dict(wanted.parts) else "describes itself differently")
+    return ", ".join(different) or ("" if parts == dict(wanted.parts) else "records other details of it")
 
 
 def reuse(
     ctx: typer.Context,
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run that was planned.")] = Path(
-        "runs/ci"
-    ),
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder of the plan.")] = Path("runs/ci"),
     out: Out = None,
 ) -> None:
     """Reuse the results of the pull request's green run if the merge queue would test the same tree.
@@ -194,14 +192,14 @@ def _take(context: Context, folder: RunFolder, group: Group | None) -> Reused | 
         return None
     runs = actions.runs(head_sha=wanted.sha, event="pull_request")
     if not runs:
-        context.say(f"no run of {wanted.sha[:12]} is known")
+        context.say(f"GitHub knows no run of {wanted.sha[:12]}")
     looked_at = 0
     with tempfile.TemporaryDirectory(prefix="spyre-ci-") as scratch:
         for run in runs:
             other = Path(scratch, str(run.id))
             if not (reason := doubt(run, wanted)):
                 looked_at += 1
-                reason = f"is older than {MAX_LOOKED_AT} others that were looked at"
+                reason = f"is older than {MAX_LOOKED_AT} others that were checked"
                 if looked_at <= MAX_LOOKED_AT:
                     reason = _doubt_of_artifacts(actions, run, wanted, other)
             if reason := reason or doubt_of_results(context, folder, other):
@@ -246,10 +244,10 @@ def _doubt_of_artifacts(actions: Actions, run: Run, wanted: Wanted, into: Path) 
             reason = doubt_of_parts(read_json(into / IDENTITY_FILE, IDENTITY_KIND).get("parts"), wanted)
             if not reason and any((into / JOURNALS).glob("*.jsonl")):
                 return ""
-            reasons.append(reason or "handed on what cannot be used: there is no journal")
+            reasons.append(reason or "has artifacts that cannot be used: there is no journal")
     except SpyreCiError as error:
-        reasons.append(f"handed on what cannot be used: {error.what}")
-    return "; ".join(reasons) or "handed on no results, or they have expired"
+        reasons.append(f"has artifacts that cannot be used: {error.what}")
+    return "; ".join(reasons) or "has no results in its artifacts, or they have expired"
 
 
 def tree_of(folder: Path, commit: str) -> str:
@@ -277,8 +275,8 @@ def bring(folder: Path, number: int, sha: str, environ: Mapping[str, str]) -> No
     words = ("fetch", "--quiet", "--no-tags", "origin", f"refs/pull/{number}/head")
     if finish_git(folder, *words, variables=variables).code or not is_there():
         raise CommandError(
-            f"the commit {sha[:12]} of pull request {number} cannot be had",
-            remedy="check out with fetch-depth: 0, and let the job read contents",
+            f"the commit {sha[:12]} of pull request {number} cannot be fetched",
+            remedy="check out with fetch-depth: 0, and give the job `permissions: contents: read`",
         )
 
 

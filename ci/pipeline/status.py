@@ -42,7 +42,7 @@ def set_status(client: Client, repository: str, sha: str, body: Mapping[str, str
     if _BUILD.fullmatch(url):
         known = client.pages(in_repository(repository, "commits", sha, "statuses"), most=MOST_STATUSES)
         if newer := overtaken(url, context, known):
-            return f"{repository}@{sha[:12]}: {context} is a newer build's: {newer}"
+            return f"{repository}@{sha[:12]}: {context} was set by a newer build: {newer}"
     # The newest of a context counts, so that one sent twice changes nothing.
     client.send("POST", in_repository(repository, "statuses", sha), body, again=True)
     return f"{repository}@{sha[:12]}: {context} is {body['state']}"
@@ -70,7 +70,7 @@ def status_of(sha: str, state: str, *, context: str, description: str, url: str)
         UsageError: the commit or the address is none.
     """
     if not SHA.fullmatch(sha):
-        raise UsageError(f"{sha!r:.80} is no commit", where="--sha", remedy="give all its 40 digits")
+        raise UsageError(f"{sha!r:.80} is not a commit", where="--sha", remedy="give all its 40 digits")
     body = {
         "state": state,
         "context": one_line(context),
@@ -78,7 +78,7 @@ def status_of(sha: str, state: str, *, context: str, description: str, url: str)
     }
     if url:
         if not re.fullmatch(r"https?://[^\s\"'<>]+", url) or says_password(url):
-            said = f"{shown(url)!r:.200} is no address for everybody"
+            said = f"{shown(url)!r:.200} is not an http(s) URL without a password"
             raise UsageError(said, where="--url", remedy="give the page's URL")
         body["target_url"] = url
     return body
@@ -100,11 +100,11 @@ def head_of(client: Client, repository: str, number: int, *, of_anybody: bool) -
     found = client.get(in_repository(repository, "pulls", number))
     sha, author = text_at(found, "head", "sha"), text_at(found, "author_association")
     if not SHA.fullmatch(sha):
-        said = f"GitHub names no head of {repository}#{number}"
+        said = f"GitHub returns no head commit of {repository}#{number}"
         raise GitHubAwayError(said, remedy="check the API's address")
     if not of_anybody and author not in CONTRIBUTORS:
         raise StrangerError(
-            f"the author of {repository}#{number} is no contributor: {author or 'unknown'!r:.40}",
+            f"the author of {repository}#{number} is not a contributor: {author or 'unknown'!r:.40}",
             remedy="look at the change, then start its build by hand",
         )
     return sha

@@ -339,7 +339,7 @@ def pages_of_history() -> dict[str, list[str]]:
         ],
         "/durations": [f"Of {len(ended)} completed jobs", f"{len(ended)} 3 min 00 s 3 min 00 s"],
         "/cards": ["2 cards", "(2) 11", "(1) 7"],
-        "/rollout": ["No run said how many tests are in scope"],
+        "/rollout": ["No run recorded how many tests are in scope"],
         "/metrics": [
             f"{green} of {len(ended)} completed",
             f"{good} of {good + wrong}",

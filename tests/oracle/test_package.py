@@ -267,7 +267,7 @@ def unreadable(folder: Path) -> None:
 # What harms the files, for which index, what it ends with, and words of the reason.
 BAD: dict[str, tuple[Harm, tuple[str, ...], int, tuple[str, ...]]] = {
     "no files": (lambda folder: shutil.rmtree(folder / "dist"), (), 2, ("neither an sdist nor a wheel",)),
-    "changed": (other_wheel(), (), 1, (f"not as they were built: {WHEEL}",)),
+    "changed": (other_wheel(), (), 1, (f"changed since the build: {WHEEL}",)),
     "of two versions": (other_wheel(version="0.4.0"), (), 2, ("demo 0.3.0, demo 0.4.0",)),
     "stray files": (
         other_wheel(files=STRAY), (), 1, ("undeclared toplevel entry: stray/", "W001: Wheel contains .pyc"),
@@ -361,7 +361,7 @@ REFUSED: dict[str, tuple[Callable[[Project], None], str]] = {
     "not verified": (forget, "verified: not recorded"),
     "not installed when it was verified": (fail, "verified: "),
     "changed after it was verified": (change, f"{WHEEL}: sha256 "),
-    "not among what was verified": (add, "was not among what was verified"),
+    "not among what was verified": (add, "was not verified"),
     "of another commit": (go_on, "commit: verified "),
     "of a changed checkout": (soil, "differs from its commit: README.md"),
 }
@@ -449,7 +449,7 @@ def test_a_commit_goes_the_whole_way_and_runs_from_the_index(empty_index: Index,
     git(project.folder, "tag", "v0.3.0")
     for verb in ("build", "verify"):
         project.package(verb)
-    assert "lint: is of " in project.package("release", "--index", "prod", code=1).err
+    assert "lint: for demo at " in project.package("release", "--index", "prod", code=1).err
     before = empty_index.sums()
     assert "what is published never changes" in project.publish(code=1).err
     assert empty_index.sums() == before

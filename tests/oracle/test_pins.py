@@ -347,7 +347,7 @@ def test_an_upgrade_becomes_one_branch_and_one_pull_request(checkout: Checkout, 
     adopt(checkout)
     checkout.pins("request", "tuning", "performance", "--text", "it is slow")
     said = re.search(
-        r"would make branch (pins/tuning/2\.10-\w+): ", checkout.pins("apply", "tuning", "--dry-run")
+        r"would create branch (pins/tuning/2\.10-\w+): ", checkout.pins("apply", "tuning", "--dry-run")
     )
     assert said is not None
     branch = said[1]

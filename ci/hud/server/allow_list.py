@@ -66,7 +66,7 @@ class AllowList:
             try:
                 self._levels = read_allow_list(self._path)
             except (SpyreCiError, OSError) as error:
-                self._warn(f"the allow-list stays as it was: {error}")
+                self._warn(f"the previous allow-list stays in use: {error}")
         return self._levels
 
 
@@ -83,7 +83,9 @@ def read_allow_list(path: Path) -> dict[str, str]:
     for level in LEVELS:
         for name in _names(top, level):
             if not isinstance(name, str) or not re.fullmatch(REPOSITORY, name):
-                raise top.error(level, f"{name!r} is not owner/name", "write owner/name in its letter case")
+                raise top.error(
+                    level, f"{name!r} is not owner/name", "write owner/name in its exact letter case"
+                )
             if name in levels:
                 raise top.error(level, f"{name} is listed twice, first at {levels[name]}", "keep one of them")
             levels[name] = level

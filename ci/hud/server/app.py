@@ -37,8 +37,8 @@ def create_app(store: Store, rows: RowStore, auth: Auth, clock: Callable[[], flo
         redoc_url=None,
         redirect_slashes=False,
         responses={
-            "4XX": {"model": Refusal, "description": "it is not taken, and why"},
-            503: {"model": Refusal, "description": "the store, or an issuer of tokens, cannot be reached"},
+            "4XX": {"model": Refusal, "description": "the request was refused, and why"},
+            503: {"model": Refusal, "description": "the store or an issuer of tokens cannot be reached"},
         },
     )
     add_error_answers(app)

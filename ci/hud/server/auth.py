@@ -192,8 +192,8 @@ def auth_of(
     )
     if auth.allow_list.level(repository) is None:
         warn(
-            f"{file}: {repository}, whose results are reported here, is not at L2 or above in it, in this "
-            "letter case: its reports are ignored"
+            f"{file}: {repository} (report.repository) is not listed at L2 or above in this letter case, so "
+            "its reports are ignored"
         )
     return auth
 
@@ -205,7 +205,7 @@ def _secret(settings: Settings, file: Path | None, key: str, least: int = SECRET
     secret = read_secret(path, key).strip()
     if not re.fullmatch(rf"[\x21-\x7e]{{{least},8192}}", secret):
         raise SettingsError(
-            f"contains no secret of {least} or more characters without blanks",
+            f"must contain a secret of at least {least} characters without blanks",
             where=f"{path} ({key})",
             remedy="make one: python3 -c 'import secrets; print(secrets.token_urlsafe(32))'",
         )

@@ -53,12 +53,12 @@ class Keys(jwt.PyJWKClient):
             try:
                 content = jwt.PyJWKSet.from_dict(json.loads(self._read()))
             except (requests.RequestException, HTTPError, OSError, AttributeError, *UNUSABLE) as error:
-                self._failed = (time.monotonic(), f"{self.uri} gives no keys: {type(error).__name__}")
+                self._failed = (time.monotonic(), f"{self.uri} returns no keys: {type(error).__name__}")
             else:
                 self._failed, self._last_successful_fetch = None, time.monotonic()
                 return content
         retry = {"Retry-After": str(int(FAILED_S) + 1)}
-        raise HTTPException(503, f"the issuer's keys cannot be had: {self._failed[1]}", retry)
+        raise HTTPException(503, f"the issuer's keys cannot be fetched: {self._failed[1]}", retry)
 
     def _read(self) -> bytes:
         deadline = time.monotonic() + TOTAL_S
@@ -96,7 +96,7 @@ class Issuers:
             key = keys.get_signing_key_from_jwt(token).key
             # A symmetric key in the set would make a signature of everybody's own.
             if not isinstance(key, RSAPublicKey):
-                raise _refused("Invalid authorization token: its key is none of RS256")
+                raise _refused("Invalid authorization token: its key is not for RS256")
             claims = jwt.decode(
                 token,
                 key,
@@ -125,7 +125,7 @@ class Issuers:
 def _repository(claims: Mapping[str, Any], issuer: Issuer) -> str:
     names = [claims.get(name) for name in issuer.told_by]
     if not all(isinstance(name, str) and name for name in names):
-        raise _refused(f"the {issuer.kind} token does not say who reports")
+        raise _refused(f"the {issuer.kind} token does not identify its repository")
     # A slash in a slug would make it another pipeline's name.
     said = "/".join(str(name).replace("/", "%2F") for name in names) if len(names) > 1 else str(names[0])
     repository = issuer.repository_of(said)

@@ -75,7 +75,7 @@ def _refusal(request: Request) -> Response:
         query = f"?{request.url.query}" if request.url.query else ""
         goes_to = quote(request.url.path + query, safe="/")[:2000]
         return RedirectResponse(f"{LOGIN_PATH}?next={goes_to}", 303, headers=HEADERS)
-    said = {"ok": False, "error": "reading takes the token of hud.read_token, as a bearer token"}
+    said = {"ok": False, "error": "reading requires the token of hud.read_token as a bearer token"}
     return json_answer(said, 401, CHALLENGE)
 
 

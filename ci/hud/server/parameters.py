@@ -15,13 +15,13 @@ from ci.store.database import Database
 
 Clock = Callable[[], float]
 
-JobNumber = Annotated[int, Path(ge=1, le=2**63 - 1, description="of a run, as `id` in /api/runs")]
-Limit = Annotated[int, Query(ge=1, le=1000, description="rows at most")]
-Offset = Annotated[int, Query(ge=0, le=10**9, description="rows left out before")]
-Days = Annotated[int, Query(ge=1, le=3650, description="how many days back a job may have started")]
-Number = Annotated[int, Query(ge=0, le=2**63 - 1, description="of a run, as `id` in /api/runs")]
-Key = Annotated[int, Query(ge=1, le=2**63 - 1, description="of a test, as `test_key`")]
-Place = Annotated[int, Query(ge=0, le=10**6, description="how many rows of the same id stand before it")]
+JobNumber = Annotated[int, Path(ge=1, le=2**63 - 1, description="run, by its `id` in /api/runs")]
+Limit = Annotated[int, Query(ge=1, le=1000, description="maximum number of rows")]
+Offset = Annotated[int, Query(ge=0, le=10**9, description="number of rows to skip")]
+Days = Annotated[int, Query(ge=1, le=3650, description="only jobs that started within so many days")]
+Number = Annotated[int, Query(ge=0, le=2**63 - 1, description="run, by its `id` in /api/runs")]
+Key = Annotated[int, Query(ge=1, le=2**63 - 1, description="test, by its `test_key`")]
+Place = Annotated[int, Query(ge=0, le=10**6, description="index among the rows of the same test id, from 0")]
 Verdict = Annotated[
     Literal[
         "",
@@ -35,9 +35,9 @@ Verdict = Annotated[
         "infrastructure",
         "not_run",
     ],
-    Query(description="one of the nine; empty for all"),
+    Query(description="only tests with this verdict; empty: all"),
 ]
-Order = Annotated[Literal["verdict", "time"], Query(description="problems first, or the slowest first")]
+Order = Annotated[Literal["verdict", "time"], Query(description="problems first, or slowest first")]
 Text = Annotated[str, Query(max_length=8192)]
 PrNumber = Annotated[int, Path(ge=1, le=2**53 - 1, description="number of the upstream pull request")]
 

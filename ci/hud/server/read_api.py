@@ -37,9 +37,9 @@ from ci.store.identity import key_of_test
 from ci.store.store import Store
 
 NOT_FOUND: dict[int | str, dict[str, Any]] = {404: {"description": "there is no such run"}}
-KindAsked = Annotated[Kind, Query(description="whose changes are given")]
-RunNumber = Annotated[int, Query(ge=1, le=2**63 - 1, description="of a run, as `id` in /api/runs")]
-TestId = Annotated[str, Path(min_length=1, max_length=8192, description="test id, as `test_id` elsewhere")]
+KindAsked = Annotated[Kind, Query(description="kind of changes to list")]
+RunNumber = Annotated[int, Query(ge=1, le=2**63 - 1, description="run, by its `id` in /api/runs")]
+TestId = Annotated[str, Path(min_length=1, max_length=8192, description="test id")]
 
 
 class RunRow(BaseModel):

@@ -80,7 +80,7 @@ def add_relay(app: FastAPI, store: Store, auth: Auth, clock: Callable[[], float]
     @app.post(
         CALLBACK_PATH,
         response_model=CallbackAnswer,
-        responses={500: {"model": Refusal, "description": "run_id or run_attempt is no number"}},
+        responses={500: {"model": Refusal, "description": "run_id or run_attempt is not a number"}},
         openapi_extra=json_body(CALLBACK),
     )
     async def callback(request: Request, bearer: Bearer) -> JSONResponse:
@@ -112,7 +112,7 @@ def _add_dispatches(app: FastAPI, store: Store, auth: Auth, clock: Callable[[], 
         except ValidationError as error:
             raise HTTPException(400, "; ".join(explain(one) for one in error.errors()[:5])) from error
         if not writer.own:
-            raise HTTPException(403, "a reporter cannot dispatch: use the server's token")
+            raise HTTPException(403, "a reporter's token cannot dispatch: use the server's own")
         repository = told.repository or writer.repository
         if auth.allow_list.level(repository) is None:
             raise HTTPException(403, f"{repository} is not at level L2 or above in the allow-list")

@@ -90,9 +90,9 @@ def listen(host: str, port: int) -> socket.socket:
     except (OSError, ValueError) as error:
         what = f"cannot listen on {host} port {port}: {getattr(error, 'strerror', None) or error}"
         if isinstance(error, socket.gaierror | ValueError) or error.errno == errno.EADDRNOTAVAIL:
-            where, remedy = "hud.host", "name an address of this machine"
+            where, remedy = "hud.host", "give an address of this machine"
         else:
-            where, remedy = "hud.port", "end what listens there, or name another (--port 0 takes a free one)"
+            where, remedy = "hud.port", "stop what listens there, or give another port (--port 0: a free one)"
         raise PortInUseError(what, where=where, remedy=remedy) from error
 
 
@@ -135,14 +135,14 @@ class Chores:
             try:
                 work(at)
             except (sqlite3.Error, StoreUnavailableError) as error:
-                self.warn(f"store: {name} failed and is tried again: {error}")
+                self.warn(f"store: {name} failed and will be retried: {error}")
             else:
                 self._done[name] = at
 
     def _sweep(self, at: float) -> None:
         ended = sweep(self.store, at=at)
         if ended:
-            self.warn(f"store: {counted(ended, 'job was', 'jobs were')} silent for 6 hours: timed out")
+            self.warn(f"store: {counted(ended, 'job')} timed out, without a report for 6 hours")
 
     def _clean(self, at: float) -> None:
         Uploads(self.store, self.rows).clean(at=at)

@@ -54,9 +54,11 @@ class UploadQuery(BaseModel):
     workflow_id: Annotated[int, Field(ge=1, le=MAX_WHOLE)]
     workflow_run_attempt: Annotated[int, Field(ge=1, le=2**32 - 1)]
     job_id: Annotated[int, Field(ge=1, le=MAX_WHOLE)]
-    name: Annotated[str, Field(min_length=1, max_length=1024, description="of the file, within its job")]
-    rows: Annotated[int | None, Field(ge=0, le=MAX_WHOLE, description="how many it should have")] = None
-    sha256: Annotated[str | None, Field(pattern="^[0-9a-f]{64}$", description="it should have")] = None
+    name: Annotated[str, Field(min_length=1, max_length=1024, description="file name, unique within the job")]
+    rows: Annotated[int | None, Field(ge=0, le=MAX_WHOLE, description="expected number of rows")] = None
+    sha256: Annotated[
+        str | None, Field(pattern="^[0-9a-f]{64}$", description="expected SHA-256 of the body")
+    ] = None
 
     @property
     def job(self) -> Job:
@@ -97,7 +99,9 @@ def add_uploads(app: FastAPI, uploads: Uploads, store: Store, auth: Auth, clock:
         with tempfile.SpooledTemporaryFile(max_size=IN_MEMORY, mode="w+b", dir=folder) as body:
             digest = await _receive(request, body)
             if query.sha256 not in {None, digest}:
-                raise HTTPException(400, f"the body's sha256 is {digest}: it was cut or changed on its way")
+                raise HTTPException(
+                    400, f"the body's sha256 is {digest}: it was truncated or changed in transit"
+                )
             incoming = Incoming(
                 repository=writer.repository,
                 job=query.job,
@@ -139,7 +143,11 @@ async def _receive(request: Request, body: IO[bytes]) -> str:
         body.write(chunk)
 
     await receive(
-        request, take, limit=MOST_BYTES, timeout_s=UPLOAD_TIMEOUT_S, remedy=": send it in parts, by name"
+        request,
+        take,
+        limit=MOST_BYTES,
+        timeout_s=UPLOAD_TIMEOUT_S,
+        remedy=": send it in parts, each with a name of its own",
     )
     return digest.hexdigest()
 

@@ -97,7 +97,7 @@ def lines(findings: Sequence[Finding]) -> list[str]:
 def not_looked_lines(looked: Looked) -> list[str]:
     """Which linters did not look, and why."""
     return [
-        f"not looked at: {harmless(name)} {one['not_looked']}"
+        f"skipped: {harmless(name)} {one['not_looked']}"
         for name, one in looked.items()
         if "not_looked" in one
     ]

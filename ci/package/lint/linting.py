@@ -20,7 +20,7 @@ from ci.core.errors import EXIT_INCOMPLETE, CommandError, MissingInputError, Usa
 from ci.core.git import environment as git_environment
 from ci.core.git import finish_git, git
 from ci.core.process import LAST_LINES, finish_command
-from ci.core.text import one_line
+from ci.core.text import counted, one_line
 from ci.core.withheld import without_job_secrets
 from ci.package.context import Context
 from ci.package.export import checkout_files, commit_copy, copy_files
@@ -113,16 +113,17 @@ def lint(
     mine = [name for name in files if name.startswith(below)]
     if not mine:
         raise MissingInputError(
-            "there is no file to look at", where=folder, remedy="name the folder of a project"
+            "there is no file to check", where=folder, remedy="name the folder of a project"
         )
     for name in files:
         if name != os.fsencode(name).decode(errors="replace"):
             remedy = "rename it, or have Git ignore it"
-            raise UsageError("pre-commit reads no name that is not UTF-8", where=top / name, remedy=remedy)
+            what = "pre-commit cannot read a file name that is not UTF-8"
+            raise UsageError(what, where=top / name, remedy=remedy)
     if changed:
         touched = changed_files(top, changed)
         mine = [name for name in mine if name in touched]
-        say(f"{len(mine)} files differ from {changed}")
+        say(f"{counted(len(mine), 'file')} changed since {changed}")
     with tempfile.TemporaryDirectory(prefix="spyre-ci-lint-") as name:
         home = Path(name).resolve()
         tree = home / "tree"
@@ -154,9 +155,9 @@ def changed_files(top: Path, base: str) -> set[str]:
     ended = finish_git(top, "merge-base", "--", base, "HEAD")
     if ended.code:
         raise UsageError(
-            f"there is no commit {base!r} that this one comes from",
+            f"{base!r} is not a commit that shares history with this one",
             where="--changed",
-            remedy="fetch it, with what is between (actions/checkout: fetch-depth: 0)",
+            remedy="fetch it with the history in between (actions/checkout: fetch-depth: 0)",
         )
     start = ended.stdout.decode().strip()
     said = git(top, "diff", "--name-only", "--no-renames", "-z", start, "--")
@@ -237,8 +238,8 @@ class _Looking:
         """A finding for each file that a hook changed, where it does so first."""
         patch = git(self.tree, "-c", "core.quotePath=false", "diff", "--unified=0", "--")
         for name, (first, *others) in hunks_of(patch).items():
-            more = f", here and in {len(others)} more places" if others else ""
-            message = f"{hook.id} writes this otherwise{more}"
+            more = f", and {counted(len(others), 'more place')} in the file" if others else ""
+            message = f"{hook.id} would change this{more}"
             yield Finding(path=name, line=first, linter=hook.id, message=message)
         # What the next hook changes is its own.
         git(self.tree, "add", "--all")
@@ -309,10 +310,13 @@ def why_no_record(context: Context, *, changed: str, named: bool) -> str:
         named: whether somebody named the folder of records.
     """
     if changed:
-        return "no record: --changed looks at a part"
+        return "no record written: --changed checks only a part"
     kept = context.records.parent
     if not named and context.settings.path is None and not kept.is_dir():
-        return f"no record: {kept} is not found, and a foreign checkout stays as it is (--records)"
+        return (
+            f"no record written: {kept} does not exist, and this checkout has no settings of spyre-ci "
+            "(--records)"
+        )
     return ""
 
 
@@ -372,7 +376,7 @@ def ours(tree: Path, path: str) -> Plan:
     if missing:
         raise CommandError(
             f"not installed: {', '.join(dict.fromkeys(missing))}",
-            remedy="call nox -s lint, whose environment has them; or pip install 'spyre-ci[package]'",
+            remedy="run nox -s lint, whose environment has them, or pip install 'spyre-ci[package]'",
         )
     return Plan(config=_OURS, hooks=found, not_looked=not_looked)
 

@@ -90,7 +90,7 @@ def test_what_is_no_report_keeps_back_neither_reports_nor_rows(
     desk.flags["report.own_server"] = True
     result = send(str(desk.run_dir))
     assert result.exit_code == 3
-    assert "NOT reported (3 kept in the outbox): 000000-folder.json: is no file" in result.output
+    assert "NOT reported (3 kept in the outbox): 000000-folder.json: is not a file" in result.output
     assert desk.paths == ["/github/callback", "/api/upload/test_run"]
 
 

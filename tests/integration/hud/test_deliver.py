@@ -30,7 +30,7 @@ def stored(desk: Desk) -> list[dict[str, Any]]:
 
 def test_a_run_is_reported_to_the_embedded_endpoint_and_a_correction_corrects_the_row(here: Desk) -> None:
     assert here.deliver().outcome == "delivered"
-    assert here.lines == ["HUD: reported; see it at the page of `spyre-ci hud serve`"]
+    assert here.lines == ["HUD: reported; see it on the pages of `spyre-ci hud serve`"]
     (row,) = stored(here)
     assert (row["passed_tests"], row["failed_tests"], row["skipped_tests"]) == (7, 2, 1)
     assert (row["downstream_repo"], here.waiting) == ("torch-spyre/torch-spyre", [])
@@ -62,7 +62,7 @@ def test_an_ignored_report_is_warned_of_loudly_and_kept(desk: Desk) -> None:
 def test_an_endpoint_that_is_no_url_fails_no_run(desk: Desk) -> None:
     desk.flags["report.endpoint"] = "http://hud.example:99999"
     assert desk.deliver().outcome == "left"
-    assert "'http://hud.example:99999' is no http(s) URL" in desk.lines[0]
+    assert "'http://hud.example:99999' is not an http(s) URL" in desk.lines[0]
     with pytest.raises(SettingsError):
         desk.send()
 
@@ -143,7 +143,7 @@ def test_a_night_of_no_commit_is_not_told_to_pytorchs_relay_and_says_so(desk: De
     for send in (desk.deliver, desk.send):
         assert send().outcome == "disabled"
     assert (desk.paths, github.requests, desk.waiting) == ([], [], [])
-    assert "its tests are of no PyTorch commit that is known ('op-suite+sha256.0f')" in desk.lines[0]
+    assert "the PyTorch commit of its tests is unknown ('op-suite+sha256.0f')" in desk.lines[0]
     # A server of one's own takes it.
     github.otherwise = (200, {}, '{"value": "minted"}')
     desk.flags["report.own_server"] = True

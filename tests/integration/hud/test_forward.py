@@ -76,7 +76,7 @@ def test_a_report_larger_than_githubs_inputs_is_said_and_not_sent(here: Desk, gi
     here.change_identity(device="é" * 8000, provider="é" * 8000)
     (left,) = hand(here).report.left
     assert left.outcome == "invalid"
-    assert left.reason.endswith(f"characters, more than the {MAX_INPUT_CHARACTERS} GitHub takes as inputs")
+    assert left.reason.endswith(f"characters, and GitHub accepts at most {MAX_INPUT_CHARACTERS}")
     assert "or report to a server of your own (report.endpoint)" in left.remedy
     assert github.requests == []
 
@@ -109,7 +109,7 @@ def test_what_the_settings_lack_is_named(here: Desk) -> None:
     with pytest.raises(SettingsError, match="is plain http"):
         hand(here)
     del here.flags["report.dispatch.repository"]
-    with pytest.raises(SettingsError, match="no repository is named that reports for this CI"):
+    with pytest.raises(SettingsError, match="the repository that reports for this CI is not set"):
         hand(here)
 
 
@@ -146,11 +146,11 @@ def test_a_run_without_a_summary_is_said(here: Desk) -> None:
 @pytest.mark.parametrize(
     ("endpoint", "report", "error", "said"),
     [
-        ("embedded", None, UsageError, "a report is forwarded to a server elsewhere"),
-        ("none", None, UsageError, "a report is forwarded to a server elsewhere"),
-        ("https://hud.example", None, UsageError, "no report was handed over"),
-        ("https://hud.example", "$(id)", BadFileError, "is no JSON"),
-        ("https://hud.example", "a version", BadFileError, "are of no PyTorch commit"),
+        ("embedded", None, UsageError, "a report is forwarded to a remote server"),
+        ("none", None, UsageError, "a report is forwarded to a remote server"),
+        ("https://hud.example", None, UsageError, "there is no report"),
+        ("https://hud.example", "$(id)", BadFileError, "is not valid JSON"),
+        ("https://hud.example", "a version", BadFileError, "the PyTorch commit of its tests is unknown"),
     ],
 )
 def test_forwarding_wants_a_server_elsewhere_and_a_report(

@@ -49,7 +49,7 @@ AWAY, REFUSED = "wait until GitHub answers again", "id-token: write"
         *((status, f"HTTP {status}", REFUSED) for status in (400, 401, 403, 404)),
         ((302, {"Location": "http://127.0.0.1:1/"}, ""), "HTTP 302", REFUSED),
         *(
-            ((200, {}, body), "an answer without one", AWAY)
+            ((200, {}, body), "a response without one", AWAY)
             for body in ("<html>", "{}", "[]", '{"value": 7}', "null", "[" * 50_000)
         ),
     ],
@@ -60,7 +60,8 @@ def test_a_github_that_gives_no_token_is_asked_once_and_its_answer_not_shown(
 ) -> None:
     github.script = [step]
     with pytest.raises(
-        TokenUnavailableError if remedy == AWAY else SettingsError, match=f"GitHub gave no OIDC token: {said}"
+        TokenUnavailableError if remedy == AWAY else SettingsError,
+        match=f"GitHub returned no OIDC token: {said}",
     ) as caught:
         minted(github.url, timeout_s=0.3)
     assert len(github.requests) == 1
@@ -78,18 +79,18 @@ def test_a_token_no_header_can_carry_is_refused_and_not_shown(github: Any, token
 
 
 def test_nobody_there_is_said() -> None:
-    with pytest.raises(TokenUnavailableError, match="GitHub gave no OIDC token: no answer"):
+    with pytest.raises(TokenUnavailableError, match="GitHub returned no OIDC token: no response"):
         minted("http://127.0.0.1:1")
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({}, "may not ask GitHub for an OIDC token"),
-        (environ("", "asking"), "may not ask GitHub for an OIDC token"),
-        (environ("https://token.example/x", ""), "may not ask GitHub for an OIDC token"),
+        ({}, "may not request an OIDC token from GitHub"),
+        (environ("", "asking"), "may not request an OIDC token from GitHub"),
+        (environ("https://token.example/x", ""), "may not request an OIDC token from GitHub"),
         *(
-            (environ(url, "asking"), "is no https URL")
+            (environ(url, "asking"), "is not an https URL")
             for url in ("http://token.example/x", "ftp://x", "https://", "http://[", "file:///x")
         ),
         (environ("https://token.example/x", "hunter 2"), "is empty, or contains blanks"),
@@ -162,6 +163,6 @@ def test_a_minted_token_has_to_vouch_for_the_repository_that_is_reported_for(
         return
     assert (delivery.outcome, desk.paths) == ("left", [])
     assert delivery.reason == (
-        f"report.repository: is 'torch-spyre/torch-spyre', but the job's token vouches for {vouched!r}"
+        f"report.repository: is 'torch-spyre/torch-spyre', but the job's OIDC token is for {vouched!r}"
     )
     assert delivery.remedy.startswith("set it to the repository that runs the workflow, in its exact")

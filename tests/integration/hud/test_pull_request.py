@@ -41,7 +41,7 @@ def test_an_end_without_a_begin_tells_both_and_a_correction_is_not_sent(here: De
     assert here.deliver().outcome == "delivered"
     assert here.told == ["in_progress", "completed"]
     here.write_summary(verdicts={"passed": 10}, exit_code=0)
-    reason = "the relay has this attempt's `completed` already, and takes no second one"
+    reason = "the relay already has this attempt's `completed`, and accepts no second one"
     assert (here.deliver().reason, len(here.told)) == (reason, 2)
 
 
@@ -80,7 +80,7 @@ def test_a_begin_that_is_told_again_holds_no_end(here: Desk, left: str) -> None:
         shutil.copy(begun, outbox)
     delivery = here.deliver()
     assert (delivery.outcome, here.waiting) == ("delivered", [])
-    assert "the relay knew that this job started" in delivery.report.warnings[0]
+    assert "the relay already had the start of this job" in delivery.report.warnings[0]
     assert here.told == ["in_progress", "in_progress", "completed"]
 
 
@@ -112,7 +112,7 @@ def test_a_broken_event_fails_no_run(here: Desk) -> None:
     Path(here.environ["GITHUB_EVENT_PATH"]).write_text('{"client_payload": {"delivery_id": 7}}')
     for delivery in (here.begin(), here.deliver(), here.give_up()):
         assert delivery.outcome == "failed"
-        assert "client_payload.delivery_id: is no line of text" in delivery.reason
+        assert "client_payload.delivery_id: must be a line of text" in delivery.reason
 
 
 def test_nothing_is_told_where_reporting_is_switched_off(here: Desk) -> None:
@@ -197,7 +197,7 @@ def test_a_row_that_was_lost_is_no_row_for_whoever_sends_again(here: Desk) -> No
     assert here.deliver().outcome == "row_lost"
     again = here.send()
     assert (again.outcome, again.done, len(here.told)) == ("row_lost", False, 2)
-    assert "HUD may have nothing of" in here.lines[-1]
+    assert "HUD may have no row of" in here.lines[-1]
     # A begin whose row was lost is nothing to say once its job's end is taken.
     here.environ |= {"GITHUB_ACTIONS": "true", "GITHUB_RUN_ID": "987", "GITHUB_RUN_ATTEMPT": "2"}
     assert here.deliver().outcome == "delivered"

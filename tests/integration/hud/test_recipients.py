@@ -75,7 +75,7 @@ def test_a_minted_token_goes_to_an_address_of_the_file_for_no_audience_of_the_fi
     here.report["audience"] = "sts.cloud.example"
     refused = here.deliver()
     assert (refused.outcome, github.requests, here.paths) == ("left", [], [])
-    assert "the token for an audience of the file is not sent to" in refused.reason
+    assert "the token for the audience in the settings file is not sent to" in refused.reason
     assert "SPYRE_CI__REPORT__ENDPOINT" in refused.remedy
     del here.report["audience"]
     assert here.send().outcome == "delivered"

@@ -72,7 +72,7 @@ def test_rows_that_are_not_taken_wait_and_a_flush_sends_them(here: Desk, answer:
     delivery = here.deliver()
     (left,) = delivery.report.left
     assert (delivery.outcome, left.identity, left.outcome) == ("left", "rows of tests", outcome)
-    assert "the run's tests were not taken" in here.lines[-1]
+    assert "the run's tests were not accepted" in here.lines[-1]
     assert rows_wait(here.run_dir)
     here.answers(TAKEN)
     assert here.send().outcome == "delivered"

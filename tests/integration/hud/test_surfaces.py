@@ -225,7 +225,7 @@ def test_without_a_token_in_the_settings_everybody_reads(plain: tuple[str, Store
 def test_a_weak_secret_is_refused_and_not_shown(settings: MakeSettings, tmp_path: Path, text: str) -> None:
     there = settings(hud__ingest_token=secret(tmp_path, "weak", text))
     with (
-        pytest.raises(SettingsError, match="contains no secret of 32 or more characters") as caught,
+        pytest.raises(SettingsError, match="must contain a secret of at least 32 characters") as caught,
         serving(there),
     ):
         pass
@@ -248,7 +248,7 @@ def test_an_allow_list_without_our_own_repository_is_said(settings: MakeSettings
     with serving(settings(hud__allow_list="list.yaml"), said):
         pass
     (line,) = said
-    assert f"{REPOSITORY}, whose results are reported here, is not at L2 or above" in line
+    assert f"{REPOSITORY} (report.repository) is not listed at L2 or above" in line
 
 
 # --- an issuer over real HTTP

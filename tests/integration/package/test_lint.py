@@ -125,7 +125,7 @@ def test_a_fault_of_each_kind_is_found_where_it_is_and_nothing_changes(
     assert places["hadolint"] == {"Containerfile"}
     assert "README.md:1: teh ==> the [codespell]" in out
     assert "src/a.py:1:8: F401 [*] `sys` imported but unused [ruff]" in out
-    assert "src/a.py:4: ruff-format writes this otherwise [ruff-format]" in out
+    assert "src/a.py:4: ruff-format would change this [ruff-format]" in out
     assert "zizmor" in out.splitlines()[-1]
 
 
@@ -193,7 +193,7 @@ def test_a_name_that_is_no_text_is_said(tmp_path: Path, capsys: pytest.CaptureFi
     folder = project(tmp_path / "p", {"a.py": "x = 1\n", os.fsdecode(b"\xff.py"): "x = 1\n"})
     code, _, said = lint(capsys, folder)
     assert code == 2
-    assert "pre-commit reads no name that is not UTF-8" in said
+    assert "pre-commit cannot read a file name that is not UTF-8" in said
 
 
 def test_what_is_not_the_projects_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -232,7 +232,7 @@ def test_a_folder_without_files_is_no_success(tmp_path: Path, capsys: pytest.Cap
     (tmp_path / "p").mkdir()
     code, _, said = lint(capsys, tmp_path / "p")
     assert code == 2
-    assert "there is no file to look at" in said
+    assert "there is no file to check" in said
     code, _, said = lint(capsys, tmp_path / "gone")
     assert code == 2
     assert "there is no such folder" in said
@@ -397,7 +397,7 @@ def test_only_what_a_change_touches_is_looked_at(tmp_path: Path, capsys: pytest.
     }  # fmt: skip
     code, _, said = lint(capsys, folder, "--changed", "gone")
     assert code == 2
-    assert "--changed: there is no commit 'gone'" in said
+    assert "--changed: 'gone' is not a commit that shares history with this one" in said
 
 
 def test_a_project_in_a_folder_of_a_repository_is_held_to_the_rules_around_it(

@@ -101,7 +101,10 @@ def test_failures_crashes_and_nothing_are_told_apart(
 @pytest.mark.parametrize(
     ("does", "told"),
     [
-        ("os._exit(0)", "unit.xml is no JUnit that can be read: there is no such file; look at what"),
+        (
+            "os._exit(0)",
+            "unit.xml is not readable as JUnit XML: there is no such file; see the tests' output",
+        ),
         ("time.sleep(60)", "(package.tests.timeout_s)"),
     ],
 )
@@ -142,7 +145,7 @@ def test_a_project_that_cannot_be_installed_is_told(
         capsys, project(tmp_path / "p", {**FILES, "pyproject.toml": broken}), records=tmp_path
     )
     assert code == 3
-    assert "it cannot be installed with what its tests need" in said
+    assert "the project cannot be installed with what its tests need" in said
     assert not (tmp_path / "unit.json").exists()
 
 
@@ -236,4 +239,4 @@ def test_device_tests_of_a_project_that_is_not_installed_are_refused(
 ) -> None:
     code, _, said = device(capsys, project(tmp_path / "p", FILES))
     assert code == 2
-    assert "made-up is not installed beside spyre-ci" in said
+    assert "made-up is not installed in the environment of spyre-ci" in said

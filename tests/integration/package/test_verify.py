@@ -87,7 +87,7 @@ def test_what_a_runtime_image_alone_has_is_found_beside_it(checkout: Checkout) -
     said = checkout.package("verify")
     assert said.code == 1
     assert "No module named 'yaml'" in said.err
-    assert "verify --no-isolation, in the image" in said.err
+    assert "verify --no-isolation in that image" in said.err
     said = checkout.package("verify", "--no-isolation")
     assert said.code == 0, said.err
 
@@ -115,7 +115,9 @@ def test_what_must_not_be_published_is_named(checkout: Checkout) -> None:
 def test_files_that_were_built_of_another_commit_are_named(checkout: Checkout) -> None:
     built(checkout)
     checkout.commit()
-    assert any("build record: built of" in one for one in failed(checkout.package("verify", "--no-install")))
+    assert any(
+        "build record: built from" in one for one in failed(checkout.package("verify", "--no-install"))
+    )
 
 
 @pytest.mark.nightly
@@ -123,7 +125,7 @@ def test_an_interpreter_that_is_not_there_is_said(checkout: Checkout) -> None:
     built(checkout, {"spyre-ci.yaml": "package: {pythons: [python3.99]}\n"})
     said = checkout.package("verify")
     assert said.code == 2
-    assert "there is no interpreter 'python3.99'" in said.err
+    assert "the interpreter 'python3.99' is not found or does not run" in said.err
 
 
 @pytest.mark.nightly
@@ -133,7 +135,7 @@ def test_what_was_built_of_a_changed_checkout_is_of_one_when_the_changes_are_gon
     built(checkout)
     checkout.git("checkout", "--", ".")
     said = checkout.package("verify", "--no-install")
-    assert "with changes: nothing of it is published (1 changed)" in said.err
+    assert "with 1 uncommitted change: it cannot be published" in said.err
     record = json.loads((checkout.folder / ".spyre-ci/records/verify.json").read_text())
     assert record["dirty"] == ["README.md"]
     said = checkout.package("publish", "--index", "testpypi", "--dry-run")

@@ -62,7 +62,7 @@ def test_a_branch_has_the_pin_the_ledger_and_the_event_and_the_checkout_stays(
     assert about == f"{checkout.git('rev-parse', 'main')} {who} tuning: 2.9 to 2.11"
     desk.now += timedelta(days=3)
     assert applied(desk) == {**sent, "new": False}, "done again it changes nothing"
-    assert f"to open it: git push origin {branch}" in desk.pins("apply", "tuning")
+    assert f"to propose it: git push origin {branch}" in desk.pins("apply", "tuning")
 
 
 def test_the_pull_request_is_opened_once_with_the_checklist(
@@ -89,7 +89,7 @@ def test_the_pull_request_is_opened_once_with_the_checklist(
     # What people closed or merged is not sent again, also where they deleted the branch.
     checkout.git("push", "--quiet", "origin", f":{branch}")
     made["state"] = "closed"
-    assert "was closed, and is not opened again" in desk.pins("apply", "tuning")
+    assert "was closed, and is not reopened" in desk.pins("apply", "tuning")
     made["merged_at"] = "2026-11-23T08:00:00Z"
     assert "is merged: pull it" in desk.pins("apply", "tuning")
     assert (checkout.tip(branch), len(api.asked("POST", "/pulls$"))) == ("", 1)
@@ -126,7 +126,7 @@ def test_one_that_came_meanwhile_is_found_and_what_is_refused_is_told(
 
 def test_without_a_token_it_is_told_how(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_REPOSITORY", "o/r")
-    assert "to open it: git push" in desk.pins("apply", "tuning")
+    assert "to propose it: git push" in desk.pins("apply", "tuning")
 
 
 def test_a_step_back_and_a_rebuild_are_changes_of_their_own(desk: Desk, checkout: Checkout) -> None:
@@ -141,7 +141,7 @@ def test_a_step_back_and_a_rebuild_are_changes_of_their_own(desk: Desk, checkout
     desk.pins("request", "tuning", "bug", "--text", "it is wrong", "--version", "2.10", "--sha", "d" * 40)
     rebuilt = applied(desk)["branch"]
     assert checkout.git("diff", "--name-only", "main", rebuilt) == f"pins/tuning/{FILE}"
-    assert checkout.git("log", "-1", "--format=%s", rebuilt) == "tuning: 2.10 built again, with dddddddddddd"
+    assert checkout.git("log", "-1", "--format=%s", rebuilt) == "tuning: 2.10 rebuilt, with dddddddddddd"
 
 
 def test_a_track_without_a_place_has_its_upgrade_in_the_events_alone(desk: Desk, checkout: Checkout) -> None:
@@ -180,7 +180,7 @@ def test_a_program_stays_one_a_link_is_followed_and_a_name_is_no_pattern(
 def test_a_pin_that_is_not_committed_or_elsewhere_is_refused(desk: Desk, tmp_path: Path) -> None:
     for file, said in (
         ("new.yaml", "is not committed"),
-        ("../elsewhere.yaml", "is outside of the repository"),
+        ("../elsewhere.yaml", "is outside the repository"),
     ):
         (desk.folder / file).write_text(PIN)
         (desk.folder / "spyre-ci.yaml").write_text(SETTINGS.replace("stack.yaml", file))
@@ -193,7 +193,7 @@ def test_a_pin_that_is_not_committed_or_elsewhere_is_refused(desk: Desk, tmp_pat
             Checkout(folder).git(*words)
         with pytest.raises(CommandError, match=said) as caught:
             checkout_at(folder)
-        assert caught.value.remedy == "run it in a checkout of Git that has a commit"
+        assert caught.value.remedy == "run it in a Git checkout that has a commit"
 
 
 def test_a_branch_that_stands_in_the_way_is_told(desk: Desk, checkout: Checkout) -> None:

@@ -33,7 +33,7 @@ def test_each_tag_is_a_release_and_one_that_moved_is_another(tmp_path: Path, rep
     for tag in ("buildcache", "1.1-ubi9"):
         repository.push(tag, "LABEL a=b")
     desk = tracking(tmp_path, repository)
-    assert "demo: 1 recorded, 0 known, 0 not to be recorded" in desk.pins("record")
+    assert "demo: 1 recorded, 0 known, 0 failed" in desk.pins("record")
     assert "buildcache" not in desk.err
     [one] = desk.records("demo")
     assert (one.sha, one.read_by, one.origins) == (first, "importlib.metadata", {"demo-x": "file:///a.whl"})
@@ -42,7 +42,7 @@ def test_each_tag_is_a_release_and_one_that_moved_is_another(tmp_path: Path, rep
     moved = repository.push_fake("1.0", lines="RUN true")
     name = f"{repository.address}@sha256:{moved}"
     said = desk.pins("record")
-    assert f"1.0 is another one now: {first[:12]} is recorded, {moved[:12]} is there" in said
+    assert f"1.0 has changed: {first[:12]} is recorded, and the source has {moved[:12]}" in said
     assert f"demo: 1.0 ({moved[:12]}): 2 packages by importlib.metadata; torch 2.12.0 -> 2.13.0" in said
     assert [one.sha for one in desk.records("demo")] == [first, moved]
     assert "0 recorded, 1 known" in desk.pins("record")
@@ -98,7 +98,7 @@ def test_what_an_image_says_commands_no_terminal_and_no_ci(tmp_path: Path, repos
     ("tell", "said"),
     [
         ("sleep 60", "its python3 did not end within 3 s"),
-        ("echo spyre-ci nonsense", "its Python and its package metadata disagree"),
+        ("echo spyre-ci nonsense", "its Python prints no usable list of packages"),
         ("exit 1", "its python3 ended with code 1"),
         (
             "yes aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
@@ -134,7 +134,7 @@ def test_a_repository_tag_or_python_that_is_not_there_is_said(tmp_path: Path, re
     desk.pins("record", "demo", "--release", "2.0", code=2)
     assert f"there is no image {repository.address}:2.0" in desk.err
     desk.pins("record", code=3)
-    assert "demo 0.9 is not recorded" in desk.err
+    assert "demo 0.9 was not recorded" in desk.err
     assert [one.version for one in desk.records("demo")] == ["1.0"]
 
 

@@ -80,7 +80,7 @@ def there(desk: Desk) -> list[str]:
 def test_every_day_adds_what_is_new_and_looks_at_nothing_twice(
     desk: Desk, registry: Registry, api: GitHubApi
 ) -> None:
-    assert f"tuning: branch {BRANCH} is made\ntuning: pull request " in keep(desk, "monday")
+    assert f"tuning: branch {BRANCH} was created\ntuning: pull request " in keep(desk, "monday")
     assert " is open: " in keep(desk, "tuesday")
     registry.versions.append("2.0")
     told = json.loads(keep(desk, "wednesday", "--json"))["tracks"]["tuning"]
@@ -120,7 +120,9 @@ def test_after_it_was_merged_the_next_release_opens_the_next_one(
 
 def test_a_release_that_cannot_be_recorded_keeps_the_others(desk: Desk, registry: Registry) -> None:
     registry.versions.append("x")
-    assert f"to open it: git push origin {BRANCH}, and a pull request from it" in keep(desk, "monday", code=2)
+    assert f"to propose it: git push origin {BRANCH}, then open a pull request from it" in keep(
+        desk, "monday", code=2
+    )
     checkout = Checkout(desk.folder)
     assert "1.0-" in checkout.git("ls-tree", "-r", "--name-only", BRANCH)
     assert checkout.tip(BRANCH) == ""

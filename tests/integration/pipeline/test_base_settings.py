@@ -60,7 +60,7 @@ def test_a_change_that_loosens_its_own_gate_is_held_to_the_one_that_is_there(
     assert found["timeouts"]["unit"] == 60
     base = payload["merge_group"]["base_sha"][:12]
     keys = "stage, stages, tiers, matrix, pipeline, package.tests.emulated"
-    assert f"as {base} says and not as this change does: {keys}" in said
+    assert f"settings from {base}, not from this change: {keys}" in said
 
 
 def test_on_github_a_pull_request_is_judged_by_itself_as_its_workflow_is_its_own(
@@ -69,7 +69,7 @@ def test_on_github_a_pull_request_is_judged_by_itself_as_its_workflow_is_its_own
     payload = merged(origin, {"spyre-ci.yaml": LOOSE})
     code, found, said = call(origin.shallow(tmp_path / "clone", 2), "pull_request", payload)
     assert (code, found["stage"], found["runner"]) == (0, 0, ["theirs"])
-    assert "not as this change does" not in said
+    assert "not from this change" not in said
 
 
 @pytest.mark.parametrize("text", ["no: such key\n", "- a\n", None, BASE], ids=["key", "list", "gone", "same"])
@@ -83,7 +83,7 @@ def test_settings_that_a_change_breaks_are_told_or_are_not_its_own(
         assert (code, found) == (2, {})
         return
     assert (code, found["stage"], found["runner"]) == (0, 2, ["small"])
-    assert ("not as this change does" in said) == (text is None)
+    assert ("not from this change" in said) == (text is None)
 
 
 def test_a_base_without_settings_has_the_defaults_and_what_a_workflow_sets_holds_for_both(

@@ -151,7 +151,7 @@ def test_of_an_event_that_says_nothing_everything_runs_and_it_is_a_fork_s(
     # Who is judged by a base ends the job: a queue whose event does not name it.
     code, found, said = call(origin, "merge_group", {})
     assert (code, found) == (2, {})
-    assert "which settings decide of a merge_group is not known" in said
+    assert "the settings that decide on a merge_group are unknown" in said
 
 
 HOSTILE = (
@@ -220,7 +220,7 @@ def test_what_is_no_repository_runs_everything(tmp_path: Path) -> None:
     (tmp_path / "plain").mkdir()
     found = touched(tmp_path / "plain", Event(name="push", base="a" * 40))
     assert found.files is None
-    assert found.why.startswith("git does not say: ended with code 128")
+    assert found.why.startswith("git failed: ended with code 128")
     Repository(tmp_path / "plain").git("init", "--quiet")
     assert touched(tmp_path / "plain", Event(name="push", base="a" * 40)).files is None
 
@@ -252,16 +252,16 @@ def test_outputs_that_cannot_be_written_end_the_job(
     assert run(["pipeline", "changes", "--out", str(tmp_path)]) == 2
 
 
-OVER = "a prerelease or a draft goes to no index"
-UNKNOWN = "whether the release was merged is not known"
+OVER = "a prerelease or a draft is not published"
+UNKNOWN = "it is unknown whether the release was merged"
 
 
 @pytest.mark.parametrize(
     ("tag", "changed", "branch", "said", "code"),
     [
-        ("v1.0", {}, "main", "a release of what is on main", 0),
+        ("v1.0", {}, "main", "the released commit is on main", 0),
         *(("v1.0", one, "main", OVER, 0) for one in ({"prerelease": True}, {"draft": True}, {"draft": "no"})),
-        ("v9.0", {}, "main", "what is released is not on main", 1),
+        ("v9.0", {}, "main", "the released commit is not on main", 1),
         *(("v9.0", {}, one, UNKNOWN, 2) for one in ("gone", "", "--all", "../tags/v9.0")),
     ],
 )

@@ -129,5 +129,5 @@ def test_the_folder_of_a_run_that_has_begun_is_left_alone(
     journal.parent.mkdir(parents=True)
     journal.write_text("{}\n")
     assert plan(tree)[0] == 2
-    assert "is the folder of a run that started" in capsys.readouterr().err
+    assert "the run of this folder has started already" in capsys.readouterr().err
     assert [path.name for path in (project.folder / "runs/ci").iterdir()] == ["journal"]

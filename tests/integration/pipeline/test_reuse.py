@@ -243,7 +243,7 @@ def test_a_pull_request_that_is_no_more_what_the_group_has_gives_no_results(
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"image": ""}, "the plan does not know its own image"),
+        ({"image": ""}, "the plan does not record its image"),
         ({"tree": "another"}, "the plan is of another tree"),
     ],
 )
@@ -300,7 +300,7 @@ def test_a_commit_that_cannot_be_had_leaves_everything_to_be_run(
     git(queue.upstream, "update-ref", "-d", "refs/pull/7/head")
     queue.api.repositories["o/r"].pulls = {7: pull(7, sha="e" * 40)}
     assert spyre("reuse", "runs/ci") == 0
-    assert "the commit eeeeeeeeeeee of pull request 7 cannot be had" in " ".join(
+    assert "the commit eeeeeeeeeeee of pull request 7 cannot be fetched" in " ".join(
         capsys.readouterr().out.split()
     )
 
@@ -320,7 +320,9 @@ def test_what_is_checked_out_has_to_be_the_queue_s_commit(
     queue.ran()
     commit(job, {"e.txt": "five\n"})
     assert spyre("reuse", "runs/ci") == 0
-    assert "is not the merge queue's commit" in " ".join(capsys.readouterr().out.split())
+    assert "the commit that is checked out is not the merge queue's" in " ".join(
+        capsys.readouterr().out.split()
+    )
 
 
 def test_an_event_of_no_queue_and_a_folder_without_a_plan(

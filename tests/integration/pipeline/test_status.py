@@ -60,9 +60,12 @@ def test_a_status_is_sent_again_where_the_answer_was_lost(api: GitHubApi, spyre:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--repository", "o/r", "--sha", "main", "--state", "success"), "is no commit"),
-        ((*GIVEN, "--state", "success", "--url", "https://u:secret@ci/1"), "no address for everybody"),
-        ((*GIVEN, "--state", "success", "--url", "javascript:x"), "no address for everybody"),
+        (("--repository", "o/r", "--sha", "main", "--state", "success"), "is not a commit"),
+        (
+            (*GIVEN, "--state", "success", "--url", "https://u:secret@ci/1"),
+            "is not an http(s) URL without a password",
+        ),
+        ((*GIVEN, "--state", "success", "--url", "javascript:x"), "is not an http(s) URL without a password"),
         (("--repository", "o", "--sha", SHA, "--state", "success"), "is no repository"),
     ],
 )
@@ -100,7 +103,7 @@ def test_the_head_of_a_pull_request_is_given_for_who_has_contributed_before(
     assert spyre("head", "--repository", "o/r", "--pull-request", "7", *words) == code
     told = capsys.readouterr()
     assert told.out == (f"{SHA}\n" if code == 0 else "")
-    assert ("is no contributor" in told.err) == (code == 1)
+    assert ("is not a contributor" in told.err) == (code == 1)
 
 
 def test_a_pull_request_that_is_none_has_no_head(
@@ -109,4 +112,4 @@ def test_a_pull_request_that_is_none_has_no_head(
     assert spyre("head", "--repository", "o/r", "--pull-request", "8") == 2
     api.repositories["o/r"].pulls[7]["head"]["sha"] = "main"
     assert spyre("head", "--repository", "o/r", "--pull-request", "7") == 3
-    assert "GitHub names no head of o/r#7" in capsys.readouterr().err
+    assert "GitHub returns no head commit of o/r#7" in capsys.readouterr().err

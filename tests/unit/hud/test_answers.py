@@ -26,9 +26,21 @@ def answer(status: int, body: str, *, nightly: bool = True, **more: bool) -> Ans
 @pytest.mark.parametrize(
     ("nightly", "doubtful", "begins", "outcome", "said"),
     [
-        (False, True, False, Outcome.STATE_APPLIED, "state applied, row possibly lost (HTTP 400: "),
-        (False, True, True, Outcome.STATE_APPLIED, "state applied, row possibly lost (HTTP 400: "),
-        (False, False, True, Outcome.KNOWN, "the relay knew that this job started: "),
+        (
+            False,
+            True,
+            False,
+            Outcome.STATE_APPLIED,
+            "state applied, row possibly lost: an earlier attempt reached the relay",
+        ),
+        (
+            False,
+            True,
+            True,
+            Outcome.STATE_APPLIED,
+            "state applied, row possibly lost: an earlier attempt reached the relay",
+        ),
+        (False, False, True, Outcome.KNOWN, "the relay already had the start of this job: "),
         (False, False, False, Outcome.REFUSED, "HTTP 400"),
         (True, True, False, Outcome.REFUSED, "HTTP 400"),
         (True, False, True, Outcome.REFUSED, "HTTP 400"),
@@ -79,7 +91,7 @@ def test_what_hud_refused_behind_the_relay_is_not_about_the_token(status: int, o
         told = answer(status, body, nightly=False, begins=begins)
         # The relay has stored the state, so that the end may follow.
         assert (told.outcome, told.outcome.settled) == (Outcome.STATE_APPLIED, True)
-        assert told.detail.startswith("state known, row lost: HUD did not take it")
+        assert told.detail.startswith("state known, row lost: the relay has the job's state")
     assert answer(status, body).outcome is of_a_nightly
     # Names of the report's, repeated by the relay, are no words of HUD's.
     assert answer(status, f"x: {body}", nightly=False).outcome is not Outcome.STATE_APPLIED

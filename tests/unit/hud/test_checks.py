@@ -35,21 +35,21 @@ WRONG: list[tuple[str, Any, str]] = [
     ("workflow.started_at", None, "workflow.started_at: is missing"),
     ("workflow.started_at", "yesterday", "workflow.started_at: Invalid isoformat string"),
     ("workflow.started_at", "1969-12-31T23:00:00Z", "workflow.started_at: is outside the years 1970"),
-    ("workflow.started_at", "2026-08-01T02:00:00", "workflow.started_at: has no offset from UTC"),
+    ("workflow.started_at", "2026-08-01T02:00:00", "workflow.started_at: has no UTC offset"),
     ("workflow.completed_at", None, "workflow.completed_at: is missing"),
     ("workflow.completed_at", "2026-08-01T01:00:00Z", "workflow.completed_at: is before started_at"),
     ("workflow.test_results", None, "workflow.test_results: is missing"),
     ("workflow.test_results.failed", -1, "test_results.failed: Input should be greater than or equal to 0"),
     ("workflow.test_results.failed", 1.5, "test_results.failed: must be a whole number"),
-    ("workflow.test_results.failed", float("1e999"), "it is no JSON"),
+    ("workflow.test_results.failed", float("1e999"), "the report is not valid JSON"),
     ("workflow.test_results.failed", "2", "test_results.failed: must be a whole number"),
     ("workflow.test_results.total", 11, "total is 11, but passed + failed + skipped is 10"),
-    ("workflow.url", "javascript:alert(1)", "workflow.url: is no http(s) URL"),
-    ("workflow.artifact_url", "//example.org", "workflow.artifact_url: is no http(s) URL"),
-    ("workflow.artifact_url", "http://[", "workflow.artifact_url: is no http(s) URL"),
+    ("workflow.url", "javascript:alert(1)", "workflow.url: is not an http(s) URL"),
+    ("workflow.artifact_url", "//example.org", "workflow.artifact_url: is not an http(s) URL"),
+    ("workflow.artifact_url", "http://[", "workflow.artifact_url: is not an http(s) URL"),
     ("payload.spyre_ci.percent", 200, "payload.spyre_ci.percent: Input should be less than"),
     ("payload.spyre_ci.emulated", 0, "payload.spyre_ci.emulated: Input should be a valid boolean"),
-    ("payload.filler", "x" * MAX_BYTES, f"bytes, more than the {MAX_BYTES} the relay takes"),
+    ("payload.filler", "x" * MAX_BYTES, f"bytes, and the relay accepts at most {MAX_BYTES}"),
 ]
 WRONG_OF_A_PULL_REQUEST: list[tuple[str, Any, str]] = [
     ("event_type", "", "event_type: is missing"),
@@ -63,9 +63,13 @@ WRONG_OF_A_PULL_REQUEST: list[tuple[str, Any, str]] = [
     ("payload.pull_request.number", 0, "payload.pull_request.number: is missing"),
     ("payload.pull_request.number", -1, "payload.pull_request.number: Input should be greater"),
     ("payload.pull_request.number", "7", "payload.pull_request.number: must be a whole number"),
-    ("payload.pull_request.head", ..., "payload.pull_request.head.sha: is no commit (seen: '')"),
-    ("payload.pull_request.head.sha", "main", "payload.pull_request.head.sha: is no commit (seen: 'main')"),
-    ("payload.pull_request.head.sha", "A" * 40, "payload.pull_request.head.sha: is no commit"),
+    ("payload.pull_request.head", ..., "payload.pull_request.head.sha: is not a commit (seen: '')"),
+    (
+        "payload.pull_request.head.sha",
+        "main",
+        "payload.pull_request.head.sha: is not a commit (seen: 'main')",
+    ),
+    ("payload.pull_request.head.sha", "A" * 40, "payload.pull_request.head.sha: is not a commit"),
     ("payload.repository", ..., "payload.repository.full_name: is missing"),
     ("payload.repository", {"id": 1}, "payload.repository.full_name: is missing"),
     ("workflow.status", ..., "workflow.status: is missing"),
@@ -89,11 +93,11 @@ WRONG_OF_A_PULL_REQUEST: list[tuple[str, Any, str]] = [
     ("workflow.started_at", ..., "workflow.started_at: is missing"),
     ("workflow.started_at", 1754013600, "workflow.started_at: Input should be a valid string"),
     ("workflow.started_at", "2300-01-01T00:00:00Z", "workflow.started_at: is outside the years"),
-    ("workflow.url", "ftp://x", "workflow.url: is no http(s) URL"),
+    ("workflow.url", "ftp://x", "workflow.url: is not an http(s) URL"),
     ("workflow.url", "https://x/" + "y" * 8192, "workflow.url: String should have at most 8192"),
     ("workflow.schema_version", ..., "workflow.schema_version: must be '1' (seen: None)"),
     ("workflow.schema_version", "2", "workflow.schema_version: must be '1' (seen: '2')"),
-    ("payload.filler", "x" * MAX_BYTES, f"bytes, more than the {MAX_BYTES} the relay takes"),
+    ("payload.filler", "x" * MAX_BYTES, f"bytes, and the relay accepts at most {MAX_BYTES}"),
 ]
 
 
@@ -134,7 +138,9 @@ def test_another_dispatched_event_needs_no_pull_request(begun: dict[str, Any]) -
 
 def test_a_key_hud_cannot_hold_and_a_repository_that_is_none_are_named(payload: dict[str, Any]) -> None:
     long = bent(bent(payload, "workflow.name", "n" * 1024), "workflow.job_name", "j" * 1024)
-    assert check(long, repository=REPOSITORY) == ["the names together make a key of more than 2048 bytes"]
+    assert check(long, repository=REPOSITORY) == [
+        "the job's key, made of its names, has more than 2048 bytes"
+    ]
     assert check(payload, repository="spyre") == ["repository: is not owner/name (seen: 'spyre')"]
 
 

@@ -27,10 +27,10 @@ def test_an_endpoint_gets_the_relays_path_and_no_trailing_slash(endpoint: str, u
     ("endpoint", "said"),
     [
         *(
-            (one, "is no http")
+            (one, "is not an http")
             for one in ("hud.example", "ftp://x", "https://", "http://[", "https://x:99999")
         ),
-        ("", "is no http"),
+        ("", "is not an http"),
         ("https://me:hunter2@hud.example", "contains a user name or password"),
     ],
 )

@@ -97,7 +97,7 @@ def test_reports_arrive_once_and_in_order_and_are_not_slowed_down(world: World, 
     [
         (DOWN, 10_000, MAX_ATTEMPTS, "retry", "said retry"),
         (DOWN, 4, 2, "retry", "said retry"),
-        (OK, 0, 0, "retry", "the time for reporting was used up"),
+        (OK, 0, 0, "retry", "the time for reporting is over (report.budget_s)"),
         (LIMITED, 50, 1, "rate_limited", "said rate_limited"),
         (said(Outcome.UNAUTHORIZED, 401), 50, 1, "unauthorized", "said unauthorized"),
         (said(Outcome.IGNORED, 200), 50, 1, "ignored", "said ignored"),
@@ -162,7 +162,7 @@ def test_an_end_follows_a_begin_that_is_known_and_a_lost_row_has_an_outcome_of_i
     assert (report.delivered, report.left, report.warnings) == (("begin", "end"), (), warnings)
     delivery = delivery_of(report, endpoint="x")
     assert (delivery.outcome, delivery.done) == (outcome, outcome == "delivered")
-    assert delivery.reason == ("" if delivery.done else "state known, row lost: HUD may have nothing of end")
+    assert delivery.reason == ("" if delivery.done else "state known, row lost: HUD may have no row of end")
 
 
 def test_doubt_is_remembered_from_attempt_to_attempt_and_from_flush_to_flush(world: World, run: Run) -> None:

@@ -22,12 +22,12 @@ def test_what_is_handed_over_comes_out_as_it_went_in(payload: dict[str, Any]) ->
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "no report was handed over"),
-        (" \n", "no report was handed over"),
-        ("{", "is no JSON"),
-        ("[" * 60_000, "is no JSON"),
-        ("7", "is no JSON object"),
-        ("[]", "is no JSON object"),
+        ("", "there is no report"),
+        (" \n", "there is no report"),
+        ("{", "is not valid JSON"),
+        ("[" * 60_000, "is not valid JSON"),
+        ("7", "is not a JSON object"),
+        ("[]", "is not a JSON object"),
         ("x" * (MAX_INPUT_CHARACTERS + 1), f"more than {MAX_INPUT_CHARACTERS}"),
         ("{}", "delivery_id: is missing"),
         ('{"workflow": []}', "workflow: "),
@@ -44,8 +44,8 @@ def test_what_is_no_report_is_refused(text: str, said: str) -> None:
     [
         ("event_type", "pull_request", "payload.pull_request.number: is missing"),
         ("event_type", "push", "only nightly and periodic are forwarded"),
-        ("trusted", {"verified_repo": "x"}, "'trusted' is no key of a report"),
-        ("payload.pull_request", {"number": 1}, "payload.'pull_request' is no key of a report"),
+        ("trusted", {"verified_repo": "x"}, "'trusted' is not a key of a report"),
+        ("payload.pull_request", {"number": 1}, "payload.'pull_request' is not a key of a report"),
         (
             "payload.repository.full_name",
             "evil/pytorch",
@@ -53,13 +53,13 @@ def test_what_is_no_report_is_refused(text: str, said: str) -> None:
         ),
         ("payload.repository", ..., "payload.repository.full_name: must be pytorch/pytorch (seen: 'None')"),
         ("payload.repository", None, "payload.repository: "),
-        ("payload.repository.id", 7, "payload.repository.'id' is no key of a report"),
-        ("payload.spyre_ci.extra", 1, "payload.spyre_ci.'extra' is no key of a report"),
-        ("workflow.extra", 1, "workflow.'extra' is no key of a report"),
-        ("workflow.test_results.extra", 1, "workflow.test_results.'extra' is no key of a report"),
+        ("payload.repository.id", 7, "payload.repository.'id' is not a key of a report"),
+        ("payload.spyre_ci.extra", 1, "payload.spyre_ci.'extra' is not a key of a report"),
+        ("workflow.extra", 1, "workflow.'extra' is not a key of a report"),
+        ("workflow.test_results.extra", 1, "workflow.test_results.'extra' is not a key of a report"),
         ("workflow.run_id", "x", "workflow.run_id: must be a whole number"),
-        ("workflow.url", "javascript:alert(1)", "workflow.url: is no http"),
-        ("workflow.artifact_url", "file:///etc/passwd", "workflow.artifact_url: is no http"),
+        ("workflow.url", "javascript:alert(1)", "workflow.url: is not an http"),
+        ("workflow.artifact_url", "file:///etc/passwd", "workflow.artifact_url: is not an http"),
     ],
 )
 def test_what_we_never_write_is_not_posted_with_our_name(
@@ -72,7 +72,7 @@ def test_what_we_never_write_is_not_posted_with_our_name(
 
 def test_a_delivery_with_odd_characters_is_refused(payload: dict[str, Any]) -> None:
     odd = bent(bent(payload, "delivery_id", "a b"), "payload.head_sha", "a b")
-    with pytest.raises(BadFileError, match="delivery_id: is no commit or version"):
+    with pytest.raises(BadFileError, match="delivery_id: is neither a commit nor a version"):
         parse(json.dumps(odd), repository=REPOSITORY)
 
 

@@ -138,7 +138,7 @@ def test_what_is_no_file_hides_no_report(outbox: Outbox) -> None:
     os.mkfifo(outbox.folder / "000000-pipe.json")
     assert waiting(outbox) == ["a"]
     assert [(bad.what, Path(str(bad.where)).name) for bad in outbox.unreadable()] == [
-        ("is no file", f"000000-{kind}.json") for kind in ("folder", "link", "loop", "pipe")
+        ("is not a file", f"000000-{kind}.json") for kind in ("folder", "link", "loop", "pipe")
     ]
     outbox.enqueue("b", {})
     assert waiting(outbox) == ["a", "b"]

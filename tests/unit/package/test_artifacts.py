@@ -53,7 +53,7 @@ def test_files_of_two_releases_are_told(tmp_path: Path) -> None:
         artifacts_in(tmp_path)
     make_wheel(tmp_path)
     make_sdist(tmp_path, version="2.0")
-    with pytest.raises(BadFileError, match=r"more than one release are here: demo 1\.0, demo 2\.0"):
+    with pytest.raises(BadFileError, match=r"more than one release: demo 1\.0, demo 2\.0"):
         artifacts_in(tmp_path)
 
 

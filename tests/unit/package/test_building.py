@@ -117,7 +117,7 @@ def test_an_interpreter_that_cannot_be_executed_is_passed_over_unless_it_was_nam
         tool(tmp_path / "bin", name)
     environ = {"PATH": str(tmp_path / "bin")}
     assert [short for _, short in interpreters(">=3.9", environ)] == ["3.11"]
-    with pytest.raises(CommandError, match="there is no interpreter 'bad' that runs"):
+    with pytest.raises(CommandError, match="the interpreter 'bad' is not found or does not run"):
         interpreters(">=3.9", environ, ["bad"])
 
 
@@ -162,11 +162,15 @@ UNMET = ["ERROR Unmet dependencies (checked against python3):", "\ttorch~=2.10.0
     ("lines", "how", "words"),
     [
         (["error: no"], How(), ["fix the project"]),
-        (NOT_THERE, How(), ["brings sendnn.core in [build-system] requires", "--in-image", "--no-isolation"]),
+        (
+            NOT_THERE,
+            How(),
+            ["add what provides sendnn.core to [build-system] requires", "--in-image", "--no-isolation"],
+        ),
         (NOT_THERE, How(isolated=False), ["install sendnn.core here", "--in-image IMAGE"]),
         (NOT_THERE, How(image="runtime:1"), ["build in an image that has sendnn.core"]),
-        (UNMET, How(image="runtime:1"), ["an image that has what is listed there"]),
-        (UNMET, How(isolated=False), ["install what is listed there here"]),
+        (UNMET, How(image="runtime:1"), ["an image that has what is listed above"]),
+        (UNMET, How(isolated=False), ["install what is listed above here"]),
     ],
 )
 def test_a_module_that_is_missing_names_where_to_build(lines: list[str], how: How, words: list[str]) -> None:

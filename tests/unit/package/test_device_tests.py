@@ -73,7 +73,9 @@ def test_the_rules_are_rules_of_a_scope(tmp_path: Path, marker: str, verdicts: l
 
 def test_a_project_that_is_not_installed_here_cannot_be_tested_here() -> None:
     project = Project(folder=Path("/p"), pyproject=Pyproject(project=ProjectTable(name="Not-Here")))
-    with pytest.raises(UsageError, match="Not-Here is not installed beside spyre-ci") as caught:
+    with pytest.raises(
+        UsageError, match="Not-Here is not installed in the environment of spyre-ci"
+    ) as caught:
         installed_version(project)
     assert "pip install" in str(caught.value)
 

@@ -50,11 +50,11 @@ def test_a_green_commit_opens_every_gate(gate: Gate) -> None:
     ("change", "seen"),
     [
         (None, "was not run"),
-        ({"passed": False}, "is of demo, cccccccccccc, failed"),
-        ({"commit": "d" * 40}, "is of demo, dddddddddddd"),
-        ({"commit": ""}, "is of demo, no commit"),
-        ({"dirty": ("a",)}, "is of demo, cccccccccccc, changed"),
-        ({"project": "other"}, "is of other, cccccccccccc"),
+        ({"passed": False}, "for demo at cccccccccccc, failed"),
+        ({"commit": "d" * 40}, "for demo at dddddddddddd"),
+        ({"commit": ""}, "for demo at no commit"),
+        ({"dirty": ("a",)}, "for demo at cccccccccccc, changed"),
+        ({"project": "other"}, "for other at cccccccccccc"),
     ],
 )
 def test_each_step_must_be_green_of_this_very_commit(
@@ -80,10 +80,10 @@ def test_the_emulated_device_opens_no_full_gate() -> None:
             {"dirty": ("a",)},
             {"checkout when it was built or verified": "differs from its commit: a"},
         ),
-        ({"details": {}}, {WHEEL.filename: "was not among what was verified"}),
+        ({"details": {}}, {WHEEL.filename: "was not verified"}),
         (
             {"details": {"files": [{"name": WHEEL.filename, "sha256": "b"}]}},
-            {WHEEL.filename: f"sha256 {WHEEL.sha256}, verified was b"},
+            {WHEEL.filename: f"sha256 {WHEEL.sha256}, but b was verified"},
         ),
     ],
 )
@@ -106,7 +106,7 @@ def test_an_index_takes_some_versions_tags_and_sizes() -> None:
     wheel = replace(WHEEL, version=Version("1.0+gabc"), tags=frozenset(parse_tag("py3-none-linux_x86_64")))
     told = [one.remedy for one in check_index([wheel], "stage", strict)]
     assert [one.partition(":")[0] for one in told] == [
-        "stage takes no local versions", "stage needs a manylinux tag", "stage takes 0.5 MiB",
+        "stage accepts no local versions", "stage needs a manylinux tag", "stage accepts at most 0.5 MiB",
     ]  # fmt: skip
     lenient = Index(upload="https://i/", simple="https://i/")
     assert all(one.passed for one in check_index([wheel], "stage", lenient))

@@ -18,4 +18,7 @@ def test_nor_does_what_was_done(capsys: pytest.CaptureFixture[str]) -> None:
     done = {"project": "demo", "version": "1.0", "index": "stage", "files": [{"name": "##[x]"}]}
     _tell({**done, "state": {"absent": ["x"]}}, dry_run=True, as_json=False)
     _tell({**done, "state": {"absent": []}}, dry_run=False, as_json=False)
-    assert capsys.readouterr().out == "demo 1.0 would be on stage: # #[x]\ndemo 1.0 is on stage: # #[x]\n"
+    assert (
+        capsys.readouterr().out
+        == "demo 1.0 would be published on stage: # #[x]\ndemo 1.0 is published on stage: # #[x]\n"
+    )

@@ -24,15 +24,15 @@ GOOD, BAD = Counts(passed=2), Counts(passed=1, failed=1, failing=("a::b: no",))
         (1, BAD, EXIT_TEST_FAILED, ""),
         (1, GOOD, EXIT_TEST_FAILED, ""),  # a plugin's word, as that of a coverage that is too low
         (2, Counts(failed=1), EXIT_INCOMPLETE, "could not be collected"),
-        (3, GOOD, EXIT_INCOMPLETE, "pytest itself broke"),
-        (4, None, EXIT_USAGE, "does not take its arguments"),
+        (3, GOOD, EXIT_INCOMPLETE, "pytest had an internal error"),
+        (4, None, EXIT_USAGE, "pytest rejects its arguments"),
         (5, Counts(), EXIT_INCOMPLETE, "no test was collected"),
         (0, Counts(), EXIT_INCOMPLETE, "no test ran"),
         (0, Counts(skipped=3), EXIT_INCOMPLETE, "no test ran"),
         (0, None, EXIT_INCOMPLETE, "unit.xml is gone"),
         (1, None, EXIT_INCOMPLETE, "unit.xml is gone"),
-        (-11, None, EXIT_INCOMPLETE, "ended by SIGSEGV"),
-        (-9, GOOD, EXIT_INCOMPLETE, "ended by SIGKILL"),
+        (-11, None, EXIT_INCOMPLETE, "killed by SIGSEGV"),
+        (-9, GOOD, EXIT_INCOMPLETE, "killed by SIGKILL"),
         (77, GOOD, EXIT_INCOMPLETE, "ended with code 77"),
         (None, None, EXIT_INCOMPLETE, "unit.xml is gone"),
     ],
@@ -127,7 +127,7 @@ def test_suites_in_suites_and_a_suite_alone_are_counted(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_whole_junit_is_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(BadFileError, match="is no JUnit that can be read"):
+    with pytest.raises(BadFileError, match="is not readable as JUnit XML"):
         read_counts(written(tmp_path, text))
 
 

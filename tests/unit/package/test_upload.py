@@ -77,7 +77,9 @@ def test_what_became_of_a_file_is_the_indexs_word(
     assert made.states.get(NAME, "absent") == state
     noted = json.loads((tmp_path / "published-stage.json").read_text())
     assert [one["state"] for one in noted["files"]] == [state]
-    assert (f"interrupted: {made.line()}; the same command continues" in told) == (error is KeyboardInterrupt)
+    assert (f"interrupted: {made.line()}; repeat the command to continue" in told) == (
+        error is KeyboardInterrupt
+    )
 
 
 def publisher(folder: Path, told: list[str]) -> publish.Publisher:
@@ -119,7 +121,7 @@ def test_of_what_twine_says_what_failed_is_shown_and_commands_no_ci() -> None:
     ("states", "line"),
     [
         ({}, "nothing was published"),
-        ({NAME: "unsure"}, f"0 of 1 files are published; it is not known whether {NAME} is"),
+        ({NAME: "unsure"}, f"0 of 1 files are published; unknown whether published: {NAME}"),
         ({NAME: "there"}, f"1 of 1 files is published: {NAME}"),
     ],
 )

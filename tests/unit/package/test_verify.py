@@ -60,9 +60,9 @@ def test_what_a_tool_printed_last_is_told_in_a_line(said: str, told: str) -> Non
         (
             ["libtorch.so", "libfoo.so.1"],
             "manylinux_2_17_x86_64",
-            "links libfoo.so.1, which it does not bring",
+            "links libfoo.so.1, which it does not contain",
         ),
-        ([], "manylinux_2_34_x86_64", "its symbols are of manylinux_2_34_x86_64"),
+        ([], "manylinux_2_34_x86_64", "its symbols need manylinux_2_34_x86_64"),
     ],
 )
 def test_what_auditwheel_sees_is_judged(
@@ -78,10 +78,10 @@ def test_what_auditwheel_sees_is_judged(
 @pytest.mark.parametrize(
     ("change", "seen"),
     [
-        ({}, f"built of {COMMIT[:12]}"),
-        ({"dirty": ("a",)}, f"built of {COMMIT[:12]}, with changes: nothing of it is published (1 changed)"),
-        ({"commit": "d" * 40}, f"built of {'d' * 12}, and {COMMIT[:12]} is there"),
-        ({"details": {}}, "not as they were built: demo-1.0-py3-none-any.whl"),
+        ({}, f"built from {COMMIT[:12]}"),
+        ({"dirty": ("a",)}, f"built from {COMMIT[:12]}, with 1 uncommitted change: it cannot be published"),
+        ({"commit": "d" * 40}, f"built from {'d' * 12}, but {COMMIT[:12]} is checked out"),
+        ({"details": {}}, "changed since the build: demo-1.0-py3-none-any.whl"),
     ],
 )
 def test_what_is_verified_is_what_was_built_of_this_commit(

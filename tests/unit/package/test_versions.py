@@ -106,7 +106,9 @@ def test_versions_grow_with_commits_and_stay_between_releases(
 
 
 def test_a_tag_beside_another_declared_version_is_refused() -> None:
-    with pytest.raises(BadFileError, match=r"tagged v1\.4\.0, and the project says version 1\.3") as caught:
+    with pytest.raises(
+        BadFileError, match=r"tagged v1\.4\.0, but the project declares version 1\.3"
+    ) as caught:
         version_to_build("1.3", source("v1.4.0"))
     assert "set the version to 1.4.0" in str(caught.value)
 
@@ -120,12 +122,12 @@ def test_a_shallow_clone_cannot_count() -> None:
 
 def test_without_git_the_declared_version_holds() -> None:
     assert str(version_to_build("1.0", Source(commit=""))) == "1.0"
-    with pytest.raises(UsageError, match="this is no checkout"):
+    with pytest.raises(UsageError, match="this is not a Git checkout"):
         version_to_build("", Source(commit=""))
 
 
 def test_what_is_no_version_is_said() -> None:
-    with pytest.raises(BadFileError, match="'one' is no version"):
+    with pytest.raises(BadFileError, match="'one' is not a version"):
         version_to_build("one", source())
 
 

@@ -28,8 +28,8 @@ def change_of(version: str, *, before: str = "2.9@ab", sha: str = "b" * 64, trac
     [
         (change_of("2.10"), "torch: 2.9 to 2.10"),
         (change_of("2.10", before=""), "torch: 2.10"),
-        (change_of("2.9"), f"torch: 2.9 built again, with {'b' * 12}"),
-        (change_of("2.9", sha=""), "torch: 2.9 built again"),
+        (change_of("2.9"), f"torch: 2.9 rebuilt, with {'b' * 12}"),
+        (change_of("2.9", sha=""), "torch: 2.9 rebuilt"),
         (change_of("1!2"), "torch: 2.9 to 1!2"),
         (change_of("2 [skip ci]\n@all", before="fixes #1"), "torch: fixes--1 to 2--skip-ci---all"),
     ],
@@ -37,7 +37,7 @@ def change_of(version: str, *, before: str = "2.9@ab", sha: str = "b" * 64, trac
 def test_a_change_says_what_it_does_and_nothing_that_others_wrote(change: Change, title: str) -> None:
     assert change.title == title
     release = f"Release: {change.event.sha}\n" if change.event.sha else ""
-    why = "Why: the last line of events.jsonl; the checklist: the text of the pull request.\n"
+    why = "The last line of events.jsonl says why; the pull request has the checklist.\n"
     assert change.message == f"{title}\n\n{release}Answers: request 4 and request 7\n{why}"
     assert not re.search(r"[\[\]@#]", change.message)
 

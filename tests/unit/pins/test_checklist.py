@@ -95,7 +95,7 @@ def test_each_kind_has_a_golden_copy(
 
 def test_a_campaign_without_an_end_is_told() -> None:
     text = shown(BOTH, [PIN, campaign("cards", 20, None), asked(1, "major", 21)], 30)
-    assert "- [x] Is a campaign on? yes: `cards`, until it is ended" in text
+    assert "- [x] Is a campaign active? yes: `cards`, with no planned end" in text
     assert "`spyre-ci pins decide` ran again.\n" in text
 
 
@@ -103,7 +103,7 @@ def test_an_upgrade_asks_for_every_mend_that_the_pin_was_built_with() -> None:
     built = [pinned("2.12.0", 5, mend=MEND), pinned("2.12.0", 6, mend="f" * 40)]
     text = shown(BOTH, [PIN, *built], 70)
     for sha in (MEND, "f" * 40):
-        assert f"- [ ] Does `2.13.0` hold `{sha}` too, which `2.12.0` was rebuilt with?" in text
+        assert f"- [ ] Does `2.13.0` also contain `{sha}`, with which `2.12.0` was rebuilt?" in text
     assert "built anew" not in shown(BOTH, [PIN, *built, pinned("2.12.0", 9), pinned("2.13.0", 9)], 70)
 
 
@@ -112,11 +112,11 @@ def test_what_the_ledger_does_not_tell_stays_open() -> None:
     open_one = "not known: the ledger has no record of `2.11.0`, which is pinned"
     assert f"- [ ] What changed of the direct dependencies? {open_one}\n" in text
     assert f"- [ ] Is the API compatible? {open_one}\n" in text
-    assert "- [ ] Is the API compatible? no entry point is recorded of both\n" in shown(BOTH, [PIN], 56)
+    assert "- [ ] Is the API compatible? no entry point is recorded for both\n" in shown(BOTH, [PIN], 56)
     unknown = release("2.13.0", 20, packages={"torch": "unknown", "transformers": "4"})
     text = shown([OLD, unknown], [PIN], 56)
-    assert "- [x] Which suites are deprecated? none that the ledger tells of\n" in text
-    why = "needs `torch>=2.11`, and it has `unknown`: the ledger does not tell"
+    assert "- [x] Which suites are deprecated? none that the ledger knows of\n" in text
+    why = "needs `torch>=2.11`, but the release has `unknown`: the ledger does not record it"
     assert f"- [ ] Does `2.13.0` support `inference`? {why}.\n" in text
     saved = [one.model_copy(update={"signatures": {"torch.ops:save": ()}}) for one in BOTH]
     assert "compatible? yes: `torch.ops:save` can be called as before\n" in shown(saved, [PIN], 56)

@@ -43,20 +43,20 @@ def of(text: str) -> Signature:
         ("a", "a, b=1", []),
         ("a", "a, *, b=1", []),
         ("a", "a, b", ["b is new and has no default"]),
-        ("a, b", "b, a", ["a stands elsewhere", "b stands elsewhere"]),
-        ("a, b=1", "a, *, b=1", ["b is keyword-only now"]),
-        ("a", "a, /", ["a is positional-only now"]),
+        ("a, b", "b, a", ["a has moved", "b has moved"]),
+        ("a, b=1", "a, *, b=1", ["b is now keyword-only"]),
+        ("a", "a, /", ["a is now positional-only"]),
         ("a, /", "a", []),
-        ("a", "b", ["a is gone", "b is new and has no default"]),
+        ("a", "b", ["a was removed", "b is new and has no default"]),
         ("a, b", "a, *args, **kwargs", []),
         ("a, b, /", "a, *args", []),
-        ("a, b", "a, *args", ["b is gone"]),
-        ("*, a", "", ["a is gone"]),
+        ("a, b", "a, *args", ["b was removed"]),
+        ("*, a", "", ["a was removed"]),
         ("*, a", "**kwargs", []),
         ("*, a", "a", []),
-        ("a=1", "a", ["a has no default any more"]),
-        ("*args", "", ["args is gone"]),
-        ("**kwargs", "", ["kwargs is gone"]),
+        ("a=1", "a", ["a no longer has a default"]),
+        ("*args", "", ["args was removed"]),
+        ("**kwargs", "", ["kwargs was removed"]),
     ],
 )
 def test_what_breaks_callers_is_told(before: str, after: str, said: list[str]) -> None:
@@ -147,12 +147,14 @@ def why(
     ],
 )
 def test_what_a_suite_needs_is_held_against_the_packages(need: str, there: str, held: bool | None) -> None:
-    unmet = f"needs `{need}`, and it has `{there}`"
+    unmet = f"needs `{need}`, but the release has `{there}`"
     wanted = {True: "", False: unmet, None: f"perhaps {unmet}"}[held]
     packages = {"torch": there, "flash-attn": "2.8"}
     assert why(Suite(name="s", needs=[need]), packages) == wanted
     missing = why(Suite(name="s", needs=[need, "x"]), packages)
-    assert missing == "; ".join([*([unmet] if held is False else []), "needs `x`, which it does not have"])
+    assert missing == "; ".join(
+        [*([unmet] if held is False else []), "needs `x`, which the release does not have"]
+    )
 
 
 def signatures(**found: str | None) -> Record:
@@ -163,8 +165,8 @@ def signatures(**found: str | None) -> Record:
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
-        (signatures(m_f="path, mmap"), signatures(m_f="path"), "`m:f`: `mmap is gone`"),
-        (signatures(m_f="path"), signatures(m_f=None), "`m:f` is gone"),
+        (signatures(m_f="path, mmap"), signatures(m_f="path"), "`m:f`: `mmap was removed`"),
+        (signatures(m_f="path"), signatures(m_f=None), "`m:f` was removed"),
         (None, signatures(m_f="path"), ""),
         (signatures(m_f="path"), signatures(m_f="path, mmap=1"), ""),
         (signatures(m_f=None), signatures(m_f="path"), ""),

@@ -62,7 +62,7 @@ def check(
 def test_the_cycle_makes_an_upgrade_every_eight_weeks() -> None:
     for day, wanted in ((0, "none"), (55.999, "none"), (56, "2.13.0"), (400, "2.13.0")):
         check(BOTH, [PIN], day, wanted, next_due=on(56))
-    check(BOTH, [PIN], 60, "2.13.0", "the last upgrade is 60 days old, and 56 make the next one due")
+    check(BOTH, [PIN], 60, "2.13.0", "the last upgrade was 60 days ago, and one is due every 56 days")
     check(BOTH, [PIN], 1, "none", "the next upgrade is due on 2026-10-27 00:00 UTC")
     assert went(decided(BOTH, [PIN], 30, Pins(cycle_days=30))) == "2.13.0"
     check([OLD], [PIN], 60, "wait", codes=["cycle", "no-release"])
@@ -97,7 +97,7 @@ def test_a_request_makes_an_upgrade(reason: Reason) -> None:
     if reason in WISHES:
         check([OLD], [PIN, asked(1, reason, 5)], 6, "wait", pending=(1,), codes=[reason, "no-release"])
         held = {"pending": (1,), "campaign": "cards", "wait_until": on(60), "codes": [reason, "campaign"]}
-        nothing = "campaign `cards` is on: nothing but bugs and regressions changes the pin"
+        nothing = "campaign `cards` is active: only bugs and regressions change the pin"
         check(BOTH, [PIN, WINDOW, asked(1, reason, 21)], 22, "wait", nothing, **held)
         events = [PIN, asked(1, reason, 22, "9.9")]
         no_record = "request 1 is for `9.9`, which the ledger has no record of"
@@ -162,7 +162,7 @@ def test_a_request_for_what_is_pinned_or_older_waits_and_is_answered_with_the_ne
     at = pinned("2.13.0", 20)
     for version in ("2.13.0", "2.12.0"):
         events: list[Event] = [at, asked(1, "major", 22, version)]
-        said = f"request 1 is for `{version}`, and `2.13.0` is pinned already: withdraw it"
+        said = f"request 1 is for `{version}`, but `2.13.0` is already pinned: withdraw it"
         check(BOTH, events, 23, "wait", said, codes=["major", "already-pinned"])
         check(BOTH, [*events, withdrawn(1, 24)], 25, "none")
         check([*BOTH, release("2.14.0", 30, "major")], events, 31, "2.14.0", answers=(1,))
@@ -177,7 +177,7 @@ def test_a_step_back_ends_wishes_and_nothing_but_its_name_leads_there_again() ->
         asked(1, "performance", 21),
         asked(2, "regression", 22, "2.12.0"),
     ]
-    said = "request 1 is superseded by this step back"
+    said = "request 1 is superseded by this downgrade"
     check([OLD, release("2.13.0", 20, "major")], events, 22, "2.12.0", said, answers=(2,), supersedes=(1,))
     back = [
         PIN,
@@ -186,7 +186,7 @@ def test_a_step_back_ends_wishes_and_nothing_but_its_name_leads_there_again() ->
         pinned("2.12.0", 22, answers=(1,)),
     ]
     check([OLD, release("2.13.0", 20, "major")], back, 22, "none")
-    passed = "but for `2.13.0`: that was gone back from, and a newer one or a request"
+    passed = "except `2.13.0`, which was reverted: a newer release, or a request"
     check(BOTH, back, 78, "wait", passed, codes=["cycle", "no-release"])
     check([*BOTH, release("2.13.1", 70)], back, 78, "2.13.1")
     check(BOTH, [*back, asked(2, "performance", 30)], 30, "wait")
@@ -214,7 +214,7 @@ def test_what_is_said_of_a_release_later_counts() -> None:
     check(BOTH, [PIN, back, asked(1, "bug", 31)], 31, "2.12.0 rebuild")
     check(BOTH, [back], 31, "2.12.0")
     check(BOTH, [PIN, back, taken_back(40, NEW, None)], 56, "2.13.0")
-    said = "request 1 is for `2.13.0`, which was taken back: it is taken only where its SHA is named"
+    said = "request 1 is for `2.13.0`, which was withdrawn: a request has to give its SHA"
     check(BOTH, [PIN, back, asked(1, "major", 31, "2.13.0")], 31, "wait", said)
     check(BOTH, [PIN, back, asked(1, "major", 31, mend=NEW.sha)], 31, "2.13.0")
     again = release("2.13.0", 10, build=1)
@@ -222,7 +222,9 @@ def test_what_is_said_of_a_release_later_counts() -> None:
     check([*BOTH, again], [PIN, back, asked(1, "major", 31, "2.13.0")], 31, "2.13.0", target=target)
     assert fold(BOTH, [scheduled("2.13.0", 60), back], now=on(31)).coming == []
     events: list[Event] = [PIN, taken_back(30, OLD, "`x` @all")]
-    said = "`2.12.0`, which is pinned, was withdrawn (`'x' @all`): if that is a bug here, request one"
+    said = (
+        "`2.12.0`, which is pinned, was withdrawn (`'x' @all`): if that is a bug for you, request an upgrade"
+    )
     check([OLD], events, 31, "none", said, codes=["not-due", "taken-back"])
     check(
         [OLD],
@@ -258,12 +260,12 @@ def test_after_a_campaign_a_scheduled_release_is_waited_for_and_no_longer_than_s
     newest = [OLD, release("2.13.0", 30)]
     said = (
         "`2.14.0` is scheduled for 2026-11-10, closer to the campaign's end on 2026-10-31 than `2.13.0` of "
-        "2026-10-01: it is waited for until 2026-11-24 00:00 UTC"
+        "2026-10-01: the upgrade waits for it until 2026-11-24 00:00 UTC"
     )
     events = [*held, scheduled("2.14.0", 70)]
     check(newest, events, 60, "wait", said, wait_until=on(84), pending=(1,))
     check(newest, events, 83.99, "wait")
-    not_there = "`2.14.0` was due on 2026-11-10 and did not: it is no longer awaited"
+    not_there = "`2.14.0` was due on 2026-11-10 but was not released: it is no longer waited for"
     check(newest, events, 84, "2.13.0", not_there, answers=(1,))
     check([*BOTH, release("2.14.0", 68)], events, 68, "2.14.0")
     for called_off in (scheduled("2.14", None, told=62), scheduled("2.14.0", 99, told=62)):
@@ -337,7 +339,7 @@ def test_when_campaigns_begin_and_end() -> None:
     check(BOTH, moved, 70, "wait")
     check(BOTH, moved, 80, "2.13.0")
     two = [PIN, campaign("a", 20, 40), campaign("b", 30, 50), request]
-    check(BOTH, two, 35, "wait", "campaigns `a` and `b` are on", campaign="a", wait_until=on(50))
+    check(BOTH, two, 35, "wait", "campaigns `a` and `b` are active", campaign="a", wait_until=on(50))
     check(BOTH, two, 45, "wait", campaign="b")
     check(BOTH, [*two, scheduled("2.14.0", 55)], 50, "wait", wait_until=on(69))
     check(BOTH, [PIN, campaign("a", 20, 40), campaign("b", 30, None), request], 35, "wait", wait_until=None)
@@ -345,10 +347,10 @@ def test_when_campaigns_begin_and_end() -> None:
 
 def test_a_clock_that_goes_wrong_repeats_nothing_and_loses_nothing() -> None:
     events: list[Event] = [PIN, asked(1, "bug", 57), pinned("2.13.0", 60, answers=(1,))]
-    said = "the last upgrade was at 2026-10-31 00:00 UTC, from when the cycle counts: check"
+    said = "the last upgrade, from which the cycle counts, was at 2026-10-31 00:00 UTC: check"
     check(BOTH, events, 10, "none", said, next_due=on(116), codes=["not-due", "clock"])
     events = [PIN, asked(1, "bug", 57), asked(2, "major", 58)]
-    said = "it is 2026-09-11 00:00 UTC here, and something was told at 2026-10-29"
+    said = "it is 2026-09-11 00:00 UTC on this machine, but the ledger has an event of 2026-10-29"
     check(BOTH, events, 10, "2.13.0", said, answers=(1, 2))
     check(BOTH, [*events, as_event(decided(BOTH, events, 10), on(10))], 10, "none")
     early = [PIN, asked(1, "bug", 57), pinned("2.13.0", -300, answers=(1,))]
@@ -367,13 +369,13 @@ def test_suites_are_deprecated_where_the_image_changes_and_until_another_is_pinn
     suites = [Suite(name="tuning", needs=["torch<2.13"])]
     decision = decided(BOTH, [PIN], 56, suites=suites)
     assert [(one.suite, one.why) for one in decision.deprecates] == [
-        ("tuning", ("needs `torch<2.13`, and it has `2.13.0`",))
+        ("tuning", ("needs `torch<2.13`, but the release has `2.13.0`",))
     ]
     assert as_event(decision, on(56)).deprecated == ("tuning",)
     same = NEW.model_copy(update={"sha": OLD.sha})
     decision = decided([OLD, same], [PIN], 56, suites=suites)
     assert (went(decision), decision.image_changed, decision.deprecates) == ("2.13.0", False, ())
-    assert decision.reasons[-1].words == "the image is the one that is pinned already: nothing is deprecated"
+    assert decision.reasons[-1].words == "the image is already pinned: nothing is deprecated"
     rebuild = decided([OLD], [PIN, asked(1, "bug", 1, mend=MEND)], 2, suites=[Suite(name="x", needs=["y"])])
     assert (rebuild.image_changed, rebuild.deprecates) == (True, ())
     first = pinned("2.13.0", 20).model_copy(update={"deprecated": ("a",)})
@@ -396,7 +398,7 @@ def test_what_is_decided_becomes_an_event() -> None:
 
 def test_what_others_have_named_is_no_markup() -> None:
     events: Events = [PIN, campaign("`x`\n# <b>\x1b[31m", 20, None), asked(1, "major", 21, "`*`")]
-    check(BOTH, events, 22, "wait", "campaign `'x' # <b>` is on")
+    check(BOTH, events, 22, "wait", "campaign `'x' # <b>` is active")
     check(BOTH, events, 22, "wait", "request 1 is for `'*'`, which")
 
 

@@ -69,9 +69,9 @@ def test_a_line_that_was_cut_short_is_told_and_goes_with_the_next_event(
     (tmp_path / FILE).write_bytes(content)
     assert read_events(tmp_path) == EVENTS[:1]
     assert (tmp_path / FILE).read_bytes() == content, "looking changes nothing"
-    assert "the last line is truncated, is no event" in capsys.readouterr().err
+    assert "the last line is truncated and the next event replaces it" in capsys.readouterr().err
     add(tmp_path, EVENTS[2])
-    assert 'tell it again: {"kind": "requ' in capsys.readouterr().err
+    assert 'enter it again: {"kind": "requ' in capsys.readouterr().err
     # A whole event whose end of line is missing is an event.
     (tmp_path / FILE).write_bytes((tmp_path / FILE).read_bytes().rstrip())
     add(tmp_path, EVENTS[1])
@@ -95,7 +95,7 @@ SCHEDULED = b'{"kind": "scheduled", "at": "2026-11-23T08:00:00%s", "version": "2
         (b'{"kind": "withdrawn", "at": "2026-11-23T08:00:00Z", "id": 1, "who": "me"}', "who: "),
         (b"<<<<<<< HEAD", "Invalid JSON"),
         (b"\x1b[2J", "Invalid JSON"),
-        (line_of(request(1, "another")).strip(), "request 1 stands twice, first on line 1"),
+        (line_of(request(1, "another")).strip(), "request 1 is listed twice, first on line 1"),
     ],
 )
 def test_a_line_that_is_no_event_names_file_line_and_key(tmp_path: Path, line: bytes, said: str) -> None:

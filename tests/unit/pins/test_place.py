@@ -62,15 +62,15 @@ def test_ends_of_lines_a_byte_order_mark_lists_and_keys_with_dots() -> None:
         ("a: {b: v1}\n", "a.b.c", "", "there is no such key"),
         ("a: [v1]\n", "a.1", "", "there is no such key"),
         ("<<: {b: v1}\n", "b", "", "there is no such key"),
-        ("a: {b: v1}\n", "a", "", "is no version"),
-        ("a:\n", "a", "", "is no version"),
-        ("x: &v v1\na: *v\n", "a", "", "cannot be changed without changing more"),
-        ("x: &v {b: v1}\na: *v\n", "x.b", "", "cannot be changed without changing more"),
-        ("x: &v {b: v1}\na: *v\n", "a.b", "", "cannot be changed without changing more"),
-        ("a: |\n  v1\n", "a", "", "is no version on one line"),
-        ("a: 'v1\n  v2'\n", "a", "", "is no version on one line"),
-        ("a: quay.io/o/i:v1\n", "a", "", "'quay.io/o/i:v1' is no version on one line"),
-        ('a: "v\\u0031"\n', "a", "", "cannot be changed without changing more"),
+        ("a: {b: v1}\n", "a", "", "is not a version"),
+        ("a:\n", "a", "", "is not a version"),
+        ("x: &v v1\na: *v\n", "a", "", "cannot be changed without changing other values"),
+        ("x: &v {b: v1}\na: *v\n", "x.b", "", "cannot be changed without changing other values"),
+        ("x: &v {b: v1}\na: *v\n", "a.b", "", "cannot be changed without changing other values"),
+        ("a: |\n  v1\n", "a", "", "is not a version on one line"),
+        ("a: 'v1\n  v2'\n", "a", "", "is not a version on one line"),
+        ("a: quay.io/o/i:v1\n", "a", "", "'quay.io/o/i:v1' is not a version on one line"),
+        ('a: "v\\u0031"\n', "a", "", "cannot be changed without changing other values"),
         ("a: v1\nb: [\n", "a", ":3", "cannot be read as YAML"),
         ("--- {a: v1}\n--- {a: v1}\n", "a", ":2", "cannot be read as YAML"),
     ],
@@ -95,8 +95,8 @@ def test_what_is_no_place_of_one_version_is_told(content: str, key: str, line: s
         ('[t]\nw = "1"\n', "t.v: there is no such key"),
         ('t = "1"\n', "t.v: there is no such key"),
         ('[t]\nv = "1"\nv = "2"\n', "cannot be read as TOML"),
-        ("[t.v]\n", "is no version on one line"),
-        ('[t]\nv = """1"""\n', "cannot be changed without changing more"),
+        ("[t.v]\n", "is not a version on one line"),
+        ('[t]\nv = """1"""\n', "cannot be changed without changing other values"),
         ("[t\n", "cannot be read as TOML"),
     ],
 )
@@ -112,7 +112,7 @@ def test_toml_keeps_its_quotes_and_everything_else(content: str, after: str) -> 
 
 def test_what_is_no_version_or_no_such_file_is_refused() -> None:
     for version in ("", "1\nevil: 2", "a b", "1#", "-1", "a" * 129, "\u0661", "1:2"):
-        with pytest.raises(SettingsError, match="is no version"):
+        with pytest.raises(SettingsError, match="is not a version"):
             with_version(YAML, yaml_of("v1"), KEY, version)
     with pytest.raises(SettingsError, match="is neither YAML nor TOML"):
         read_version(Path("pin.json"), b"{}", "a")

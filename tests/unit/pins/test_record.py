@@ -56,7 +56,7 @@ def test_a_record_is_read_back_as_it_was_written_in_order_and_once(tmp_path: Pat
     later = wanted.model_copy(update={"recorded_at": DAY + timedelta(days=1)})
     assert write_record(folder, later) == path
     assert (path.read_bytes(), path.stat().st_mtime_ns) == before
-    with pytest.raises(RecordedOtherwiseError, match=r"another content \(packages\)") as caught:
+    with pytest.raises(RecordedOtherwiseError, match=r"other content \(packages\)") as caught:
         write_record(folder, wanted.model_copy(update={"packages": {"torch": "2.14.0"}}))
     assert (caught.value.exit_code, caught.value.where, path.read_bytes()) == (1, str(path), before[0])
     said = json.loads(path.read_text())
@@ -83,11 +83,11 @@ def test_releases_come_by_time_then_as_versions_go(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"packages": 3}, "is no record: packages: "),
-        ({"unknown": 3}, "is no record: unknown: "),
-        ({"sha": "xyz"}, "is no record: sha: "),
+        ({"packages": 3}, "is not a record: packages: "),
+        ({"unknown": 3}, "is not a record: unknown: "),
+        ({"sha": "xyz"}, "is not a record: sha: "),
         ({"schema": "spyre-ci/plan/1"}, "schema is 'spyre-ci/plan/1'"),
-        ({"version": "2.0"}, r"is the record of image 2.0 \(aaaaaaaaaaaa\), which has another name"),
+        ({"version": "2.0"}, r"is the record of image 2.0 \(aaaaaaaaaaaa\), which has another file name"),
         ({"track": "other"}, "is the record of other 1.0"),
         (None, "cannot be read as JSON"),
     ],
@@ -112,7 +112,7 @@ def test_whatever_a_release_is_called_its_file_is_in_its_folder(version: str, sh
 def test_only_what_changed_is_told() -> None:
     found = changes(["torch", "numpy", "gone", "new", "never"], {"torch": "1", "numpy": "2", "gone": "3"},
                     {"torch": "2", "numpy": "2", "new": "4"})  # fmt: skip
-    assert list(map(str, found)) == ["gone 3 is gone", "new 4 is new", "torch 1 -> 2"]
+    assert list(map(str, found)) == ["gone 3 was removed", "new 4 is new", "torch 1 -> 2"]
     assert found[2] == PackageChange(name="torch", before="1", after="2")
 
 
@@ -173,7 +173,7 @@ def test_the_oldest_is_written_first_and_compared_with_the_one_before_it(tmp_pat
         ["torch 2.1 -> 2.2"],
     )
     moved = recorded(folder, Fake([release("1.0", "c" * 64)]))
-    assert moved.remarks == [f"1.0 is another one now: {A[:12]} is recorded, {'c' * 12} is there"]
+    assert moved.remarks == [f"1.0 has changed: {A[:12]} is recorded, and the source has {'c' * 12}"]
     # What is tracked from now on was installed before.
     before = record().model_copy(update={"direct": {}})
     assert linked(record("1.1", B, days=1), [before]).changes == ()
@@ -219,12 +219,12 @@ def test_what_is_said_of_a_release_later_is_an_event_and_the_record_stays(tmp_pa
     before = read_records(folder)
     found = recorded(folder, Fake([release("1.0", yanked="broken")]), flags=["major"])
     assert found.remarks == [
-        "1.0 was taken back since it was recorded: broken", "1.0 is flagged major from now on",
+        "1.0 was withdrawn after it was recorded: broken", "1.0 is now flagged major",
     ]  # fmt: skip
     assert (found.known, read_records(folder)) == (1, before)
     assert [one.kind for one in read_events(folder)] == ["taken-back", "flagged"]
     assert recorded(folder, Fake([release("1.0", yanked="broken")]), flags=["major"]).remarks == []
-    assert recorded(folder, Fake([release("1.0")])).remarks == ["1.0 was taken back, and is offered again"]
+    assert recorded(folder, Fake([release("1.0")])).remarks == ["1.0 was withdrawn, and is available again"]
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["1.0", "1.1", "latest"])), unique=True))

@@ -21,21 +21,21 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
 
 def test_a_request_is_noted_with_the_next_number_and_once_and_taken_back_once(desk: Desk) -> None:
     words = ("request", "tuning", "regression", "--text", "it  is\nslow", "--sha", "sha256:" + "4f" * 32)
-    assert desk.pins(*words) == "tuning: request 1 (regression) is noted\n"
+    assert desk.pins(*words) == "tuning: request 1 (regression) is recorded\n"
     desk.now += timedelta(days=1)
-    assert desk.pins(*words) == "tuning: request 1 (regression) is noted since 2026-11-23 already\n"
+    assert desk.pins(*words) == "tuning: request 1 (regression) is recorded, unchanged since 2026-11-23\n"
     assert "request 2 (bug)" in desk.pins("request", "tuning", "bug", "--text", "it is slow \udce9")
     back = ("request", "tuning", "--withdraw", "1", "--text", "it was the driver")
     assert desk.pins(*back) == "tuning: request 1 is withdrawn\n"
     desk.now += timedelta(days=1)
-    assert desk.pins(*back) == "tuning: request 1 is withdrawn since 2026-11-24 already\n"
+    assert desk.pins(*back) == "tuning: request 1 is withdrawn, unchanged since 2026-11-24\n"
     assert desk.events() == [
         Requested(at=NOW, id=1, reason="regression", text="it is slow", sha="4f" * 32),
         Requested(at=NOW + timedelta(days=1), id=2, reason="bug", text="it is slow \\udce9"),
         Withdrawn(at=NOW + timedelta(days=1), id=1, text="it was the driver"),
     ]
     desk.upgraded(answers=(2,))
-    assert "request 2 is answered since 2026-11-13 already" in desk.pins(
+    assert "request 2 is answered, unchanged since 2026-11-13" in desk.pins(
         "request", "tuning", "--withdraw", "2"
     )
 
@@ -44,7 +44,7 @@ def test_a_release_is_scheduled_moved_and_called_off(desk: Desk) -> None:
     due = ("record", "tuning", "--release", "2.13", "--due")
     assert desk.pins(*due, "2026-12-14") == "tuning: 2.13 is due on 2026-12-14\n"
     desk.now += timedelta(days=1)
-    assert "already" in desk.pins(*due, "2026-12-14T00:00:00+00:00")
+    assert "unchanged since" in desk.pins(*due, "2026-12-14T00:00:00+00:00")
     desk.pins(*due, "2026-12-20T10:00:00+01:00")
     assert desk.pins(*due, "never") == "tuning: 2.13 is no longer planned\n"
     days = [one.on for one in desk.events() if isinstance(one, Scheduled)]
@@ -55,40 +55,43 @@ def test_what_is_pinned_already_is_noted_once_and_the_cycle_counts_from_its_day(
     desk.release("2.9", days_ago=30)
     for _ in range(2):
         said = desk.pins("record", "tuning", "--pinned-since", "2026-10-05")
-        assert said == "tuning: 2.9 is pinned since 2026-10-05\n"
-    why = ("it was pinned before it was followed",)
+        assert said == "tuning: 2.9 has been pinned since 2026-10-05\n"
+    why = ("it was pinned before the ledger began",)
     at = datetime(2026, 10, 5, tzinfo=UTC)
     assert desk.events() == [Upgraded(at=at, version="2.9", sha=sha_of("2.9"), reasons=why)]
     assert "not-due: the next upgrade is due on 2026-11-30" in desk.pins("decide", "tuning")
     said = desk.pins("record", "other", "--release", "2.5", "--pinned-since", "2026-10-05")
-    assert said == "other: 2.5 is pinned since 2026-10-05; the ledger has no such release yet\n"
-    with pytest.raises(SpyreCiError, match=r"the track is at 2\.9 since 2026-10-05 already"):
+    assert said == "other: 2.5 has been pinned since 2026-10-05; the ledger has no record of it yet\n"
+    with pytest.raises(SpyreCiError, match=r"the track has been at 2\.9 since 2026-10-05"):
         desk.pins("record", "tuning", "--pinned-since", "2026-10-06")
 
 
 def test_a_campaign_holds_every_track_moves_and_ends_once(desk: Desk) -> None:
     assert desk.pins("campaign", "autumn").splitlines() == [
-        "tuning: campaign autumn is on, until it is ended", "other: campaign autumn is on, until it is ended",
-    ]  # fmt: skip
+        "tuning: campaign autumn is active until it is ended with --over",
+        "other: campaign autumn is active until it is ended with --over",
+    ]
     desk.now += timedelta(hours=3)
-    assert "since 2026-11-23 already" in desk.pins("campaign", "autumn")
+    assert "unchanged since 2026-11-23" in desk.pins("campaign", "autumn")
     assert "tuning: campaign autumn has ended\n" in desk.pins("campaign", "autumn", "--over")
     ended = desk.now
     desk.now += timedelta(hours=3)
-    assert "campaign autumn has ended since 2026-11-23 already" in desk.pins("campaign", "autumn", "--over")
+    assert "campaign autumn has ended, unchanged since 2026-11-23" in desk.pins(
+        "campaign", "autumn", "--over"
+    )
     for track in ("tuning", "other"):
         assert desk.events(track) == [
             CampaignStarted(at=NOW, name="autumn", starts=NOW), CampaignEnded(at=ended, name="autumn"),
         ]  # fmt: skip
-    with pytest.raises(SpyreCiError, match="campaign 'autumn' has ended on 2026-11-23"):
+    with pytest.raises(SpyreCiError, match="campaign 'autumn' ended on 2026-11-23"):
         desk.pins("campaign", "autumn")
     one = ("campaign", "winter", "--track", "tuning")
     desk.pins("campaign", "w", "--track", "other")
     desk.pins("campaign", "w", "--track", "other", "--over")
-    with pytest.raises(SpyreCiError, match="has ended"):
+    with pytest.raises(SpyreCiError, match="campaign 'w' ended on"):
         desk.pins("campaign", "w")
     said = desk.pins(*one, "--starts", "2026-12-01", "--ends", "2026-12-05")
-    assert said == "tuning: campaign winter is on from 2026-12-01 00:00 UTC until 2026-12-05 00:00 UTC\n"
+    assert said == "tuning: campaign winter is active from 2026-12-01 00:00 UTC until 2026-12-05 00:00 UTC\n"
     desk.pins(*one, "--ends", "2026-12-08")
     told = [one for one in desk.events() if isinstance(one, CampaignStarted)][1:]
     days = [(f"{one.starts:%m-%d}", f"{one.ends:%m-%d}") for one in told]
@@ -98,19 +101,19 @@ def test_a_campaign_holds_every_track_moves_and_ends_once(desk: Desk) -> None:
         desk.pins(*one)
 
 
-YEARS = "is no day of the years 1970 to 9000"
+YEARS = "is not a day of the years 1970 to 9000"
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("request tuning bug --text ", "a request has a reason"),
-        ("request tuning bug --text \x1b[31m", "a request has a reason"),
-        ("request tuning", "a request has a reason"),
-        ("request tuning bug --text x --version 2;rm", "--version: '2;rm' is no version"),
-        ("request tuning bug --text x --sha HEAD", "--sha: 'head' is no SHA"),
+        ("request tuning bug --text ", "a request needs a reason"),
+        ("request tuning bug --text \x1b[31m", "a request needs a reason"),
+        ("request tuning", "a request needs a reason"),
+        ("request tuning bug --text x --version 2;rm", "--version: '2;rm' is not a version"),
+        ("request tuning bug --text x --sha HEAD", "--sha: 'head' is not a SHA"),
         ("request tuning --withdraw 4", "there is no request 4"),
-        ("request none bug --text x", "there is no track 'none' remedy: known ones: other, tuning"),
+        ("request none bug --text x", "there is no track 'none' remedy: known: other, tuning"),
         ("status none", "there is no track 'none'"),
         ("decide none", "there is no track 'none'"),
         ("decide --at soon", f"--at: 'soon' {YEARS}"),
@@ -124,13 +127,13 @@ YEARS = "is no day of the years 1970 to 9000"
         ("campaign w --ends never", f"--ends: 'never' {YEARS}"),
         ("campaign w --over", "there is no campaign 'w' remedy: known: none"),
         ("campaign w --track none", "there is no track 'none'"),
-        ("record --release 1.0", "--release: is of one track"),
-        ("record tuning other --due never", "--release: is of one track"),
-        ("record tuning --flag major", "--flag: a flag is of one release"),
-        ("record tuning --due never", "it is not said which release"),
+        ("record --release 1.0", "--release: applies to one track"),
+        ("record tuning other --due never", "--release: applies to one track"),
+        ("record tuning --flag major", "--flag: a flag applies to one release"),
+        ("record tuning --due never", "no release is given"),
         ("record tuning --release 2.13 --due soon", f"--due: 'soon' {YEARS}"),
-        ("record tuning --release a;b --due never", "'a;b' is no version"),
-        ("record other --pinned-since 2026-10-05", "it is not said which release"),
+        ("record tuning --release a;b --due never", "'a;b' is not a version"),
+        ("record other --pinned-since 2026-10-05", "no release is given"),
         ("record tuning --pinned-since 2026-12-24", "2026-12-24 is in the future"),
     ],
 )
@@ -170,7 +173,7 @@ def test_decide_json_has_the_decision_of_each_track_and_checklist_its_markdown(d
     desk.upgraded(days_ago=3)
     desk.pins("request", "tuning", "bug", "--text", "x")
     said = desk.pins("decide", "tuning")
-    assert "  answers: request 1\n  deprecates nightly: needs `torch<2`, and it has `2.11`" in said
+    assert "  answers: request 1\n  deprecates nightly: needs `torch<2`, but the release has `2.11`" in said
     content = json.loads(desk.pins("decide", "--json"))
     assert (content["schema"], sorted(content["tracks"])) == ("spyre-ci/pin-decisions/1", ["other", "tuning"])
     found = content["tracks"]["tuning"]
@@ -187,16 +190,16 @@ def test_status_tells_the_pin_its_place_and_everything_that_is_open(desk: Desk) 
     desk.pins("campaign", "autumn", "--ends", "2026-12-01")
     desk.pins("record", "tuning", "--release", "2.13", "--due", "2026-12-14")
     said = desk.pins("status", "tuning")
-    note = "an upgrade was not merged, or somebody changed it by hand"
+    note = "an upgrade was not merged, or the pin was changed by hand"
     assert said.splitlines() == [
         "tuning: 2.8 since 2026-10-24; the next is due on 2026-12-19",
-        f"  its place: 2.9 at variants.pinned.version in {desk.folder}/stack.yaml",
-        f"  NOTE: the last upgrade was to 2.8, and its place has 2.9: {note}",
-        "  deprecated on it: nightly, weekly",
+        f"  in the checkout: 2.9 at variants.pinned.version in {desk.folder}/stack.yaml",
+        f"  NOTE: the last upgrade was to 2.8, but the checkout has 2.9: {note}",
+        "  deprecated: nightly, weekly",
         "  releases: 1, the newest 2.10 (210000000000)",
         "  wait, until 2026-12-01 00:00 UTC at the latest",
         "  performance: request 1 (performance), reported on 2026-11-23",
-        "  campaign: campaign `autumn` is on: nothing but bugs and regressions changes the pin",
+        "  campaign: campaign `autumn` is active: only bugs and regressions change the pin",
         "  stays pending: request 1",
         "  request 1 (performance): ::error:: it is slow # #[error]y",
         "  2.13 is due on 2026-12-14",
@@ -218,7 +221,7 @@ def test_a_place_that_is_not_there_or_holds_no_version_is_told(desk: Desk) -> No
     assert "there is no such key" in desk.err
     (desk.folder / "stack.yaml").unlink()
     desk.pins("status", code=2)
-    assert "there is no such file of a pin" in desk.err
+    assert "the file of the pin does not exist" in desk.err
     assert "check pins.tracks.tuning.pin.file" in desk.err
     (desk.folder / "spyre-ci.yaml").write_text("stage: 1\n")
     desk.pins("status", code=2)

@@ -169,7 +169,7 @@ def test_a_comment_is_never_bigger_than_github_takes(letter: str) -> None:
     )
     assert len(text.encode("utf-8", "backslashreplace")) <= MAX_BYTES
     assert "left out here for its size" in text
-    assert "To run again what failed" in text
+    assert "To rerun what failed" in text
     assert_harmless(text.replace(URL, "x").replace("[run 50, attempt 2](x)", "").replace("[the run](x)", ""))
 
 

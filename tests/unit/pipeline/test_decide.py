@@ -38,11 +38,11 @@ ROWS: dict[str, tuple[Event, tuple[str, ...], dict[str, Any], set[str], int, tup
     "code": (request(), ("torch_spyre/ops.py",), {}, CODE, 1, ("unit", "torch_spyre/ops.py")),
     "no stage": (
         request(), ("a.py",), {}, CODE, 1,
-        ("pytorch", "no stage for a pull_request, and no label requests one"),
+        ("pytorch", "no stage is set for a pull_request, and no label requests one"),
     ),
     "not emulated": (
         request(), ("a.py",), {"package": {"tests": {"emulated": False}}}, CODE - {"emulated"}, 1,
-        ("emulated", "package.tests.emulated does not ask for them"),
+        ("emulated", "package.tests.emulated is false"),
     ),
     "documents": (
         request(), ("docs/a/b.svg", "README.md", "deep/notes.md", "LICENSE"), {}, {"lint"}, 1,
@@ -177,7 +177,7 @@ def test_a_fork_reaches_cards_as_the_settings_say_and_by_a_label_for_the_commit_
     found = decided(event, "a.py", pipeline={"forks": forks}, stage=5)
     assert running(found) & CARDS == cards
     if forks == "label" and not cards:
-        assert found.jobs["device"].why.startswith("it comes from a fork, which reaches no cards until a lab")
+        assert found.jobs["device"].why.startswith("it comes from a fork, which gets no cards until a lab")
     assert "device" in running(decided(request(), "a.py", pipeline={"forks": forks}))
 
 

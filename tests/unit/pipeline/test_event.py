@@ -103,12 +103,12 @@ def test_the_event_is_read_from_the_file_github_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "is no JSON"),
-        (b'{"pull_request":', "is no JSON"),
-        (b'{"a": 1, "a": 2}', "a key is there twice"),
-        (b"[1]", "is no JSON object"),
-        (b"[" * 100_000, "is no JSON"),
-        (b'{"a": "\xff"}', "is no JSON"),
+        (b"", "is not valid JSON"),
+        (b'{"pull_request":', "is not valid JSON"),
+        (b'{"a": 1, "a": 2}', "a key occurs twice"),
+        (b"[1]", "is not a JSON object"),
+        (b"[" * 100_000, "is not valid JSON"),
+        (b'{"a": "\xff"}', "is not valid JSON"),
         (b'{"a": "' + b"x" * 300_000 + b'"}', "more than 200,000 bytes"),
     ],
 )
@@ -142,11 +142,11 @@ def test_the_payload_is_that_of_the_event_that_is_wanted(tmp_path: Path) -> None
     path.write_text('{"a": {"b": 1}}')
     told = {"GITHUB_EVENT_NAME": "push", "GITHUB_EVENT_PATH": str(path)}
     assert event_payload(told, "push") == {"a": {"b": 1}}
-    with pytest.raises(UsageError, match="the event is 'push', not merge_group"):
+    with pytest.raises(UsageError, match="the event is 'push', and a merge_group event is needed"):
         event_payload(told, "merge_group")
-    with pytest.raises(UsageError, match="there is no event"):
+    with pytest.raises(UsageError, match="there is no GitHub event, and a"):
         event_payload({}, "push")
-    with pytest.raises(UsageError, match="the event's file is not named"):
+    with pytest.raises(UsageError, match="the path of the event's file is not set"):
         event_payload({"GITHUB_EVENT_NAME": "push"}, "push")
 
 

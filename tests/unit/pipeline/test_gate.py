@@ -42,11 +42,11 @@ def is_open(jobs: list[Job]) -> bool:
     [
         ("failure", "failed, or ran out of time"),
         ("cancelled", "was cancelled"),
-        ("skipped", "was skipped, though it was to run"),
-        ("timed_out", "has no result that is known"),
-        ("Success", "has no result that is known"),
-        ("", "has no result that is known"),
-        (None, "has no result that is known"),
+        ("skipped", "was skipped, but should have run"),
+        ("timed_out", "has an unknown result"),
+        ("Success", "has an unknown result"),
+        ("", "has an unknown result"),
+        (None, "has an unknown result"),
     ],
 )
 def test_any_other_end_of_a_job_closes_it(result: str | None, why: str) -> None:
@@ -62,10 +62,10 @@ def test_any_other_end_of_a_job_closes_it(result: str | None, why: str) -> None:
     ("text", "said"),
     [
         ("  \n", "NEEDS is not set"),
-        ("{", "is no JSON"),
-        ("[]", "is no JSON object"),
-        ('{"lint": {"result": "failure", "result": "success"}}', "a key is there twice"),
-        ("[" * 100_000, "is no JSON"),
+        ("{", "is not valid JSON"),
+        ("[]", "is not a JSON object"),
+        ('{"lint": {"result": "failure", "result": "success"}}', "a key occurs twice"),
+        ("[" * 100_000, "is not valid JSON"),
     ],
 )
 def test_needs_that_cannot_be_read_are_told(text: str, said: str) -> None:
@@ -130,12 +130,14 @@ def test_the_verb_tells_of_every_job_on_the_screen_and_on_the_page(
     monkeypatch.setenv("NEEDS", json.dumps(rows))
     assert run(["pipeline", "gate", "--expect", "lint, unit,pytorch,"]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "changes  ok        succeeded",
-        "lint     ok        succeeded",
-        "unit     left out  was left out by what changed",
-        "pytorch  told      failed, or ran out of time",
+        "changes  ok            succeeded",
+        "lint     ok            succeeded",
+        "unit     skipped       was not needed for what changed",
+        "pytorch  not blocking  failed, or ran out of time",
     ]
-    assert "| `unit` | `left out` | `was left out by what changed` |" in (tmp_path / "summary.md").read_text()
+    assert (
+        "| `unit` | `skipped` | `was not needed for what changed` |" in (tmp_path / "summary.md").read_text()
+    )
     monkeypatch.setenv("NEEDS", json.dumps(rows | {"::error::x\n::stop": {"result": "failure"}}))
     assert run(["pipeline", "gate", "--expect", "lint"]) == 1
     said = capsys.readouterr()

@@ -38,10 +38,14 @@ def plan_of(*shards: tuple[float, int], tests: int = 1) -> Plan:
 @pytest.mark.parametrize(
     ("plan", "error", "said"),
     [
-        (plan_of((1, 1), (1, 1), (1, 1), (1, 1)), TooMuchError, "4 shards want 4 cards, and the stage has 3"),
-        (plan_of((1, 2), (1, 2)), TooMuchError, "2 shards want 4 cards"),
-        (plan_of((1, 0), (1, 0), (1, 0), (1, 0)), TooMuchError, "4 shards want 4 cards"),
-        (plan_of((1e6, 1)), TooMuchError, "a leg of the plan wants 7,200 minutes, and 1,440 are the most"),
+        (plan_of((1, 1), (1, 1), (1, 1), (1, 1)), TooMuchError, "4 shards need 4 cards, and the stage has 3"),
+        (plan_of((1, 2), (1, 2)), TooMuchError, "2 shards need 4 cards"),
+        (plan_of((1, 0), (1, 0), (1, 0), (1, 0)), TooMuchError, "4 shards need 4 cards"),
+        (
+            plan_of((1e6, 1)),
+            TooMuchError,
+            "a CI job of the plan needs 7,200 minutes, and at most 1,440 are allowed",
+        ),
         (plan_of((1, 3)), UsageError, "3"),
         (plan_of((1, 1), tests=0), NothingToRunError, "the plan holds no test"),
         (plan_of(), NothingToRunError, "the plan holds no test"),
@@ -110,7 +114,7 @@ def test_a_plan_says_what_kind_of_matrix_it_is(  # noqa: PLR0917  # a table's co
     write_plan(project / "runs" / "ci" / "plan.json", plan_of(*[(600, 1)] * shards))
     told = legs(project, "--for", target)
     assert (told["kind"], told["legs"], told["tests"]) == (kind, shards, shards)
-    assert f"{shards} legs of {shards} tests" in capsys.readouterr().out
+    assert f"{shards} CI jobs for {shards} tests" in capsys.readouterr().out
 
 
 def test_a_stage_of_nothing_has_no_legs_whatever_was_planned(project: Path) -> None:
@@ -124,7 +128,7 @@ def test_a_stage_of_nothing_has_no_legs_whatever_was_planned(project: Path) -> N
 @pytest.mark.parametrize(
     ("plan", "code", "said"),
     [
-        (plan_of((1, 1), (1, 1), (1, 1)), 1, "want 3 cards, and the stage has 2"),
+        (plan_of((1, 1), (1, 1), (1, 1)), 1, "need 3 cards, and the stage has 2"),
         (plan_of(), 3, "the plan holds no test"),
         (None, 2, "plan.json"),
     ],

@@ -80,7 +80,7 @@ def test_a_run_that_fits_in_all_is_doubted_in_nothing() -> None:
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"event": "workflow_dispatch"}, "began by workflow_dispatch"),
+        ({"event": "workflow_dispatch"}, "was started by workflow_dispatch"),
         ({"path": "x.yml"}, "is of another workflow, x.yml"),
         ({"sha": HEAD}, "is of another commit"),
         ({"status": "queued"}, "has not ended"),
@@ -100,7 +100,7 @@ def test_each_thing_that_does_not_fit_is_named(changed: dict[str, str], said: st
         ("tests", "planned other tests"),
         ("torch", "had another PyTorch"),
         ("back_end", "had another back end"),
-        ("settings", "was set otherwise"),
+        ("settings", "had other settings"),
     ],
 )
 def test_a_part_that_is_missing_unknown_or_another_is_no_match(name: str, said: str) -> None:
@@ -120,7 +120,7 @@ def test_parts_of_another_kind_or_with_more_are_no_match(parts: object) -> None:
 def test_parts_that_a_later_version_adds_have_to_be_the_same() -> None:
     wanted = replace(WANTED, parts=PARTS | {"later": "x"})
     assert doubt_of_parts(PARTS | {"later": "x"}, wanted) == ""
-    assert doubt_of_parts(PARTS | {"later": "y"}, wanted) == "describes itself differently"
+    assert doubt_of_parts(PARTS | {"later": "y"}, wanted) == "records other details of it"
 
 
 def test_a_merge_that_gives_another_tree_is_doubted() -> None:

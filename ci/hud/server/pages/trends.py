@@ -142,7 +142,7 @@ def times_chart(lane: LaneTimes) -> Chart | None:
         for job in lane.timed
         if (seconds := signal_seconds(job)) is not None
     ]
-    each = "each job" if len(whole) <= MOST_POINTS else "median of a day"
+    each = "each job" if len(whole) <= MOST_POINTS else "daily median"
     return time_chart(
         [
             Series(name=f"duration, {each}", kind="k-accent", points=_daily(whole)),
@@ -195,7 +195,7 @@ def pass_chart(found: Metrics) -> Chart | None:
     tests = [(_at(week), week.good / (week.good + week.bad)) for week in found.weeks if week.good + week.bad]
     series = [
         Series(name="jobs that succeeded", kind="k-accent", points=jobs),
-        Series(name="tests that did what was declared", kind="k-good", points=tests),
+        Series(name="tests as declared", kind="k-good", points=tests),
     ]
     return time_chart(series, label="pass rates of jobs and of tests by week", unit="%", top=1.0)
 
@@ -262,7 +262,7 @@ def _add_test_pages(router: APIRouter, database: Database, clock: Clock) -> None
     @router.get("/test")
     def show_test(filters: Annotated[TestFilters, Query()]) -> HTMLResponse:
         if not filters.id and filters.key is None:
-            raise HTTPException(422, "id: say which test, by its id or its key")
+            raise HTTPException(422, "id: give the test by its id or its key")
         key = filters.key if filters.key is not None else key_of_test(filters.id, filters.place)
         window = filters.window(clock())
         history = history_of_test(database, key, window)

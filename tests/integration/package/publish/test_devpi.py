@@ -108,7 +108,7 @@ def test_the_same_files_go_from_stage_to_production_and_stay(checkout: Checkout,
     checkout.verify()
     changed = checkout.publish()
     assert changed.code == 1
-    assert "1.0 is published with other bytes" in changed.output
+    assert "1.0 is already published with other contents" in changed.output
 
     wrong = checkout.spyre_ci(
         "package", "publish", "--index", "prod", environ={"SPYRE_CI_INDEX_TOKEN": "wr0ng"}
@@ -128,7 +128,7 @@ def test_what_is_cut_in_the_middle_goes_on_and_an_index_that_is_down_is_told(
     front.down, front.dies_at = False, 2
     cut = checkout.publish()
     assert cut.code == 3
-    assert f"1 of 2 files is published: {WHEEL}; it is not known whether {SDIST} is" in cut.output
+    assert f"1 of 2 files is published: {WHEEL}; unknown whether published: {SDIST}" in cut.output
     assert on(devpi, "stage").keys() == {WHEEL}
     front.down = False
     again = checkout.publish("--json")
@@ -140,5 +140,5 @@ def test_what_is_cut_in_the_middle_goes_on_and_an_index_that_is_down_is_told(
 def test_a_wrong_password_publishes_nothing(checkout: Checkout) -> None:
     done = checkout.publish(SPYRE_CI_INDEX_TOKEN="wr0ng")
     assert done.code == 2
-    assert f"{WHEEL} was not taken (" in done.output
+    assert f"{WHEEL} was not accepted (" in done.output
     assert "nothing was published" in done.output

@@ -26,7 +26,7 @@ def test_what_was_half_published_is_continued(checkout: Checkout, front: Front, 
     wheel(served)
     done = checkout.publish("--json")
     assert done.code == 0, done.output
-    assert "1 of 2 files are there already, with the same bytes: continues with 1" in done.output
+    assert "1 of 2 files are already on the index with the same contents: 1 to upload" in done.output
     assert done.json["state"] == {"uploaded": [SDIST], "there": [WHEEL], "absent": [], "unsure": []}
     assert front.uploads == 1
 
@@ -38,14 +38,14 @@ def test_an_index_that_goes_down_in_the_middle_leaves_an_account_and_the_same_co
     done = checkout.publish()
     assert done.code == 3
     assert names(served) == {WHEEL}
-    assert f"1 of 2 files is published: {WHEEL}; it is not known whether {SDIST} is" in done.output
-    assert "the same command continues when the index is well" in done.output
+    assert f"1 of 2 files is published: {WHEEL}; unknown whether published: {SDIST}" in done.output
+    assert "repeat the command when the index is available" in done.output
     assert checkout.note()["complete"] is False
     assert checkout.note()["state"] == {"uploaded": [WHEEL], "there": [], "absent": [], "unsure": [SDIST]}
     front.down = False
     again = checkout.publish()
     assert again.code == 0, again.output
-    assert "1 of 2 files are there already, with the same bytes: continues with 1" in again.output
+    assert "1 of 2 files are already on the index with the same contents: 1 to upload" in again.output
     assert names(served) == {WHEEL, SDIST}
     assert checkout.note()["complete"] is True
 
@@ -56,7 +56,7 @@ def test_a_file_that_was_kept_in_spite_of_an_error_is_published(
     front.upload_status = 500
     done = checkout.publish()
     assert done.code == 0, done.output
-    assert f"kept {WHEEL} all the same" in done.output
+    assert f", but it has {WHEEL}" in done.output
     assert names(served) == {WHEEL, SDIST}
 
 
@@ -64,8 +64,11 @@ def test_an_index_that_says_yes_and_keeps_nothing_is_found_out(checkout: Checkou
     front.lose_uploads = True
     done = checkout.publish(SPYRE_CI__PACKAGE__PUBLISH_TIMEOUT_S="4")
     assert done.code == 3
-    assert "everything was uploaded, and after 4 s the index does not show all: not shown: " in done.output
-    assert "the same command looks again and uploads nothing twice" in done.output
+    assert (
+        "everything was uploaded, but after 4 s the index does not list all of it: not listed: "
+        in done.output
+    )
+    assert "repeat the command: it checks again and uploads nothing twice" in done.output
     assert checkout.note()["complete"] is False
 
 
@@ -82,7 +85,7 @@ def test_an_upload_that_hangs_is_ended(checkout: Checkout, front: Front) -> None
     done = checkout.publish(SPYRE_CI__PACKAGE__PUBLISH_TIMEOUT_S="3")
     assert done.code == 3
     assert "took longer than 3 s" in done.output
-    assert f"not published: {SDIST}; it is not known whether {WHEEL} is" in done.output
+    assert f"not published: {SDIST}; unknown whether published: {WHEEL}" in done.output
 
 
 def test_bytes_that_change_on_the_index_are_told_by_both_hashes(
@@ -96,8 +99,8 @@ def test_bytes_that_change_on_the_index_are_told_by_both_hashes(
     front.on_upload = other
     done = checkout.publish()
     assert done.code == 1
-    assert "here sha256:" in done.output
-    assert "there sha256:" in done.output
+    assert "local sha256:" in done.output
+    assert "on the index sha256:" in done.output
 
 
 def test_somebody_else_who_uploads_the_same_bytes_does_no_harm(
@@ -111,14 +114,14 @@ def test_somebody_else_who_uploads_the_same_bytes_does_no_harm(
     front.on_upload = both
     done = checkout.publish()
     assert done.code == 0, done.output
-    assert f"the index answered 400 and kept {WHEEL} all the same" in done.output
+    assert f"the index answered 400, but it has {WHEEL}" in done.output
 
 
 def test_a_file_that_the_index_does_not_take_is_told_in_its_words(checkout: Checkout, front: Front) -> None:
     front.lose_uploads, front.upload_status = True, 400
     done = checkout.publish()
     assert done.code == 1
-    assert f"{WHEEL} was not taken (400); nothing was published" in done.output
+    assert f"{WHEEL} was not accepted (400); nothing was published" in done.output
     assert "fix what the index reports" in done.output
 
 
@@ -150,8 +153,8 @@ def test_ctrl_c_in_the_middle_says_what_is_published(checkout: Checkout, front: 
         process.send_signal(signal.SIGINT)
         said, _ = process.communicate(timeout=60)
     assert process.returncode == 130, said
-    assert f"interrupted: 1 of 2 files is published: {WHEEL}; it is not known whether {SDIST} is" in said
-    assert "the same command continues" in said
+    assert f"interrupted: 1 of 2 files is published: {WHEEL}; unknown whether published: {SDIST}" in said
+    assert "repeat the command to continue" in said
     assert checkout.note()["state"]["uploaded"] == [WHEEL]
     assert names(served) == {WHEEL}
 
@@ -162,7 +165,7 @@ def test_what_is_written_over_while_another_file_is_on_its_way_is_not_published(
     front.on_upload = lambda: (checkout.dist / SDIST).write_bytes(b"evil")
     done = checkout.publish()
     assert done.code == 1, done.output
-    assert "changed since it was looked at" in done.output
+    assert "changed since it was checked" in done.output
     assert names(served) == {WHEEL}
 
 
@@ -179,4 +182,4 @@ def test_an_sdist_of_another_spelling_takes_the_version_too(checkout: Checkout, 
     sdist(served, code="answer = 43\n").rename(served / "spyre-demo-1.0.tar.gz")
     done = checkout.publish()
     assert done.code == 1
-    assert "spyre-demo-1.0.tar.gz: here sha256:" in done.output
+    assert "spyre-demo-1.0.tar.gz: local sha256:" in done.output

@@ -102,12 +102,12 @@ def test_a_fault_that_passes_is_met_again(client: IndexClient, says: Says) -> No
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ((PORTAL, "text/html", 200), "it names no file, and does not say that it is a page of an index"),
+        ((PORTAL, "text/html", 200), "it lists no files and is not marked as a page of an index"),
         ((b"[" * 100_000, SIMPLE, 200), "is not a page of a simple API"),
         ((b"{}", SIMPLE, 200), "is not a page of a simple API"),
-        ((JSON.replace(b"spyre-demo", b"other"), SIMPLE, 200), "it is of 'other'"),
+        ((JSON.replace(b"spyre-demo", b"other"), SIMPLE, 200), "it is the page of 'other'"),
         ((JSON.replace(b'"1.1"', b'"2.0"'), SIMPLE, 200), "version"),
-        ((b"", "text/html", 503), "its page of spyre-demo cannot be downloaded: it answered 503"),
+        ((b"", "text/html", 503), "its page of spyre-demo cannot be downloaded: HTTP 503"),
     ],
     ids=["portal", "deep", "no keys", "another project", "another version", "503"],
 )
@@ -143,9 +143,9 @@ def test_a_file_is_downloaded_with_its_hash_and_within_its_bound(
     assert client.download(one, tmp_path / "x").startswith("3a6eb079")
     assert (tmp_path / "x").read_bytes() == b"data"
     says.body = bytes(2 << 20)
-    with pytest.raises(IndexAwayError, match="it sends more than 1 MiB"):
+    with pytest.raises(IndexAwayError, match="its response is larger than 1 MiB"):
         client.download(one, tmp_path / "y")
     says.statuses = [410]
-    with pytest.raises(IndexAwayError, match="x cannot be downloaded: it answered 410"):
+    with pytest.raises(IndexAwayError, match="x cannot be downloaded: HTTP 410"):
         client.download(one, tmp_path / "y")
     assert not (tmp_path / "y").exists()

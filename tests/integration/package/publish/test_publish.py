@@ -27,9 +27,9 @@ def test_changed_bytes_under_the_same_version_are_refused_with_both_hashes(
     checkout.build(code="answer = 43\n")
     again = checkout.publish()
     assert again.code == 1
-    assert "1.0 is published with other bytes, and what is published never changes" in again.output
+    assert "1.0 is already published with other contents, and what is published never changes" in again.output
     now = sha256_of(checkout.dist / WHEEL)
-    assert f"{WHEEL}: here sha256:{now[:16]}…, there sha256:{before[:16]}…" in again.output
+    assert f"{WHEEL}: local sha256:{now[:16]}…, on the index sha256:{before[:16]}…" in again.output
     assert "raise the version" in again.output
     assert front.uploads == 2
     assert sha256_of(served / WHEEL) == before
@@ -41,7 +41,7 @@ def test_what_an_index_gives_no_hash_of_is_not_taken_for_ours(checkout: Checkout
     front.edit = without_hashes
     again = checkout.publish()
     assert again.code == 3
-    assert "it shows no SHA-256 of " in again.output
+    assert "it lists no SHA-256 of " in again.output
 
 
 @pytest.mark.nightly
@@ -60,7 +60,7 @@ def test_a_wheel_for_another_platform_is_published_and_not_installed(checkout: C
     done = checkout.publish("--json")
     assert done.code == 0, done.output
     assert done.json["installed"] == []
-    assert "no wheel is for this Python and platform: none was installed" in done.output
+    assert "no wheel supports this Python and platform: none was installed" in done.output
 
 
 @pytest.mark.nightly
@@ -68,7 +68,7 @@ def test_a_package_that_cannot_be_imported_is_told_after_it_is_published(checkou
     checkout.build(code="import no_such_thing\n")
     done = checkout.publish()
     assert done.code == 1
-    assert f"{WHEEL} is published, and cannot be imported" in done.output
+    assert f"{WHEEL} is published, but cannot be imported" in done.output
     assert "No module named 'no_such_thing'" in done.output
     assert "raise the version" in done.output
 
@@ -80,7 +80,7 @@ def test_a_dry_run_says_what_would_be_uploaded_and_uploads_nothing(
     assert done.code == 0
     digest = sha256_of(checkout.dist / WHEEL)
     assert f"would upload {WHEEL} (sha256 {digest}) to http://127.0.0.1" in done.output
-    assert f"spyre-demo 1.0 would be on stage: {WHEEL}, {SDIST}" in done.output
+    assert f"spyre-demo 1.0 would be published on stage: {WHEEL}, {SDIST}" in done.output
     assert names(served) == set()
     assert front.uploads == 0
     assert not (checkout.records / "published-stage.json").exists()
@@ -107,7 +107,7 @@ def test_a_preview_that_another_build_published_is_enough_for_a_nightly_run(chec
     assert checkout.publish().code == 1
     done = checkout.publish("--skip-existing-version", "--json")
     assert done.code == 0
-    assert "a preview 1.1.dev3 is there already, of another build: nothing to upload" in done.output
+    assert "the index already has another build of the preview 1.1.dev3: nothing to upload" in done.output
     assert done.json["skipped"] is True
 
 
@@ -118,7 +118,7 @@ def test_a_preview_of_another_build_that_is_there_in_part_is_taken(checkout: Che
     checkout.build("1.1.dev3")
     done = checkout.publish("--skip-existing-version")
     assert done.code == 1
-    assert "1.1.dev3 is published with other bytes" in done.output
+    assert "1.1.dev3 is already published with other contents" in done.output
 
 
 def test_what_another_tool_uploads_is_compared_handed_over_and_installed(
@@ -146,4 +146,4 @@ def test_what_another_tool_uploads_is_compared_handed_over_and_installed(
 def test_a_release_is_never_skipped(checkout: Checkout) -> None:
     done = checkout.publish("--skip-existing-version")
     assert done.code == 2
-    assert "1.0 is no preview" in done.output
+    assert "1.0 is not a preview" in done.output

@@ -40,9 +40,9 @@ def test_everything_that_is_wrong_is_told_at_once(checkout: Checkout) -> None:
     assert done.code == 1
     assert "3 of 9 checks failed" in done.output
     assert "version: 1.0.dev3+gabc" in done.output
-    assert "spyre-ci package build --index stage makes one without" in done.output
+    assert "spyre-ci package build --index stage builds one without" in done.output
     assert "linux_x86_64 remedy: stage needs a manylinux tag" in done.output
-    assert "stage takes 0.0001 MiB" in done.output
+    assert "stage accepts at most 0.0001 MiB" in done.output
 
 
 def test_files_of_another_project_are_refused(checkout: Checkout) -> None:

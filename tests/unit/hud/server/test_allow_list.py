@@ -80,7 +80,7 @@ def test_a_changed_list_is_read_again_and_a_broken_one_changes_nothing(file: Pat
     for _ in range(3):
         assert levels.level("owner/new") == "L4"
     (line,) = said
-    assert line.startswith("the allow-list stays as it was: ")
+    assert line.startswith("the previous allow-list stays in use: ")
     file.unlink()
     assert levels.level("owner/new") == "L4"
     assert len(said) == 2

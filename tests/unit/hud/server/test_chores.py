@@ -48,7 +48,7 @@ def test_chores_are_done_at_the_start_and_when_they_are_due(store: Store, payloa
     work.tick(NOW + SILENT_S + 60)
     assert said == []
     work.tick(NOW + SILENT_S + 600)
-    assert said == ["store: 1 job was silent for 6 hours: timed out"]
+    assert said == ["store: 1 job timed out, without a report for 6 hours"]
     work.tick(NOW + 50 * DAY_S)
     assert said[1:] == ["store: 1 job older than 30 days pruned"]
 
@@ -59,7 +59,7 @@ def test_chores_are_done_although_the_clock_was_ahead_once(store: Store, payload
     work.tick(NOW + 365 * DAY_S)
     running(store, payload, NOW)
     work.tick(NOW + SILENT_S + 60)
-    assert said == ["store: 1 job was silent for 6 hours: timed out"]
+    assert said == ["store: 1 job timed out, without a report for 6 hours"]
 
 
 @pytest.mark.parametrize("error", [sqlite3.OperationalError, StoreUnavailableError])
@@ -74,7 +74,7 @@ def test_a_chore_that_fails_is_said_and_comes_again(
     running(store, payload, NOW)
     monkeypatch.setattr("ci.hud.server.serve.sweep", locked)
     work.tick(NOW + SILENT_S + 1)
-    assert said == ["store: sweep failed and is tried again: database is locked"]
+    assert said == ["store: sweep failed and will be retried: database is locked"]
     monkeypatch.undo()
     work.tick(NOW + SILENT_S + 2)
-    assert said[1:] == ["store: 1 job was silent for 6 hours: timed out"]
+    assert said[1:] == ["store: 1 job timed out, without a report for 6 hours"]

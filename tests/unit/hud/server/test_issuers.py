@@ -235,7 +235,7 @@ def test_keys_that_cannot_be_had_are_said_and_asked_for_again_after_a_while(
     source.answer = told
     for _ in range(3):
         status, said = answer(issuers, token_of())
-        assert (status, "gives no keys" in said) == (503, True)
+        assert (status, "returns no keys" in said) == (503, True)
     assert source.asked == 1
     source.answer = {"keys": [jwk()]}
     source.now += FAILED_S + 1

@@ -94,9 +94,7 @@ def test_findings_are_shown_in_lines_that_command_nobody() -> None:
     assert shown[1:] == ["a.py:3:1: F401 no [ruff]", "2 findings: ruff 1, codespell 1"]
     assert not shown[0].startswith("::")
     assert "\x1b" not in shown[0]
-    assert not_looked_lines({"a": {"version": "1"}, "b": {"not_looked": "is gone"}}) == [
-        "not looked at: b is gone"
-    ]
+    assert not_looked_lines({"a": {"version": "1"}, "b": {"not_looked": "is gone"}}) == ["skipped: b is gone"]
 
 
 def test_github_gets_annotations_from_the_top_of_its_checkout_and_what_has_none_is_counted() -> None:
@@ -124,8 +122,8 @@ def context_of(folder: Path, source: Source) -> Context:
 
 def test_a_part_makes_no_record_and_a_foreign_checkout_gets_none(tmp_path: Path) -> None:
     context = context_of(tmp_path, Source())
-    assert "looks at a part" in why_no_record(context, changed="a", named=True)
-    assert "stays as it is" in why_no_record(context, changed="", named=False)
+    assert "checks only a part" in why_no_record(context, changed="a", named=True)
+    assert "has no settings of spyre-ci" in why_no_record(context, changed="", named=False)
     assert why_no_record(context, changed="", named=True) == ""
     (tmp_path / "spyre-ci.yaml").write_text("{}")
     assert why_no_record(context_of(tmp_path, Source()), changed="", named=False) == ""
