@@ -100,14 +100,14 @@ def _requested(context: Context, request: Request) -> Record:
     if not request.test:
         raise UsageError("no test is named", remedy="give its test id as a report shows it")
     file_of(request.test)
-    clone = settings.model.bisect.repository or settings.model.pytorch.source
-    if request.source is None and clone is None:
+    clone = request.source or str(settings.model.bisect.repository or settings.model.pytorch.source or "")
+    if not clone or clone.startswith("git+"):
         raise UsageError(
             "no clone of PyTorch is named",
             where="--pytorch-src",
             remedy="clone it with its history, and name the folder with --pytorch-src or bisect.repository",
         )
-    path = settings.resolve(Path(str(clone))) if request.source is None else Path(request.source)
+    path = settings.resolve(Path(clone)) if request.source is None else Path(clone)
     return Record(
         test=request.test,
         device=settings.model.device.name,

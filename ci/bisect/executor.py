@@ -109,14 +109,9 @@ class Executor:
         """Run the test; the exit code and the output."""
         settings = self._context.settings
         config = [] if settings.path is None else ["--config", str(settings.path.resolve())]
-        words = [
-            *module_words("ci.cli", here=settings.base),
-            "pytorch",
-            "--pytorch-src",
-            str(made.tree),
-            *config,
-        ]
-        words += [*_FLAGS, "--device", settings.model.device.name, f"--id={self._record.test}"]
+        words = [*module_words("ci.cli", here=settings.base), "pytorch", *config, *_FLAGS]
+        words += ["--pytorch-src", str(made.tree), "--device", settings.model.device.name]
+        words += [f"--id={self._record.test}"]
         # Others may have every card for a while.
         timeout_s = _BESIDE_S + settings.model.run.lease_timeout_s + settings.model.bisect.try_timeout_s
         ours = {"RUNS": str(folder), "STATE": str(state), "REPORT__ENDPOINT": "none"}

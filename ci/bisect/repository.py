@@ -8,16 +8,17 @@ from __future__ import annotations
 import contextlib
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from ci.bisect.record import Candidate
 from ci.core.addresses import without_credentials
 from ci.core.errors import CommandError, UsageError
+from ci.core.folders import make_removable
 from ci.core.git import git
 
 SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+# `safe.bareRepository` refuses a bare repository that is not named.
+_BARE = "--git-dir=."
 # Writing a commit's files runs no hook, downloads no LFS file and asks for no password.
 _NO_HOOKS = ("-c", "core.hooksPath=/dev/null", "-c", "submodule.recurse=false")
 _QUIET = {"GIT_LFS_SKIP_SMUDGE": "1", "GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "true"}
@@ -67,7 +68,15 @@ def commits_between(clone: Path, good: str, bad: str) -> list[str]:
             if base
             else "in a shallow clone, run `git fetch --unshallow` first",
         )
-    return [base, *git(clone, "rev-list", "--first-parent", "--reverse", bad, f"^{base}").split()]
+    commits = git(clone, "rev-list", "--first-parent", "--reverse", bad, f"^{base}").split()
+    shallow = clone / git(clone, "rev-parse", "--git-path", "shallow").strip()
+    if shallow.is_file() and commits[0] in shallow.read_text(encoding="ascii"):
+        raise UsageError(
+            f"the clone is shallow: commits between {base[:12]} and {commits[0][:12]} are missing",
+            where=clone,
+            remedy="run `git fetch --unshallow` first",
+        )
+    return [base, *commits]
 
 
 def candidate(clone: Path, sha: str) -> Candidate:
@@ -100,7 +109,7 @@ class Trees:
         for name in ("url", "promisor"):
             with contextlib.suppress(CommandError):
                 value = without_credentials(git(clone, "config", "--get", f"remote.origin.{name}").strip())
-                git(self._repository, "config", f"remote.origin.{name}", value)
+                git(self._repository, _BARE, "config", f"remote.origin.{name}", value)
 
     def make(self, sha: str) -> Path:
         """Write a commit's files; the folder is a worktree, so that builds can ask Git.
@@ -111,16 +120,12 @@ class Trees:
         tree = self._folder / sha[:16]
         remove(tree)  # what a full disk left of it
         words = ("worktree", "add", "--quiet", "--detach", "--force", str(tree), sha)
-        git(self._repository, *_NO_HOOKS, *words, variables=_QUIET)
+        git(self._repository, _BARE, *_NO_HOOKS, *words, variables=_QUIET)
         return tree
 
 
 def remove(folder: Path) -> None:
     """Remove a folder, also where a build made parts of it read-only."""
-
-    def again(action: Callable[[str], Any], path: str, _: Any) -> None:
-        with contextlib.suppress(OSError):
-            Path(path).parent.chmod(0o700)
-            action(path)
-
-    shutil.rmtree(folder, onerror=again)
+    with contextlib.suppress(OSError):
+        make_removable(folder)
+    shutil.rmtree(folder, ignore_errors=True)

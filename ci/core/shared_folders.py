@@ -81,7 +81,10 @@ def forget(parent: Path, keep: int) -> None:
         parent: of the folders.
         keep: how many stay.
     """
-    kept = sorted(parent.glob(f"*/{WHOLE}"), key=lambda path: path.stat().st_mtime, reverse=True)
+    try:
+        kept = sorted(parent.glob(f"*/{WHOLE}"), key=lambda path: path.stat().st_mtime, reverse=True)
+    except FileNotFoundError:
+        return  # another search removes them at this moment
     for path in kept[keep:]:
         with lock_of(path.parent).open("ab") as stream:
             if take(stream, fcntl.LOCK_EX):

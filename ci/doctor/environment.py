@@ -22,7 +22,7 @@ from ci.doctor.finding import Finding, Level, fault, ok, warning
 from ci.doctor.machine import Machine
 from ci.runner.compatibility import torch_excluded, torch_pin, torch_requirements
 
-NOX_S, TORCH_S, PIP_S, PAGE_S = 15.0, 26.0, 20.0, 10.0
+NOX_S, TORCH_S, PIP_S = 15.0, 26.0, 20.0
 _OLDEST = "3.11"
 _NEEDS_NOX = re.compile(r"^nox\.needs_version *= *[\"']([^\"']{1,100})[\"']", re.MULTILINE)
 _PYTORCH_SESSION = re.compile(r"^def pytorch\b", re.MULTILINE)

@@ -10,15 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import ci
 from ci.config import Settings
 from ci.core import operating_system
 from ci.core.errors import CommandError
 from ci.core.process import Ended, finish_command
 from ci.core.text import last_line
+from ci.runner.child import HOME
 
-# The folder our own code is in: a child has it last in its path, so that it hides nothing there.
-CODE = Path(ci.__path__[0]).parent
 # A command ends by itself after this, also where the doctor was killed.
 ALONE_S = 60
 _ENDS = """\
@@ -92,8 +90,8 @@ class Machine:
             limit_s: after which it and all it started are killed.
             env: its environment; None: the machine's.
         """
-        # -P: a torch.py of the current folder is not torch.
-        argv = [sys.executable, "-P", "-c", _CHILD, str(CODE), *arguments]
+        # -P: a torch.py of the current folder is not torch. Our own code is last, so that it hides nothing.
+        argv = [sys.executable, "-P", "-c", _CHILD, str(HOME), *arguments]
         ended, why = self.command(argv, limit_s=limit_s, env=env)
         if ended is None:
             return {}, why

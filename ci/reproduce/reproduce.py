@@ -24,7 +24,7 @@ from ci.record.identity import read_identity
 from ci.record.journal import gathered_journals
 from ci.record.reproduce_line import at_commit
 from ci.record.verdict import NO_OUTCOME, Verdict
-from ci.report.reconcile import reconcile
+from ci.report.reconcile import reconcile, replay_all
 from ci.report.write import write_report
 from ci.reproduce.evidence import Evidence, read_evidence, tries_of
 from ci.reproduce.names import run_folder
@@ -34,7 +34,7 @@ from ci.steps.collect import resolve_source
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder, new_run_folder
 from ci.steps.plan import ShardSubset, shard_subset
-from ci.steps.run import run_step
+from ci.steps.run import cards_of, run_step
 from ci.steps.run_settings import RunNote, as_noted
 from ci.steps.share import Share
 from test_selection.files import write_json
@@ -52,9 +52,7 @@ _UPSTREAM = re.compile(r"git\+https://github\.com/pytorch/pytorch(\.git)?@[A-Za-
 _DEVICE = re.compile(r"[a-z][a-z0-9_]{0,30}")
 # One card, no retry and nobody to share with.
 _ONE_TEST = {"cards": 1, "static": True, "retries": 0, "control": "none", "share": None}
-_NO_END = Failure(
-    verdict=Verdict.NOT_RUN, message="no journal shows how it ended: see the logs of the folder"
-)
+_NO_END = "no journal shows how it ended: see the logs of the folder"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +201,7 @@ def run_again(context: Context, request: Request, found: Evidence) -> Ran:
     tried = {name: number for name, number in found.before if request.with_before and name != found.id}
     tried[found.id] = found.attempt
     context, source = prepare(context, request, found)
+    cards_of(context)  # what is refused leaves no folder
     now, label = context.clock(), reproduction.KIND
     folder = new_run_folder(context.runs, device=found.device, label=label, epoch_s=now)
     mark = folder.path / reproduction.FILE  # it is nobody's latest run
@@ -235,11 +234,14 @@ def _tries(
     ends, seen = list[tuple[Failure, str]](), 0
     while len(ends) < most:
         interrupted = run_step(context, subset)
-        tries = tries_of(found.id, gathered_journals(subset.folder.path))
+        journals = gathered_journals(subset.folder.path)
+        tries = tries_of(found.id, journals)
         told, seen = tries[seen:], len(tries)
         if interrupted:
             return ends, True
-        one = told[-1].failure if told else _NO_END
+        not_run = [state.not_run[found.id] for state in replay_all(journals) if found.id in state.not_run]
+        why = not_run[-1] if not_run else _NO_END
+        one = told[-1].failure if told else Failure(verdict=Verdict.NOT_RUN, message=why)
         ends.append((one, compare(found.failure, one) if found.failure else ""))
         if one.verdict is Verdict.NOT_RUN or (found.failure and not ends[-1][1]):
             break

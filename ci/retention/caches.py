@@ -13,15 +13,15 @@ from ci.retention.disk import discard, measure
 from ci.retention.rules import DAY_S, Item, KeptError
 
 CACHES, WORKTREES = "caches", "worktrees"
-_COLLECTED = "cache/collect"
+_COLLECTED, _REPRODUCE = "cache/collect", "reproduce"
 # Where entries lie in the state folder, and what interrupted prunes leave.
-FOLDERS = ("cache/collect/*", "sources", "sources/git-*/trees", "bisect/*", "reproduce")
+FOLDERS = ("cache/collect/*", "sources", "sources/git-*/trees", "bisect/*", _REPRODUCE)
 # Folders in the state folder, what is kept in them, and of which kind it is.
 _PLACES = (
     (_COLLECTED, re.compile(r"[0-9a-f]{2}/[0-9a-f]{64}\.json\.gz"), CACHES),
     ("sources", re.compile(r"archive-[0-9a-f]{16}|\.unpacking-\w+"), CACHES),
     ("bisect", re.compile(r"[0-9a-f]{8,64}/[0-9a-f]{40,64}(\.wheel)?"), CACHES),
-    ("reproduce", re.compile(r"(shell|unpacked)-\w+"), CACHES),
+    (_REPRODUCE, re.compile(r"(shell|unpacked)-\w+"), CACHES),
     ("sources", re.compile(r"git-[0-9a-f]{16}/trees/[0-9a-f]{40,64}"), WORKTREES),
 )
 
@@ -57,7 +57,8 @@ def find_caches(state: Path, *, now: float, running: bool = False) -> list[Item]
 def _last_used(path: Path) -> float:
     """When an entry was last used: whoever uses it touches it, or the file that marks it as complete."""
     times = [path.lstat().st_mtime]
-    for mark in (path / WHOLE, _mark(path)):
+    inside = path.rglob("*") if path.parent.name == _REPRODUCE else ()  # people edit in a shell's copy
+    for mark in (path / WHOLE, _mark(path), *inside):
         with suppress(OSError):  # not there, or not to be read, which `measure` says
             times.append(mark.lstat().st_mtime)
     return max(times)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -10,6 +11,7 @@ import uuid
 from collections.abc import Iterable
 from pathlib import Path
 
+from ci.core.folders import make_removable
 from ci.retention.rules import KeptError
 
 # stat(2): st_blocks counts 512 bytes, whatever the file system's blocks are.
@@ -17,6 +19,7 @@ BLOCK = 512
 PREFIX = ".spyre-ci-trash-"
 # `bare-` is of an earlier format.
 _TRASH = re.compile(re.escape(PREFIX) + "(bare-)?[0-9a-f]{32}")
+_DEEPEST = 300
 _MOUNTED = "something is mounted in it"
 _MOUNTS = Path("/proc/self/mountinfo")
 _OCTAL = re.compile(r"\\([0-7]{3})")
@@ -51,6 +54,9 @@ def measure(path: Path) -> tuple[int, str]:
     top = path.lstat()
     infos = {(top.st_dev, top.st_ino): top}
     for folder, folders, files in os.walk(path, onerror=refused.append):
+        if len(Path(folder).parts) > _DEEPEST:  # `rmtree` and `walk` call themselves for each level
+            refused.append(OSError(errno.ENAMETOOLONG, "too many levels of folders"))
+            break
         for name in (*folders, *files):
             try:
                 info = os.lstat(Path(folder, name))
@@ -91,11 +97,7 @@ def delete(trash: Path) -> None:
         return
     if _is_mounted_in(trash):
         raise KeptError(_MOUNTED)
-    trash.chmod(0o700)
-    for folder, folders, _ in os.walk(trash):
-        for path in (Path(folder, name) for name in folders):
-            if not path.is_symlink():
-                path.chmod(0o700)
+    make_removable(trash)
     shutil.rmtree(trash)
 
 

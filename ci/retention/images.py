@@ -26,7 +26,7 @@ _TAG = re.compile(r"stack-[0-9a-f]{20}")
 
 def find_images(client: docker.DockerClient, released: Released) -> list[Item]:
     """Find images of ours that the engine has."""
-    containers = client.containers.list(all=True)
+    containers = client.containers.list(all=True, ignore_removed=True)
     used = {str(one.attrs.get("Image") or one.attrs.get("ImageID")) for one in containers}
     attrs = [image.attrs for image in client.images.list()]
     return [_item(client, one, used, released) for one in attrs if _is_ours(one)]

@@ -46,7 +46,7 @@ class Outcome:
         failed: kind, path and why of what could not be removed.
         broken: path and why of releases that cannot be read.
         notes: sentences for people.
-        finished: what an interrupted prune left, and this one deleted.
+        finished: what an interrupted prune left, and this one deletes.
     """
 
     dry_run: bool
@@ -97,7 +97,8 @@ class Outcome:
             ("release that cannot be read, so nothing that it may name is removed", self.broken),
         ):
             yield from (escaped(f"{title}: {row['path']}: {row['why']}") for row in rows)
-        yield from (escaped(f"deleted what an interrupted prune left: {path}") for path in self.finished)
+        deleted = "would delete" if self.dry_run else "deleted"
+        yield from (escaped(f"{deleted} what an interrupted prune left: {path}") for path in self.finished)
         yield from map(escaped, self.notes)
 
 
@@ -149,7 +150,7 @@ def prune(
             lock = context.state(LOCK)
             busy = PruneInUseError("another prune is running", where=lock, remedy="wait until it ends")
             stack.enter_context(alone(lock, busy))
-            _delete_trash(context, outcome)
+        _delete_trash(context, outcome)
         items = _find(context, only, outcome, stack)
         rules = {
             # Results are kept longer than caches: flags are for them only where they are named.
@@ -174,7 +175,8 @@ def _delete_trash(context: Context, outcome: Outcome) -> None:
     state = context.state()
     for trash in find_trash([context.runs, *(path for folder in FOLDERS for path in state.glob(folder))]):
         try:
-            delete(trash)
+            if not outcome.dry_run:
+                delete(trash)
             outcome.finished.append(str(trash))
         except (KeptError, OSError) as error:
             outcome.failed.append({"kind": "trash", "path": str(trash), "why": _reason(error)})
@@ -190,8 +192,10 @@ def _find(context: Context, only: Collection[str], outcome: Outcome, stack: Exit
     items += find_caches(context.state(), now=outcome.at, running=running)
     if not only or IMAGES in only:
         try:
-            client = stack.enter_context(engine(context.environ, timeout_s=ENGINE_TIMEOUT_S))
-            items += find_images(client, released)
+            with ExitStack() as opened:
+                client = opened.enter_context(engine(context.environ, timeout_s=ENGINE_TIMEOUT_S))
+                items += find_images(client, released)
+                stack.push(opened.pop_all())
         except CommandError as error:
             if only:
                 raise

@@ -127,6 +127,6 @@ def _why_kept(item: Item, rule: Rule, *, now: float, newest: float, old: bool) -
         return "its age is unknown" if item.at is None else "dated in the future: a clock was wrong"
     if item.at >= newest:
         return f"one of the newest {rule.keep_last}"
-    if item.unfinished and not (rule.unfinished and old):
+    if item.unfinished and (is_young(item, now) or not (rule.unfinished and old)):
         return "unfinished: it can be resumed (--unfinished removes it once it is too old)"
     return ""

@@ -173,7 +173,7 @@ def test_a_failure_that_hangs_on_its_seed_is_reproduced_in_one_paste(shop: Shop)
         ("test_b_wants", ("--run", "--with-before"), 1, "reproduced: the same failure"),
         ("::test_flaky", ("--run", "--tries 2"), 0, "not reproduced: it did not fail (2 tries)"),
         ("::test_drawn", (f"--seed {SEED}", "--seed 12"), 1, "failed differently"),
-        ("::test_drawn", ("/tree ", "/gone "), 3, "no outcome: "),
+        ("::test_drawn", ("/tree ", "/gone "), 3, "not run: the file no longer has this test"),
         ("::test_drawn", ("TestDrawn::test_drawn", "TestDrawn::test_dravn"), 2, "similar: "),
     ],
 )
@@ -187,6 +187,14 @@ def test_a_line_and_what_is_changed_in_it(
     ended, told = shop.paste(line.replace(*change, 1))
     assert (ended, said in told) == (code, True), told
     assert not list(shop.folder.glob("evil"))
+
+
+def test_what_is_refused_leaves_no_folder(shop: Shop) -> None:
+    before = sorted(shop.folder.glob("runs/*"))
+    line = shop.line("::test_drawn").replace("--device cpu", "--device spyre")
+    code, said = shop.paste(line, CI="true")
+    assert (code, "would be tested in a CI" in said) == (2, True), said
+    assert sorted(shop.folder.glob("runs/*")) == before
 
 
 @pytest.mark.nightly

@@ -174,8 +174,11 @@ def test_what_cannot_be_searched_is_refused(
     assert not Path("runs").exists()
 
 
-def test_a_search_without_a_clone_says_how_to_name_one(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["bisect", TEST]) == 2
+@pytest.mark.parametrize("words", [[], ["--pytorch-src", "git+https://git.example/pytorch@main"]])
+def test_a_search_without_a_clone_says_how_to_name_one(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["bisect", *words, TEST]) == 2
     assert "no clone of PyTorch is named" in capsys.readouterr().err
 
 

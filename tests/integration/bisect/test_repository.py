@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -56,8 +58,26 @@ def test_a_good_end_on_a_branch_is_replaced_by_where_it_branched_off(tmp_path: P
     assert "--unshallow" in str(caught.value.remedy)
 
 
-@pytest.mark.parametrize("kind", ["whole", "--bare", "--depth=2", "--filter=blob:none", "worktree"])
-def test_every_kind_of_clone_gives_trees(tmp_path: Path, made: Maker, kind: str) -> None:
+def test_a_shallow_clone_in_which_commits_are_missing_is_refused(tmp_path: Path, made: Maker) -> None:
+    project = clone_of(made(commits=9), tmp_path / "clone")
+    project.git("checkout", "--quiet", "-b", "side", project.commits[2])
+    project.git("commit", "--quiet", "--allow-empty", "--message", "aside")
+    project.git("checkout", "--quiet", "main")
+    project.git("merge", "--quiet", "--no-ff", "--message", "merged", "side")
+    shallow = clone_of(project, tmp_path / "shallow", "--depth=4", "--branch=main").folder
+    good, bad = project.commits[2], project.git("rev-parse", "main")
+    with pytest.raises(UsageError, match="the clone is shallow: commits between") as caught:
+        commits_between(shallow, good, bad)
+    assert "--unshallow" in str(caught.value.remedy)
+    assert commits_between(shallow, project.commits[7], bad) == [project.commits[7], project.commits[8], bad]
+
+
+@pytest.mark.parametrize(
+    "kind", ["whole", "--bare", "--depth=2", "--filter=blob:none", "worktree", "explicit"]
+)
+def test_every_kind_of_clone_gives_trees(
+    tmp_path: Path, made: Maker, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
     project = made(commits=3)
     project.git("config", "uploadpack.allowFilter", "true")
     words = [kind] if kind.startswith("--") else []
@@ -67,6 +87,9 @@ def test_every_kind_of_clone_gives_trees(tmp_path: Path, made: Maker, kind: str)
             ["git", "-C", str(here), "worktree", "add", "--quiet", str(tmp_path / "w")], check=True
         )
         here = tmp_path / "w"
+    elif kind == "explicit":
+        (tmp_path / "config").write_text("[safe]\nbareRepository = explicit\n")
+        monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "config"))
     trees = Trees(tmp_path / "work", here)
     tree = trees.make(project.commits[2])
     assert (tree / "shout.py").is_file()
@@ -95,6 +118,22 @@ def test_nothing_of_a_commit_or_of_the_clone_runs(tmp_path: Path, made: Maker) -
     assert (trees.make(here.git(*quiet, "rev-parse", "HEAD")) / "shout.py").is_file()
     assert not ran.exists()
     assert here.git(*quiet, "worktree", "list").count("\n") == 0
+
+
+def test_a_folder_that_nobody_may_open_is_removed() -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as top:
+        Path(top).chmod(0o777)
+        root = os.geteuid() == 0  # who may open everything
+        if root:
+            os.seteuid(65534)
+        try:
+            (Path(top) / "work" / "build" / "kept").mkdir(parents=True)
+            (Path(top) / "work" / "build").chmod(0)
+            remove(Path(top) / "work")
+        finally:
+            if root:
+                os.seteuid(0)
+        assert not (Path(top) / "work").exists()
 
 
 def test_what_a_killed_search_left_is_removed_read_only_or_half_written(tmp_path: Path, made: Maker) -> None:

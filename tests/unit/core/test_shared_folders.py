@@ -42,6 +42,13 @@ def test_whoever_leaves_it_half_made_leaves_it_to_be_made(tmp_path: Path) -> Non
     again.let_go()
 
 
+def test_what_another_search_removes_at_the_same_moment_stops_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "glob", lambda *_: iter([tmp_path / "gone" / WHOLE]))
+    forget(tmp_path, 0)
+
+
 def test_what_somebody_uses_is_not_removed_however_few_are_kept(tmp_path: Path) -> None:
     users = [made(tmp_path / name) for name in "abc"]
     for number, name in enumerate("abc"):

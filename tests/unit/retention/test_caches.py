@@ -56,7 +56,7 @@ def test_what_the_cache_of_collected_tests_writes_is_found(tmp_path: Path) -> No
     assert len(found(tmp_path / "state")) == 1
 
 
-@pytest.mark.parametrize("kind", ["record", "build", "tree"])
+@pytest.mark.parametrize("kind", ["record", "build", "shell", "tree"])
 def test_an_entry_is_as_old_as_its_last_use_and_stays_if_used_meanwhile(tmp_path: Path, kind: str) -> None:
     if kind == "record":
         mark = path = make_record(tmp_path, 1, 90)
@@ -66,6 +66,13 @@ def test_an_entry_is_as_old_as_its_last_use_and_stays_if_used_meanwhile(tmp_path
         mark = path / WHOLE
         mark.touch()
         for one in (mark, path):
+            os.utime(one, (NOW - 90 * DAY_S, NOW - 90 * DAY_S))
+    elif kind == "shell":
+        path = tmp_path / "reproduce" / "shell-a1"
+        mark = path / "workspace" / "mine.py"
+        mark.parent.mkdir(parents=True)
+        mark.touch()
+        for one in (mark, mark.parent, path):
             os.utime(one, (NOW - 90 * DAY_S, NOW - 90 * DAY_S))
     else:
         path = make_tree(tmp_path, "a" * 40, 90)

@@ -8,12 +8,15 @@ import sqlite3
 import time
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
+from docker.errors import NotFound
 from filelock import FileLock
 
 from ci.cli.app import run
+from ci.core.container_engine import engine
 from ci.core.errors import CommandError
 from ci.core.locks import run_lock
 from ci.record.identity import RunIdentity
@@ -182,6 +185,21 @@ def test_images_by_name_want_an_engine(capsys: pytest.CaptureFixture[str]) -> No
     assert "no container engine answers" in capsys.readouterr().err
 
 
+def test_an_engine_that_fails_while_it_lists_costs_only_images(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(**_: object) -> NoReturn:
+        raise NotFound("No such image: theirs")
+
+    client = SimpleNamespace(containers=SimpleNamespace(list=gone), close=lambda: None)
+    monkeypatch.setattr("ci.core.container_engine.docker.DockerClient", lambda **_: client)
+    monkeypatch.setattr("ci.retention.prune.engine", engine)
+    monkeypatch.setenv("DOCKER_HOST", "tcp://engine.invalid:2375")
+    told = asked(capsys)
+    assert removed(told) == ["old", "older"]
+    assert told["notes"] == ["images were left out: the container engine reports: No such image: theirs"]
+
+
 def stored() -> list[str]:
     with History(STATE / "store.sqlite").reading() as (_, file):
         rows = file.tuples("SELECT run FROM job_detail JOIN crcr_workflow_job USING (dynamoKey) ORDER BY id")
@@ -322,7 +340,8 @@ def test_an_interrupt_leaves_whole_runs_and_the_next_one_finishes(
         (STATE / place / f".spyre-ci-trash-{'0' * 32}").mkdir(parents=True)
     mounted = RUNS.resolve() / f".spyre-ci-trash-{'1' * 32}" / "in"
     mounted.mkdir(parents=True)
-    assert len(asked(capsys, "--dry-run")["removed"]) == 1
+    said = asked(capsys, "--dry-run")
+    assert (len(said["removed"]), len(said["finished"])) == (1, 2 + len(places))
     with monkeypatch.context() as patch:
         patch.setattr("ci.retention.disk.mount_points", lambda: [str(mounted)])
         told = asked(capsys, code=3)

@@ -88,6 +88,15 @@ def test_a_folder_whose_files_cannot_be_looked_at_stays(
     assert measure(tmp_path / "d")[1] == "cannot be read: Permission denied"
 
 
+def test_what_is_nested_too_deep_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = full(tmp_path / "d")
+    monkeypatch.chdir(folder)
+    for _ in range(320):
+        Path("d").mkdir()
+        os.chdir("d")
+    assert measure(folder)[1] == "cannot be read: too many levels of folders"
+
+
 def refuse(_: Path, onerror: Any) -> tuple[()]:
     onerror(PermissionError(13, "Permission denied"))
     return ()

@@ -58,6 +58,8 @@ ODD = [item("ahead", -400), item("none", None), item("a", 40), item("b", 50)]
         (CUT, Rule(keep_days=30, keep_gib=0), ""),
         (CUT, Rule(keep_days=30, keep_gib=0, unfinished=True), "a"),
         (CUT, Rule(keep_gib=0, unfinished=True), ""),
+        # Somebody may be at work in it, and has no lock yet or no more.
+        ([*CUT, item("c", 0.9, unfinished=True)], Rule(keep_days=0, unfinished=True), "a b"),
         # A date of the future is none of the newest.
         (ODD, Rule(keep_days=30, keep_last=1), "b"),
         (ODD, Rule(keep_days=0, keep_gib=0), "a b"),
