@@ -124,4 +124,4 @@ def check_told_from_begin_to_end(uri: str, folder: Path) -> None:
     assert run.info.status == "FINISHED"
     assert run.data.metrics == {"verdict.failed": 0.0, "seconds": 2.0}
     (line,) = tracked.lines
-    assert "nothing of the job's output: `spyre-ci job collect` puts it there, with --from" in line
+    assert "the job's output is not in MLflow: add it with `spyre-ci job collect --from" in line

@@ -132,7 +132,7 @@ class ImageBuilder:
             raise MissingInputError(
                 f"there is no {order.containerfile}",
                 where=order.source or order.context,
-                remedy="fix `containerfile` or the folder before it; a link has to stay in what is built",
+                remedy="fix `containerfile` or its folder; links may not lead out of what is built",
             )
         last: deque[str] = deque(maxlen=LAST_LINES)
 
@@ -167,7 +167,7 @@ class ImageBuilder:
         digest = find_digest(name)
         if digest is None:
             raise CommandError(
-                f"the registry took {name} and does not have it", where=name, remedy="push it again"
+                f"the registry accepted {name} but does not have it", where=name, remedy="push it again"
             )
         self.echo(f"pushed {name} {digest}")
         return digest
@@ -192,5 +192,5 @@ def build_error(last: Sequence[str]) -> Exception:
         )
     return CommandError(
         f"the image cannot be built{lines}",
-        remedy="image.builder says what builds: docker with its buildx plugin, podman or buildah",
+        remedy="check image.builder: docker with its buildx plugin, podman or buildah",
     )

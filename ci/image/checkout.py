@@ -72,7 +72,7 @@ def _copy(folder: Path, target: Path, names: Iterable[str]) -> str:
             raise CommandError(
                 f"a link leads out of the folder: {path.relative_to(target)} to {path.readlink()}",
                 where=folder,
-                remedy="take it away, or have Git or .dockerignore ignore it",
+                remedy="remove it, or have Git or .dockerignore ignore it",
             )
     return tree_of(target)
 

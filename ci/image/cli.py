@@ -27,17 +27,18 @@ from test_selection.files import document_text
 
 app = typer.Typer(no_args_is_help=True)
 
-Variant = Annotated[str | None, typer.Option(help="Which PyTorch; default: image.variant.")]
+Variant = Annotated[str | None, typer.Option(help="Variant of the stack; default: `image.variant`.")]
 Results = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Where JUnit goes, by component and kind; default: below `state`."),
+    typer.Option(metavar="DIR", help="Folder for JUnit, by component and kind; default: below `state`."),
 ]
 With = Annotated[
-    list[str] | None, typer.Option("--with", metavar=FORM_HERE, help="Take a component from elsewhere.")
+    list[str] | None,
+    typer.Option("--with", metavar=FORM_HERE, help="Take a component from this source."),
 ]
 TestWith = Annotated[
     Path | None,
-    typer.Option("--test-with", metavar="FILE", help="A pull request's text: take its Test-With lines."),
+    typer.Option("--test-with", metavar="FILE", help="Take the Test-With lines of a pull request's text."),
 ]
 
 
@@ -49,22 +50,22 @@ def build(
     test_with: TestWith = None,
     print_: Annotated[
         bool,
-        typer.Option("--print", help="Print the Containerfile, every part named exactly; build nothing."),
+        typer.Option("--print", help="Print the Containerfile, with every part pinned; build nothing."),
     ] = False,
-    push: Annotated[bool, typer.Option("--push", help="Push it, and find it in the registry.")] = False,
-    tag: Annotated[list[str] | None, typer.Option(help="A tag that moves to it, with --push.")] = None,
+    push: Annotated[bool, typer.Option("--push", help="Push it, unless the registry has it.")] = False,
+    tag: Annotated[list[str] | None, typer.Option(help="Also push it as this tag; needs --push.")] = None,
     version: Annotated[
         str | None,
-        typer.Option(help="Release it as X.Y.Z; X.Y, X and latest move where it is their highest."),
+        typer.Option(help="Release it as X.Y.Z; move X.Y, X and latest if it is their highest version."),
     ] = None,
     expect: Annotated[
         str | None,
-        typer.Option(metavar="DIGEST", help="Push and tag nothing unless the registry has this very image."),
+        typer.Option(metavar="DIGEST", help="Fail unless the registry already has this very image."),
     ] = None,
     results: Results = None,
     sbom: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Where its SBOM goes, CycloneDX; default: below `state`."),
+        typer.Option(metavar="FILE", help="File for its SBOM (CycloneDX); default: below `state`."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -110,10 +111,8 @@ def run_tests(
     variant: Variant = None,
     with_: With = None,
     test_with: TestWith = None,
-    component: Annotated[list[str] | None, typer.Option(help="Only this component's; repeatable.")] = None,
-    on_device: Annotated[
-        bool, typer.Option("--on-device", help="Only the tests that want a device.")
-    ] = False,
+    component: Annotated[list[str] | None, typer.Option(help="Component to test; repeatable.")] = None,
+    on_device: Annotated[bool, typer.Option("--on-device", help="Only tests that need a device.")] = False,
     results: Results = None,
 ) -> None:
     """Run the components' tests as a build would; for an IMAGE, run the smoke check.
@@ -122,7 +121,7 @@ def run_tests(
     """
     settings = settings_from_context(ctx)
     if image is not None and any((variant, with_, test_with, component, on_device, results)):
-        what, remedy = "an image that is there is checked as it is", "leave out IMAGE, or the options"
+        what, remedy = "an existing image is checked without options", "leave out IMAGE, or the options"
         raise UsageError(what, where="IMAGE", remedy=remedy)
     with engine(os.environ) as client:
         if image is not None:
@@ -137,8 +136,8 @@ def run_tests(
 @app.command()
 def tree(
     ctx: typer.Context,
-    image: Annotated[str, typer.Argument(metavar="IMAGE", help="Its name; pulled where it is not here.")],
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="New, empty, or with that tree already.")],
+    image: Annotated[str, typer.Argument(metavar="IMAGE", help="Name of the image; pulled if missing.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="New, empty, or with the same tree.")],
     as_json: Json = False,
 ) -> None:
     """Check out PyTorch's tests at an image's commit into a folder, for --pytorch-src.
@@ -158,11 +157,11 @@ def tree(
 def shell(
     ctx: typer.Context,
     image: Annotated[
-        str | None, typer.Argument(metavar="[IMAGE]", help="Its name; default: what the stack gives.")
+        str | None, typer.Argument(metavar="[IMAGE]", help="Name of the image; default: the stack's.")
     ] = None,
     variant: Variant = None,
     network: Annotated[
-        str | None, typer.Option(help="none, host or a network's name; default: the engine's.")
+        str | None, typer.Option(help="Network: none, host or a name; default: the engine's.")
     ] = None,
 ) -> None:
     """Open a shell in the image, with the checkout at /workspace.

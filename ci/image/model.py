@@ -36,7 +36,7 @@ AbsolutePath = Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9_./+@-]+$"
 
 def _inside(path: str) -> str:
     if ".." in path.split("/"):
-        raise ValueError("leaves the folder it starts from")
+        raise ValueError("leads out of its folder")
     return path
 
 
@@ -62,9 +62,9 @@ _SECRET = re.compile("TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|PRIVATE_KEY|API_?K
 
 def _variable(name: str) -> str:
     if _GIVEN.fullmatch(name):
-        raise ValueError("is given by the build itself")
+        raise ValueError("is set by the build itself")
     if _SECRET.search(name):
-        raise ValueError("looks like a secret, which the image's history would tell: use a setting (image.*)")
+        raise ValueError("looks like a secret, which the image's history would show: use a setting (image.*)")
     return name
 
 
@@ -97,36 +97,38 @@ class Base(Section):
 
     image: ImageName = Field(description="registry, repository and tag")
     digest: Digest | None = Field(default=None, description="sha256:…; none: looked up in the registry")
-    packages: tuple[Package, ...] = Field(default=(), description="of the distribution, in the image")
-    build_packages: tuple[Package, ...] = Field(default=(), description="the same, for builds alone")
+    packages: tuple[Package, ...] = Field(default=(), description="distribution packages in the image")
+    build_packages: tuple[Package, ...] = Field(default=(), description="packages that only builds need")
     manager: Literal["apt", "dnf"] = Field(default="apt", description="the distribution's package manager")
-    python: AbsolutePath = Field(default="/usr/bin/python3", description="the interpreter in it")
-    python_version: PythonVersion | None = Field(default=None, description="of it, for wheels of an index")
+    python: AbsolutePath = Field(default="/usr/bin/python3", description="path of its Python")
+    python_version: PythonVersion | None = Field(
+        default=None, description="such as 3.12; for an index's wheels"
+    )
 
 
 class Copied(Section):
     """What is taken out of an image, and where it goes."""
 
-    source: AbsolutePath = Field(description="in that image")
-    target: AbsolutePath | None = Field(default=None, description="in ours; none: the same")
+    source: AbsolutePath = Field(description="path in that image")
+    target: AbsolutePath | None = Field(default=None, description="path in our image; none: the same")
 
 
 class Git(Section):
     """A component built from a repository: by steps, or by a Containerfile of its own."""
 
-    url: GitUrl = Field(description="of the repository, without user and password")
+    url: GitUrl = Field(description="address of the repository, without user and password")
     ref: Ref = Field(default="main", description="branch, tag or commit")
-    subfolder: RelativePath | None = Field(default=None, description="of the repository that is built")
+    subfolder: RelativePath | None = Field(default=None, description="folder of the repository to build")
     steps: tuple[str, ...] = Field(default=(), description="shell lines that fill $DESTDIR or $WHEELS")
-    containerfile: RelativePath | None = Field(default=None, description="its own, in place of steps")
+    containerfile: RelativePath | None = Field(default=None, description="Containerfile instead of `steps`")
     target: Name | None = Field(default=None, description="the Containerfile's stage; none: the last")
-    paths: tuple[Copied, ...] = Field(default=(), description="what is taken out of that image")
+    paths: tuple[Copied, ...] = Field(default=(), description="what to copy from that image")
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         _check_one(self, "steps", "containerfile")
         if bool(self.containerfile) != bool(self.paths) or (self.target and not self.containerfile):
-            raise ValueError("needs `paths` with `containerfile`; `paths` and `target` go with nothing else")
+            raise ValueError("`containerfile` needs `paths`; `paths` and `target` need `containerfile`")
         return self
 
 
@@ -135,7 +137,7 @@ class Prebuilt(Section):
 
     name: ImageName = Field(description="registry, repository and tag")
     digest: Digest | None = Field(default=None, description="sha256:…; none: looked up in the registry")
-    paths: tuple[Copied, ...] = Field(min_length=1, description="what is taken out of it")
+    paths: tuple[Copied, ...] = Field(min_length=1, description="what to copy from it")
 
 
 class Component(Section):
@@ -143,32 +145,32 @@ class Component(Section):
 
     name: Name
     git: Git | None = Field(default=None, description="a repository and how it is built")
-    image: Prebuilt | None = Field(default=None, description="a prebuilt image and what is taken out of it")
+    image: Prebuilt | None = Field(default=None, description="a prebuilt image and what to copy from it")
     files: tuple[PackageFile, ...] = Field(default=(), description="*.whl, *.deb, *.rpm beside this file")
-    needs: tuple[Name, ...] = Field(default=(), description="components that its build finds, or `pytorch`")
-    test: tuple[str, ...] = Field(default=(), description="shell lines; JUnit goes into $JUNIT_DIR")
-    test_on: Literal["build", "runtime"] = Field(default="build", description="the image that they run in")
+    needs: tuple[Name, ...] = Field(default=(), description="components that its build needs, or `pytorch`")
+    test: tuple[str, ...] = Field(default=(), description="shell lines to test it; JUnit in $JUNIT_DIR")
+    test_on: Literal["build", "runtime"] = Field(default="build", description="image that `test` runs in")
     requirements: tuple[Requirement, ...] = Field(default=(), description="Python packages it needs")
-    device_test: tuple[str, ...] = Field(default=(), description="shell lines that want a device")
-    test_minutes: Minutes = Field(default=30, description="after which its tests of one kind are ended")
-    test_memory_gib: Gib | None = Field(default=None, description="memory its tests may take; none: any")
-    development: tuple[Requirement, ...] = Field(default=(), description="Python packages its tests want")
-    args: Values = Field(description="given to its steps as PARAM_<NAME>")
-    environment: Values = Field(description="of the image")
-    platforms: tuple[Platform, ...] = Field(default=PLATFORMS, description="where it can be built")
+    device_test: tuple[str, ...] = Field(default=(), description="shell lines of tests that need a device")
+    test_minutes: Minutes = Field(default=30, description="time limit of its tests of one kind")
+    test_memory_gib: Gib | None = Field(default=None, description="memory limit of its tests; none: no limit")
+    development: tuple[Requirement, ...] = Field(default=(), description="Python packages its tests need")
+    args: Values = Field(description="variables of its steps, passed as PARAM_<NAME>")
+    environment: Values = Field(description="variables of the image")
+    platforms: tuple[Platform, ...] = Field(default=PLATFORMS, description="platforms it can be built for")
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
         _check_one(self, "git", "image", "files")
         if self.name == PYTORCH:
-            raise ValueError(f"the name {PYTORCH} is PyTorch's: say which under `variants`")
+            raise ValueError(f"the name {PYTORCH} is reserved: describe PyTorch under `variants`")
         if (self.test or self.device_test) and self.git is None:
-            raise ValueError("has tests and no repository they would stand in")
+            raise ValueError("has tests but no `git` repository to contain them")
         if self.git is not None and self.git.containerfile:
             if self.needs:
-                raise ValueError("has `needs`, which a Containerfile of its own cannot be given")
+                raise ValueError("has `needs`, which its own Containerfile cannot use")
             if self.test and self.test_on == "build":
-                raise ValueError("has tests where it was built: with `containerfile` say test_on: runtime")
+                raise ValueError("has tests on the build image: with `containerfile`, set test_on: runtime")
         return self
 
     @property
@@ -193,7 +195,7 @@ class Pytorch(Section):
 
     version: Version | None = Field(default=None, description="a release, such as 2.13.0")
     nightly: bool = Field(default=False, description="the newest wheel of the nightly index")
-    index: IndexUrl | None = Field(default=None, description="of the wheel; none: the build's own")
+    index: IndexUrl | None = Field(default=None, description="index of the wheel; none: the build's own")
     git: Git | None = Field(
         default=None, description="a repository, and steps that put its wheel into $WHEELS"
     )
@@ -204,7 +206,7 @@ class Pytorch(Section):
         if self.git is not None and self.git.containerfile is not None:
             raise ValueError("has a containerfile: PyTorch is built by `steps`, into $WHEELS")
         if self.git is not None and self.index is not None:
-            raise ValueError("has git and index: a wheel that is built is taken from no index")
+            raise ValueError("has git and index: a wheel that is built comes from no index")
         return self
 
     @property
@@ -219,7 +221,7 @@ def _one_command(line: str) -> str:
     try:
         operators = [word for word in words if word and not set(word) - set(";&|()")]
     except ValueError as error:
-        raise ValueError(f"is no command: {error}") from None
+        raise ValueError(f"is not a command: {error}") from None
     if operators or not line.strip() or "\n" in line:
         raise ValueError("is not one command: put several into a script, so that signals reach the last")
     return line
@@ -230,23 +232,23 @@ class Role(Section):
 
     command: Annotated[str, AfterValidator(_one_command)] = Field(description="one command for the shell")
     packages: tuple[Requirement, ...] = Field(default=(), description="Python packages it needs in the image")
-    check: tuple[str, ...] = Field(default=(), description="words after the role when an image is verified")
+    check: tuple[str, ...] = Field(default=(), description="words after the role when an image is checked")
 
 
 class Stack(Section):
     """The whole file."""
 
-    version: Literal[1] = Field(description="of this layout")
-    name: Name = Field(description="of the image, its last part")
+    version: Literal[1] = Field(description="version of the file format")
+    name: Name = Field(description="last part of the image's name")
     base: Base
     variants: Mapping[Name, Pytorch] = Field(min_length=1, description="PyTorch by variant: pinned, main")
-    components: tuple[Component, ...] = Field(default=(), description="in any order; `needs` decides")
-    labels: Mapping[LabelName, Text] = Field(default_factory=dict, description="of the image, besides ours")
-    roles: Mapping[RoleName, Role] = Field(default_factory=dict, description="what the image can start as")
-    args: Values = Field(description="given to every component's steps as PARAM_<NAME>")
-    environment: Values = Field(description="of the image")
-    platforms: tuple[Platform, ...] = Field(default=("linux/amd64",), description="it is built for")
-    user: int = Field(default=10001, ge=1, le=2**31 - 1, description="number of the user it runs as")
+    components: tuple[Component, ...] = Field(default=(), description="any order: `needs` orders the build")
+    labels: Mapping[LabelName, Text] = Field(default_factory=dict, description="further labels of the image")
+    roles: Mapping[RoleName, Role] = Field(default_factory=dict, description="roles the image can start as")
+    args: Values = Field(description="variables of all components' steps, passed as PARAM_<NAME>")
+    environment: Values = Field(description="variables of the image")
+    platforms: tuple[Platform, ...] = Field(default=("linux/amd64",), description="platforms it is built for")
+    user: int = Field(default=10001, ge=1, le=2**31 - 1, description="id of the user it runs as")
 
     def params_of(self, component: Component | None) -> dict[str, str]:
         """What the steps of a component, or of PyTorch, are given, by variable, in the order of names."""

@@ -56,11 +56,11 @@ def parse_override(text: str, *, where: str = "--with", here: Path | None = None
     found = _FORM.fullmatch(text)
     if found is None:
         form = FORM if here is None else FORM_HERE
-        raise UsageError(f"{seen!r} is no override", where=where, remedy=f"write {form}")
+        raise UsageError(f"{seen!r} is not an override", where=where, remedy=f"write {form}")
     try:
         url, ref = _URL.validate_python(found["url"]), _REF.validate_python(found["ref"])
     except ValidationError as error:
-        told = f"{seen!r} names no repository and commit that can be taken: {error.errors()[0]['msg']}"
+        told = f"{seen!r} has no valid repository and commit: {error.errors()[0]['msg']}"
         raise UsageError(told, where=where, remedy=f"write {FORM}, without user and password") from None
     return Override(name=found["name"], url=url, ref=ref)
 
@@ -85,9 +85,9 @@ def overrides_in(path: Path) -> list[Override]:
     for one in found:
         if one.url.startswith("file:"):
             raise UsageError(
-                f"{one.url!r} is on this machine, which a pull request may not decide",
+                f"{one.url!r} is on this machine, and a pull request may not name that",
                 where="Test-With",
-                remedy="name a repository that others reach",
+                remedy="name a repository that others can reach",
             )
     return found
 

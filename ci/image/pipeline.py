@@ -244,7 +244,7 @@ class Pipeline:
         there = find_digest(name)
         if there is not None and there != own:
             raise CommandError(
-                f"{name} is there already, with {there}",
+                f"{name} already exists, with {there}",
                 where="--version",
                 remedy="a version never moves: release the next one",
             )

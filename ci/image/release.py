@@ -55,25 +55,25 @@ def check_release(release: Release, *, replaced: Sequence[str]) -> None:
     flag = "--version" if release.version is not None else "--tag"
     named = bool(release.tags) or release.version is not None
     if (named or release.expected is not None) and not release.pushes:
-        what = "tags, versions and digests are the registry's"
+        what = "tags, versions and digests need --push"
         raise UsageError(what, where=flag if named else "--expect", remedy="add --push")
     if replaced and (release.version is not None or RELEASED & set(release.tags)):
         raise UsageError(
-            f"{replaced[0]} is taken from elsewhere: that is no release",
+            f"{replaced[0]} is replaced: such an image cannot be released",
             where=flag,
-            remedy="release what the stack file says, without --with; give it a tag such as pr-123",
+            remedy="release without --with and --test-with, or use a tag such as pr-123",
         )
     for tag in release.tags:
         if not TAG.fullmatch(tag):
-            raise UsageError(f"{tag!r} is no tag", where="--tag", remedy="letters, digits, dots and dashes")
+            raise UsageError(f"{tag!r} is not a tag", where="--tag", remedy="use letters, digits, dots, -, _")
         # What is found by our own tags was built from what their hash says; nothing else may stand there.
         if tag.startswith(TAG_PREFIX):
-            what = f"{tag!r} would be taken for the name of another image"
+            what = f"{tag!r} is reserved for spyre-ci: it starts with {TAG_PREFIX!r}"
             raise UsageError(what, where="--tag", remedy="choose another")
         if _LIKE_VERSION.fullmatch(tag):
             raise UsageError(f"{tag!r} is a version", where="--tag", remedy="release it with --version")
     if release.version is not None and not _VERSION.fullmatch(release.version):
-        what = f"{release.version!r} is no version X.Y.Z"
+        what = f"{release.version!r} is not a version X.Y.Z"
         raise UsageError(what, where="--version", remedy="write three numbers, such as 1.2.3 or 1.3.0rc1")
 
 
@@ -91,13 +91,13 @@ def check_expected(name: str, there: str | None, expected: str) -> None:
     """
     digest = expected.rpartition("@")[2]
     if not WHOLE_DIGEST.fullmatch(digest):
-        what, remedy = f"{expected!r:.200} names no digest", "give NAME@sha256:… or sha256:…"
+        what, remedy = f"{expected!r:.200} has no digest", "give NAME@sha256:… or sha256:…"
         raise UsageError(what, where="--expect", remedy=remedy)
     if there != digest:
         raise OtherImageError(
-            f"{name} is {there or 'not in the registry'}, and {digest} was expected",
+            f"{name} is {there or 'not in the registry'}, but {digest} was expected",
             where="--expect",
-            remedy="something that the stack file names has moved since: test what it comes to now",
+            remedy="a part of the stack has changed since: build and test the image again",
         )
 
 

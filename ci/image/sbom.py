@@ -57,9 +57,9 @@ def make_sbom(
         ended = follow(made, timeout_s=TIMEOUT_S, echo=lines.append)
     if ended.exit_code != 0:
         raise CommandError(
-            f"what is in the image unknown: pip list {how(ended)}",
+            f"cannot list the image's packages: pip list {how(ended)}",
             where=image,
-            remedy="let `run python -m pip list` work in it",
+            remedy="make `run python -m pip list` work in the image",
         )
     attrs = client.images.get(image).attrs
     created = created_at(str(attrs.get("Created", "")), epoch)

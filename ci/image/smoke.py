@@ -108,7 +108,7 @@ class SmokeCheck:
             "setuid",
             listed(setuid.last, _MOST_SHOWN) or "none besides the distribution's",
             holds=setuid.exit_code == 0 and not setuid.last,
-            remedy="take the bits away where they are put there: chmod ug-s",
+            remedy="remove the bits where they are set: chmod ug-s",
         )
         for name, words in roles.roles_in(said).items():
             seen, holds = self._role(image, name, words)
@@ -159,9 +159,9 @@ class SmokeCheck:
         percent = 100 * (size / int(self.client.images.get(before).attrs["Size"]) - 1)
         return judged(
             "size",
-            f"{size / _MIB:.1f} MiB, {percent:+.1f} % against {against}; {most:g} % are allowed",
+            f"{size / _MIB:.1f} MiB, {percent:+.1f} % compared with {against}; at most {most:g} % allowed",
             holds=percent <= most,
-            remedy="see by `docker history` which layers grew, or raise image.max_growth_percent",
+            remedy="see with `docker history` which layers grew, or raise image.max_growth_percent",
         )
 
 
@@ -196,7 +196,7 @@ def check_labels(labels: Mapping[str, str], expected: Mapping[str, str]) -> Find
     ]
     return judged(
         "labels",
-        listed(wrong, _MOST_SHOWN, "; ") or f"{len(labels)}, none is missing or another",
+        listed(wrong, _MOST_SHOWN, "; ") or f"{len(labels)}, all as expected",
         holds=not wrong,
         remedy="build it with `spyre-ci image build`, from the stack and the refs it is compared with",
     )
@@ -207,9 +207,9 @@ def check_user(named: str) -> Finding:
     number = named.partition(":")[0]
     return judged(
         "user",
-        f"the image says {named or 'nothing'}",
+        f"USER is {named or 'not set'}",
         holds=number.isdecimal() and int(number) != 0,
-        remedy="set USER to a number, not 0: a name may be root's to Kubernetes",
+        remedy="set USER to a number, not 0: Kubernetes cannot tell whether a name is root",
     )
 
 
@@ -234,7 +234,7 @@ def check_torch(ended: Ended, labels: Mapping[str, str]) -> Finding:
 
 def how(ended: Ended) -> str:
     """How a container ended, in one line."""
-    code = "took too long and was ended" if ended.timed_out else f"ended with code {ended.exit_code}"
+    code = "took too long and was stopped" if ended.timed_out else f"ended with code {ended.exit_code}"
     return code + _last("\n".join(ended.last))
 
 
@@ -264,13 +264,13 @@ def commit_told(ended: Ended, image: str) -> str:
     raise CommandError(
         f"torch.version.git_version is {commit[:80]!r}: import torch {how(ended)}",
         where=image,
-        remedy="take a wheel that tells its commit: the tests have to be of that very one",
+        remedy="use a wheel whose torch has its commit: the tests come from that commit",
     )
 
 
 def _last(said: str) -> str:
     last = harmless(last_line(said))
-    return f", last said: {last[:200]}" if last else ""
+    return f", last output: {last[:200]}" if last else ""
 
 
 def _logged(made: Container) -> str:

@@ -38,7 +38,7 @@ def read_stack(path: Path) -> Stack:
         raise SettingsError(
             f"components need each other: {' > '.join(reversed(error.args[1]))}",
             where=document.place(["components"]),
-            remedy="take one of these needs away",
+            remedy="remove one of these `needs`",
         ) from None
     return stack.model_copy(update={"components": tuple(by_name[name] for name in names)})
 
@@ -50,10 +50,10 @@ def _mistakes(stack: Stack) -> Iterator[tuple[list[str], str, str]]:
     for index, one in enumerate(stack.components):
         at = ["components", str(index)]
         if one.name in names[:index]:
-            yield [*at, "name"], f"two components are named {one.name!r}", "give another one"
+            yield [*at, "name"], f"two components are named {one.name!r}", "rename one of them"
         for need in sorted({*one.needs} - {*names, PYTORCH}):
             known = f"known components: {', '.join(names)}"
-            yield [*at, "needs"], f"{one.name} needs {need!r}, which is none", known
+            yield [*at, "needs"], f"{one.name} needs {need!r}, which is not a component", known
         for name in sorted({*one.args} & {*stack.args}):
             told = f"{name} is given by the stack already: both would be PARAM_{name}"
             yield [*at, "args", name], told, "choose another name"
@@ -64,5 +64,5 @@ def _mistakes(stack: Stack) -> Iterator[tuple[list[str], str, str]]:
                 yield [*at, "environment", name], told, "give it once, or the same value in both"
     for name, pytorch in stack.variants.items():
         if pytorch.wheel_index is not None and stack.base.python_version is None:
-            told = f"{name} takes a wheel of an index, and no Python version is given"
+            told = f"{name} takes a wheel from an index, but the Python version is not set"
             yield ["variants", name], told, "give base.python_version, such as 3.12"

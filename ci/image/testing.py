@@ -91,16 +91,16 @@ def problems_of(tests: ComponentTests, ended: Ended, found: Found) -> Iterator[s
     """
     code = ended.exit_code
     if ended.timed_out:
-        yield f"took longer than {span(tests.timeout_s)} and was ended (test_minutes)"
+        yield f"took longer than {span(tests.timeout_s)} and was stopped (test_minutes)"
     elif code and ended.out_of_memory:
-        limit = "" if tests.memory_bytes is None else f", of which it had {tests.memory_bytes / 2**30:g} GiB"
+        limit = "" if tests.memory_bytes is None else f" at its limit of {tests.memory_bytes / 2**30:g} GiB"
         yield f"ran out of memory{limit} (exit code {code})"
     elif code > _BY_SIGNAL:
         yield f"was killed by {signal_name(code - _BY_SIGNAL)} (exit code {code})"
     elif code == NO_DEVICE and tests.environment.get("SPYRE_CI_TEST_DEVICE") == EMULATED:
         yield (
-            "the emulated device is spyre-ci's, and the image for tests has none: name spyre-ci under "
-            "`development`, or give cards by the setting image.devices"
+            "the emulated device is part of spyre-ci, which the test image lacks: add it under "
+            "`development`, or set image.devices to use cards"
         )
     else:
         yield from _misfits(tests, code, found)
@@ -111,14 +111,14 @@ def _misfits(tests: ComponentTests, code: int, found: Found) -> Iterator[str]:
     """What in the results does not fit the exit code, or the tests."""
     counts = found.counts
     if code and not counts.failed and not (found.damaged and not counts.tests):
-        told = "though no test of its JUnit failed" if counts.tests else "without a test in JUnit"
+        told = "but no test in its JUnit failed" if counts.tests else "without a test in its JUnit"
         yield f"ended with exit code {code}, {told}"
     elif not code and counts.failed:
-        yield f"ended with exit code 0, though {counted(counts.failed, 'test')} of its JUnit failed"
+        yield f"ended with exit code 0, but {counted(counts.failed, 'test')} in its JUnit failed"
     elif not counts.tests and not found.damaged and (found.files or tests.promises_junit):
-        yield "ran no tests: its JUnit has none" if found.files else "wrote no JUnit into $JUNIT_DIR"
+        yield "ran no tests: there is none in its JUnit" if found.files else "wrote no JUnit into $JUNIT_DIR"
     if tests.kind == "device" and counts.skipped and counts.skipped == counts.tests:
-        yield f"skipped all of its {counted(counts.skipped, 'test')}: none saw a device"
+        yield f"skipped all of its {counted(counts.skipped, 'test')}: none found a device"
 
 
 def failure_text(bad: Sequence[Outcome]) -> str:
@@ -159,7 +159,7 @@ def results_folder(results: Path, tests: ComponentTests) -> Path:
     """
     folder = results / tests.component / tests.kind
     if folder.exists() and not (folder / OURS).is_file():
-        what, remedy = "stands where results belong, and is none", "name another folder with --results"
+        what, remedy = "is not a folder of results", "name another folder with --results"
         raise UsageError(what, where=folder, remedy=remedy)
     return folder
 
@@ -220,7 +220,7 @@ def run_tests(
         shutil.rmtree(folder, ignore_errors=True)
     images = {}
     for stage in dict.fromkeys(tests.stage for tests in chosen):
-        builder.echo(f"{stage}: what the tests run in")
+        builder.echo(f"{stage}: building the image for tests")
         images[stage] = builder.build(replace(order, target=stage))
     outcomes = [
         _run_one(client, tests, images[tests.stage], folder, builder.echo)
@@ -252,7 +252,7 @@ def _run_one(
     def say(line: str) -> None:
         echo(f"{tests.component} | {harmless(line)}")
 
-    echo(f"{tests.title}: tests run")
+    echo(f"{tests.title}: running tests")
     with tempfile.TemporaryDirectory(prefix="spyre-ci-junit-") as scratch:
         taken = Path(scratch) / "junit"
         try:
@@ -264,7 +264,7 @@ def _run_one(
                     try:
                         take_out(made, JUNIT_DIR, taken)
                     except CommandError as error:
-                        problems.append(f"its results cannot be taken: {error.what}")
+                        problems.append(f"its results cannot be copied: {error.what}")
         except BaseException as error:
             interrupted = isinstance(error, KeyboardInterrupt)
             problems.append("was interrupted" if interrupted else f"could not be run: {error}")

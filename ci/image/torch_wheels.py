@@ -112,10 +112,10 @@ def refusal(said: str, index: str, wanted: str) -> SpyreCiError:
         return CommandError(
             f"pip cannot look up torch: {[*broken, lines[-1]][0][:300]}",
             where=index,
-            remedy="check that pip is here, the index, proxies (HTTPS_PROXY) and certificates (PIP_CERT)",
+            remedy="check pip, the index, proxies (HTTPS_PROXY) and certificates (PIP_CERT)",
         )
     others = [one for one in found[1].split(", ") if one != "none"]
-    there = f"it has {', '.join(others[-_SHOWN:])}" if others else "it has none for these"
+    there = f"it has {', '.join(others[-_SHOWN:])}" if others else "it has none for this Python and platform"
     return MissingInputError(
         f"the index has no {wanted}: {there}",
         where=index,

@@ -43,12 +43,12 @@ def origin_of(labels: Mapping[str, str], image: str, *, url: str | None = None) 
         raise BadFileError(
             f"does not say which PyTorch it has: its label {COMMIT_LABEL} is {commit[:80]!r}",
             where=image,
-            remedy="name an image that `spyre-ci image build` made",
+            remedy="use an image of `spyre-ci image build`",
         )
     try:
         return Origin(url=url or _URL.validate_python(labels.get(URL_LABEL, PYTORCH_URL)), commit=commit)
     except ValidationError:
-        what = f"its label {URL_LABEL} names no repository: {labels[URL_LABEL][:80]!r}"
+        what = f"its label {URL_LABEL} is not a repository: {labels[URL_LABEL][:80]!r}"
         raise BadFileError(what, where=image, remedy="set image.pytorch_url") from None
 
 

@@ -42,14 +42,14 @@ def configuration_of(
     else:
         what = "no kubeconfig" if context is None else f"no kubeconfig with a context {context!r}"
         raise CredentialsError(
-            f"there is {what}, which selects the cluster",
+            f"{what} found to select the cluster",
             where="KUBECONFIG and ~/.kube/config",
             remedy="sign in (oc login), name a kubeconfig in KUBECONFIG, or run in a pod",
         )
     parts = urlsplit(configuration.host)
     if parts.scheme != "https" and configuration.api_key and not is_loopback(parts.hostname or ""):
         raise CredentialsError(
-            f"anybody on the way to {shown(configuration.host)} could read the token",
+            f"the token would be sent to {shown(configuration.host)} unencrypted",
             remedy="give the cluster's https:// address",
         )
     return configuration, namespace or "default"

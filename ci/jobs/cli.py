@@ -24,15 +24,15 @@ from ci.jobs.watch import PATIENCE_S, Ending, View, find_job, watch_job
 from ci.steps import options
 from test_selection.files import document_text
 
-Name = Annotated[str, typer.Argument(help="Name of the job, as submit and list say it.")]
+Name = Annotated[str, typer.Argument(help="Name of the job, as `job submit` prints it.")]
 Namespace = Annotated[
-    str | None, typer.Option("--namespace", "-n", help="Where it is; default: the context's.")
+    str | None, typer.Option("--namespace", "-n", help="Namespace of the job; default: the context's.")
 ]
 InContext = Annotated[
-    str | None, typer.Option("--context", help="Of the kubeconfig; default: its current one.")
+    str | None, typer.Option("--context", help="Context of the kubeconfig; default: the current one.")
 ]
 PendingLimit = Annotated[
-    float | None, typer.Option(min=0, help="Minutes after which a job of which nothing runs is given up.")
+    float | None, typer.Option(min=0, help="Stop watching after this many minutes without a running pod.")
 ]
 # What reads a spec or reports a run is registered beside these, in `ci.cli.verbs`.
 app = typer.Typer(no_args_is_help=True)
@@ -93,19 +93,19 @@ def watched(
 def logs(
     name: Name,
     *,
-    shift_unit: Annotated[Unit | None, typer.Option(help="Of the window that reaches back from now.")] = None,
+    shift_unit: Annotated[Unit | None, typer.Option(help="Unit of --shift-amount.")] = None,
     shift_amount: Annotated[
-        int | None, typer.Option(min=1, max=10_000, help="How many of them; default: 1.")
+        int | None, typer.Option(min=1, max=10_000, help="Show the log of the last N units; default: 1.")
     ] = None,
-    index: Annotated[int | None, typer.Option(min=0, help="One of the job's pods; default: all.")] = None,
-    container: Annotated[str, typer.Option(help="Of the pods.")] = "main",
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more until the pod ends.")] = False,
+    index: Annotated[int | None, typer.Option(min=0, help="Show only the pod of this index.")] = None,
+    container: Annotated[str, typer.Option(help="Container whose log to show.")] = "main",
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Stream the log until it ends.")] = False,
     previous: Annotated[
-        bool, typer.Option("--previous", help="Of the container before its last restart.")
+        bool, typer.Option("--previous", help="Show the log of the container before its last restart.")
     ] = False,
     to: Annotated[
         Path | None,
-        typer.Option("--to", metavar="DIR", help="Folder of files, one a pod, not the screen."),
+        typer.Option("--to", metavar="DIR", help="Write one file per pod into this folder."),
     ] = None,
     namespace: Namespace = None,
     context: InContext = None,
@@ -115,7 +115,7 @@ def logs(
     Example: spyre-ci job logs tests-calm-otter-1f2e3 --shift-unit days --shift-amount 3 --to logs/
     """
     if follow and to is not None:
-        raise UsageError("--follow writes to the screen", remedy="leave --to out, or --follow")
+        raise UsageError("--follow and --to exclude each other", remedy="leave one of them out")
     if shift_amount is not None and shift_unit is None:
         raise UsageError("--shift-amount needs --shift-unit", remedy="give both, or neither")
     since_s = None if shift_unit is None else SECONDS[shift_unit] * (shift_amount or 1)
@@ -136,7 +136,7 @@ def cancel(
     name: Name,
     *,
     timeout_minutes: Annotated[
-        float, typer.Option(min=0, help="Until what is still there is an error; 0 does not wait.")
+        float, typer.Option(min=0, help="Minutes to wait until all is removed; 0: do not wait.")
     ] = 3,
     as_json: options.Json = False,
     namespace: Namespace = None,
@@ -152,7 +152,7 @@ def cancel(
     )
     words = Counter(word.partition(" ")[0] for word in removed)
     listed = ", ".join(f"{number:,} {kind}" for kind, number in words.items())
-    _echo(f"removed of {name}: {listed}" if removed else f"nothing of {name} is there", err=as_json)
+    _echo(f"{name}: removed {listed}" if removed else f"{name}: nothing to remove", err=as_json)
     if as_json:
         typer.echo(document_text("job-cancel", {"job": name, "removed": removed}, on_one_line=True))
 
@@ -167,19 +167,19 @@ def _echo(line: str, *, err: bool = False) -> None:
 def validate(
     ctx: typer.Context,
     spec: Annotated[
-        Path | None, typer.Option("--spec", metavar="FILE", help="Spec of a job that is to run there.")
+        Path | None, typer.Option("--spec", metavar="FILE", help="Spec of a job to run on the cluster.")
     ] = None,
-    stage: Annotated[int, typer.Option(help="Stage whose cards are needed.")] = 0,
-    image: Annotated[str | None, typer.Option(help="Image to try; default: the spec's.")] = None,
+    stage: Annotated[int, typer.Option(help="Stage whose number of cards is required.")] = 0,
+    image: Annotated[str | None, typer.Option(help="Image to run; default: the spec's.")] = None,
     namespace: Namespace = None,
     context: InContext = None,
     preflight: Annotated[
         bool, typer.Option("--preflight/--no-preflight", help="Pull the image and check every card.")
     ] = True,
     preflight_timeout: Annotated[
-        int, typer.Option(min=1, max=3600, help="Seconds after which a silent node has not answered.")
+        int, typer.Option(min=1, max=3600, help="Seconds to wait for the nodes' answers.")
     ] = 900,
-    out: Annotated[Path | None, typer.Option("--out", help="Report to write and sign, as Markdown.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Markdown report to write, for signing.")] = None,
     json_output: options.Json = False,
 ) -> None:
     """Check a cluster for a stage: nodes, operator, cards, storage, quota, rights; then try every card.

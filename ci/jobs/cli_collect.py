@@ -44,21 +44,20 @@ from test_selection.plan import read_plan
 def collect(
     ctx: typer.Context,
     named: Annotated[
-        str, typer.Argument(metavar="NAME|RUN", help="The job, or its run's folder or id, or `latest`.")
+        str, typer.Argument(metavar="NAME|RUN", help="Name of the job, its run's folder or id, or `latest`.")
     ] = "latest",
     store: Annotated[
         str | None,
         typer.Option(
-            "--from", metavar="WHERE", help="The job's store as seen from here: a folder or s3://…."
+            "--from", metavar="WHERE", help="The job's store, as this machine reaches it: a folder or s3://…."
         ),
     ] = None,
     cluster_context: InContext = None,
     json_output: options.Json = False,
 ) -> None:
-    """Collect the results of a job's pods and report the run; while pods run, what there is so far.
+    """Collect the results of a job's pods and report the run; while pods run, report the results so far.
 
-    For shards without a journal the cluster is asked why. For a job without tests, its end is reported to
-    MLflow.
+    Ask the cluster why shards have no journal. Report the end of a job that runs no tests to MLflow.
 
     Example: spyre-ci job collect latest --from results
     """
@@ -75,9 +74,9 @@ def collect(
         run = run_of(read_identity(folder.path))
         if record.run != run:
             raise MissingInputError(
-                f"{record.name} was a job of {record.run}, and the run is {run} now",
+                f"job {record.name} belongs to run {record.run}, but this folder now has run {run}",
                 where=folder.path / RECORD_FILE,
-                remedy="submit this run, then collect it; what the earlier one came to is in the store still",
+                remedy="submit this run, then collect it; results of the earlier run are still in the store",
             )
     where, reasons, goes_on = store_of(store, record, named), dict[int, str](), False
     if record is not None and record.shards and record.namespace != HERE:
@@ -126,7 +125,7 @@ def _collect_end(
     if here:
         if not told_now:
             raise UsageError(
-                f"{record.name} ran on this machine, which told MLflow of its end",
+                f"{record.name} ran on this machine, and its end was reported to MLflow",
                 where=folder.path,
                 remedy="there is nothing to collect",
             )
@@ -135,7 +134,7 @@ def _collect_end(
     cluster = open_cluster(os.environ, namespace=record.namespace, context=cluster_context)
     status = job_status(find_job(cluster, record.name)[1])
     if status.over is None:
-        why = "the job is still running: MLflow is told at its end"
+        why = "the job is still running: collect it again after its end, to report that to MLflow"
         return Ending(exit_code=EXIT_GOES_ON, why=why, goes_on=True), Aggregates(status)
     ending, found = watch_job(cluster, record.name, View(console=context.console, environ=os.environ))
     tell_end(context, folder, record, ending, store=store)
@@ -153,13 +152,13 @@ def ask_reasons(
         found = Aggregates(job_status(job))
         found.relist(cluster.items(path_of("Pod", cluster.namespace), labels=selector(record.name))[0])
     except SpyreCiError as error:
-        say(context, f"the cluster does not say why pods left nothing: {error.what}")
+        say(context, f"cannot ask the cluster why pods have no results: {error.what}")
         return {}, False
     found.look(found.job)
     waits = found.job.waits or (found.job.reason if found.job.over else "")
     pods = [pod for pod in map(found.pod, range(found.job.pods)) if pod.phase is not Phase.DONE]
     return {
-        pod.index: f"pod {pod.index} is {pod.phase}" + (f": {why}" if (why := pod.why or waits) else "")
+        pod.index: f"pod {pod.index} {pod.phase}" + (f": {why}" if (why := pod.why or waits) else "")
         for pod in pods
     }, found.job.over is None
 
@@ -177,7 +176,7 @@ def store_of(store: str | None, record: JobRecord | None, named: str) -> str:
     raise SettingsError(
         "where the pods put their results is not recorded",
         where=named,
-        remedy="name the folder where its volume is mounted here: --from of collect, --store of submit",
+        remedy="give the folder where its volume is mounted here: `collect --from` or `submit --store`",
     )
 
 
@@ -227,7 +226,7 @@ class Collection:
         if self.goes_on:
             say(
                 context,
-                "the job is still running: HUD, MLflow, the history and the CI's page are told at its end",
+                "the job is still running: collect it after its end for HUD, MLflow, history and the CI page",
             )
             return code
         verdicts = read_json(folder.summary, "summary")["verdicts"]
@@ -241,18 +240,23 @@ class Collection:
         pods = () if record is None else record.shards
         owners = {shard: pod for pod, shards in enumerate(pods) for shard in shards}
         if (moved := make_room(folder.path, run, record)) is not None:
-            say(context, f"what was here is not of {run}, and is in {moved} now")
+            say(context, f"moved earlier results, which are not of {run}, to {moved}")
         found = collect_files(self.where, run, folder.path, owners)
         if not (found.files or self.reasons or self.ended):
             raise MissingInputError(
-                f"there is nothing of the pods of {run}", where=self.where, remedy="name the job's store"
+                f"no results of the pods of {run}",
+                where=self.where,
+                remedy="check the job's store",
             )
-        say(context, f"collected {counted(found.files, 'file')} of pods, {found.new_bytes:,} bytes new")
-        for note in [*found.notes, *([f"and {found.more:,} more of the kind"] if found.more else [])]:
-            say(context, f"collected: {note}")
+        say(
+            context,
+            f"collected {counted(found.files, 'file')} from pods, {found.new_bytes:,} new bytes",
+        )
+        for note in [*found.notes, *([f"{found.more:,} more"] if found.more else [])]:
+            say(context, f"not collected: {note}")
         why = {shard: self.reasons[pod] for shard, pod in owners.items() if pod in self.reasons}
         if lost := fill_missing_shards(folder.path, plan, why, moment=identity.started_at):
-            say(context, f"no journal tells of {counted(len(lost), 'shard')}")
+            say(context, f"no journal for {counted(len(lost), 'shard')}")
 
 
 def tracker_of(context: Context, folder: RunFolder) -> Tracker:

@@ -38,11 +38,11 @@ def pod(
     source: options.Source = None,
     role: Annotated[
         Literal["run", "restore", "upload"],
-        typer.Option(help="Of the container: with a bucket, two others of the pod have its keys."),
+        typer.Option(help="What this container does; `restore` and `upload` have the bucket's keys."),
     ] = "run",
-    scratch: Annotated[Path, typer.Option(help="The pod's own disk.")] = Path(SCRATCH),
+    scratch: Annotated[Path, typer.Option(help="Folder of the pod's own disk.")] = Path(SCRATCH),
 ) -> None:
-    """Run a pod's shards of a job, or resume those of an earlier pod of its index.
+    """Run the shards of one pod of a job, or resume those of an earlier pod of the same index.
 
     JOB_COMPLETION_INDEX and SPYRE_CI_JOB_… select the shards.
 
@@ -68,10 +68,10 @@ def pod(
 
 def fetch_verb(
     source: Annotated[str, typer.Argument(help="s3://bucket/prefix", metavar="SOURCE")],
-    folder: Annotated[Path, typer.Argument(help="to fill; created if missing")],
+    folder: Annotated[Path, typer.Argument(help="Folder to fill; created if missing.")],
     json_output: Json = False,
 ) -> None:
-    """Fetch all below an address of a bucket into a folder; skip what is there already.
+    """Fetch everything below an s3:// address into a folder; skip what is already there.
 
     Example: spyre-ci job fetch s3://models/small model
     """
@@ -79,11 +79,11 @@ def fetch_verb(
 
 
 def put_verb(
-    folder: Annotated[Path, typer.Argument(help="whose files are put")],
+    folder: Annotated[Path, typer.Argument(help="Folder whose files to put.")],
     to: Annotated[str, typer.Argument(help="s3://bucket/prefix", metavar="TO")],
     json_output: Json = False,
 ) -> None:
-    """Put a folder below an address of a bucket; skip what is there already, write a manifest last.
+    """Put a folder below an s3:// address; skip what is already there, write a manifest last.
 
     Example: spyre-ci job put results s3://models/results
     """
@@ -92,7 +92,7 @@ def put_verb(
 
 def _tell(word: str, moved: Moved, *, json_output: bool) -> None:
     files = counted(moved.files, "file")
-    others = f"{moved.moved} of {files} ({size(moved.size)}); the others were there already"
+    others = f"{moved.moved} of {files} ({size(moved.size)}); the others were already there"
     all_of_it = f"{files} ({size(moved.size)})"
     said = f"{word} {others if moved.moved < moved.files else all_of_it}"
     typer.echo(document_text("job-transfer", asdict(moved)) if json_output else said)
@@ -102,11 +102,11 @@ def preflight(
     ctx: typer.Context,
     timeout: Annotated[
         float | None,
-        typer.Option(min=1, max=3600, help="Seconds a card has; default: run.preflight_timeout_s."),
+        typer.Option(min=1, max=3600, help="Seconds per card; default: `run.preflight_timeout_s`."),
     ] = None,
     device: options.Device = None,
 ) -> None:
-    """Check each card of this host, and print a JSON object a line for each.
+    """Check each card of this host, and print a line of JSON for each.
 
     Example: spyre-ci job preflight --timeout 120
     """

@@ -38,26 +38,27 @@ def submit(
     ctx: typer.Context,
     spec: Annotated[Path, typer.Argument(metavar="SPEC", help="The job's YAML file; examples/ has some.")],
     param: Annotated[
-        list[str] | None, typer.Option("--param", metavar="NAME=VALUE", help="Over the spec's; repeatable.")
+        list[str] | None, typer.Option("--param", metavar="NAME=VALUE", help="Set a parameter; repeatable.")
     ] = None,
     plan: Annotated[
-        str | None, typer.Option(metavar="RUN", help="Run folder or id, over the spec's `tests.plan`.")
+        str | None,
+        typer.Option(metavar="RUN", help="Run whose plan to use; default: `tests.plan`."),
     ] = None,
     run: Annotated[str | None, typer.Option(help="Id of the run; default: the plan's, or a new one.")] = None,
-    allow_dirty: Annotated[bool, typer.Option("--allow-dirty", help="Take a checkout with changes.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the manifests; ask no cluster.")] = False,
-    check: Annotated[bool, typer.Option("--check", help="Have the cluster check it; make nothing.")] = False,
-    local: Annotated[bool, typer.Option("--local", help="Run it on the container engine here.")] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Watch it until it ends.")] = False,
-    collect: Annotated[bool, typer.Option("--collect", help="Watch it, report it, end as it does.")] = False,
-    gather: Annotated[bool, typer.Option("--gather", help="Watch it, then collect its journals.")] = False,
+    allow_dirty: Annotated[bool, typer.Option("--allow-dirty", help="Allow uncommitted changes.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the manifests; use no cluster.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Let the cluster check it; create nothing.")] = False,
+    local: Annotated[bool, typer.Option("--local", help="Run it in containers on this host.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Watch the job until it ends.")] = False,
+    collect: Annotated[bool, typer.Option("--collect", help="Watch, report, exit with its code.")] = False,
+    gather: Annotated[bool, typer.Option("--gather", help="Watch, then collect the journals.")] = False,
     pending_limit: PendingLimit = None,
     store: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="The spec's volume as seen from here, or instead of it."),
+        typer.Option(metavar="DIR", help="Where the spec's volume is mounted here; --local: any folder."),
     ] = None,
-    network: Annotated[str, typer.Option(help="With --local: the engine's network.")] = "bridge",
-    port: Annotated[int | None, typer.Option(min=1, max=65535, help="With --local: of this machine.")] = None,
+    network: Annotated[str, typer.Option(help="With --local: the containers' network.")] = "bridge",
+    port: Annotated[int | None, typer.Option(min=1, max=65535, help="With --local: the host's port.")] = None,
     namespace: Namespace = None,
     cluster_context: InContext = None,
     json_output: options.Json = False,
@@ -135,7 +136,7 @@ class _Submission:
         job = self.job
         if not self.of_tests:
             raise UsageError(
-                f"journals are of tests, and this is kind {job.spec.kind}", remedy="give --watch"
+                f"only jobs of kind tests have journals, this is kind {job.spec.kind}", remedy="use --watch"
             )
         return store_of(str(self._store) if self._store else None, self.record(), job.name)
 
@@ -160,11 +161,11 @@ class _Submission:
             )
         typer.echo(to_yaml(render(job)), nl=False)
         if job.plan:
-            typer.echo(f"the plan goes into {job.store} by `spyre-ci job submit` alone", err=True)
+            typer.echo(f"only `spyre-ci job submit` uploads the plan to {job.store}", err=True)
         if makes_token(job):
             name = token_secret(job)
             made = f"oc create secret generic -n {job.namespace} {name} --from-file=token=/dev/stdin"
-            said = f"its pod waits for the secret {name}, which only `spyre-ci job submit` makes; by hand:"
+            said = f"its pod waits for the secret {name}, which only `spyre-ci job submit` creates; by hand:"
             typer.echo(f"{said}\nopenssl rand -hex 24 | tr -d '\\n' | {made}", err=True)
 
     def make(self, cluster: Cluster, *, check_only: bool) -> Submitted:
@@ -177,7 +178,7 @@ class _Submission:
         for warning in done.warnings:
             say(self._context, f"warning: {warning}")
         job = self.job
-        begun = f"begun by {done.begins}" if done.begins else "the cluster takes it; nothing was made"
+        begun = f"started by {done.begins}" if done.begins else "the cluster accepts it; nothing was created"
         self._context.say(f"{job.name}: {counted(job.pods, 'pod')}, run {job.run}; {begun}")
         if done.begins and makes_token(job):
             self._context.say(f"its token is in the secret {token_secret(job)}")

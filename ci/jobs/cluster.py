@@ -68,7 +68,7 @@ _REFUSALS: Mapping[int, tuple[type[ClusterError], str]] = {
     403: (ForbiddenError, "have the Role of docs/jobs-cluster.md bound to the user you are signed in as"),
     404: (MissingError, "check the namespace and the name, and that the cluster serves this kind"),
     409: (ConflictError, "look at the object of that name, remove it or take another name"),
-    410: (GoneError, "do it again"),
+    410: (GoneError, "try again"),
 }
 
 
@@ -253,12 +253,12 @@ class Cluster:
             watch: Any = Watch
             for event in watch().stream(begin, timeout_seconds=timeout_s):
                 if not isinstance(event, dict) or not isinstance(event.get("object"), dict):
-                    raise _no_cluster(f"the watch of {path} sent something that is no event")
+                    raise _no_cluster(f"the watch of {path} sent something that is not an event")
                 yield event
         except ApiException as error:
             raise error_of(int(error.status or 500), str(error.reason).encode(), f"GET {path}") from None
         except (KeyError, TypeError):
-            raise _no_cluster(f"the watch of {path} sent something that is no event") from None
+            raise _no_cluster(f"the watch of {path} sent something that is not an event") from None
         except (HTTPError, OSError):
             return
 
@@ -289,7 +289,7 @@ class Cluster:
                 yield from response.stream(CHUNK_BYTES)
         except (HTTPError, OSError) as error:
             raise CutError(
-                f"the log of {pod} was cut: {safe_line(str(error))}", remedy="do it again"
+                f"the log of {pod} broke off: {safe_line(str(error))}", remedy="try again"
             ) from None
 
     def _connect(self) -> str:
@@ -307,7 +307,7 @@ class Cluster:
             page = self._answer("GET", path, query)
             about, rows = page.get("metadata") or {}, page.get("items")
             if not isinstance(rows, list):
-                raise _no_cluster(f"the answer to GET {path} is no list")
+                raise _no_cluster(f"the answer to GET {path} is not a list")
             found += rows
             if not about.get("continue"):
                 return found, str(about.get("resourceVersion", ""))
@@ -324,7 +324,7 @@ class Cluster:
             content = None
         if not isinstance(content, dict):
             text = one_line(data[:200].decode(errors="replace"), 80)
-            raise _no_cluster(f"the answer to {method} {path} is no JSON object: {text!r}")
+            raise _no_cluster(f"the answer to {method} {path} is not a JSON object: {text!r}")
         return content
 
     def _request(
@@ -362,7 +362,7 @@ class Cluster:
             except ValueError:
                 # The error quotes the header, and that is a token.
                 raise CredentialsError(
-                    "the credentials cannot be sent: they contain a character that no header may",
+                    "the credentials cannot be sent: they contain a character that a header cannot have",
                     remedy="correct the kubeconfig's user; a token is one line",
                 ) from None
             if response.status // 100 == 2:  # noqa: PLR2004  # HTTP's own
@@ -432,10 +432,10 @@ def error_of(status: int, body: bytes, what: str) -> ClusterError:
         said = safe_line(body[: 10 * MAX_SAID].decode(errors="replace"), MAX_SAID)
     text = f"the cluster answers {what} with {status}" + (f": {said}" if said else "")
     if status in _BUSY:
-        return ClusterAwayError(text, remedy="do it again when the cluster is well", said=said)
-    kind, remedy = _REFUSALS.get(status, (RefusedError, "correct it"))
+        return ClusterAwayError(text, remedy="try again when the cluster is healthy", said=said)
+    kind, remedy = _REFUSALS.get(status, (RefusedError, "correct what the cluster rejects"))
     if "exceeded quota" in said:
-        remedy = "wait until others are done, ask for less, or have the namespace's quota raised"
+        remedy = "wait until other jobs end, request less, or have the namespace's quota raised"
     return kind(text, remedy=remedy, said=said)
 
 
@@ -444,17 +444,17 @@ def _unanswered(error: Exception, what: str) -> ClusterError:
     if _UNTRUSTED in str(error):
         return CredentialsError(
             f"the cluster's certificate is not trusted: {one_line(str(error))}",
-            remedy="give the authority that signed it in the kubeconfig (certificate-authority)",
+            remedy="set certificate-authority in the kubeconfig to the CA that signed it",
         )
-    doubt = "" if what.startswith("GET") else " (it may have been done all the same)"
+    doubt = "" if what.startswith("GET") else " (it may have been done anyway)"
     reason = error.reason if isinstance(error, MaxRetryError) else error
     return ClusterAwayError(
         f"the cluster does not answer {what}{doubt}: {safe_line(str(reason))}",
-        remedy="check the network, the cluster's address and its certificate, and do it again",
+        remedy="check the network, the cluster's address and its certificate, and try again",
     )
 
 
 def _no_cluster(what: str) -> ClusterAwayError:
     return ClusterAwayError(
-        what, remedy="check that the cluster's address is that of its API, and no proxy stands between"
+        what, remedy="check that the cluster's address is that of its API, and no proxy is in between"
     )

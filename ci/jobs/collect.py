@@ -45,7 +45,7 @@ _INDEX = re.compile(r"0|[1-9]\d{0,5}", re.ASCII)
 _KINDS = ("control/journal", "control/logs", "journal", "logs")
 # No journal of an honest shard comes near it.
 MOST_BYTES = 4 << 30
-NO_POD = "no journal of its pod was gathered: the pod never began, or what it left is not in the store"
+NO_POD = "no journal of its pod was collected: the pod never started, or its results are not in the store"
 
 
 class Stored(NamedTuple):
@@ -118,7 +118,7 @@ def _one_each(files: Iterator[Stored], owners: Mapping[int, int], found: Collect
     whose: dict[str, int] = {}
     for one in files:
         if one.size > MOST_BYTES:
-            found.note(f"pod {one.pod}: {one.file} is larger than {MOST_BYTES:,} bytes, and left there")
+            found.note(f"pod {one.pod}: {one.file} is larger than {MOST_BYTES:,} bytes")
             continue
         found.files += 1
         name = one.file.rpartition("/")[2]
@@ -127,7 +127,7 @@ def _one_each(files: Iterator[Stored], owners: Mapping[int, int], found: Collect
         if first == one.pod:
             yield one
         else:
-            found.note(f"pod {one.pod} has a {one.file}, which is pod {first}'s; it is left there")
+            found.note(f"pod {one.pod}: {one.file} belongs to pod {first}")
 
 
 def _in_bucket(store: str, below: str, found: Collected) -> Iterator[Stored]:
@@ -143,7 +143,7 @@ def _in_bucket(store: str, below: str, found: Collected) -> Iterator[Stored]:
             fetch = bucket.download if held.size > PART_BYTES else get
             yield Stored(int(pod), file, held.size, partial(fetch, held.name))
         elif "/journal/" in f"/{file}":
-            found.note(f"{bucket.address(held.name)!r:.200} is no journal of a pod, and left there")
+            found.note(f"{bucket.address(held.name)!r:.200} is not the journal of a pod")
 
 
 def _in_folder(store: str, below: str, found: Collected) -> Iterator[Stored]:
@@ -159,7 +159,7 @@ def _in_folder(store: str, below: str, found: Collected) -> Iterator[Stored]:
             if stat.S_ISREG(about.st_mode):
                 yield Stored(pod, file, about.st_size, partial(shutil.copyfile, path, follow_symlinks=False))
             else:
-                found.note(f"pod {pod}: {file} is no file, and left there")
+                found.note(f"pod {pod}: {file} is not a regular file")
 
 
 def make_room(folder: Path, run: str, record: JobRecord | None) -> Path | None:

@@ -77,11 +77,11 @@ class Builder:
             return by_digest(name, digest)
         if not may_move:
             raise (UnpinnedAwayError if away else UnpinnedImageError)(
-                f"the digest of {name} cannot be had ({why}), and its tag may be another image for each pod",
+                f"cannot find the digest of {name} ({why}); by its tag, pods may get different images",
                 where="image.name",
                 remedy="give the digest (name@sha256:…), log in, or set image.allow_moving_tag",
             )
-        self.echo(f"{name} is not pinned: its digest cannot be had ({why})")
+        self.echo(f"{name} is not pinned: cannot find its digest ({why})")
         return name
 
     def _of_git(self, wanted: GitImage, files: Path) -> str:
@@ -113,9 +113,9 @@ class Builder:
     def _built(self, wanted: GitImage | UploadImage, order: Order, put: Callable[[], object]) -> str:
         """Build an image and push it unless the registry has it; its name with its digest."""
         if (there := find_digest(order.tag)) is not None:
-            self.echo(f"{order.tag} is in the registry already, and is not built again")
+            self.echo(f"{order.tag} is already in the registry: not built again")
             return f"{wanted.to}@{there}"
-        self.echo(f"{order.tag}: built of {order.source}")
+        self.echo(f"building {order.tag} from {order.source}")
         put()
         self.builder.build(order)
         return f"{wanted.to}@{self.builder.push(order.tag)}"

@@ -25,7 +25,7 @@ from ci.core.errors import (
     SettingsError,
     UsageError,
 )
-from ci.core.text import plain, shell_line
+from ci.core.text import counted, plain, shell_line
 from ci.core.workflow_commands import defused
 from ci.jobs.job import (
     INDEX_VARIABLE,
@@ -122,7 +122,7 @@ def run_here(job: Job, here: Here, *, echo: Say, grace_s: int = GRACE_S) -> int:
             fetch(client, image)
         configs = put_files(job.files, Path(folder) / "files")
         if (port := container_of(job).port) is not None:
-            echo(f"http://127.0.0.1:{here.port or port} leads to it once it listens; Ctrl-C ends it")
+            echo(f"http://127.0.0.1:{here.port or port} reaches the job once it listens; Ctrl-C stops it")
         end = time.monotonic() + job.deadline_s
         for index in range(job.pods):
             until = min(end, time.monotonic() + (job.pod_deadline_s or job.deadline_s))
@@ -133,7 +133,7 @@ def run_here(job: Job, here: Here, *, echo: Say, grace_s: int = GRACE_S) -> int:
             echo(f"pod {index}: " + ("done" if code == EXIT_OK else f"ended with code {code}"))
             codes.add(code if code in _FINAL else EXIT_INCOMPLETE)
     if "results" in mounts_of(job):
-        echo(f"what they left is in {here.results}")
+        echo(f"results are in {here.results}")
     return next((code for code in (EXIT_USAGE, EXIT_INCOMPLETE, EXIT_TEST_FAILED) if code in codes), EXIT_OK)
 
 
@@ -166,7 +166,7 @@ def _run(client: docker.DockerClient, one: PodContainer, *, until: float, say: S
             made.stop(timeout=grace_s)
             raise
     if ended.timed_out:
-        say("ended: its time is over")
+        say("stopped: its time limit is over")
         return EXIT_INCOMPLETE
     if ended.out_of_memory:
         say("ended: it ran out of memory")
@@ -190,9 +190,9 @@ def check_here(job: Job, here: Here) -> list[str]:
     # Beside the groups of cards there may be what all of them share, such as /dev/vfio/vfio.
     if here.devices and len(here.devices) < cards:
         raise DeviceError(
-            f"a pod needs {cards} cards, and {len(here.devices)} devices are given",
+            f"{counted(len(here.devices), 'device')} for a pod that needs {counted(cards, 'card')}",
             where="image.devices",
-            remedy="name more of them, or none: then cards are emulated",
+            remedy="list more devices, or none to emulate the cards",
         )
     secrets = {name: one for name, one in environment_of(job).items() if isinstance(one, SecretRef)}
     missing = [
@@ -200,9 +200,9 @@ def check_here(job: Job, here: Here) -> list[str]:
     ]
     if missing:
         raise SettingsError(
-            f"secrets of the cluster are needed here as variables, which are not set: {', '.join(missing)}",
+            f"variables that replace the cluster's secrets are not set: {', '.join(missing)}",
             where="environment",
-            remedy="export them; they reach the containers and are shown nowhere",
+            remedy="export them; they are passed to the containers and never shown",
         )
     return [here.environ[name] for name in secrets]
 

@@ -63,8 +63,8 @@ def find_sources(cluster: Cluster, name: str, *, index: int | None, follow: bool
     several = Counter(map(index_of, found))
     if follow and len(several) > 1:
         raise UsageError(
-            f"{counted(len(found), 'pod')} cannot be followed at once",
-            remedy="give --index, or read what is there without --follow",
+            f"cannot follow {counted(len(found), 'pod')} at once",
+            remedy="give --index, or leave out --follow",
         )
     sources = [_source(pod, alone=several[index_of(pod)] == 1) for pod in found]
     return sources[-1:] if follow else sources
@@ -82,7 +82,7 @@ def missing(sources: list[Source], pods: int, index: int | None) -> str:
     """A sentence about the pods that have no log any more, or not yet; may be empty; pure."""
     there = {one.index for one in sources}
     gone = [number for number in (range(pods) if index is None else [index]) if number not in there]
-    return f"no log of pods {format_ranges(gone)}: they are gone, or were not made yet" if gone else ""
+    return f"no log of pods {format_ranges(gone)}: they are gone or not created yet" if gone else ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -117,7 +117,7 @@ class LogReader:
         for number, source in enumerate(sources):
             if self._in_a_row >= MOST_AWAY:
                 left = format_ranges([one.index for one in sources[number:]])
-                self.say(f"the cluster does not answer: the logs of pods {left} are not asked for")
+                self.say(f"the cluster does not answer: skipping the logs of pods {left}")
                 break
             self._write(source, into)
         return EXIT_OK if self._ends and all(self._ends) else EXIT_INCOMPLETE
@@ -141,7 +141,7 @@ class LogReader:
                     self._away.add(source.node)
                     return
                 # What came of it is worth keeping.
-                self.say(f"the {named} is cut: {error.what}")
+                self.say(f"the {named} is incomplete: {error.what}")
             self._in_a_row = 0
 
     def _lines(self, source: Source) -> Iterator[bytes]:

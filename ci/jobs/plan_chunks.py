@@ -108,7 +108,7 @@ def read_chunks(folder: Path) -> bytes:
     """
     found = sorted(folder.glob(f"{FILE}.*"))
     if not found:
-        raise MissingInputError("there is no plan of a job", where=folder, remedy="submit the job again")
+        raise MissingInputError("there is no job plan", where=folder, remedy="submit the job again")
     return b"".join(path.read_bytes() for path in found)
 
 
@@ -170,7 +170,7 @@ def _read(packed: bytes, where: str) -> dict[str, Any]:
     except (ValueError, EOFError, zlib.error, OSError, RecursionError) as error:
         raise _bad(f"cannot be read: {error}", where) from error
     if not isinstance(content, dict) or content.get("schema") != schema_name(KIND):
-        raise _bad(f"is no {schema_name(KIND)} of at most {MOST_BYTES >> 20:,} MiB", where)
+        raise _bad(f"is not a {schema_name(KIND)} of at most {MOST_BYTES >> 20:,} MiB", where)
     return content
 
 

@@ -104,8 +104,8 @@ def place_of(environ: Mapping[str, str]) -> Place:
         return Place.model_validate(environ)
     except ValidationError as error:
         told = error.errors()[0]
-        what = "is not set" if told["type"] == "missing" else f"is {told['input']!r:.80}"
-        remedy = "this verb is what the pods of a job run; submit one with spyre-ci job"
+        what = "is not set" if told["type"] == "missing" else f"cannot be {told['input']!r:.80}"
+        remedy = "only pods of a job run this command; submit a job with `spyre-ci job submit`"
         raise SettingsError(what, where=str(told["loc"][0]), remedy=remedy) from None
 
 
@@ -135,8 +135,9 @@ def run_pod(context: Context, place: Place, folder: Path, source: str | None) ->
 def _run(context: Context, place: Place, own: PodPlan, folder: Path, source: str | None) -> int:
     resumes = any((folder / "journal").glob("*.jsonl"))
     context.say(
-        f"pod {place.index} of {own.pods:,}, run {own.run}: {len(own.shards):,} shards on {own.cards:,} cards"
-        + (", going on with an earlier pod's work" if resumes else "")
+        f"pod {place.index} of {own.pods:,}, run {own.run}: "
+        f"{counted(len(own.shards), 'shard')} on {counted(own.cards, 'card')}"
+        + (", resuming an earlier pod's work" if resumes else "")
     )
     plan = read_plan(folder / "plan.json")
     plan = replace(plan, shards=tuple(shard for shard in plan.shards if shard.index in own.shards))
@@ -145,7 +146,7 @@ def _run(context: Context, place: Place, own: PodPlan, folder: Path, source: str
             folder, plan, read_journals(folder), boot=boot_id(), host=host_name(), clock=context.clock
         )
         if gone:
-            lost = f"each took {MOST_LOSSES} pods down with it"
+            lost = f"each crashed {MOST_LOSSES} pods"
             context.say(f"{counted(len(gone), 'test')} not run again: {lost}")
     with _log(folder / "logs", place.index) as output:
         code, interrupts = tend_command(
@@ -159,7 +160,7 @@ def _run(context: Context, place: Place, own: PodPlan, folder: Path, source: str
     if code != EXIT_INCOMPLETE or place.share or not (folder / "journal").is_dir():
         return code
     if only_cards_failed(plan, read_journals(folder), context.settings.model.run.retries):
-        context.say("no other pod is needed: nothing is left to run, and missing results are a card's fault")
+        context.say("no other pod is needed: nothing is left to run; what is missing is due to failed cards")
         return EXIT_TEST_FAILED
     return code
 
@@ -213,7 +214,7 @@ def refuse_another_image(folder: Path, image: str) -> None:
             seen = getattr(event_of(stream.readline(LINE_BYTES)), "image", "")
         if seen and seen.rpartition("@")[2] != image.rpartition("@")[2]:
             raise PlanMismatchError(
-                f"is of an earlier pod in {seen!r:.300}, and this one is in {image}",
+                f"was written in image {seen!r:.300}, but this pod runs {image}",
                 where=path,
                 remedy="submit a new run for another image: collect, select and plan it",
             )
@@ -233,9 +234,9 @@ def wait_for_lock(folder: Path, clock: Callable[[], float], sleep: Callable[[flo
         except RunInUseError as error:
             if clock() >= end:
                 raise StillInUseError(
-                    f"another pod of this index still works there: {error.what}",
+                    f"another pod of this index still uses the folder, which {error.what}",
                     where=folder,
-                    remedy="the next pod of the index takes it up",
+                    remedy="the next pod of this index continues",
                 ) from error
             sleep(1.0)
 

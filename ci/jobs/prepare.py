@@ -75,7 +75,7 @@ def prepare(context: Context, path: Path, asked: Asked) -> tuple[Job, RunFolder]
     """
     if asked.run is not None and not _ID.fullmatch(asked.run):
         raise UsageError(
-            f"--run is {asked.run!r:.100}", remedy="give letters, digits, dots, - and _, at most 128 of them"
+            f"--run cannot be {asked.run!r:.100}", remedy="use letters, digits, dots, - and _, at most 128"
         )
     spec = with_parameters(read_spec(path), asked.parameters)
     folder, more = (
@@ -101,7 +101,7 @@ def prepare(context: Context, path: Path, asked: Asked) -> tuple[Job, RunFolder]
 
 def _of_a_command(context: Context, spec: Spec, path: Path, asked: Asked) -> tuple[RunFolder, dict[str, Any]]:
     if asked.plan is not None:
-        raise UsageError(f"--plan is {asked.plan}, and kind {spec.kind} has none", remedy="leave it out")
+        raise UsageError(f"--plan is {asked.plan}, but kind {spec.kind} has no plan", remedy="leave it out")
     stamp = datetime.fromtimestamp(math.floor(context.clock()), UTC).strftime("%Y%m%d-%H%M%S")
     run = asked.run or f"{stamp}-{spec.kind}-{secrets.token_hex(2)}"
     deadline_s = DAY_S if spec.deadline_minutes is None else spec.deadline_minutes * 60
@@ -117,7 +117,7 @@ def _of_tests(context: Context, spec: Spec, asked: Asked) -> tuple[RunFolder, di
     if asked.run not in (None, run):
         if not asked.begins:
             raise UsageError(
-                f"--run is {asked.run}, and the plan is of {run}",
+                f"--run is {asked.run}, but the plan belongs to {run}",
                 remedy="leave --run out: the plan names the run",
             )
         folder = once_more(context, folder, str(asked.run))
@@ -198,10 +198,10 @@ def with_parameters(spec: Spec, given: Sequence[str]) -> Spec:
     for text in given:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise UsageError(f"--param is {text!r:.100}", remedy="give NAME=VALUE, such as BATCH=32")
+            raise UsageError(f"--param {text!r:.100} is not NAME=VALUE", remedy="give one, such as BATCH=32")
         if isinstance(found.get(name), SecretRef):
             raise UsageError(
-                f"--param gives {name}, which the spec takes from a secret", remedy="leave it to the secret"
+                f"--param sets {name}, which the spec takes from a secret", remedy="leave this --param out"
             )
         found[name] = value
     if not given:
@@ -211,8 +211,8 @@ def with_parameters(spec: Spec, given: Sequence[str]) -> Spec:
     except ValidationError as error:
         told = error.errors()[0]
         raise UsageError(
-            f"--param gives {'.'.join(str(one) for one in told['loc'][1:2])!r:.100}: {told['msg']}",
-            remedy="give NAME=VALUE, such as BATCH=32; names are of capitals, digits and _",
+            f"--param sets {'.'.join(str(one) for one in told['loc'][1:2])!r:.100}: {told['msg']}",
+            remedy="give NAME=VALUE, such as BATCH=32; names consist of capitals, digits and _",
         ) from None
 
 
@@ -256,6 +256,6 @@ def at_checkout(asked: Asked, folder: Path, *, allow_dirty: bool) -> Asked:
         raise UsageError(
             f"{counted(len(found), 'file')} of the checkout differ from {commit[:12]}: {shown}",
             where=folder,
-            remedy="commit them, or give --allow-dirty, which marks the job",
+            remedy="commit them, or give --allow-dirty, which marks the job as dirty",
         )
     return replace(asked, commit=commit, dirty=bool(found))

@@ -110,15 +110,15 @@ def refuse_another_deal(folder: Path, record: JobRecord) -> None:
         return
     changed = []
     if before.image != record.image:
-        changed.append(f"in {before.image or 'no image'}, and now in {record.image}")
+        changed.append(f"its image was {before.image or 'none'}, now {record.image}")
     if before.fingerprint != record.fingerprint:
-        changed.append("of another plan")
+        changed.append("its plan has changed")
     elif before.shards != record.shards:
         pods = counted(len(before.shards), "pod")
-        changed.append(f"dealt to {pods}, and now otherwise to {len(record.shards):,}")
+        changed.append(f"its shards were split among {pods}, now differently among {len(record.shards):,}")
     if changed:
         raise PlanMismatchError(
-            f"{record.run} was submitted before as {before.name}: {'; '.join(changed)}",
+            f"{record.run} was submitted before as {before.name}, and differs: {'; '.join(changed)}",
             where=folder / FILE,
-            remedy="collect, select and plan a new run; or, if no pod of it ever began, remove this file",
+            remedy="collect, select and plan a new run; or, if no pod of it ever started, remove this file",
         )

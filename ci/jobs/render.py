@@ -193,10 +193,10 @@ def config_maps_of(job: Job) -> dict[str, dict[str, str]]:
         found[-1][path if are_keys else f"file-{number}"] = path
         if room < 0 or len(found) > MAX_CONFIG_MAPS:
             raise SettingsError(
-                f"{len(job.files):,} files of {sum(map(len, job.files.values())):,} bytes are more than "
-                f"{MAX_CONFIG_MAPS} ConfigMaps of {CHUNK_BYTES:,} bytes hold",
+                f"{len(job.files):,} files of {sum(map(len, job.files.values())):,} bytes do not fit into "
+                f"{MAX_CONFIG_MAPS} ConfigMaps of {CHUNK_BYTES:,} bytes",
                 where="configs",
-                remedy="fetch what is large with `source`, or put it into the image; of a plan: store.bucket",
+                remedy="fetch large files with `source`, or put them into the image; a plan: store.bucket",
             )
     return {f"{job.name}-{number}": paths for number, paths in enumerate(found)}
 

@@ -41,7 +41,7 @@ def _stays_inside(path: str) -> str:
 def _no_nul(value: str) -> str:
     # No process takes NUL in a word or a variable, and half a surrogate pair is in no encoding.
     if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise ValueError("contains a NUL, or half a pair of surrogates")
+        raise ValueError("contains a NUL or an unpaired surrogate")
     return value
 
 
@@ -91,7 +91,7 @@ class SecretRef(Section):
     """A value that stays in a secret of the cluster; nothing of it is in the spec."""
 
     secret: Name = Field(description="name of the secret, in the job's namespace")
-    key: str = Field(description="which of its keys")
+    key: str = Field(description="key in the secret")
 
 
 def _value(value: object) -> object:
@@ -99,7 +99,7 @@ def _value(value: object) -> object:
     if isinstance(value, dict):
         return SecretRef.model_validate(value)
     if not isinstance(value, str | int | float | SecretRef):
-        raise ValueError("is no text, number, true or false, nor secret and key: quote it")  # noqa: TRY004  # pydantic's
+        raise ValueError("must be text, a number, true or false, or secret and key: quote it")  # noqa: TRY004  # pydantic's
     return _no_nul(value) if isinstance(value, str) else value
 
 
@@ -113,7 +113,7 @@ class GitImage(Section):
         description="address of the repository"
     )
     ref: Annotated[str, _pattern(r"[A-Za-z0-9][A-Za-z0-9._/-]*")] = Field(description="branch, tag or commit")
-    containerfile: InnerPath = Field(default="Containerfile", description="path in the repository")
+    containerfile: InnerPath = Field(default="Containerfile", description="its path in the repository")
     to: ImageRepository = Field(description="registry, namespace and name it is pushed to, without a tag")
 
     @field_validator("url")
@@ -128,19 +128,19 @@ class GitImage(Section):
 class UploadImage(Section):
     """An image that is built of a folder here."""
 
-    folder: Name = Field(description="relative to the spec's own folder")
-    containerfile: InnerPath = Field(default="Containerfile", description="path in it")
+    folder: Name = Field(description="path of the folder, relative to the spec's own")
+    containerfile: InnerPath = Field(default="Containerfile", description="its path in that folder")
     to: ImageRepository = Field(description="registry, namespace and name it is pushed to, without a tag")
 
 
 class Image(Section):
     """What the pods run in: exactly one of a name, a repository or a folder."""
 
-    name: ImageName | None = _maybe("an image in a registry, best by its digest")
-    git: GitImage | None = _maybe("a repository it is built of")
-    upload: UploadImage | None = _maybe("a folder here it is built of")
-    pull_secrets: list[Name] = Field(default=[], description="secrets that pull it")
-    allow_moving_tag: bool = Field(False, description="take the tag as it is where its digest cannot be had")
+    name: ImageName | None = _maybe("image in a registry, best with its digest")
+    git: GitImage | None = _maybe("repository to build the image from")
+    upload: UploadImage | None = _maybe("folder on this machine to build the image from")
+    pull_secrets: list[Name] = Field(default=[], description="names of image pull secrets")
+    allow_moving_tag: bool = Field(False, description="use the tag as it is if its digest is not found")
 
     _one_way = _exactly_one("name", "git", "upload")
 
@@ -148,8 +148,8 @@ class Image(Section):
 class Scratch(Section):
     """A pod's own disk at /scratch, which ends with it."""
 
-    size: Name = Field(default="10Gi", description="its size")
-    storage_class: Name | None = _maybe("of a volume claimed for each pod; none: the node's own disk")
+    size: Name = Field(default="10Gi", description="size of the disk")
+    storage_class: Name | None = _maybe("of a volume that each pod claims; none: the node's own disk")
 
 
 EXAMPLE_SPYRE = "ibm.com/spyre_pf"
@@ -160,9 +160,9 @@ LEAST_MEMORY = 1 << 20
 class Resources(Section):
     """What one pod gets; requests are limits."""
 
-    cards: int = Field(default=0, ge=0, le=64, description="cards of a pod")
-    resource: Name = Field(EXAMPLE_SPYRE, description="what the cluster calls a card, such as nvidia.com/gpu")
-    tier: Literal[0, 1, 2] | None = _maybe("how near a pod's cards are, in PCI hops; asks spyre-scheduler")
+    cards: int = Field(default=0, ge=0, le=64, description="cards per pod")
+    resource: Name = Field(EXAMPLE_SPYRE, description="resource name of a card, such as nvidia.com/gpu")
+    tier: Literal[0, 1, 2] | None = _maybe("how near a pod's cards are, in PCI hops; needs spyre-scheduler")
     cpu: Amount = Field(default="4", description="cores")
     memory: Amount = Field(default="16Gi", description="memory")
     scratch: Scratch = Field(default=Scratch(), description="disk at /scratch")
@@ -171,7 +171,7 @@ class Resources(Section):
     @classmethod
     def _no_bytes(cls, value: str) -> str:
         if re.fullmatch(r"\d+(\.\d+)?m?", value) and float(value.rstrip("m")) < LEAST_MEMORY:
-            raise ValueError(f"{value} are bytes, and no pod runs in them: is it {value}Mi or {value}Gi?")
+            raise ValueError(f"{value} means bytes, too few for a pod: write {value}Mi or {value}Gi")
         return value
 
     @model_validator(mode="after")
@@ -180,9 +180,9 @@ class Resources(Section):
         if self.tier and self.cards > 1 and self.cards % 2:
             raise ValueError(f"tier {self.tier} takes 1 card or an even number, not {self.cards}")
         if self.tier is not None and not self.cards:
-            raise ValueError("a tier needs cards, and there are none")
+            raise ValueError("a tier needs cards, but `cards` is 0")
         if self.tier is not None and not self.resource.startswith("ibm.com/"):
-            raise ValueError(f"tiers are of ibm.com's cards, not of {self.resource}")
+            raise ValueError(f"only cards of ibm.com have tiers, not {self.resource}")
         return self
 
     @property
@@ -196,22 +196,22 @@ class Toleration(Section):
 
     key: str | None = _maybe("the taint's key; none: any")
     operator: Literal["Exists", "Equal"] = Field(default="Exists", description="how the value is compared")
-    value: str | None = _maybe("with Equal")
-    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = _maybe("none: any")
-    seconds: int | None = _maybe("for how long, with NoExecute")
+    value: str | None = _maybe("its value, with Equal")
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = _maybe("its effect; none: any")
+    seconds: int | None = _maybe("how long the pod stays, with NoExecute")
 
 
 class Artifact(Section):
     """An artifact of a tracked run, in MLflow."""
 
-    run: Annotated[str, _pattern("[0-9a-f]{32}")] = Field(description="the run's id")
-    path: InnerPath = Field(description="of the artifact in the run")
+    run: Annotated[str, _pattern("[0-9a-f]{32}")] = Field(description="id of the MLflow run")
+    path: InnerPath = Field(description="path of the artifact in the run")
 
 
 class Source(Section):
     """A model or data that is fetched to /scratch before the job begins: exactly one of the two."""
 
-    artifact: Artifact | None = _maybe("an artifact of a tracked run")
+    artifact: Artifact | None = _maybe("artifact of an MLflow run")
     bucket: Bucket | None = _maybe("s3://bucket/prefix")
 
     _one_way = _exactly_one("artifact", "bucket")
@@ -220,8 +220,8 @@ class Source(Section):
 class Store(Section):
     """Where pods put their journals as they go, and their output: exactly one of the two."""
 
-    volume: Name | None = _maybe("a persistent volume claim that all pods write (ReadWriteMany)")
-    bucket: Bucket | None = _maybe("s3://bucket/prefix; keys by `environment`")
+    volume: Name | None = _maybe("persistent volume claim that all pods write to (ReadWriteMany)")
+    bucket: Bucket | None = _maybe("s3://bucket/prefix; its access keys are set in `environment`")
 
     _one_way = _exactly_one("volume", "bucket")
 
@@ -229,51 +229,53 @@ class Store(Section):
 class Tracking(Section):
     """What MLflow is told; its address is the environment's MLFLOW_TRACKING_URI."""
 
-    experiment: Name = Field(description="which experiment the run is put in")
-    output: InnerPath | None = _maybe("folder of the run's in the store, whose files become artifacts")
+    experiment: Name = Field(description="MLflow experiment of the run")
+    output: InnerPath | None = _maybe("folder of the run in the store, whose files become artifacts")
 
 
 class Tests(Section):
     """A run's plan, its shards dealt to pods."""
 
     plan: Name = Field(default="latest", description="the run's folder, its id, or `latest`")
-    pods: Annotated[int, Field(ge=1, le=4096)] | None = _maybe("at most; none: a card for every shard")
-    share: bool = Field(False, description="pods take over each other's tail, through the volume of `store`")
+    pods: Annotated[int, Field(ge=1, le=4096)] | None = _maybe("most pods; none: a card for every shard")
+    share: bool = Field(
+        False, description="idle pods take over work of others, through the volume of `store`"
+    )
 
 
 class Evaluation(Section):
     """A command of one's own with its configuration."""
 
     command: Command = Field(
-        description="words, no shell between; {configs} is the files' folder, {results} the run's own"
+        description="words, no shell; {configs}: folder of config files, {results}: the run's in the store"
     )
-    configs: list[Word] = Field(default=[], description="files, relative to the spec's own folder")
+    configs: list[Word] = Field(default=[], description="config files, relative to the spec's folder")
 
 
 class Load(Section):
     """Fetch a model into a bucket."""
 
-    to: Bucket = Field(description="s3://bucket/prefix that takes it")
+    to: Bucket = Field(description="s3://bucket/prefix to put the model at")
 
 
 class Train(Evaluation):
     """Train a model; the base model is `source`."""
 
-    dataset: Source | None = _maybe("fetched to /scratch/dataset")
+    dataset: Source | None = _maybe("data set, fetched to /scratch/dataset")
 
 
 class Serve(Section):
     """Serve a model at port 8080; the model is `source`, found at /model."""
 
-    command: Command | None = _maybe("words; none: the image's own entry, `serve`")
-    quantization_bits: Literal[4, 8, 16] | None = _maybe("how the model is quantized; none: as it is")
+    command: Command | None = _maybe("words of the command; none: the image's `serve`")
+    quantization_bits: Literal[4, 8, 16] | None = _maybe("bits to quantize the model to; none: unchanged")
 
 
 class Notebook(Section):
     """A notebook at port 8888."""
 
-    command: Command | None = _maybe("words; none: the image's own entry, `notebook`")
-    token: Name | None = _maybe("secret whose key `token` is asked for; none: one that submit makes")
+    command: Command | None = _maybe("words of the command; none: the image's `notebook`")
+    token: Name | None = _maybe("secret whose key `token` is needed to log in; none: submit creates one")
 
 
 Kind = Literal["tests", "evaluation", "load", "train", "serve", "notebook"]
@@ -291,50 +293,50 @@ _ENDS = ("deadline_minutes", "retries", "ttl_minutes")
 class Spec(Section):
     """A job."""
 
-    version: Literal[1] = Field(description="of this form")
+    version: Literal[1] = Field(description="version of the file format")
     kind: Kind = Field(description=", ".join(KINDS))
     name: Annotated[str, _pattern("[a-z]([-a-z0-9]{0,18}[a-z0-9])?")] | None = _maybe(
-        "stands in front of the job's name, 20 letters at most; none: the kind"
+        "beginning of the job's name, at most 20 letters; none: the kind"
     )
-    image: Image = Field(description="what the pods run in")
-    resources: Resources = Field(default=Resources(), description="what one pod gets")
-    node_selector: dict[str, str] = Field(default={}, description="labels of nodes")
+    image: Image = Field(description="image of the pods")
+    resources: Resources = Field(default=Resources(), description="resources of one pod")
+    node_selector: dict[str, str] = Field(default={}, description="labels that nodes must have")
     service_account: Name | None = _maybe("service account of the pods; none: the default")
-    user: Id | None = _maybe("number pods run as; none: the namespace's (OpenShift), or the image's")
-    group: Id | None = _maybe("number of their group, which volumes are made writable for; none: the same")
-    tolerations: list[Toleration] = Field(default=[], description="taints of nodes they may run on")
+    user: Id | None = _maybe("user id of the pods; none: the namespace's (OpenShift), or the image's")
+    group: Id | None = _maybe("group id of the pods, which may write to volumes; none: as for `user`")
+    tolerations: list[Toleration] = Field(default=[], description="node taints that the pods tolerate")
     priority: Name | None = _maybe("priority class; none: the default")
     queue: Name | None = _maybe("Kueue's LocalQueue; none: started at once")
-    deadline_minutes: Minutes | None = _maybe("until it is ended; none: by its plan, or a day")
+    deadline_minutes: Minutes | None = _maybe("time limit of the job; none: by its plan, or a day")
     # What is removed the moment it ends, nobody who watches or collects sees the end of.
-    ttl_minutes: Minutes = Field(DAY_MINUTES, ge=10, description="until what has ended is removed")
+    ttl_minutes: Minutes = Field(DAY_MINUTES, ge=10, description="time until an ended job is removed")
     retries: int = Field(default=2, ge=0, le=10, description="how often a pod that failed is replaced")
     parameters: dict[Annotated[str, _pattern("[A-Z][A-Z0-9_]*")], Value] = Field(
-        default={}, description="reach the container as PARAM_<NAME>; values, or secret and key"
+        default={}, description="values, or secret and key; passed to the container as PARAM_<NAME>"
     )
     environment: dict[Annotated[str, _pattern("[A-Za-z_][A-Za-z0-9_]*")], Value] = Field(
-        default={}, description="other variables; values, or secret and key"
+        default={}, description="other environment variables: values, or secret and key"
     )
     tags: dict[str, Annotated[str, Field(max_length=500), AfterValidator(_no_nul)]] = Field(
-        default={}, description="of the tracked run, and annotations of the job"
+        default={}, description="tags of the MLflow run, and annotations of the job"
     )
-    source: Source | None = _maybe("model or data fetched before it starts")
-    source_image: ImageName | None = _maybe("what fetches `source`; none: the image of the pods")
+    source: Source | None = _maybe("model or data to fetch before the job starts")
+    source_image: ImageName | None = _maybe("image that fetches `source`; none: that of the pods")
     store: Store | None = _maybe("where journals and output go")
-    tracking: Tracking | None = _maybe("MLflow; none: not used")
-    tests: Tests | None = _maybe("of kind tests")
-    evaluation: Evaluation | None = _maybe("of kind evaluation")
-    load: Load | None = _maybe("of kind load")
-    train: Train | None = _maybe("of kind train")
-    serve: Serve | None = _maybe("of kind serve")
-    notebook: Notebook | None = _maybe("of kind notebook")
+    tracking: Tracking | None = _maybe("MLflow tracking; none: not used")
+    tests: Tests | None = _maybe("settings of kind tests")
+    evaluation: Evaluation | None = _maybe("settings of kind evaluation")
+    load: Load | None = _maybe("settings of kind load")
+    train: Train | None = _maybe("settings of kind train")
+    serve: Serve | None = _maybe("settings of kind serve")
+    notebook: Notebook | None = _maybe("settings of kind notebook")
 
     @field_validator("environment", "tags")
     @classmethod
     def _not_ours(cls, value: dict[str, Any]) -> dict[str, Any]:
         for name in value:
             if name.startswith(_OURS):
-                raise ValueError(f"{name} is what the job itself sets; give `parameters` for PARAM_")
+                raise ValueError(f"{name} is set by the job itself; for PARAM_, use `parameters`")
         return value
 
     @model_validator(mode="after")
@@ -359,9 +361,9 @@ class Spec(Section):
             yield f"kind {kind} needs a `store`: give store.volume (ReadWriteMany) or store.bucket"
         for name in _ENDS if kind == "serve" else ():
             if name in self.model_fields_set:
-                yield f"`{name}` has no meaning for kind serve, which lasts until it is cancelled"
+                yield f"`{name}` has no meaning for kind serve, which runs until it is cancelled"
         if self.tests and self.tests.share and store and store.volume is None:
-            yield "tests.share needs a volume that all pods write: give store.volume"
+            yield "tests.share needs a volume that all pods write to: give store.volume"
 
     def _misfits_of_words(self) -> Iterator[str]:
         """What is named, and is not found."""
@@ -369,15 +371,15 @@ class Spec(Section):
             yield f"the config file {path!r} is not below the spec's folder: put it there"
         words = " ".join(getattr(getattr(self, self.kind), "command", None) or ())
         if CONFIGS_WORD in words and not self.configs:
-            yield f"the command names {CONFIGS_WORD}, and there are none: give {self.kind}.configs"
+            yield f"the command uses {CONFIGS_WORD}, but there are no config files: give {self.kind}.configs"
         if RESULTS_WORD in words and self.store is None:
-            yield f"the command names {RESULTS_WORD}, and there is no `store`: give one"
+            yield f"the command uses {RESULTS_WORD}, but there is no `store`: give one"
         if self.tracking and self.tracking.output and self.store is None:
             yield "tracking.output is a folder of the store, and there is no `store`: give one"
         sources = [self.source, self.train.dataset if self.train else None]
         if any(one and one.artifact for one in sources) and TRACKING_VARIABLE not in self.environment:
             # Without it MLflow would look for the run in a folder of the container.
-            yield f"an artifact is fetched, and its source is not given: give environment.{TRACKING_VARIABLE}"
+            yield f"the artifact's MLflow server is not known: give environment.{TRACKING_VARIABLE}"
 
     @property
     def configs(self) -> list[str]:

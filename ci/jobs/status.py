@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from ci.core.errors import EXIT_TEST_FAILED, EXIT_USAGE, UsageError
-from ci.core.text import one_line, span
+from ci.core.text import counted, one_line, span
 from ci.jobs.labels import QUEUE_LABEL
 from test_selection.shard_subset import parse_ranges
 
@@ -20,10 +20,10 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 MAX_WHY = 240
 # More than a cluster makes of one job, so that a hostile range is never spelled out.
 MOST_PODS = 100_000
-UNBORN = "no pod of it was made yet"
-NODE_AWAY = "its node does not answer, or is tainted; where it stays so, delete the node or force the pod"
+UNBORN = "no pod was created yet"
+NODE_AWAY = "its node does not answer or is tainted; if it stays so, delete the node or force-delete the pod"
 DELETED = "it was deleted, which counts as an attempt"
-SUSPENDED = "its job was suspended, which does not count as a try"
+SUSPENDED = "its job was suspended, which does not count as an attempt"
 ENDED_WITH_JOB = "its job ended"
 _NEXT = "to be replaced"
 # The controller waits so long before it replaces a pod, twice as long after each that ended.
@@ -183,7 +183,7 @@ def pod_status(pod: Object) -> PodStatus:
         # Only its kubelet could end it: https://github.com/kubernetes/enhancements/issues/6262
         return replace(found, phase=Phase.LOST, why=NODE_AWAY, stays=True)
     if phase == "Running":
-        return replace(found, phase=Phase.RUNNING, why="is being ended" if leaves else "")
+        return replace(found, phase=Phase.RUNNING, why="is terminating" if leaves else "")
     if phase == "Unknown":
         return replace(found, phase=Phase.LOST, why=_words(status.get("message")) or NODE_AWAY)
     return _pending(status, found)
@@ -218,7 +218,7 @@ def _failed(status: Object, found: PodStatus, *, leaves: bool) -> PodStatus:
 def _why_ended(name: str, ended: Object) -> str:
     code = int(ended["exitCode"])
     if ended.get("reason") == "OOMKilled":
-        return "out of memory: more than its limit"
+        return "out of memory: exceeded its limit"
     # What the image's own programs mean by other codes is not known here.
     meaning = f" ({_MEANING[code]})" if name == "main" and code in _MEANING else ""
     said = _words(ended.get("message"))
@@ -230,10 +230,10 @@ def _pending(status: Object, found: PodStatus) -> PodStatus:
     found = replace(found, phase=Phase.PENDING)
     if scheduled := condition(status, "PodScheduled", "False"):
         said = _words(scheduled.get("message")) or str(scheduled.get("reason") or "")
-        return replace(found, why=f"no node takes it: {said}")
+        return replace(found, why=f"cannot be scheduled: {said}")
     for one in status.get("initContainerStatuses") or ():
         if "running" in (one.get("state") or {}):
-            return replace(found, phase=Phase.RUNNING, why=f"{_words(one.get('name'))} prepares")
+            return replace(found, phase=Phase.RUNNING, why=f"{_words(one.get('name'))} (init container) runs")
     for one in _containers(status):
         waiting = (one.get("state") or {}).get("waiting") or {}
         reason, said = str(waiting.get("reason") or ""), _words(waiting.get("message"))
@@ -243,7 +243,7 @@ def _pending(status: Object, found: PodStatus) -> PodStatus:
         if reason not in {"", "ContainerCreating", "PodInitializing"}:
             return replace(found, why=f"{reason}: {said}" if said else reason)
     placed = condition(status, "PodScheduled")
-    return replace(found, why="its containers are being made" if placed else "no scheduler has looked at it")
+    return replace(found, why="creating its containers" if placed else "no scheduler has seen it yet")
 
 
 def _containers(status: Object) -> Iterator[Object]:
@@ -370,7 +370,7 @@ class Aggregates:
             return newest
         ended = sum(one.status.phase in ENDED_BADLY and one.status.why != SUSPENDED for one in known)
         wait_s = min(FIRST_BACKOFF_S * 2 ** min(max(ended - 1, 0), 10), LONGEST_BACKOFF_S)
-        why = f"{_NEXT}; after {ended} that ended the cluster waits up to {span(wait_s)}"
+        why = f"{_NEXT}; after {counted(ended, 'failed pod')} the cluster waits up to {span(wait_s)}"
         return PodStatus(index=index, phase=Phase.PENDING, why=why)
 
 

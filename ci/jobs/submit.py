@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ci.core.text import listed
+from ci.core.text import counted, listed
 from ci.jobs.cluster import Cluster, kueue_api, path_of, same_spec
 from ci.jobs.errors import ConflictError, ForbiddenError, NotInTimeError, RefusedError
 from ci.jobs.labels import ANNOTATION, QUEUE_LABEL, selector
@@ -26,8 +26,8 @@ BEGUN = f"{ANNOTATION}begun"
 # again, and two pods of an index could run at once.
 _KEPT = ("backoffLimitPerIndex", "maxFailedIndexes", "podReplacementPolicy")
 KEEP_REMEDY = (
-    "use a cluster of Kubernetes 1.29 (OpenShift 4.16) or later, or have its gates "
-    "JobBackoffLimitPerIndex and JobPodReplacementPolicy turned on"
+    "use a cluster of Kubernetes 1.29 (OpenShift 4.16) or later, or have its feature gates "
+    "JobBackoffLimitPerIndex and JobPodReplacementPolicy enabled"
 )
 OWNED = ("Pod", "Service", "ConfigMap", "PersistentVolumeClaim", "Secret")
 # Whoever may submit need not see the namespace's secrets; those of a job go with their owner.
@@ -83,8 +83,8 @@ def submit(
     if made is not None and done.kind == "Job" and (status := job_status(made)).over is End.FAILED:
         # No cluster takes up a failed Job again.
         raise ConflictError(
-            f"Job {done.name} is there, and has failed: {status.reason or 'no reason given'}",
-            remedy=f"remove it, then submit again: spyre-ci job cancel {done.name}; what has a verdict stays",
+            f"Job {done.name} already exists, and has failed: {status.reason or 'no reason given'}",
+            remedy=f"remove it, then submit again: spyre-ci job cancel {done.name}; stored results stay",
         )
     _check(cluster, [one for one in manifests if there[_word(one)] is None], done)
     if check_only:
@@ -108,14 +108,14 @@ def _check_same(there: Manifest | None, wanted: Manifest, owner: Manifest | None
         raise ConflictError(f"{word} is being removed", remedy="wait until it is removed, then submit again")
     if not same_spec(there, wanted):
         raise ConflictError(
-            f"{word} is there, and was made of another spec",
-            remedy=f"take another run id, or remove it: spyre-ci job cancel {name}",
+            f"{word} already exists, made from another spec",
+            remedy=f"use another run id, or remove it: spyre-ci job cancel {name}",
         )
     owners = {ref.get("uid") for ref in about.get("ownerReferences") or ()}
     if wanted["kind"] not in HOLD and (owner is None or owner["metadata"]["uid"] not in owners):
         # It is removed with its owner, which may be any moment.
         raise ConflictError(
-            f"{word} is there, left over from a job that was removed",
+            f"{word} is left over from a job that was removed",
             remedy=f"remove what is left, then submit again: spyre-ci job cancel {name}",
         )
 
@@ -128,13 +128,13 @@ def _check(cluster: Cluster, missing: Sequence[Manifest], done: Submitted) -> No
             continue
         if one["kind"] == "Job" and (lost := dropped(one, answer)):
             raise RefusedError(
-                f"the cluster would drop {', '.join(lost)} of {_word(one)}", remedy=KEEP_REMEDY
+                f"the cluster would drop {', '.join(lost)} from {_word(one)}", remedy=KEEP_REMEDY
             )
         if warning := check_pod(cluster, one):
             done.warnings.append(warning)
         if one["kind"] == "Job" and _queue(one) and kueue_api(cluster) is None:
             done.warnings.append(
-                f"no Kueue serves on this cluster, and a job of the queue {_queue(one)} waits until one does;"
+                f"the cluster has no Kueue, and a job in the queue {_queue(one)} waits until it has;"
                 " to start it at once, cancel it and leave `queue` out"
             )
 
@@ -156,11 +156,11 @@ def check_pod(cluster: Cluster, owner: Manifest) -> str:
         cluster.create(_path(pod), pod, dry_run=True)
     except ForbiddenError as error:
         if "exceeded quota" in error.said:
-            return f"its pods wait until the namespace's quota has room: {error.said}"
+            return f"its pods wait for free quota in the namespace: {error.said}"
         if "cannot create resource" in error.said:
             raise
         raise RefusedError(
-            f"the namespace {about['namespace']} takes no pod of it: {error.said}",
+            f"the namespace {about['namespace']} rejects its pods: {error.said}",
             remedy="change the spec, or have the namespace changed",
             said=error.said,
         ) from None
@@ -247,12 +247,12 @@ def cancel(cluster: Cluster, name: str, *, timeout_s: float, say: Callable[[str]
             words = [f"{kind} {one}" for kind, one in left]
             raise NotInTimeError(
                 f"still there after {timeout_s:g} s: {listed(words, 10)}",
-                remedy="do it again; a pod of a node that does not answer goes with "
+                remedy="try again; to remove a pod whose node does not answer: "
                 "`oc delete pod --force --grace-period=0`",
             )
         if len(left) != count:
             count = len(left)
-            say(f"waiting for {count:,} to go")
+            say(f"waiting for {counted(count, 'object')} to be removed")
         cluster.effects.sleep(LOOK_EVERY_S)
     return [f"{kind} {one}" for kind, one in found]
 

@@ -201,8 +201,8 @@ class Tracker:
             _log_end(client, state)
             if state.output and store is None:
                 self.warn(
-                    "MLflow has nothing of the job's output: `spyre-ci job collect` puts it there,"
-                    " with --from for the folder where the store's volume is mounted here"
+                    "the job's output is not in MLflow: add it with `spyre-ci job collect --from FOLDER`,"
+                    " where FOLDER is the mounted volume of the store"
                 )
                 return
             if state.output:
@@ -239,8 +239,8 @@ class Tracker:
         except Exception as error:  # noqa: BLE001  # law 7: not even a bug of the reporter may fail a job
             what = safe_line(str(error) or type(error).__name__)
             self.warn(
-                f"MLflow was not told of the job: {what}; it is kept in {self._home}"
-                " and told by the next `spyre-ci job collect`"
+                f"the job was not reported to MLflow: {what}; the report is kept in {self._home}"
+                " and sent by the next `spyre-ci job collect`"
             )
 
     def _tell_begin(self, client: MlflowClient, state: State) -> State:
@@ -270,7 +270,8 @@ def _client(environ: MutableMapping[str, str]) -> MlflowClient:
     uri = environ.get(TRACKING_VARIABLE, "")
     if not uri.startswith(("http://", "https://")):
         raise SettingsError(
-            f"{TRACKING_VARIABLE} names no server", remedy=f"set {TRACKING_VARIABLE} to http(s)://…"
+            f"{TRACKING_VARIABLE} is not an address",
+            remedy=f"set {TRACKING_VARIABLE} to http(s)://…",
         )
     for name, value in _LIMITS.items():
         environ.setdefault(name, value)

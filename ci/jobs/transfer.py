@@ -97,9 +97,9 @@ def fetch(bucket: Bucket, folder: Path, *, say: Say) -> Moved:
         found = content_of(part, lambda _: None) if content.sha256 else content
         if (part.stat().st_size, found.sha256) != (content.size, content.sha256):
             raise NotWholeError(
-                "differs from what the bucket announced: it was changed meanwhile, or is damaged",
+                "differs from the bucket's listing: it was changed meanwhile, or is damaged",
                 where=bucket.address(name),
-                remedy="do it again; if it stays so, put the folder again",
+                remedy="try again; if it still differs, put the folder again",
             )
         with _place(folder, name) as target:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -122,7 +122,7 @@ def check_fetched(folder: Path) -> None:
     kept = _kept(folder)
     if kept.source and not kept.whole:
         raise NotWholeError(
-            "was not fetched to its end", where=folder, remedy="do the `spyre-ci job fetch` into it again"
+            "was not fetched completely", where=folder, remedy="run `spyre-ci job fetch` into it again"
         )
 
 
@@ -140,17 +140,17 @@ def _source(bucket: Bucket) -> dict[str, Content]:
         data = b"" if about.size > LARGEST_MANIFEST else bucket.get(MANIFEST)
         told = _manifest(data, bucket.address(MANIFEST), f"{again}, or remove this object")
         if not told.whole:
-            remedy = "wait for `spyre-ci job put`, or do it again"
+            remedy = "wait for `spyre-ci job put`, or run it again"
             raise NotWholeError(
                 "a put to this folder is running or was interrupted", where=where, remedy=remedy
             )
         others = [name for name, one in told.files.items() if name not in held or held[name].size != one.size]
         if others:
             what = f"{len(others)} of {len(told.files)} files differ from the manifest"
-            raise NotWholeError(f"{what}, like {others[0]!r}", where=where, remedy=again)
+            raise NotWholeError(f"{what}, such as {others[0]!r}", where=where, remedy=again)
         held = {name: one.model_copy(update={"etag": held[name].etag}) for name, one in told.files.items()}
     if not held:
-        remedy = "check the address: it names a folder, not one object"
+        remedy = "check the address: it has to be a folder, not one object"
         raise BadFileError("contains no object", where=where, remedy=remedy)
     check_names(held, where)
     return held
@@ -160,7 +160,7 @@ def _manifest(data: bytes, where: str, remedy: str) -> Manifest:
     try:
         return Manifest.model_validate_json(data)
     except ValidationError as error:
-        what = f"is no manifest of at most {LARGEST_MANIFEST >> 20} MiB: {error.errors()[0]['msg']}"
+        what = f"is not a manifest of at most {LARGEST_MANIFEST >> 20} MiB: {error.errors()[0]['msg']}"
         raise BadFileError(what, where=where, remedy=remedy) from None
 
 
@@ -178,16 +178,16 @@ def check_names(names: Iterable[str], where: str) -> None:
     for name in sorted(known):
         parts = name.split("/")
         if {"", ".", ".."} & set(parts):
-            why = "is no path below the folder"
+            why = "is not a path below the folder"
         elif not name.isprintable():
-            why = "has characters that are not printed"
+            why = "has characters that cannot be printed"
         elif parts[0] == OWN or name == MANIFEST:
-            why = "is one that transfers keep for themselves"
+            why = "is reserved for transfers"
         elif known & {str(one) for one in PurePosixPath(name).parents}:
-            why = "is below that of another file"
+            why = "would be inside another file"
         else:
             continue
-        remedy = "rename or remove it there; nothing was moved"
+        remedy = "rename or remove it there; nothing was transferred"
         raise BadFileError(f"the name {name!r} {why}", where=where, remedy=remedy)
 
 
@@ -196,7 +196,7 @@ def _begin(folder: Path, manifest: Manifest) -> list[str]:
     before, files = _kept(folder), manifest.files
     if before.source not in ("", manifest.source):
         raise BadFileError(
-            f"contains what was fetched from {before.source}",
+            f"contains files fetched from {before.source}",
             where=folder,
             remedy="name another folder, or remove this one",
         )
@@ -225,7 +225,7 @@ def _kept(folder: Path) -> Manifest:
     path = folder / OWN / MANIFEST
     if not path.is_file():
         return Manifest()
-    remedy = "remove the folder, and do the `spyre-ci job fetch` into it again"
+    remedy = "remove the folder, and run `spyre-ci job fetch` into it again"
     return _manifest(read_bounded(path, LARGEST_MANIFEST), str(path), remedy)
 
 
@@ -312,9 +312,9 @@ def files_of(folder: Path) -> dict[str, Path]:
         # Links between files are how model caches are laid out; a linked folder would be walked for ever.
         if not path.is_file() or not path.resolve().is_relative_to(folder.resolve()):
             raise BadFileError(
-                f"{name!r} is no file of this folder",
+                f"{name!r} is not a file of this folder",
                 where=folder,
-                remedy="remove it, or put a copy in its place: links may lead to files of the folder alone",
+                remedy="remove it, or put a copy in its place: links may lead only to files of the folder",
             )
         found[name] = path
     if not found:

@@ -26,7 +26,7 @@ ENDED = {"Succeeded", "Failed"}
 POLL_S = 5.0
 # A preflight prints a line a card; a longer log is something else.
 MAX_LOG, MAX_LINES = 1 << 20, 4096
-REMEDY = "see what refuses it (quota, admission, rights), and ask again"
+REMEDY = "check what rejects it (quota, admission, rights), and try again"
 # Of the spec, where pods may run and as whom.
 _KEPT = ("node_selector", "service_account", "user", "group", "priority")
 
@@ -63,7 +63,7 @@ def try_cards(wanted: Wanted, *, timeout_s: int, card_s: float) -> list[Finding]
     try:
         usable = [one for one in wanted.card_nodes if one.usable and one.healthy]
         if not usable:
-            return [unasked("preflight", "no usable node gives out a card", "fix nodes and cards first")]
+            return [unasked("preflight", "no usable node offers a card", "fix nodes and cards first")]
         bodies = preflight_jobs(wanted, usable, name, deadline_s=timeout_s, card_s=card_s)
         try:
             for body in bodies:
@@ -156,7 +156,7 @@ def judge_cards(
     remedy = "look at these cards (lspci, RAS lines in the pod's log), and see which process uses them"
     yield judged("preflight", seen, holds=bool(passed) and not failed, remedy=remedy)
     if fake := sorted({node for node, _, row in told if row.get("emulated") is True}):
-        remedy = "use an image with torch_spyre, and see that the pod was given its cards"
+        remedy = "use an image with torch_spyre, and check that the pod was given its cards"
         yield judged("preflight on real cards", f"emulated on {listed(fake)}", holds=False, remedy=remedy)
     short = [
         f"{one.name} ({answered.get(one.name, 0)} of {one.healthy})"
@@ -166,7 +166,7 @@ def judge_cards(
     if short:
         # A pod that found no node names none, so the reasons stand with the nodes.
         whys = sorted({why for why in (*unborn, *(one.why for one in results)) if why})
-        seen = f"{len(short)} nodes did not answer for all their cards: {listed(short)}"
+        seen = f"{len(short)} nodes did not report all their cards: {listed(short)}"
         remedy = "free the cards that others use there, check that the image can be pulled, and try again"
         yield unasked("preflight of every node", seen + (f"; {listed(whys, 2)}" if whys else ""), remedy)
 

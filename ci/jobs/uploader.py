@@ -31,7 +31,7 @@ SETTINGS = "run-settings.json"
 LEFT = re.compile(r"(control/)?(journal/\d{1,6}-[1-9]\d{0,5}\.jsonl|logs/(pod-)?\d{1,6}-[1-9]\d{0,5}\.log)")
 # A pod has begun; and all that it wrote is in the bucket.
 BEGUN, WHOLE = "begun", "whole"
-CUT_OFF = "an earlier pod was lost with what had not reached the store"
+CUT_OFF = "an earlier pod was lost before its results reached the store"
 # The main container holds a lock on it while it lives.
 MAIN_LOCK = "main.lock"
 # A look at the files in so many seconds; the pods of a job look so often a second at most, all together.
@@ -161,7 +161,7 @@ class Uploader:
             end = time.monotonic() + (FLUSH_ENDING_S if heard else FLUSH_S)
             while not self.upload(final=True):
                 if time.monotonic() >= end:
-                    self.say(f"not everything is in the store: {self._trouble}")
+                    self.say(f"not everything was uploaded to the store: {self._trouble}")
                     return EXIT_INCOMPLETE
                 time.sleep(LOOK_S)
         with contextlib.suppress(CommandError):  # without it, more is marked than needs to be
@@ -185,11 +185,11 @@ class Uploader:
                 self._sent[name], self._due[name] = state, now + about.st_size / BYTES_A_SECOND
         except (SpyreCiError, OSError) as error:
             if not self._trouble:
-                self.say(f"the store is away, and is tried again: {error}")
+                self.say(f"cannot reach the store, retrying: {error}")
             self._trouble = str(error)
             return False
         if self._trouble:
-            self.say("the store is back")
+            self.say("the store can be reached again")
         self._trouble = ""
         return True
 

@@ -191,7 +191,7 @@ def check_all(wanted: Wanted) -> list[Finding]:
         try:
             judgement = check(wanted)
         except (ForbiddenError, RefusedError) as error:
-            found.append(unasked(name, error.said or error.what, "ask someone who may"))
+            found.append(unasked(name, error.said or error.what, "ask someone with that right"))
             continue
         if judgement is not None:
             seen, holds, remedy = judgement
@@ -209,8 +209,8 @@ def _api_server(wanted: Wanted) -> Judgement:
     found = re.match(r"v?1\.(\d+)", said)
     minor = 0 if found is None else int(found[1])
     if minor > NEWEST:
-        said += f", newer than 1.{NEWEST}, the newest that manifests were checked for"
-    remedy = f"use a cluster of Kubernetes 1.{OLDEST} to 1.{NEWEST}, which manifests are checked for"
+        said += f", newer than 1.{NEWEST}, the newest that manifests are checked against"
+    remedy = f"use a cluster of Kubernetes 1.{OLDEST} to 1.{NEWEST}, which manifests are checked against"
     return said, minor >= OLDEST, remedy
 
 
@@ -228,7 +228,7 @@ def _card_nodes(wanted: Wanted) -> Judgement:
     remedy = "oc describe node: see its kubelet, free memory or disk, or uncordon it"
     if not found:
         remedy = f"no node has {wanted.resource}: install the Spyre operator, or check the resource's name"
-    seen = f"{len(found) - len(bad)} of {len(found)} well" + (f"; not: {listed(bad)}" if bad else "")
+    seen = f"{len(found) - len(bad)} of {len(found)} healthy" + (f"; not: {listed(bad)}" if bad else "")
     return seen, bool(found) and not bad, remedy
 
 
@@ -239,13 +239,13 @@ def _operator(wanted: Wanted) -> Judgement:
     try:
         policies = wanted.cluster.items(POLICIES)[0]
     except MissingError:
-        return "not installed", False, "install the IBM Spyre operator and make a SpyreClusterPolicy"
+        return "not installed", False, "install the IBM Spyre operator and create a SpyreClusterPolicy"
     states = [one.get("status") or {} for one in policies]
     told = "; ".join(f"{one.get('state') or 'no state yet'} {one.get('message') or ''}" for one in states)
     if any(PSEUDO in ((one.get("spec") or {}).get("experimentalMode") or ()) for one in policies):
-        remedy = f"take {PSEUDO} out of the policy's experimentalMode: nothing is tested on fake cards"
-        return f"{told}; pseudo devices stand in for cards", False, remedy
-    remedy = "have exactly one SpyreClusterPolicy, and see why it is not ready: oc describe spyrepol"
+        remedy = f"remove {PSEUDO} from the policy's experimentalMode: fake cards test nothing"
+        return f"{told}; pseudo devices replace cards", False, remedy
+    remedy = "have exactly one SpyreClusterPolicy, and check why it is not ready: oc describe spyrepol"
     return told or "no SpyreClusterPolicy", [one.get("state") for one in states] == ["ready"], remedy
 
 
@@ -256,7 +256,7 @@ def _cards(wanted: Wanted) -> Judgement:
     sick = [f"{one.name}: {lost}" for one in wanted.card_nodes if (lost := one.capacity - one.healthy) > 0]
     allocatable = [(one.get("status") or {}).get("allocatable") or {} for one in wanted.nodes]
     old = [name for amounts in allocatable for name in amounts if name.startswith(OLD)]
-    seen = f"{healthy:,} on {len(usable)} usable nodes; stage {wanted.stage} has {wanted.cards:,}"
+    seen = f"{healthy:,} healthy on {len(usable)} usable nodes; stage {wanted.stage} needs {wanted.cards:,}"
     seen += (f"; failing: {listed(sick)}" if sick else "") + (f"; old names: {old[0]}" if old else "")
     remedy = "look at the failing cards (lspci, RAS lines), or choose a stage of fewer cards (--stage)"
     if old:
@@ -276,7 +276,7 @@ def _nodes_for_the_job(wanted: Wanted) -> Judgement:
         and spec.node_selector.items() <= ((one.get("metadata") or {}).get("labels") or {}).items()
     ]
     shut = [f"{_name(one)} ({', '.join(keys)})" for one in chosen if (keys := _taints(one, spec))]
-    seen = f"{len(chosen) - len(shut)} of {len(chosen)} that fit"
+    seen = f"{len(chosen) - len(shut)} of {len(chosen)} matching nodes usable"
     remedy = "check `node_selector`, `tier` and the cards' name, or tolerate the taint with `tolerations`"
     return seen + (f"; tainted: {listed(shut, 4)}" if shut else ""), len(chosen) > len(shut), remedy
 
@@ -303,15 +303,15 @@ def _storage(wanted: Wanted) -> Judgement:
     cluster, seen, holds = wanted.cluster, [], True
     if (name := spec.resources.scratch.storage_class) is not None:
         maker = str((cluster.get(path_of("StorageClass", name=name)) or {}).get("provisioner", ""))
-        seen.append(f"{name}: {maker or 'not there'}")
+        seen.append(f"{name}: {maker or 'not found'}")
         holds = maker not in {"", "kubernetes.io/no-provisioner"}
     if spec.store is not None and (volume := spec.store.volume) is not None:
         claim = cluster.get(path_of("PersistentVolumeClaim", cluster.namespace, volume)) or {}
-        phase = str((claim.get("status") or {}).get("phase") or "not there")
+        phase = str((claim.get("status") or {}).get("phase") or "not found")
         modes = (claim.get("spec") or {}).get("accessModes") or ()
         seen.append(", ".join([f"{volume}: {phase}", *modes]))
         holds = holds and phase == "Bound" and MANY in modes
-    remedy = f"name a storage class that makes volumes, and a claim that is {MANY} and Bound"
+    remedy = f"name a storage class that provisions volumes, and a claim that is {MANY} and Bound"
     return ("; ".join(seen), holds, remedy) if seen else None
 
 
@@ -323,7 +323,7 @@ def _queue(wanted: Wanted) -> Judgement:
     within = f"/namespaces/{quote(wanted.cluster.namespace, safe='')}/localqueues/{name}"
     local = wanted.cluster.get(f"{api}{within}") if api else None
     if local is None:
-        seen = f"no LocalQueue {name}" if api else "Kueue is not served by this cluster"
+        seen = f"no LocalQueue {name}" if api else "the cluster has no Kueue"
         return seen, False, "have Kueue and the queue set up (oc get localqueue), or leave `queue` out"
     active = bool(condition(local.get("status") or {}, "Active"))
     whole = (local.get("spec") or {}).get("clusterQueue", "")
@@ -344,7 +344,7 @@ def _pod(wanted: Wanted) -> Judgement:
         warning = check_pod(wanted.cluster, render(job)[-1])
     except RefusedError as error:
         return error.said, False, "change the spec, or have the namespace changed"
-    return warning or f"{namespace} takes one", not warning, "have the quota raised, or ask for less"
+    return warning or f"{namespace} accepts one", not warning, "have the quota raised, or request less"
 
 
 CHECKS: Mapping[str, Callable[[Wanted], Judgement]] = {

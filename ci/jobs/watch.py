@@ -116,7 +116,7 @@ class View:
         if self._status is not None:
             self._status.stop()
         if self._told > MAX_TOLD:
-            self.say(f"{self._told - MAX_TOLD:,} more that ended badly are not shown")
+            self.say(f"{self._told - MAX_TOLD:,} more failed pods are not shown")
         self.say(overall(found))
 
     def say(self, text: str) -> None:
@@ -203,7 +203,7 @@ class _Watch:
                     return ending_of(self.found)
             elif pending_limit_s is not None and self._idle_s() >= pending_limit_s:
                 why = self.found.job.waits or refused_pods(self._cluster, self._name) or worst(self.found)
-                said = f"nothing has run for {span(pending_limit_s)}, and the job is left as it is: {why}"
+                said = f"no pod has run for {span(pending_limit_s)}; the job stays on the cluster: {why}"
                 return Ending(exit_code=EXIT_INCOMPLETE, why=said, goes_on=True)
             self._explain_unborn()
             self._window()
@@ -255,11 +255,11 @@ def ending_of(found: Aggregates) -> Ending:
     pods = [found.pod(index) for index in range(job.pods)]
     bad = [one for one in pods if one.phase is not Phase.DONE]
     left = [one.index for one in bad if one.phase is Phase.RUNNING]
-    more = f"; still being ended: {_pods(left)}" if left else ""
+    more = f"; still terminating: {_pods(left)}" if left else ""
     more += f"; {_stuck(found)}" if found.stuck else ""
     named = _pods([one.index for one in bad])
     if not job.reason.startswith("FailedIndexes"):
-        return Ending(exit_code=EXIT_INCOMPLETE, why=f"{job.reason}; without an end: {named}{more}")
+        return Ending(exit_code=EXIT_INCOMPLETE, why=f"{job.reason}; not completed: {named}{more}")
     codes = {one.exit_code if one.exit_code in _WORST else EXIT_INCOMPLETE for one in bad}
     code = next((one for one in _WORST if one in codes), EXIT_INCOMPLETE)
     return Ending(exit_code=code, why=f"failed for good: {named}{more}")
@@ -280,7 +280,7 @@ def refused_pods(cluster: Cluster, name: str) -> str:
         return ""
     failed = [one for one in events if one.get("reason") == "FailedCreate"]
     newest = max(failed, key=lambda one: str(one.get("lastTimestamp") or ""), default=None)
-    return "" if newest is None else f"no pod can be made: {one_line(str(newest.get('message')))}"
+    return "" if newest is None else f"no pod can be created: {one_line(str(newest.get('message')))}"
 
 
 def _stuck(found: Aggregates) -> str:

@@ -111,7 +111,7 @@ class LocalProcesses:
             if not (folder / END).exists():
                 # Nothing of it is to go on beside the next attempt.
                 end_orphans(str(folder.resolve()), variable=MARK)
-                return End(status=Status.GONE, reason="its processes are gone, and left no exit code")
+                return End(status=Status.GONE, reason="its processes ended without an exit code")
         end = read_json(folder / END, KIND)
         code, stopped = end["exit_code"], end["stopped"]
         reason = f"ended by {signal_name(-code)}" if code is not None and code < 0 else end["reason"]
@@ -182,7 +182,7 @@ def run_attempt(folder: Path, launch: Launch, heard: Sequence[int], begins: int)
         os.dup2(output, stream.fileno())
     try:
         code, stopped = _run(folder, launch, output, heard)
-        reason = f"took longer than its {launch.limit_s:g} s" if stopped == Status.TIMED_OUT else ""
+        reason = f"exceeded its limit of {launch.limit_s:g} s" if stopped == Status.TIMED_OUT else ""
     except SpyreCiError as error:
         code, stopped, reason = None, "", error.what
     # What left the process group is not to run beside the next attempt.

@@ -52,7 +52,7 @@ _REASON = 120
 # Between these years a calendar reaches around every moment.
 _EPOCH, _FAR = 1971, 9000
 app = typer.Typer(no_args_is_help=True)
-LaneOption = typer.Option("--lane", autocompletion=completing.lanes, help="This lane only; repeatable.")
+LaneOption = typer.Option("--lane", autocompletion=completing.lanes, help="Only this lane; repeatable.")
 
 
 class WorkerBusyError(SpyreCiError):
@@ -76,7 +76,7 @@ def run(
     ] = False,
     lane: Annotated[list[str] | None, LaneOption] = None,
     now: Annotated[
-        bool, typer.Option("--now", help="Start the lanes of --lane at once, whatever their cadence.")
+        bool, typer.Option("--now", help="Start the lanes of --lane at once, ignoring their cadence.")
     ] = False,
 ) -> None:
     """Start lanes when they are due, until stopped; for hosts without a CI.
@@ -123,11 +123,11 @@ def status(
         str | None,
         typer.Option(
             metavar="TIME",
-            help="What is next, seen from then, such as 2026-03-29T02:30; in the settings' zone.",
+            help="Show what is next after this time, such as 2026-03-29T02:30, in the settings' time zone.",
         ),
     ] = None,
     lane: Annotated[list[str] | None, LaneOption] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many runs are shown, the newest.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Show this many of the newest runs.")] = 20,
     as_json: Json = False,
 ) -> None:
     """Show each lane's next run with its time and reason, and the latest runs with every attempt.
@@ -176,13 +176,13 @@ def status(
 @app.command()
 def export(
     ctx: typer.Context,
-    target: Annotated[Literal["github", "jenkins"], typer.Argument(help="Whose schedule.")],
+    target: Annotated[Literal["github", "jenkins"], typer.Argument(help="CI whose schedule to print.")],
     *,
     check: Annotated[
         Path | None,
         typer.Option(
             metavar="PATH",
-            help="Compare with Jenkins' file, or a folder of workflows; ends with 1 where they differ.",
+            help="Compare with Jenkins' file, or a folder of workflows; exit with 1 if they differ.",
         ),
     ] = None,
 ) -> None:
@@ -236,7 +236,7 @@ def _alone(folder: Path) -> Iterator[None]:
             yield
     except RunInUseError as error:
         raise WorkerBusyError(
-            f"another worker has these lanes: the folder {error.what}", where=folder, remedy=error.remedy
+            f"another worker runs these lanes: the folder {error.what}", where=folder, remedy=error.remedy
         ) from error
 
 
@@ -263,12 +263,12 @@ def _by_hand(settings: Settings, names: frozenset[str], *, asked: bool) -> Mappi
         UsageError: nobody said which, or one does not run now.
     """
     if not asked:
-        remedy = "write `spyre-ci lanes run --once --lane NAME --now`"
+        remedy = "use `spyre-ci lanes run --once --lane NAME --now`"
         raise UsageError("needs a lane to start", where="--now", remedy=remedy)
     lanes, where = settings.model.lanes, settings.path or settings.base
     for name in sorted(names):
         if reason := off(lanes[name], settings.model.stage):
-            remedy = "change that in the settings, as a run of it by hand is one as any other"
+            remedy = "change that in the settings: they apply to a run by hand too"
             raise UsageError(f"lane {name} {reason}", where=where, remedy=remedy)
     return {**lanes, **{name: lanes[name].model_copy(update={"begun_by": None}) for name in names}}
 
@@ -287,7 +287,7 @@ def _seconds(at: str, zone: tzinfo) -> float:
         remedy = (
             f"write it as 2026-03-29T02:30, or with +02:00 behind it, in a year from {_EPOCH} to {_FAR - 1}"
         )
-        raise UsageError(f"{at!r} is no time", where="--at", remedy=remedy)
+        raise UsageError(f"{at!r} is not a time", where="--at", remedy=remedy)
     return moment.replace(tzinfo=moment.tzinfo or zone).timestamp()
 
 
@@ -298,9 +298,9 @@ def _next(name: str, lane: Lane, state: LaneState, moment: Moment) -> dict[str, 
     if decision.begin:
         at, now = moment.now, "is due"
     elif run is not None and run.retry_at is not None and not now:
-        at, now = run.retry_at, f"the run of {clock(run.due, moment.worker.zone)} is tried again then"
+        at, now = run.retry_at, f"retries the run due {clock(run.due, moment.worker.zone)} then"
     elif run is not None and not now:
-        now = f"the run of {clock(run.due, moment.worker.zone)} is on"
+        now = f"the run due {clock(run.due, moment.worker.zone)} is running"
     if at is None and not off(lane, moment.stage) and (run is None or lane.cadence.after_end is None):
         looked = replace(state, looked=moment.now)
         at = next_time(lane, name, looked, moment)
@@ -341,7 +341,7 @@ def _sortable(entry: Mapping[str, str]) -> list[tuple[str, str]]:
 def _check_same(there: Any, wanted: Any, path: Path, ci: str) -> None:
     if there != wanted:
         raise SchedulesDifferError(
-            f"has {json.dumps(there)}, and the settings say {json.dumps(wanted)}",
+            f"has {json.dumps(there)}, but the settings have {json.dumps(wanted)}",
             where=path,
-            remedy=f"take what `spyre-ci lanes export {ci}` prints, or change the lanes",
+            remedy=f"use the output of `spyre-ci lanes export {ci}`, or change the lanes",
         )

@@ -97,9 +97,9 @@ def read_values(settings: Settings, environ: Mapping[str, str], lanes: Iterable[
     if missing:
         named = "; ".join(f"{name} (lane {', '.join(of)})" for name, of in sorted(missing.items()))
         raise SettingsError(
-            f"there is no value of {named}",
+            f"there is no value for {named}",
             where=path,
-            remedy="set each in the environment or in this file (`lane_worker.secrets`), NAME=value a line",
+            remedy="set it in the environment or this file (`lane_worker.secrets`), one NAME=value per line",
         )
     return values
 
@@ -120,7 +120,7 @@ def _read(path: Path) -> dict[str, str]:
             raise SettingsError(
                 "cannot be read as NAME=value in UTF-8",
                 where=f"{path}:{one.original.line}",
-                remedy="put a value with blanks, quotes or several lines between quotes",
+                remedy="quote a value that has blanks, quotes or several lines",
             )
         if one.key is not None:
             found[one.key] = one.value or ""

@@ -131,7 +131,7 @@ def decide(
     decision.begin = [note for _, note in wanted[:room]]
     for _, note in wanted[room:]:
         decision.no_room.add(note.lane)
-        decision.quiet[note.lane] = f"is due and waits: {moment.worker.at_once} runs at once, no more"
+        decision.quiet[note.lane] = f"is due and waits: lane_worker.at_once is {moment.worker.at_once}"
         if decision.looked.get(note.lane) is not None:
             decision.looked[note.lane] = note.due - 1  # it stays to be looked at
     decision.looked = {
@@ -153,7 +153,7 @@ def off(lane: Lane, stage: int) -> str:
         return "is disabled"
     if lane.in_stages and stage not in lane.in_stages:
         rows = ", ".join(map(str, lane.in_stages))
-        return f"runs in stage {rows} only, and stage {stage} is in force"
+        return f"runs only in stage {rows}, and the current stage is {stage}"
     return ""
 
 
@@ -203,10 +203,10 @@ def _of_lane(
     if lane.cadence.after_end is None:
         decision.looked[name] = now if times or state.looked is None else state.looked
     if run is not None:
-        _skip(decision, name, times, f"the run of {clock(run.due, moment.worker.zone)} had not ended")
+        _skip(decision, name, times, f"the run due {clock(run.due, moment.worker.zone)} had not ended")
         if run.retry_at is None or run.retry_at > now:
             return None
-        again = f"try {run.tries + 1} of {lane.retries.most + 1}" if run.tries else "its worker ended with it"
+        again = f"try {run.tries + 1} of {lane.retries.most + 1}" if run.tries else "it was interrupted"
         return run.retry_at, Note(lane=name, due=run.due, why=again)
     if lane.cadence.after_end is not None:
         due = next_time(lane, name, state, moment)

@@ -93,9 +93,9 @@ def schedule_of(content: Any, where: Path | str = "") -> Schedule:
     found = (events.get("schedule") if isinstance(events, dict) else None) or []
     if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in found):
         raise BadFileError(
-            f"on.schedule is no list of entries: {found!r:.80}",
+            f"on.schedule is not a list of entries: {found!r:.80}",
             where=where,
-            remedy="take what `spyre-ci lanes export github` prints",
+            remedy="use the output of `spyre-ci lanes export github`",
         )
     return [{key: " ".join(str(value).split()) for key, value in entry.items()} for entry in found]
 
@@ -103,7 +103,7 @@ def schedule_of(content: Any, where: Path | str = "") -> Schedule:
 def _lines(name: str, lane: Lane) -> list[str]:
     if lane.cadence.after_end is not None:
         raise SettingsError(
-            f"is due {describe_after_end(lane.cadence.after_end)}, which no cron can say",
+            f"is due {describe_after_end(lane.cadence.after_end)}, which cron cannot express",
             where=f"lanes.{name}.cadence",
             remedy="give it `cron` or `times_a_day`, or let the worker start it (without `begun_by`)",
         )
@@ -120,5 +120,5 @@ def _check_gap(line: str, where: str) -> None:
             f"cron {line} has times {gap} min apart, and GitHub starts nothing more often than every "
             f"{GITHUB_MINUTES} min",
             where=where,
-            remedy="let it be due less often, or let the worker start the lane (without `begun_by`)",
+            remedy="make it due less often, or let the worker start the lane (without `begun_by`)",
         )

@@ -141,7 +141,7 @@ class Ledger:
             raise LedgerAwayError(
                 f"the ledger of lanes cannot be used: {error}",
                 where=self.path,
-                remedy="free space on its disk, or check the folder's rights and that it is on no network",
+                remedy="free space on its disk, or check the folder's rights and that its disk is local",
             ) from error
         except sqlite3.DatabaseError as error:
             raise self._foreign(str(error)) from error
@@ -159,7 +159,7 @@ class Ledger:
         remedy = (
             "set `state` to another folder, or move this file away: lanes then start as if they never ran"
         )
-        return BadFileError(f"is no ledger of lanes: {found}", where=self.path, remedy=remedy)
+        return BadFileError(f"is not a ledger of lanes: {found}", where=self.path, remedy=remedy)
 
     def set_back(self, now: float) -> None:
         """Let what lies ahead of a clock that went back be of now; a run that waits is tried at once."""

@@ -91,8 +91,8 @@ class Worker:
             BadFileError: the ledger is none.
         """
         for attempt in self.ledger.running():
-            self._say(attempt.lane, f"{self._named(attempt)} was on its way when the last worker ended")
-        self._say("worker", f"begins {', '.join(sorted(self.chosen)) or 'no lane'}")
+            self._say(attempt.lane, f"{self._named(attempt)} was running when the last worker stopped")
+        self._say("worker", f"serves {', '.join(sorted(self.chosen)) or 'no lane'}")
         due: Collection[str] = self.chosen
         while not heard:
             try:
@@ -104,7 +104,7 @@ class Worker:
             except LedgerAwayError as error:
                 if once:
                     raise
-                self._say_once("worker", f"{error.placed}; it is tried again")
+                self._say_once("worker", f"{error.placed}; trying again")
             self._sleep(self.settings.poll_s, heard)
         self._leave(heard)
 
@@ -141,7 +141,7 @@ class Worker:
                 raise
             except OSError as error:
                 self._say_once(
-                    attempt.lane, f"{self._named(attempt)}: {file_system_error(error)}; it is tried again"
+                    attempt.lane, f"{self._named(attempt)}: {file_system_error(error)}; trying again"
                 )
                 continue
             except Exception as error:  # noqa: BLE001  # a lane's failures are its own, whatever they are
@@ -158,9 +158,9 @@ class Worker:
         if self.processes.has_begun(folder):
             return self.processes.end_of(folder)
         if attempt.lane not in self.lanes:
-            return End(status=Status.INCOMPLETE, reason="its lane left the settings before it began")
+            return End(status=Status.INCOMPLETE, reason="its lane is no longer in the settings")
         self.processes.start(folder, self.launch(attempt, self.ledger.tries(attempt), folder))
-        self._say(attempt.lane, f"{self._named(attempt)} runs; its folder is {folder}")
+        self._say(attempt.lane, f"{self._named(attempt)} started; its folder is {folder}")
         return None
 
     def _end(self, attempt: Attempt, end: End) -> None:
@@ -190,7 +190,7 @@ class Worker:
         self._say(
             attempt.lane,
             f"{self._named(attempt)}: {end.status.upper()}{code}{reason}{again}; "
-            f"what it left is in {self._folder(attempt)}",
+            f"its folder is {self._folder(attempt)}",
         )
 
     def _leave(self, heard: Sequence[int]) -> None:
@@ -208,7 +208,7 @@ class Worker:
                 if not left:
                     return
             except LedgerAwayError as error:
-                self._say_once("worker", f"{error.placed}; it is tried again")
+                self._say_once("worker", f"{error.placed}; trying again")
             if len(heard) > 1 or self.ticks() > until:
                 break
             self.sleep(SLICE_S)
@@ -238,7 +238,7 @@ class Worker:
             if states.get(lane, LaneState()).open is None:
                 self._say_once(lane, why)
         for note in decision.begin:
-            self._say(note.lane, f"the run due {clock(note.due, zone)} begins: {note.why}")
+            self._say(note.lane, f"the run due {clock(note.due, zone)} starts: {note.why}")
 
     def _say(self, lane: str, text: str) -> None:
         self._last_line.pop(lane, None)

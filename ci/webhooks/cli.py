@@ -23,15 +23,15 @@ def _group() -> None:
 
 @app.command()
 def apply(  # typer makes options of them
-    file: Annotated[Path, typer.Argument(help="The file of webhooks.")] = DEFAULT_FILE,
+    file: Annotated[Path, typer.Argument(help="File that describes the webhooks.")] = DEFAULT_FILE,
     check: Annotated[
-        bool, typer.Option("--check", help="Change nothing; end with 1 where something differs.")
+        bool, typer.Option("--check", help="Change nothing; exit with 1 if something differs.")
     ] = False,
     prune: Annotated[
         bool,
         typer.Option(
             "--prune",
-            help="Delete duplicates, and hooks with a URL of `hooks` that the repository is not to have.",
+            help="Delete duplicates, and webhooks of `hooks` that the repository does not list.",
         ),
     ] = False,
     rotate: Annotated[
@@ -52,7 +52,7 @@ def apply(  # typer makes options of them
         elif check and any(change.action is not Action.KEEP for change in outcome.changes):
             codes.add(EXIT_TEST_FAILED)
     if check:
-        typer.echo("not seen from here: whether a secret is the one that Jenkins checks signatures by")
+        typer.echo("not checked: whether a secret is the one that Jenkins checks signatures with")
     # No second try mends 2, and 3 says more than 1.
     order = (EXIT_USAGE, EXIT_INCOMPLETE, EXIT_TEST_FAILED)
     raise typer.Exit(next((code for code in order if code in codes), EXIT_OK))

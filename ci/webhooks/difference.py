@@ -112,7 +112,7 @@ def _read(row: Mapping[str, Any]) -> tuple[int, Facts]:
     """Id and facts of a hook that the API names."""
     if not isinstance(row.get("id"), int) or not isinstance(row.get("config"), dict):
         raise GitHubAwayError(
-            "the list of webhooks differs", remedy="check the address of the API: `hosts.….api`"
+            "the list of webhooks has an unknown form", remedy="check the address of the API: `hosts.….api`"
         )
     return row["id"], _facts(row)
 

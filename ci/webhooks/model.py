@@ -42,7 +42,7 @@ class Host(Section):
 
     api: Address = Field(
         default="https://api.github.com",
-        description="address of the API; of GitHub Enterprise https://HOST/api/v3",
+        description="address of the API; for GitHub Enterprise https://HOST/api/v3",
     )
     token: TokenName = Field(
         default="SPYRE_CI_GITHUB_TOKEN",
@@ -67,7 +67,7 @@ class Hook(Section):
     @model_validator(mode="after")
     def _check_events(self) -> Hook:
         if "*" in self.events and len(self.events) > 1:
-            raise ValueError("events: * is all events, and others stand beside it")
+            raise ValueError("events: * means all events, so leave out the others")
         return self
 
 
@@ -75,7 +75,7 @@ class Repository(Section):
     """A repository and its webhooks."""
 
     repository: Annotated[str, StringConstraints(pattern=REPOSITORY)] = Field(description="owner/name")
-    host: Name = Field(default=GITHUB, description="one of `hosts`; github.com is always there")
+    host: Name = Field(default=GITHUB, description="one of `hosts`; github.com needs no entry")
     hooks: tuple[Name, ...] = Field(max_length=20, description="names of `hooks`; [] for none")
 
     @property
@@ -138,19 +138,19 @@ def _mistakes(found: Webhooks) -> Iterator[tuple[Sequence[str | int], str, str]]
     owners: dict[str, str] = {}
     for name, hook_of in found.hooks.items():
         if (other := owners.setdefault(identity(hook_of.url), name)) != name:
-            yield ["hooks", name, "url"], f"{name} has the URL of {other}", "give both events to one hook"
+            yield ["hooks", name, "url"], f"{name} has the URL of {other}", "put the events of both into one"
     # GitHub takes owner and name in any case for the same.
     first: dict[tuple[str, str], int] = {}
     for number, one in enumerate(found.repositories):
         place: list[str | int] = ["repositories", number]
         if (other_number := first.setdefault((one.host, one.repository.lower()), number)) != number:
             remedy = f"put both into one, such as repositories.{other_number}"
-            yield [*place, "repository"], f"{one.name!r} stands twice", remedy
+            yield [*place, "repository"], f"{one.name!r} is listed twice", remedy
         yield from _unknown([*place, "host"], "host", one.host, [GITHUB, *found.hosts])
         for index, hook in enumerate(one.hooks):
             yield from _unknown([*place, "hooks", index], "hook", hook, list(found.hooks))
             if hook in one.hooks[:index]:
-                yield [*place, "hooks", index], f"the hook {hook!r} stands twice", "keep one of them"
+                yield [*place, "hooks", index], f"the hook {hook!r} is listed twice", "keep one of them"
 
 
 def _unknown(

@@ -59,7 +59,7 @@ class Sync:
                 self._apply(client, path, outcome.changes)
         except GitHubDeniedError as error:
             token = self._found.host_of(repository).token
-            remedy = f"give an administrator's token of {repository.host} in {token} that is valid"
+            remedy = f"set {token} to a valid token of an administrator of {repository.host}"
             outcome.error = GitHubDeniedError(error.what, remedy=remedy)
         except SpyreCiError as error:
             if isinstance(error, GitHubAwayError) and error.retry_s is not None:
@@ -73,9 +73,9 @@ class Sync:
             rows = client.pages(path)
         except GitHubMissingError as error:
             raise GitHubMissingError(
-                f"its webhooks are not shown: {error.what}",
-                remedy="GitHub says this to a token without admin rights as well: give one of an admin, with "
-                "`admin:repo_hook`, or of a fine-grained one `Webhooks: read and write`; else check the name",
+                f"cannot read its webhooks: {error.what}",
+                remedy="GitHub also says this to a token without admin rights: use an admin's token with "
+                "`admin:repo_hook` (fine-grained: `Webhooks: read and write`), or check the name",
             ) from error
         seen = [row for row in rows if row.get("name", "web") == "web"]
         wanted = self._found.hooks_of(repository)
@@ -117,7 +117,7 @@ def hook_secret(environ: Mapping[str, str], name: str) -> str:
         raise SettingsError(
             f"the webhook's secret has fewer than {LEAST_SECRET} characters",
             where=name,
-            remedy="make a longer one, such as by `openssl rand -hex 32`, and give it to Jenkins as well",
+            remedy="make a longer one, such as with `openssl rand -hex 32`, and give it to Jenkins as well",
         )
     return value
 

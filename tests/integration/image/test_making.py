@@ -30,7 +30,7 @@ def test_a_version_never_moves_and_others_only_forwards(world: World) -> None:
     assert release("1.2.3") == first
     world.commit({"flex.txt": "two\n"})
     refused = world.image("build", "--push", "--version", "1.2.3", code=2)
-    assert "1.2.3 is there already" in refused.output
+    assert "1.2.3 already exists" in refused.output
     second = release("1.3.0")
     assert at("1.2.3", "1.2", "1.3", "1", "latest") == [first, first, second, second, second]
     world.commit({"flex.txt": "back-port\n"})
@@ -59,10 +59,10 @@ S390X = {
             ["--with", "flex=REPOSITORY", "--push", "--version", "1.2.3"],
             {},
             {},
-            "flex is taken from elsewhere: that is no release",
+            "flex is replaced: such an image cannot be released",
         ),
         (["--variant", "main"], {}, {}, "there is no variant 'main'"),
-        (["--tag", "latest"], {}, {}, "tags, versions and digests are the registry's remedy: add --push"),
+        (["--tag", "latest"], {}, {}, "tags, versions and digests need --push remedy: add --push"),
         ([], {"DOCKER_HOST": "unix:///nowhere.sock"}, {}, "no container engine answers at unix:///nowhere"),
         ([], {"SPYRE_CI__IMAGE__STACK": "/nowhere.yaml"}, {}, "there is no such file"),
         (["--push"], {REPOSITORY: ""}, {}, "there is nowhere to push to"),
@@ -96,7 +96,7 @@ def test_what_cannot_be_built_is_said_at_once(
 
 def test_an_image_that_is_there_is_checked_without_options_for_tests(world: World) -> None:
     said = world.image("test", "x:1", "--component", "flex", code=2).output
-    assert "IMAGE: an image that is there is checked as it is" in said
+    assert "IMAGE: an existing image is checked without options" in said
 
 
 @pytest.mark.nightly

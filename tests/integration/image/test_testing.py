@@ -94,13 +94,13 @@ BESIDE = 'python -c "import senlib, torch; assert senlib.answer == 42"; id -u; e
         (
             {"test": [WRITES_GOOD, "echo waiting; sleep 600"], "test_minutes": 0.05},
             1,
-            "took longer than 3.0 s and was ended (test_minutes)",
+            "took longer than 3.0 s and was stopped (test_minutes)",
             "FAILED flex (build): 1 passed, 0 failed",
         ),
         (
             {"test": [WRITES_GOOD, f'python3 -c "{GROWS}"'], "test_memory_gib": 0.05},
             1,
-            "ran out of memory, of which it had 0.05 GiB (exit code 137)",
+            "ran out of memory at its limit of 0.05 GiB (exit code 137)",
             "FAILED flex (build): 1 passed, 0 failed",
         ),
         # A first failure does not hide what comes after.
@@ -169,7 +169,7 @@ def test_tests_with_a_device_get_the_variables_of_the_emulated_one(world: World)
 def test_without_spyre_ci_no_device_is_emulated_and_that_is_said(world: World) -> None:
     give(world, device_test=[WRITES_GOOD])
     result = run_tests(world, "--on-device", code=1)
-    assert "name spyre-ci under `development`, or give cards by the setting image.devices" in result.output
+    assert "add it under `development`, or set image.devices to use cards" in result.output
     assert "No module named 'ci'" in ours(world, "device")[1]
 
 

@@ -85,7 +85,7 @@ def test_a_release_has_its_local_part_and_another_file_by_its_name_is_another_im
             "{version: 2.99.0, index: 'INDEX/nightly'}",
             f"has no torch 2.99.0 for Python 3.11 on linux/amd64: it has {OCTOBER}",
         ),
-        ("{nightly: true, index: 'INDEX/others'}", "it has none for these"),
+        ("{nightly: true, index: 'INDEX/others'}", "it has none for this Python and platform"),
     ],
 )
 def test_a_wheel_that_is_not_to_be_had_is_said(world: World, variant: str, said: str) -> None:

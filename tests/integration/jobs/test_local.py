@@ -69,7 +69,7 @@ def test_each_index_is_a_container_with_the_same_mounts_and_environment(
     )
     code, lines = ran(job, here)
     assert (code, ends(lines)) == (0, ["pod 0: done", "pod 1: done"])
-    assert lines[-1] == f"what they left is in {here.results}"
+    assert lines[-1] == f"results are in {here.results}"
     for index in (0, 1):
         said = [line for line in lines if line.startswith(f"[{index}] ")]
         assert said == [f"[{index}] 8 {index} 2026-07-01-a {USER}:0", f"[{index}] a: 1", f"[{index}] kept"]
@@ -113,7 +113,7 @@ def test_the_worst_end_of_a_pod_is_the_jobs(make_job: MakeJob, here: Here) -> No
 
 def test_a_job_ends_at_its_deadline(make_job: MakeJob, here: Here) -> None:
     code, lines = ran(make_job("sleep 100", pods=2, deadline_s=2), here)
-    assert (code, lines[0]) == (3, "[0] ended: its time is over")
+    assert (code, lines[0]) == (3, "[0] stopped: its time limit is over")
     assert ends(lines) == ["pod 0: ended with code 3", "pod 1: ended with code 3"]
 
 

@@ -92,10 +92,10 @@ def test_a_pod_that_is_killed_loses_the_running_test_and_the_next_of_its_index_g
     assert code == 3
     assert verdicts(site, "One") == (*WHOLE[:2], Verdict.INFRASTRUCTURE, *NOT_RUN[:2])
     assert verdicts(site, "Two") == NOT_RUN
-    assert "no journal tells of 2 shards" in out
+    assert "no journal for 2 shards" in out
     site.release()
     said = end_all(site, site.start_pod(0), site.start_pod(1))
-    assert said.count("going on with an earlier pod's work") == 1
+    assert said.count("resuming an earlier pod's work") == 1
     assert [verdicts(site, file) for file in FILES] == [WHOLE] * 3
     found = site.results
     assert site.ran("One", "a_passes") == 1
@@ -119,7 +119,7 @@ def test_a_test_that_takes_its_pod_down_costs_no_other_its_turn(site: Site) -> N
     process.kill()
     code, out, err = site.pod(1)
     assert (code, err) == (1, ""), out
-    assert "1 test not run again: each took 2 pods down with it" in out
+    assert "1 test not run again: each crashed 2 pods" in out
     assert site.collect()[0] == 3  # of the other index nothing ran
     found = site.results
     assert verdicts(site, "Two") == (*WHOLE[:2], Verdict.FAILED, *WHOLE[3:])
@@ -142,7 +142,7 @@ def test_a_pod_whose_bucket_was_away_until_it_was_lost_is_not_forgotten(tree: Pa
     end_all(site, site.start_pod(0), site.start_pod(1))
     doubted = {name for name, one in site.results.items() if CUT_OFF in one.message}
     assert doubted == {id_of("Two", name) for name in NAMES}
-    assert "what had not reached the store" in CUT_OFF
+    assert "before its results reached the store" in CUT_OFF
 
 
 def test_a_pod_that_is_evicted_writes_its_account(site: Site) -> None:
@@ -188,8 +188,8 @@ def test_a_pod_that_never_came_is_told_of_until_it_comes(site: Site) -> None:
     for file in ("One", "Three"):
         assert verdicts(site, file) == NOT_RUN
         told = [site.results[id_of(file, name)].message for name in NAMES]
-        assert all("no journal of its pod was gathered" in one for one in told)
-    assert "no journal tells of 2 shards" in out
+        assert all("no journal of its pod was collected" in one for one in told)
+    assert "no journal for 2 shards" in out
     end_all(site, site.start_pod(0))
     assert {name: (one.verdict, one.attempts) for name, one in site.results.items()} == site.plain()
 
@@ -219,7 +219,7 @@ def test_a_fault_of_a_card_is_tried_on_another_nodes_and_holds_no_more_pods_than
     code, out, err = site.pod(1, SPYRE_CI__RUN__LEASES=str(site.home / "another-node"))
     assert (code, err) == (1, ""), out
     assert "1 failed test still to be retried" in out
-    assert "no other pod is needed: nothing is left to run, and missing results are a card's fault" in out
+    assert "no other pod is needed: nothing is left to run; what is missing is due to failed cards" in out
     assert site.ran("Two", "b_fails") == 2
     assert site.collect()[0] == 3
     assert site.results[id_of("Two", "b_fails")].verdict is Verdict.HARDWARE
@@ -249,7 +249,7 @@ def test_a_bucket_that_goes_away_costs_the_run_nothing_and_is_told_of(tree: Path
     site.release()
     code, out, err = process.end()
     assert (code, err) == (3, ""), out
-    assert "not everything is in the store" in out
+    assert "not everything was uploaded to the store" in out
     assert {site.ran("Two", name) for name in NAMES[:4]} == {1}
     # A store that is away from the beginning is for the next pod of the index.
     code, out, err = site.pod(1)
@@ -264,7 +264,7 @@ def test_what_cannot_be_collected_is_told_of(tree: Path) -> None:
     assert "where the pods put their results is not recorded" in err
     code, _, err = site.collect()
     assert code == 2
-    assert f"there is nothing of the pods of {RUN}" in err
+    assert f"no results of the pods of {RUN}" in err
     code, _, err = end(site.start("job", "pod"))
     assert code == 2
     assert "SPYRE_CI_JOB_STORE: is not set" in err

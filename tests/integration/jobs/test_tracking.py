@@ -61,9 +61,9 @@ def test_a_server_that_is_away_fails_no_job_and_is_told_later(
     tracked.tracker.end("FAILED", VERDICTS, None)
     assert len(tracked.lines) == 2
     for line in tracked.lines:
-        assert line.startswith("MLflow was not told of the job: ")
+        assert line.startswith("the job was not reported to MLflow: ")
         assert line.endswith(
-            f"; it is kept in {tmp_path}/run/tracking and told by the next `spyre-ci job collect`"
+            f"; the report is kept in {tmp_path}/run/tracking and sent by the next `spyre-ci job collect`"
         )
         assert "127.0.0.1" in line
         assert SECRET not in line
@@ -88,7 +88,7 @@ def test_a_server_that_fails_in_the_middle_is_told_the_rest_and_has_one_run(
     tracked = Tracked(tmp_path / "run")
     api.fail(at)
     begun_and_ended(tracked, **ONLY)
-    assert tracked.lines[0].startswith("MLflow was not told of the job: ")
+    assert tracked.lines[0].startswith("the job was not reported to MLflow: ")
     tracked.tracker.end("FINISHED", VERDICTS, None)
     run, files = told(api.url, tmp_path / "told")
     assert (run.info.status, len(tracked.lines), len(api.runs)) == ("FINISHED", 1, 1)
@@ -102,7 +102,7 @@ def test_an_address_that_is_no_server_is_said(
     bounded(monkeypatch, uri)
     tracked = Tracked(tmp_path)
     tracked.tracker.begin(job_of(), "eval.yaml", SPEC)
-    assert "MLFLOW_TRACKING_URI names no server" in tracked.lines[0]
+    assert "MLFLOW_TRACKING_URI is not an address" in tracked.lines[0]
 
 
 @pytest.mark.usefixtures("api")
@@ -121,7 +121,7 @@ def test_an_output_that_leads_out_of_the_store_is_not_logged(tmp_path: Path, api
     (output / "scores").symlink_to(tmp_path / "secret")
     tracked = Tracked(tmp_path / "run")
     begun_and_ended(tracked, tmp_path / "store")
-    assert "'scores' is no file of this folder" in tracked.lines[0]
+    assert "'scores' is not a file of this folder" in tracked.lines[0]
     run, files = told(api.url, tmp_path / "told")
     # How it ended is told all the same.
     assert run.info.status == "FINISHED"

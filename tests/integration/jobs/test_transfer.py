@@ -95,7 +95,7 @@ def test_what_is_there_is_not_fetched_again_and_what_changed_is(tmp_path: Path, 
     (tmp_path / "was-file").unlink()
     assert (
         done("fetch", "s3://box/m", tmp_path)
-        == "fetched 4 of 5 files (0 KiB); the others were there already\n"
+        == "fetched 4 of 5 files (0 KiB); the others were already there\n"
     )
     assert content_of(tmp_path) == {
         "a": b"one",
@@ -143,10 +143,10 @@ TELLS_OF_B = Manifest(whole=True, files={"b": Content(size=1, etag="")}).as_byte
 FETCH, PUT = ("fetch", "s3://box/m", "in"), ("put", "in", "s3://box/m")
 IN_THE_WAY, NO_FILE = (
     "cannot be fetched: a file that was not fetched is in the way",
-    "{!r} is no file of this folder",
+    "{!r} is not a file of this folder",
 )
 LINKED, NAME = "is reached by a link that leads out of the folder", "the name {!r}"
-NO_MANIFEST, AT_MANIFEST = "is no manifest of at most 256 MiB: ", f"s3://box/m/{MANIFEST}"
+NO_MANIFEST, AT_MANIFEST = "is not a manifest of at most 256 MiB: ", f"s3://box/m/{MANIFEST}"
 # Verb, objects below m, local files, the error, what it begins with, and where it is.
 REFUSED: list[tuple[tuple[str, ...], dict[str, str], dict[str, str], type[SpyreCiError], str, str]] = [
     (FETCH, {"a": "1"}, {"in/a/mine": "x"}, BadFileError, IN_THE_WAY, "in/a"),
@@ -204,7 +204,7 @@ def test_a_folder_that_was_fetched_from_elsewhere_is_refused(tmp_path: Path, sto
     fill(store, {"m/a": b"one", "n/a": b"two"})
     done("fetch", "s3://box/m", tmp_path)
     error = refused(BadFileError, "fetch", "s3://box/n", tmp_path)
-    assert error.what == "contains what was fetched from s3://box/m"
+    assert error.what == "contains files fetched from s3://box/m"
     assert content_of(tmp_path) == {"a": b"one"}
 
 
@@ -251,14 +251,14 @@ def test_a_fetch_that_was_cut_is_told_as_not_whole_and_goes_on_where_it_was(
     assert content_of(folder) == {"a": b"a" * 10}
     assert [path.name for path in (folder / OWN).iterdir()] == [MANIFEST]
     error = refused(NotWholeError, "put", folder, "s3://box/n")
-    assert (error.what, error.exit_code) == ("was not fetched to its end", 3)
+    assert (error.what, error.exit_code) == ("was not fetched completely", 3)
     # What a process that was killed left behind is in nobody's way.
     (folder / OWN / "parts").mkdir()
     (folder / OWN / "parts" / "left").write_text("x")
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", endpoint)
     assert (
         done("fetch", "s3://box/m", folder)
-        == "fetched 1 of 2 files (2.9 MiB); the others were there already\n"
+        == "fetched 1 of 2 files (2.9 MiB); the others were already there\n"
     )
     assert not (folder / OWN / "parts").exists()
 
@@ -275,7 +275,7 @@ def test_an_object_that_changes_meanwhile_is_not_taken(
 
     monkeypatch.setattr(object_store.Bucket, "download", late)
     error = refused(NotWholeError, "fetch", "s3://box/m", tmp_path / "in")
-    assert error.what == "differs from what the bucket announced: it was changed meanwhile, or is damaged"
+    assert error.what == "differs from the bucket's listing: it was changed meanwhile, or is damaged"
     assert content_of(tmp_path / "in") == {}
 
 
@@ -299,7 +299,7 @@ def test_a_folder_goes_and_comes_back_the_same(tmp_path: Path, store: Any) -> No
     # What was fetched may be put: what the fetch keeps for itself does not go with it.
     before = keys(store)
     again = done("put", tmp_path / "back", "s3://box/to/here")
-    assert again == "put 0 of 5 files (48.0 MiB); the others were there already\n"
+    assert again == "put 0 of 5 files (48.0 MiB); the others were already there\n"
     assert keys(store) == before
 
 
@@ -309,7 +309,7 @@ def test_only_what_changed_is_put_again_and_others_objects_stay(tmp_path: Path, 
     fill(store, {"m/other": b"of somebody"})
     done("put", tmp_path, "s3://box/m")
     (tmp_path / "b").write_text("TWO")
-    assert done("put", tmp_path, "s3://box/m") == "put 1 of 2 files (0 KiB); the others were there already\n"
+    assert done("put", tmp_path, "s3://box/m") == "put 1 of 2 files (0 KiB); the others were already there\n"
     assert set(keys(store)) == {"m/a", "m/b", "m/other", f"m/{MANIFEST}"}
     done("fetch", "s3://box/m", tmp_path / "back")
     assert content_of(tmp_path / "back") == {"a": b"one", "b": b"TWO"}
@@ -356,4 +356,4 @@ def test_a_manifest_that_is_far_too_large_is_not_read(
     fill(store, {"m/a": b"one", f"m/{MANIFEST}": Manifest(whole=True).as_bytes()})
     monkeypatch.setattr(transfer, "LARGEST_MANIFEST", 3)
     error = refused(BadFileError, "fetch", "s3://box/m", tmp_path / "in")
-    assert error.what.startswith("is no manifest of at most 0 MiB")
+    assert error.what.startswith("is not a manifest of at most 0 MiB")

@@ -83,7 +83,7 @@ def test_a_healthy_cluster_passes_and_nothing_stays_behind(
     assert {one["state"] for one in found.values()} == {"passed"}, found
     assert code == 0
     assert found["preflight"]["seen"] == "24 cards passed"
-    assert found["cards"]["seen"] == "24 on 3 usable nodes; stage 0 has 24"
+    assert found["cards"]["seen"] == "24 healthy on 3 usable nodes; stage 0 needs 24"
     assert list(found) == [
         "API server", "rights", "nodes with cards", "Spyre operator", "cards", "nodes for the job",
         "storage", "queue", "pod", "preflight",
@@ -166,11 +166,11 @@ MEMORY = {"limits": [{"type": "Container", "max": {"memory": "1Gi"}}]}
 POLICY = ("spyreclusterpolicies", "spyreclusterpolicy")
 FAULTS: list[tuple[str, Spoil, str, str]] = [
     ("API server", version("v1.27.9"), "v1.27.9", "Kubernetes 1.28 to 1.37"),
-    ("nodes with cards", condition("node-2", "Ready", "False"), "2 of 3 well; not: node-2 (not Ready)", ""),
+    ("nodes with cards", condition("node-2", "Ready", "False"), "healthy; not: node-2 (not Ready)", ""),
     ("nodes with cards", condition("node-1", "DiskPressure", "True"), "node-1 (DiskPressure)", "disk"),
     ("nodes with cards", change("nodes", "node-3", "spec", "unschedulable", to=True), "node-3 (cordoned)",
      "uncordon"),
-    ("nodes with cards", no_objects("nodes"), "0 of 0 well", "no node has ibm.com/spyre_pf"),
+    ("nodes with cards", no_objects("nodes"), "0 of 0 healthy", "no node has ibm.com/spyre_pf"),
     ("Spyre operator", lambda made: made.api.unserved.add("spyreclusterpolicies"), "not installed",
      "install"),
     ("Spyre operator", no_objects("spyreclusterpolicies"), "no SpyreClusterPolicy", "exactly one"),
@@ -179,9 +179,9 @@ FAULTS: list[tuple[str, Spoil, str, str]] = [
     ("Spyre operator", change(*POLICY, "spec", "experimentalMode", to=["pseudoDevice"]), "pseudo devices",
      "fake cards"),
     ("cards", old_names, "old names: ibm.com/aiu_pf", "upgrade the device plugin"),
-    ("cards", sick_node, "23 on 3 usable nodes; stage 0 has 24", "--stage"),
+    ("cards", sick_node, "23 healthy on 3 usable nodes; stage 0 needs 24", "--stage"),
     ("cards", sick_node, "failing: node-1: 1", "lspci"),
-    ("storage", no_objects("persistentvolumeclaims"), "results: not there", "ReadWriteMany"),
+    ("storage", no_objects("persistentvolumeclaims"), "results: not found", "ReadWriteMany"),
     ("storage", change("persistentvolumeclaims", "results", "spec", "accessModes", to=["ReadWriteOnce"]),
      "results: Bound, ReadWriteOnce", ""),
     ("storage", change("persistentvolumeclaims", "results", "status", "phase", to="Pending"),
@@ -189,7 +189,7 @@ FAULTS: list[tuple[str, Spoil, str, str]] = [
     ("queue", no_objects("localqueues"), "no LocalQueue cards", "oc get localqueue"),
     ("queue", change("localqueues", "cards", "status", "conditions", to=[]),
      "cards -> all: not active, or stopped", "clusterqueue"),
-    ("queue", lambda made: made.api.kueue.clear(), "Kueue is not served by this", "leave `queue` out"),
+    ("queue", lambda made: made.api.kueue.clear(), "the cluster has no Kueue", "leave `queue` out"),
     ("rights", lambda made: made.api.denied.update({("delete", "jobs"), ("get", "pods/log")}),
      "may not delete jobs, get pods/log", "add-role-to-user"),
     ("nodes for the job",
@@ -197,7 +197,7 @@ FAULTS: list[tuple[str, Spoil, str, str]] = [
          made.node(f"node-{number}")["spec"].update(taints=[{"key": "own", "effect": "NoSchedule"}])
          for number in (1, 2, 3)
      ],
-     "0 of 3 that fit; tainted: node-1 (own)", "tolerations"),
+     "0 of 3 matching nodes usable; tainted: node-1 (own)", "tolerations"),
     ("pod", no_objects("priorityclasses"), "no PriorityClass with name nightly was found", "change the spec"),
     ("pod", lambda made: made.api.put({"kind": "LimitRange", "metadata": {"name": "limits"}, "spec": MEMORY}),
      "maximum memory usage per Container is 1Gi", "change the spec"),
@@ -249,7 +249,7 @@ def test_a_taint_that_the_spec_tolerates_keeps_nobody_out(
 def test_a_stage_of_more_cards_than_there_are_fails(capsys: pytest.CaptureFixture[str]) -> None:
     code, found = told(capsys, "--no-preflight", "--stage", "1")
     assert code == 1
-    assert found["cards"]["seen"] == "24 on 3 usable nodes; stage 1 has 128"
+    assert found["cards"]["seen"] == "24 healthy on 3 usable nodes; stage 1 needs 128"
 
 
 def test_cards_that_fail_their_check_are_named(made: CardCluster, capsys: pytest.CaptureFixture[str]) -> None:
@@ -268,7 +268,7 @@ def test_nodes_that_do_not_answer_are_named(made: CardCluster, capsys: pytest.Ca
     assert found["preflight"]["seen"] == "8 cards passed"
     told_of = found["preflight of every node"]
     assert told_of["state"] == "not checked"
-    assert "2 nodes did not answer for all their cards: node-1 (0 of 8), node-3 (0 of 8)" in told_of["seen"]
+    assert "2 nodes did not report all their cards: node-1 (0 of 8), node-3 (0 of 8)" in told_of["seen"]
     assert "Insufficient ibm.com/spyre_pf" in told_of["seen"]
     assert {key[0] for key in made.api.store.objects if key[0] in {"pods", "jobs"}} == set()
 
@@ -279,7 +279,7 @@ def test_a_quota_that_lets_no_pod_of_the_trial_in_is_told(
     made.api.world.refuse_pods = "exceeded quota: room"
     code, found = told(capsys)
     assert code == 3
-    assert "no pod can be made: Error creating: pods" in found["preflight of every node"]["seen"]
+    assert "no pod can be created: Error creating: pods" in found["preflight of every node"]["seen"]
 
 
 def test_a_node_whose_log_cannot_be_had_is_named_and_others_count(
@@ -290,7 +290,7 @@ def test_a_node_whose_log_cannot_be_had_is_named_and_others_count(
     code, found = told(capsys)
     assert code == 3
     assert found["preflight"]["seen"] == "16 cards passed"
-    assert "1 nodes did not answer" in found["preflight of every node"]["seen"]
+    assert "1 nodes did not report all their cards" in found["preflight of every node"]["seen"]
 
 
 def test_nodes_that_all_have_no_log_are_the_clusters_own_trouble(
@@ -322,7 +322,7 @@ def test_what_may_not_be_read_is_not_asked(made: CardCluster, capsys: pytest.Cap
 def test_no_usable_card_is_no_preflight(made: CardCluster, capsys: pytest.CaptureFixture[str]) -> None:
     for number in (1, 2, 3):
         made.node(f"node-{number}")["spec"]["unschedulable"] = True
-    assert told(capsys)[1]["preflight"]["seen"] == "no usable node gives out a card"
+    assert told(capsys)[1]["preflight"]["seen"] == "no usable node offers a card"
 
 
 def test_what_a_log_of_github_shows_is_no_command(
@@ -364,14 +364,15 @@ def test_a_cluster_newer_than_any_that_was_checked_passes_and_is_told(
     code, found = told(capsys, "--no-preflight")
     assert (code, found["API server"]["state"]) == (0, "passed")
     assert (
-        found["API server"]["seen"] == "v1.38.0, newer than 1.37, the newest that manifests were checked for"
+        found["API server"]["seen"]
+        == "v1.38.0, newer than 1.37, the newest that manifests are checked against"
     )
 
 
 @pytest.mark.parametrize(
     ("objects", "seen"),
     [
-        ({}, "slow: not there"),
+        ({}, "slow: not found"),
         ({"provisioner": "kubernetes.io/no-provisioner"}, "slow: kubernetes.io/no-provisioner"),
     ],
 )

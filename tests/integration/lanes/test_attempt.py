@@ -128,7 +128,7 @@ def test_what_is_told_to_end_hears_ctrl_c_and_gave_no_answer_whatever_its_code(
 def test_its_limit_holds_without_a_worker(folder: Path) -> None:
     HERE.start(folder, launch(POLITE, 0, limit_s=0.5))
     end = ended(folder)
-    assert (end.status, end.reason) == (Status.TIMED_OUT, "took longer than its 0.5 s")
+    assert (end.status, end.reason) == (Status.TIMED_OUT, "exceeded its limit of 0.5 s")
     assert "account" in output(folder)
 
 
@@ -161,7 +161,7 @@ def test_when_what_ran_it_is_killed_it_is_gone_and_nothing_of_it_goes_on(folder:
     os.kill(wrapper, signal.SIGKILL)
     end = ended(folder)
     assert (end.status, end.exit_code) == (Status.GONE, None)
-    assert end.reason == "its processes are gone, and left no exit code"
+    assert end.reason == "its processes ended without an exit code"
     assert left(folder) == []
 
 

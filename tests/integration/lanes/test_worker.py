@@ -57,7 +57,7 @@ def test_a_lane_is_begun_by_hand_whoever_begins_it_else(desk: Desk) -> None:
     assert (code, "lane off is disabled" in said) == (2, True)
     code, out, said = desk.call("run", "--once", "--lane", "ours", "--now")
     assert (code, said) == (0, "")
-    assert "begins: requested by hand" in out
+    assert "starts: requested by hand" in out
     assert [one["lane"] for one in desk.begun()] == ["ours"]
     assert [one["why"] for one in desk.history()] == ["requested by hand"]
 
@@ -89,7 +89,7 @@ def test_what_is_next_and_what_ran_is_told_and_looking_changes_nothing(desk: Des
     [
         (["run", "--lane", "nightli"], "did you mean 'nightly'?"),
         (["status", "--lane", "xyz"], "lanes are nightly"),
-        (["status", "--at", "1066-10-14T09:00"], "'1066-10-14T09:00' is no time"),
+        (["status", "--at", "1066-10-14T09:00"], "'1066-10-14T09:00' is not a time"),
         (["status", "--at", "tomorrow"], "write it as 2026-03-29T02:30"),
     ],
 )

@@ -32,7 +32,7 @@ def test_check_says_what_would_be_done_and_changes_nothing_even_without_a_secret
     desk.add(5)
     said = desk.apply("--check")
     assert said.code == 0
-    assert "not seen from here: whether a secret is the one that Jenkins checks" in said.out.splitlines()[-1]
+    assert "not checked: whether a secret is the one that Jenkins checks" in said.out.splitlines()[-1]
     desk.add(6)
     said = desk.apply("--check")
     assert said.code == 1
@@ -74,7 +74,7 @@ def test_what_is_wrong_with_a_secret_a_token_or_a_host_is_told_and_nothing_is_be
     if variable == "SPYRE_CI_TRUSTED_HOSTS":
         assert desk.api.seen == []
     if value == "ghs_wrong":
-        assert "an administrator's token of here in SPYRE_CI_GITHUB_TOKEN" in said.out
+        assert "set SPYRE_CI_GITHUB_TOKEN to a valid token of an administrator of here" in said.out
 
 
 def test_a_hook_is_made_with_its_secret_and_rotated_when_that_is_asked_for(
@@ -117,8 +117,7 @@ def test_one_repository_that_fails_stops_no_other(desk: Desk) -> None:
     said = desk.apply()
     assert said.code == 2
     assert (
-        "here:o/r: FAILED: its webhooks are not shown: GitHub answers GET /repos/o/r/hooks with 404"
-        in said.out
+        "here:o/r: FAILED: cannot read its webhooks: GitHub answers GET /repos/o/r/hooks with 404" in said.out
     )
     assert "a token without admin rights" in said.out
     assert [len(desk.api.repositories[name].hooks) for name in ("o/a", "o/z")] == [1, 1]
@@ -201,7 +200,7 @@ def test_a_list_that_holds_something_else_is_told(desk: Desk) -> None:
     desk.hooks[5] = {"id": "five", "name": "web", "config": {}, "events": []}
     said = desk.apply("--check")
     assert said.code == 3
-    assert "the list of webhooks differs" in said.out
+    assert "the list of webhooks has an unknown form" in said.out
 
 
 def test_a_library_that_is_not_installed_is_told_with_its_extra(

@@ -121,8 +121,8 @@ def test_what_is_neither_is_told_with_both_forms(text: str, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("flex=/etc", "'flex=/etc' is no override"),
-        ("flex=git+file:///srv/flex@main", "is on this machine, which a pull request may not decide"),
+        ("flex=/etc", "'flex=/etc' is not an override"),
+        ("flex=git+file:///srv/flex@main", "is on this machine, and a pull request may not name that"),
         ("flex=git+https://me:word@example.com/flex.git@main", "contains a user or a password"),
         ("flex=git+https://word@example.com/flex.git@main", "contains a user or a password"),
     ],

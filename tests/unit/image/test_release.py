@@ -51,19 +51,19 @@ def pushed(*tags: str, version: str | None = None) -> Release:
 @pytest.mark.parametrize(
     ("release", "replaced", "said"),
     [
-        (Release(tags=["latest"]), [], "tags, versions and digests are the registry's"),
-        (Release(version="1.2.3"), [], "tags, versions and digests are the registry's"),
-        (Release(expected=TESTED), [], "tags, versions and digests are the registry's"),
+        (Release(tags=["latest"]), [], "tags, versions and digests need --push"),
+        (Release(version="1.2.3"), [], "tags, versions and digests need --push"),
+        (Release(expected=TESTED), [], "tags, versions and digests need --push"),
         *(
-            (pushed(version=version), [], f"'{version}' is no version X.Y.Z")
+            (pushed(version=version), [], f"'{version}' is not a version X.Y.Z")
             for version in ("1", "1.2", "01.2.3", "1.2.3-1", "v1.2.3", "1.2.3.4", "1.2.3.dev1", "")
         ),
         (pushed("latest", "1.2"), [], "'1.2' is a version"),
         (pushed("1.2.0rc1"), [], "is a version"),
-        (pushed("a b"), [], "is no tag"),
-        (pushed(f"stack-{'0' * 20}"), [], "would be taken for the name of another image"),
-        (pushed(version="1.2.3"), ["x"], "x is taken from elsewhere: that is no release"),
-        (pushed("nightly"), ["x"], "that is no release"),
+        (pushed("a b"), [], "is not a tag"),
+        (pushed(f"stack-{'0' * 20}"), [], "is reserved for spyre-ci: it starts with 'stack-'"),
+        (pushed(version="1.2.3"), ["x"], "x is replaced: such an image cannot be released"),
+        (pushed("nightly"), ["x"], "such an image cannot be released"),
     ],
 )
 def test_what_an_image_cannot_be_released_as_is_refused(
@@ -82,8 +82,8 @@ def test_the_very_image_that_is_expected_is_taken_and_no_other() -> None:
     for there, said in ((f"sha256:{'2' * 64}", f"is sha256:{'2' * 64}"), (None, "is not in the registry")):
         with pytest.raises(OtherImageError) as caught:
             check_expected("r:stack-1", there, TESTED)
-        assert caught.value.what == f"r:stack-1 {said}, and {TESTED} was expected"
+        assert caught.value.what == f"r:stack-1 {said}, but {TESTED} was expected"
         assert caught.value.exit_code == 1
     for expected in ("", "latest", "r:1", f"{TESTED}0", f"{TESTED}\n"):
-        with pytest.raises(UsageError, match="names no digest"):
+        with pytest.raises(UsageError, match="has no digest"):
             check_expected("r:stack-1", TESTED, expected)

@@ -66,7 +66,7 @@ def test_torch_is_the_one_that_the_labels_say(label: str, version: str, commit: 
     found = check_torch(ended, {PYTORCH_LABEL: label, COMMIT_LABEL: COMMIT})
     assert (found.passed, found.seen) == (not wrong, f"{version} at {commit}{wrong}")
     failed = check_torch(Ended(exit_code=1, last=("No module named 'x'",)), {})
-    assert failed.seen == "import torch ended with code 1, last said: No module named 'x'"
+    assert failed.seen == "import torch ended with code 1, last output: No module named 'x'"
 
 
 @pytest.mark.parametrize("said", ["Unknown", "", "a" * 39, "--upload-pack=x"])
@@ -81,10 +81,10 @@ def test_an_image_whose_torch_tells_no_commit_is_refused(said: str) -> None:
 
 
 def test_how_a_container_ended_is_a_line() -> None:
-    assert how(Ended(exit_code=3, last=("a", "b", " "))) == "ended with code 3, last said: b"
+    assert how(Ended(exit_code=3, last=("a", "b", " "))) == "ended with code 3, last output: b"
     hostile = ("##[error]https://u:pw@h/x",)
-    assert how(Ended(exit_code=3, last=hostile)) == "ended with code 3, last said: # #[error]https://h/x"
-    assert how(Ended(exit_code=137, timed_out=True)) == "took too long and was ended"
+    assert how(Ended(exit_code=3, last=hostile)) == "ended with code 3, last output: # #[error]https://h/x"
+    assert how(Ended(exit_code=137, timed_out=True)) == "took too long and was stopped"
     said = '{"version": "2.13.0", "commit": "c"}'
     for printed in (["noise", said], [said, "card 0 released", "1"]):
         assert torch_of(Ended(exit_code=0, last=tuple(printed))) == ("2.13.0", "c")

@@ -52,8 +52,8 @@ def code(number: int, *, out_of_memory: bool = False, timed_out: bool = False) -
 
 
 NO_EMULATION = (
-    "the emulated device is spyre-ci's, and the image for tests has none: name spyre-ci under `development`, "
-    "or give cards by the setting image.devices"
+    "the emulated device is part of spyre-ci, which the test image lacks: add it under `development`, "
+    "or set image.devices to use cards"
 )
 BUILD, NO_JUNIT, DEVICE = made_tests(), made_tests("make check"), made_tests(kind="device")
 
@@ -65,12 +65,12 @@ BUILD, NO_JUNIT, DEVICE = made_tests(), made_tests("make check"), made_tests(kin
         (BUILD, code(0), found(3, skipped=2), []),
         (BUILD, code(0), found(skipped=2), []),
         (BUILD, code(1), found(3, 1), []),
-        (BUILD, code(0), found(3, 1), ["ended with exit code 0, though 1 test of its JUnit failed"]),
-        (BUILD, code(1), found(3), ["ended with exit code 1, though no test of its JUnit failed"]),
+        (BUILD, code(0), found(3, 1), ["ended with exit code 0, but 1 test in its JUnit failed"]),
+        (BUILD, code(1), found(3), ["ended with exit code 1, but no test in its JUnit failed"]),
         (BUILD, code(0), found(), ["wrote no JUnit into $JUNIT_DIR"]),
-        (BUILD, code(0), found(files=1), ["ran no tests: its JUnit has none"]),
-        (BUILD, code(5), found(), ["ended with exit code 5, without a test in JUnit"]),
-        (BUILD, code(4), found(files=1), ["ended with exit code 4, without a test in JUnit"]),
+        (BUILD, code(0), found(files=1), ["ran no tests: there is none in its JUnit"]),
+        (BUILD, code(5), found(), ["ended with exit code 5, without a test in its JUnit"]),
+        (BUILD, code(4), found(files=1), ["ended with exit code 4, without a test in its JUnit"]),
         (BUILD, code(137), found(), ["was killed by SIGKILL (exit code 137)"]),
         (BUILD, code(139), found(3), ["was killed by SIGSEGV (exit code 139)"]),
         (BUILD, code(255), found(3), ["was killed by signal 127 (exit code 255)"]),
@@ -79,28 +79,28 @@ BUILD, NO_JUNIT, DEVICE = made_tests(), made_tests("make check"), made_tests(kin
             made_tests(memory=2**30),
             code(1, out_of_memory=True),
             found(2, 1),
-            ["ran out of memory, of which it had 1 GiB (exit code 1)"],
+            ["ran out of memory at its limit of 1 GiB (exit code 1)"],
         ),
         (BUILD, code(0, out_of_memory=True), found(3), []),
         (
             BUILD,
             code(137, timed_out=True),
             found(3),
-            ["took longer than 1 min 30 s and was ended (test_minutes)"],
+            ["took longer than 1 min 30 s and was stopped (test_minutes)"],
         ),
         (BUILD, code(0), found(3, a="is cut"), ["a is cut"]),
         (BUILD, code(1), found(a="is cut"), ["a is cut"]),
         (BUILD, code(137), found(3, a="is cut"), ["was killed by SIGKILL (exit code 137)", "a is cut"]),
         (NO_JUNIT, code(0), found(), []),
-        (NO_JUNIT, code(2), found(), ["ended with exit code 2, without a test in JUnit"]),
+        (NO_JUNIT, code(2), found(), ["ended with exit code 2, without a test in its JUnit"]),
         (
             DEVICE,
             code(NO_DEVICE),
             found(),
             [NO_EMULATION],
         ),
-        (DEVICE, code(0), found(skipped=2), ["skipped all of its 2 tests: none saw a device"]),
-        (BUILD, code(78), found(3), ["ended with exit code 78, though no test of its JUnit failed"]),
+        (DEVICE, code(0), found(skipped=2), ["skipped all of its 2 tests: none found a device"]),
+        (BUILD, code(78), found(3), ["ended with exit code 78, but no test in its JUnit failed"]),
     ],
 )
 def test_problems(tests: ComponentTests, ended: Ended, results: Found, said: list[str]) -> None:
@@ -197,7 +197,7 @@ def test_results_are_put_with_a_note_and_damaged_ones_apart(tmp_path: Path) -> N
 
 def test_what_stands_there_and_is_no_result_is_left(tmp_path: Path) -> None:
     (tmp_path / "flex" / "build").mkdir(parents=True)
-    with pytest.raises(UsageError, match="stands where results belong"):
+    with pytest.raises(UsageError, match="is not a folder of results"):
         results_folder(tmp_path, BUILD)
 
 

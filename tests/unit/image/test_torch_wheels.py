@@ -64,7 +64,7 @@ def test_what_is_no_report_is_said(said: str) -> None:
             MissingInputError,
             "the index has no torch 2.13.0 for Python 3.12: it has 2.11.0, 2.12.0",
         ),
-        ("ERROR: (from versions: none)", MissingInputError, "it has none for these"),
+        ("ERROR: (from versions: none)", MissingInputError, "it has none for this Python and platform"),
         ("something of https://me:word@example.com/x", CommandError, "something of https://"),
     ],
 )

@@ -27,7 +27,7 @@ def test_labels_tell_where_an_image_is_from() -> None:
     [
         ({}, f"its label {COMMIT_LABEL} is ''"),
         ({COMMIT_LABEL: "--upload-pack=x"}, "is '--upload-pack=x'"),
-        ({COMMIT_LABEL: COMMIT, URL_LABEL: "ext::sh -c id"}, f"its label {URL_LABEL} names no repository"),
+        ({COMMIT_LABEL: COMMIT, URL_LABEL: "ext::sh -c id"}, f"its label {URL_LABEL} is not a repository"),
     ],
 )
 def test_labels_that_tell_nothing_are_refused(labels: dict[str, str], said: str) -> None:

@@ -96,8 +96,8 @@ def test_links_and_pipes_are_not_followed(store: Path, tmp_path: Path) -> None:
     found = gather(str(store), RUN, tmp_path / "into")
     assert found.files == 0
     assert found.notes == [
-        "pod 0: journal/0-2.jsonl is no file, and left there",
-        "pod 0: journal/0-3.jsonl is no file, and left there",
+        "pod 0: journal/0-2.jsonl is not a regular file",
+        "pod 0: journal/0-3.jsonl is not a regular file",
     ]
 
 
@@ -110,7 +110,7 @@ def test_a_journal_that_two_pods_have_is_its_owners_or_the_firsts(
     put(store, own, "journal/0-2.jsonl", b"again\n")
     found = gather(str(store), RUN, tmp_path / "into", owners)
     assert here(tmp_path / "into") == {"journal/0-1.jsonl": b"%d\n" % own, "journal/0-2.jsonl": b"again\n"}
-    assert found.notes == [f"pod {other} has a journal/0-1.jsonl, which is pod {own}'s; it is left there"]
+    assert found.notes == [f"pod {other}: journal/0-1.jsonl belongs to pod {own}"]
 
 
 def test_a_file_that_is_too_large_is_left_and_told_of(
@@ -119,7 +119,7 @@ def test_a_file_that_is_too_large_is_left_and_told_of(
     monkeypatch.setattr(module, "MOST_BYTES", 4)
     put(store, 0, "journal/0-1.jsonl", b"123456")
     found = gather(str(store), RUN, tmp_path / "into")
-    assert found.notes == ["pod 0: journal/0-1.jsonl is larger than 4 bytes, and left there"]
+    assert found.notes == ["pod 0: journal/0-1.jsonl is larger than 4 bytes"]
     assert not (tmp_path / "into").exists()
 
 
@@ -139,7 +139,7 @@ def test_files_of_a_bucket_are_taken_whole_and_what_no_pod_put_there_is_told_of(
     found = gather("s3://b", RUN, tmp_path)
     assert here(tmp_path) == {"journal/0-1.jsonl": b"one\n", "logs/1-1.log": b"log"}
     assert (found.files, found.new_bytes, len(found.notes)) == (2, 7, 1)
-    assert "is no journal of a pod, and left there" in found.notes[0]
+    assert "is not the journal of a pod" in found.notes[0]
     bucket.held[f"{RUN}/pods/0/journal/0-1.jsonl"] = b"one\ntwo\n"
     bucket.got.clear()
     assert gather("s3://b", RUN, tmp_path).new_bytes == 8

@@ -94,7 +94,7 @@ def test_a_secret_that_is_not_there_is_told_with_its_variable_and_where_it_is_on
     ("changed", "kind", "said"),
     [
         ({"port": 9000, "network": "host"}, UsageError, "--port 9000 has no meaning with the host's network"),
-        ({"devices": ["/dev/vfio/1"]}, DeviceError, "a pod needs 2 cards, and 1 devices are given"),
+        ({"devices": ["/dev/vfio/1"]}, DeviceError, "1 device for a pod that needs 2 cards"),
     ],
 )
 def test_what_cannot_be_had_here_is_refused(

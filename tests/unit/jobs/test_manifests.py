@@ -150,9 +150,9 @@ def test_every_file_is_in_one_config_map_under_its_path(files: dict[str, bytes])
     "files", [{"a": bytes(CHUNK_BYTES + 1)}, {f"{n}": bytes(CHUNK_BYTES) for n in range(17)}]
 )
 def test_files_that_no_config_maps_hold_are_refused(files: dict[str, bytes]) -> None:
-    with pytest.raises(SettingsError, match="more than 16 ConfigMaps of 921,600 bytes hold") as caught:
+    with pytest.raises(SettingsError, match="do not fit into 16 ConfigMaps of 921,600 bytes") as caught:
         render(job_of(spec_of("evaluation"), files=files))
-    assert "fetch what is large with `source`" in str(caught.value)
+    assert "fetch large files with `source`" in str(caught.value)
 
 
 def test_pods_of_a_bucket_have_an_uploader_whose_failure_counts_before_all_else() -> None:

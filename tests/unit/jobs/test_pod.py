@@ -67,8 +67,8 @@ def test_a_pods_run_folder_is_in_the_volume_or_on_its_own_disk() -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "said"),
     [
-        ("JOB_COMPLETION_INDEX", "-1", "is '-1'"), ("JOB_COMPLETION_INDEX", None, "is not set"),
-        ("SPYRE_CI_JOB_RUN", "../x", "is '../x'"), ("SPYRE_CI_JOB_STORE", " ", "is ' '"),
+        ("JOB_COMPLETION_INDEX", "-1", "cannot be '-1'"), ("JOB_COMPLETION_INDEX", None, "is not set"),
+        ("SPYRE_CI_JOB_RUN", "../x", "cannot be '../x'"), ("SPYRE_CI_JOB_STORE", " ", "cannot be ' '"),
     ],
 )  # fmt: skip
 def test_what_a_pod_must_know_is_asked_for(variable: str, value: str | None, said: str) -> None:
@@ -162,7 +162,7 @@ def test_chunks_are_put_together_again(run: Path, monkeypatch: pytest.MonkeyPatc
     for name, content in chunks.items():
         (run / name).write_bytes(content)
     assert read_chunks(run) == packed
-    with pytest.raises(MissingInputError, match="there is no plan of a job"):
+    with pytest.raises(MissingInputError, match="there is no job plan"):
         read_chunks(run.parent)
 
 
@@ -183,7 +183,7 @@ def test_a_bare_plan_with_its_identity_is_enough(run: Path) -> None:
 
 
 CHANGED: list[tuple[dict[str, Any], str]] = [
-    ({"schema": "other"}, "is no spyre-ci/job-plan/1"), ({"pods": [[9], [1]]}, "cannot be used by pod 0"),
+    ({"schema": "other"}, "is not a spyre-ci/job-plan/1"), ({"pods": [[9], [1]]}, "cannot be used by pod 0"),
     ({"pods": [[]]}, "are not in its plan"), ({"pods": []}, "cannot be used by pod 0"),
     ({"run": 3}, "cannot be used"), ({"cards": None}, "cannot be used"),
     ({"selection": {}}, "of the wrong kind"),
@@ -201,7 +201,7 @@ def test_a_plan_that_was_changed_cannot_be_read_or_is_too_large_is_refused(
         with pytest.raises(BadFileError, match=said):
             unpacked(run, 0, packed)
     monkeypatch.setattr("ci.jobs.plan_chunks.MOST_BYTES", 100)
-    with pytest.raises(BadFileError, match="is no spyre-ci/job-plan/1 of at most"):
+    with pytest.raises(BadFileError, match="is not a spyre-ci/job-plan/1 of at most"):
         unpacked(run)
 
 
@@ -273,12 +273,15 @@ def test_an_uploader_ends_after_the_main_container_and_tells_what_is_not_there(
     assert (codes, bucket.held["r/pods/0/journal/0-1.jsonl"]) == ([0], b"one\ntwo\n")
     assert "r/pods/0/whole" in bucket.held
     away, back = said
-    assert (away.partition(":")[0], back) == ("the store is away, and is tried again", "the store is back")
+    assert (away.partition(":")[0], back) == (
+        "cannot reach the store, retrying",
+        "the store can be reached again",
+    )
     monkeypatch.setattr("ci.jobs.uploader.FLUSH_S", 0.0)
     left(folder, "journal/0-1.jsonl", b"one\ntwo\nthree\n")
     bucket.away = True
     assert one.run() == 3
-    assert said[-1].startswith("not everything is in the store")
+    assert said[-1].startswith("not everything was uploaded to the store")
 
 
 def test_a_main_container_that_was_killed_is_over(tmp_path: Path) -> None:
@@ -338,7 +341,7 @@ def begun_in(folder: Path, image: str) -> None:
 
 def test_a_pod_does_not_go_on_with_what_was_begun_in_another_image(tmp_path: Path) -> None:
     begun_in(tmp_path, OLD)
-    with pytest.raises(PlanMismatchError, match="is of an earlier pod in ") as caught:
+    with pytest.raises(PlanMismatchError, match="was written in image ") as caught:
         refuse_another_image(tmp_path, NEW)
     assert "submit a new run" in str(caught.value)
 
@@ -421,5 +424,5 @@ def test_a_lock_that_outlasts_its_pod_is_waited_for_and_then_the_next_pod_tries(
     else:
         assert error is not None
         assert error.exit_code == EXIT_INCOMPLETE
-        assert error.what.startswith("another pod of this index still works there")
+        assert error.what.startswith("another pod of this index still uses the folder")
         assert now[0] >= LOCK_S

@@ -19,9 +19,12 @@ RECORD = JobRecord(
 @pytest.mark.parametrize(
     ("now", "said"),
     [
-        (replace(RECORD, image="b@sha256:2"), "in a@sha256:1, and now in b@sha256:2"),
-        (replace(RECORD, shards=((0, 1),)), "dealt to 2 pods, and now otherwise to 1"),
-        (replace(RECORD, fingerprint="g", shards=((0, 1),)), "tests-calm-otter-1f2e3: of another plan"),
+        (replace(RECORD, image="b@sha256:2"), "its image was a@sha256:1, now b@sha256:2"),
+        (replace(RECORD, shards=((0, 1),)), "its shards were split among 2 pods, now differently among 1"),
+        (
+            replace(RECORD, fingerprint="g", shards=((0, 1),)),
+            "tests-calm-otter-1f2e3, and differs: its plan has changed",
+        ),
     ],
 )
 def test_another_image_plan_or_deal_is_refused(tmp_path: Path, now: JobRecord, said: str) -> None:

@@ -37,9 +37,9 @@ def artifact(**more: str) -> dict[str, Any]:
     return {"source": {"artifact": ARTIFACT["artifact"] | more}, "environment": {"MLFLOW_TRACKING_URI": "x"}}
 
 
-NO_TEXT = "is no text, number, true or false, nor secret and key"
+NO_TEXT = "must be text, a number, true or false, or secret and key"
 NO_MATCH = "String should match pattern"
-NOTHING_SAYS = "an artifact is fetched, and its source is not given: give environment.MLFLOW_TRACKING_URI"
+NOTHING_SAYS = "the artifact's MLflow server is not known: give environment.MLFLOW_TRACKING_URI"
 
 
 @pytest.mark.parametrize(
@@ -58,17 +58,17 @@ NOTHING_SAYS = "an artifact is fetched, and its source is not given: give enviro
         ({"group": 1 << 31}, "group: Input should be less than or equal to 2147483647 (seen: 2147483648)"),
         ({"source_image": "Not An Image"}, f"source_image: {NO_MATCH}"),
         # What the job itself sets, and what no process takes.
-        ({"tags": {"spyre-ci.io/commit": "x"}}, "spyre-ci.io/commit is what the job itself sets"),
-        ({"tags": {"a": "\0"}}, "tags.a: contains a NUL, or half a pair of surrogates"),
-        ({"environment": {"PARAM_A": "1"}}, "PARAM_A is what the job itself sets; give `parameters`"),
-        ({"environment": {"SPYRE_CI_JOB_RUN": "1"}}, "SPYRE_CI_JOB_RUN is what the job itself sets"),
-        ({"environment": {"SPYRE_CI_IMAGE": "1"}}, "SPYRE_CI_IMAGE is what the job itself sets"),
-        ({"environment": {"JOB_COMPLETION_INDEX": "1"}}, "JOB_COMPLETION_INDEX is what the job itself sets"),
+        ({"tags": {"spyre-ci.io/commit": "x"}}, "spyre-ci.io/commit is set by the job itself"),
+        ({"tags": {"a": "\0"}}, "tags.a: contains a NUL or an unpaired surrogate"),
+        ({"environment": {"PARAM_A": "1"}}, "PARAM_A is set by the job itself; for PARAM_, use `parameters`"),
+        ({"environment": {"SPYRE_CI_JOB_RUN": "1"}}, "SPYRE_CI_JOB_RUN is set by the job itself"),
+        ({"environment": {"SPYRE_CI_IMAGE": "1"}}, "SPYRE_CI_IMAGE is set by the job itself"),
+        ({"environment": {"JOB_COMPLETION_INDEX": "1"}}, "JOB_COMPLETION_INDEX is set by the job itself"),
         ({"environment": {"A-B": "1"}}, f"environment.A-B: {NO_MATCH}"),
         ({"parameters": {"epochs": 1}}, f"parameters.epochs: {NO_MATCH}"),
         ({"parameters": {"A": [1]}}, f"parameters.A: {NO_TEXT}"),
         ({"parameters": {"A": None}}, f"parameters.A: {NO_TEXT}"),
-        ({"parameters": {"A": "a\0"}}, "parameters.A: contains a NUL, or half a pair of surrogates"),
+        ({"parameters": {"A": "a\0"}}, "parameters.A: contains a NUL or an unpaired surrogate"),
         ({"parameters": {"A": {"secret": "s"}}}, "parameters.A.key: Field required"),
         (command(), "evaluation.command: List should have at least 1"),
         (command(""), "evaluation.command.0: String should have at"),
@@ -96,13 +96,13 @@ NOTHING_SAYS = "an artifact is fetched, and its source is not given: give enviro
         # Cards, and what pods get.
         ({"resources": {"cards": 3, "tier": 1}}, "tier 1 takes 1 card or an even number, not 3"),
         ({"resources": {"cards": 5, "tier": 2}}, "tier 2 takes 1 card or an even number, not 5"),
-        ({"resources": {"tier": 0}}, "a tier needs cards, and there are none"),
+        ({"resources": {"tier": 0}}, "a tier needs cards, but `cards` is 0"),
         (
             {"resources": {"cards": 2, "tier": 0, "resource": "nvidia.com/gpu"}},
-            "tiers are of ibm.com's cards, not of nvidia.com/gpu",
+            "only cards of ibm.com have tiers, not nvidia.com/gpu",
         ),
         ({"resources": {"cards": 65}}, "less than or equal to 64"),
-        ({"resources": {"memory": "100"}}, "100 are bytes, and no pod runs in them: is it 100Mi or 100Gi?"),
+        ({"resources": {"memory": "100"}}, "100 means bytes, too few for a pod: write 100Mi or 100Gi"),
         ({"resources": {"cpu": True}}, "should be a valid string"),
         # Where things are fetched from and put.
         ({"source": {}}, "give exactly one of artifact and bucket"),
@@ -134,7 +134,7 @@ NOTHING_SAYS = "an artifact is fetched, and its source is not given: give enviro
         (train() | {"store": None}, "kind train needs a `store`"),
         (
             {"kind": "tests", "store": {"bucket": "s3://runs"}, "tests": {"share": True}},
-            "tests.share needs a volume that all pods write: give store.volume",
+            "tests.share needs a volume that all pods write to: give store.volume",
         ),
         *(
             (
@@ -146,12 +146,15 @@ NOTHING_SAYS = "an artifact is fetched, and its source is not given: give enviro
         (train(configs=["../secret"]), "the config file '../secret' is not below the spec's folder"),
         (train(configs=["/etc/passwd"]), "the config file '/etc/passwd' is not below the spec's folder"),
         (train(configs=["C:secret"]), "the config file 'C:secret' is not below the spec's folder"),
-        (command("a", "--conf={configs}/a"), "names {configs}, and there are none: give evaluation.configs"),
+        (
+            command("a", "--conf={configs}/a"),
+            "uses {configs}, but there are no config files: give evaluation.configs",
+        ),
         (
             {**command("a"), "tracking": {"experiment": "a", "output": "b"}},
-            "and there is no `store`: give one",
+            "there is no `store`: give one",
         ),
-        (command("a", "{results}"), "the command names {results}, and there is no `store`: give one"),
+        (command("a", "{results}"), "the command uses {results}, but there is no `store`: give one"),
         ({"kind": "serve", "source": ARTIFACT}, NOTHING_SAYS),
         (train(dataset=ARTIFACT), NOTHING_SAYS),
     ],

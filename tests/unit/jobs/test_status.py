@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from ci.core.text import counted
 from ci.jobs.status import (
     DELETED,
     NODE_AWAY,
@@ -61,18 +62,18 @@ PODS: list[tuple[dict[str, Any], Phase, str]] = [
     ({"phase": "Succeeded"}, Phase.DONE, ""),
     ({"phase": "Running"}, Phase.RUNNING, ""),
     ({"phase": "Unknown"}, Phase.LOST, NODE_AWAY),
-    ({}, Phase.PENDING, "no scheduler has looked at it"),
+    ({}, Phase.PENDING, "no scheduler has seen it yet"),
     ({"phase": "Pending", "conditions": [condition("PodScheduled", "False", "Unschedulable", "0/6 nodes")]},
-     Phase.PENDING, "no node takes it: 0/6 nodes"),
+     Phase.PENDING, "cannot be scheduled: 0/6 nodes"),
     ({"phase": "Pending", "conditions": [condition("PodScheduled")]}, Phase.PENDING,
-     "its containers are being made"),
-    (waiting("ContainerCreating"), Phase.PENDING, "no scheduler has looked at it"),
+     "creating its containers"),
+    (waiting("ContainerCreating"), Phase.PENDING, "no scheduler has seen it yet"),
     (waiting("ErrImagePull"), Phase.PENDING, f"cannot pull {IMAGE}"),
     (waiting("ImagePullBackOff"), Phase.PENDING, f"cannot pull {IMAGE}"),
     (waiting("CreateContainerConfigError", 'secret "k" not found'), Phase.PENDING,
      'CreateContainerConfigError: secret "k" not found'),
     ({"phase": "Pending", "initContainerStatuses": [{"name": "fetch-source", "state": {"running": {}}}]},
-     Phase.RUNNING, "fetch-source prepares"),
+     Phase.RUNNING, "fetch-source (init container) runs"),
     (failed(reason="DeadlineExceeded"), Phase.FAILED, "took longer than its deadline"),
     (disrupted("TerminationByKubelet", "x", reason="Evicted", message=LOW), Phase.EVICTED, LOW),
     # Nobody's disruption but its own: the cluster counts it.
@@ -87,7 +88,7 @@ PODS: list[tuple[dict[str, Any], Phase, str]] = [
     (ended(1), Phase.FAILED, "exit code 1 (tests failed)"),
     (ended(2), Phase.FAILED, "exit code 2 (wrong usage or settings)"),
     (ended(3), Phase.FAILED, "exit code 3 (incomplete, hardware or infrastructure)"),
-    (ended(137, "OOMKilled"), Phase.FAILED, "out of memory: more than its limit"),
+    (ended(137, "OOMKilled"), Phase.FAILED, "out of memory: exceeded its limit"),
     (ended(1, message="no such bucket", init="fetch-source"), Phase.FAILED,
      "fetch-source: exit code 1: no such bucket"),
 ]  # fmt: skip
@@ -104,7 +105,7 @@ def test_a_pod_is_told_in_a_word_and_a_reason(status: dict[str, Any], phase: Pha
 @pytest.mark.parametrize(
     ("status", "phase", "why"),
     [
-        ({"phase": "Running"}, Phase.RUNNING, "is being ended"),
+        ({"phase": "Running"}, Phase.RUNNING, "is terminating"),
         (ended(143), Phase.LOST, DELETED),
         (ended(3), Phase.LOST, DELETED),
         (ended(1), Phase.FAILED, "exit code 1 (tests failed)"),
@@ -267,7 +268,7 @@ def test_pods_that_their_job_deletes_are_no_news(change: dict[str, Any], why: st
     if "waits" in change:
         assert reasons(one) == ["the job waits in the queue cards"]
         assert look(one, waits="") == []
-        assert reasons(one) == ["2 pending: to be replaced; after 0 that ended the cluster waits up to 10 s"]
+        assert reasons(one) == ["2 pending: to be replaced; after 0 failed pods the cluster waits up to 10 s"]
     else:
         assert one.pod(0).why == why
 
@@ -276,9 +277,8 @@ def test_an_index_whose_pods_have_ended_says_how_long_the_cluster_waits() -> Non
     one = aggregates(1)
     for attempt, wait in enumerate(("10 s", "20 s", "40 s", "1 min 20 s")):
         look(one, pod(0, attempt, "evicted"))
-        assert reasons(one) == [
-            f"1 pending: to be replaced; after {attempt + 1} that ended the cluster waits up to {wait}"
-        ]
+        pods = counted(attempt + 1, "failed pod")
+        assert reasons(one) == [f"1 pending: to be replaced; after {pods} the cluster waits up to {wait}"]
     look(one, *(pod(0, attempt, "evicted") for attempt in range(4, 9)))
     assert "up to 10 min 00 s" in reasons(one)[0]
     look(one, pod(0, 9, "running"))
@@ -301,9 +301,9 @@ def test_a_pod_on_a_node_that_does_not_answer_stays_until_somebody_acts() -> Non
 
 def test_what_no_pod_is_made_for_is_told_for_all_that_wait() -> None:
     one = aggregates(3)
-    one.unborn_because = "no pod can be made: exceeded quota"
+    one.unborn_because = "no pod can be created: exceeded quota"
     look(one, pod(0, phase="running"))
-    assert (one.unborn, reasons(one)) == (2, ["2 pending: no pod can be made: exceeded quota"])
+    assert (one.unborn, reasons(one)) == (2, ["2 pending: no pod can be created: exceeded quota"])
 
 
 EVENTS = st.lists(
@@ -343,7 +343,7 @@ def test_the_worst_of_the_pods_codes_is_the_watchs(codes: tuple[int, ...], worst
 
 def test_a_job_that_failed_as_a_whole_or_whose_pods_are_gone_is_incomplete() -> None:
     late = "DeadlineExceeded: too long"
-    assert over(1, reason=late) == Ending(exit_code=3, why=f"{late}; without an end: pods 1")
+    assert over(1, reason=late) == Ending(exit_code=3, why=f"{late}; not completed: pods 1")
     one = aggregates(1)
     one.look(JobStatus(pods=1, failed=frozenset({0}), over=End.FAILED, reason="FailedIndexes"))
     assert ending_of(one).exit_code == 3
@@ -381,7 +381,7 @@ def test_a_log_has_a_line_where_something_changed_and_one_after_silence() -> Non
     shown.end(one)
     said = text.getvalue().splitlines()
     assert said.count("pod 1 evicted: ::error::x") == MAX_TOLD
-    assert said[-2:] == ["5 more that ended badly are not shown", "4 pods: 3 pending, 1 running"]
+    assert said[-2:] == ["5 more failed pods are not shown", "4 pods: 3 pending, 1 running"]
     shown.say("::error::x")
     assert text.getvalue().endswith("\n| ::error::x\n")
 

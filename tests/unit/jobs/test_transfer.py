@@ -18,13 +18,13 @@ from ci.jobs.transfer import AT_ONCE, MANIFEST, OWN, _each, check_names
 WHERE = "s3://bucket/model"
 
 
-LEADS_OUT, UNPRINTED = "is no path below the folder", "has characters that are not printed"
-RESERVED = "is one that transfers keep for themselves"
+LEADS_OUT, UNPRINTED = "is not a path below the folder", "has characters that cannot be printed"
+RESERVED = "is reserved for transfers"
 REFUSED = {
     "../x": LEADS_OUT, "a/../../x": LEADS_OUT, "a/../x": LEADS_OUT, "/etc/passwd": LEADS_OUT,
     "a//b": LEADS_OUT, "a/": LEADS_OUT, "": LEADS_OUT, "a/./b": LEADS_OUT, "a\nb": UNPRINTED,
     "a\0b": UNPRINTED, "a\x1b[2Jb": UNPRINTED, "\udcff": UNPRINTED, f"{OWN}/{MANIFEST}": RESERVED,
-    MANIFEST: RESERVED, "fine/b/c": "is below that of another file",
+    MANIFEST: RESERVED, "fine/b/c": "would be inside another file",
 }  # fmt: skip
 
 
@@ -35,7 +35,7 @@ def test_a_name_that_leads_out_or_cannot_be_a_files_is_refused(name: str, why: s
     assert refused.value.what == f"the name {name!r} {why}"
     assert (refused.value.where, refused.value.remedy) == (
         WHERE,
-        "rename or remove it there; nothing was moved",
+        "rename or remove it there; nothing was transferred",
     )
 
 

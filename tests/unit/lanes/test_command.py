@@ -147,8 +147,8 @@ def test_every_missing_name_is_told_at_once_with_its_lanes(tmp_path: Path) -> No
     (tmp_path / ".env").mkdir()  # of a virtual environment, and no file of secrets
     with pytest.raises(SettingsError) as caught:
         read_values(settings, {"OTHER": "hush"}, ["one", "two"])
-    assert caught.value.what == "there is no value of KEY (lane one, two); TOKEN (lane one)"
-    assert "NAME=value a line" in str(caught.value)
+    assert caught.value.what == "there is no value for KEY (lane one, two); TOKEN (lane one)"
+    assert "one NAME=value per line" in str(caught.value)
     assert "hush" not in str(caught.value)
 
 

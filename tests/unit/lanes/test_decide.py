@@ -83,7 +83,7 @@ def test_one_run_at_a_time_and_the_times_it_takes_are_skipped(tmp_path: Path) ->
     desk.look(1)
     assert desk.look(60) == [("a", 60)]
     assert desk.look(190) == []
-    assert desk.skipped == [(180, "the run of 2026-06-01 00:01 UTC had not ended (and 1 time before it)")]
+    assert desk.skipped == [(180, "the run due 2026-06-01 00:01 UTC had not ended (and 1 time before it)")]
     # One that came while it ran is skipped too where the end is seen at the same look.
     desk.end("a", 250)
     assert desk.look(310) == [("a", 300)]
@@ -171,7 +171,7 @@ def test_a_lane_that_is_off_says_why_begins_nothing_and_has_missed_nothing_later
     desk.end("a", 3700, answered=False)
     off = [
         (lane(HOURLY, enabled=False), "is disabled"),
-        (lane(HOURLY, in_stages=[2, 3]), "runs in stage 2, 3 only, and stage 1 is in force"),
+        (lane(HOURLY, in_stages=[2, 3]), "runs only in stage 2, 3, and the current stage is 1"),
         (lane(HOURLY, begun_by={"github": "nightly.yml"}), "is started by its CI"),
     ]
     for desk.lanes["a"], why in off:
@@ -193,7 +193,7 @@ def test_where_there_is_no_room_the_longest_due_is_first_and_what_waits_too_long
     desk = Desk(tmp_path, {"a": lane("0 2 * * *"), "b": lane("0 1 * * *")}, at_once=1, late_s=7200)
     desk.look(1)
     assert desk.look(2 * 3600 + 60) == [("b", 3600)]
-    assert desk.quiet["a"] == "is due and waits: 1 runs at once, no more"
+    assert desk.quiet["a"] == "is due and waits: lane_worker.at_once is 1"
     desk.end("b", 3 * 3600)
     assert desk.look(3 * 3600) == [("a", 7200)]
     desk.end("a", 3 * 3600 + 10)

@@ -58,7 +58,7 @@ def test_a_workflow_without_schedules_has_none(content: Any) -> None:
 
 @pytest.mark.parametrize("schedule", [5, [5], {"cron": "1 2 * * *"}])
 def test_what_is_no_schedule_is_named_with_its_file(schedule: Any) -> None:
-    with pytest.raises(BadFileError, match=r"n\.yml: on\.schedule is no list of entries"):
+    with pytest.raises(BadFileError, match=r"n\.yml: on\.schedule is not a list of entries"):
         schedule_of({"on": {"schedule": schedule}}, "n.yml")
 
 
@@ -81,7 +81,7 @@ def test_jenkins_gets_lanes_of_all_stages_and_github_those_of_the_one_in_force()
     [
         (
             {"after_end": {"min": 6, "max": 8}},
-            "is due 6 to 8 hours after the end of the last run, which no cron can say",
+            "is due 6 to 8 hours after the end of the last run, which cron cannot express",
         ),
         ("*/4 * * * *", "cron */4 * * * * has times 4 min apart"),
         ("0,58 * * * *", "cron 0,58 * * * * has times 2 min apart"),
@@ -114,7 +114,7 @@ def test_what_is_exported_is_printed_and_held_to_files(tmp_path: Path) -> None:
         (["github", "--check", str(tmp_path)], disabled),
         (["jenkins", "--check", str(path)], SETTINGS.replace("06:30", "06:31")),
     ):
-        with pytest.raises(SchedulesDifferError, match=r"the settings say") as caught:
+        with pytest.raises(SchedulesDifferError, match=r"the settings have") as caught:
             call(export, tmp_path, changed, *words)
         assert caught.value.exit_code == 1
 

@@ -113,7 +113,7 @@ def test_a_lane_that_left_the_settings_is_seen_to_its_end_and_begins_no_more(tmp
     world.lanes = {"new": lane(HOURLY)}
     world.work(2)
     assert [statuses(run) for run in world.runs("old")] == [["incomplete"]]
-    assert world.runs("lost")[0][0].reason == "its lane left the settings before it began"
+    assert world.runs("lost")[0][0].reason == "its lane is no longer in the settings"
     assert "old: is no longer in the settings" in world.said
     assert len(world.runs("new")) == 2
 
@@ -158,7 +158,7 @@ def test_a_run_that_ends_with_its_worker_is_begun_again_at_once_and_costs_no_try
     assert [one.status for one in first if one.counts] == [Status.INCOMPLETE, Status.INCOMPLETE]
     assert any(one.status is Status.CANCELLED and not one.counts for one in first)
     assert "try 2 of 2" in [one.why for one in first]
-    assert "its worker ended with it" in [one.why for one in first]
+    assert "it was interrupted" in [one.why for one in first]
 
 
 def test_told_twice_a_worker_leaves_what_does_not_end_to_the_next_one(tmp_path: Path) -> None:
@@ -299,7 +299,7 @@ def test_a_ledger_that_is_none_is_refused_and_left_as_it_is(
     before = path.read_bytes()
     with pytest.raises(BadFileError, match=r"or move this file away") as caught:
         Ledger(path).states(NOON)
-    assert caught.value.what == f"is no ledger of lanes: {found}"
+    assert caught.value.what == f"is not a ledger of lanes: {found}"
     assert path.read_bytes() == before
 
 

@@ -151,13 +151,13 @@ def test_a_cluster_that_says_nothing_is_not_waited_for_without_end(
 @pytest.mark.parametrize(
     ("code", "message", "error", "said"),
     [
-        (400, "because", RefusedError, "correct it"),
+        (400, "because", RefusedError, "correct what the cluster rejects"),
         (401, "because", ForbiddenError, "sign in again"),
         (403, "because", ForbiddenError, "have the Role of docs/jobs-cluster.md bound"),
         (403, 'jobs "a" is forbidden: exceeded quota: cards', ForbiddenError, "quota raised"),
         (409, "because", ConflictError, "take another name"),
-        (410, "because", GoneError, "do it again"),
-        (422, "because", RefusedError, "correct it"),
+        (410, "because", GoneError, "try again"),
+        (422, "because", RefusedError, "correct what the cluster rejects"),
         (404, "because", MissingError, "check the namespace"),
     ],
 )
@@ -181,7 +181,7 @@ def test_an_unknown_field_is_refused(cluster: Cluster) -> None:
     ("path", "error", "said"),
     [
         ("/api/v1/nothing", MissingError, "404 page not found"),
-        ("/version", ClusterAwayError, "GET /version is no list"),
+        ("/version", ClusterAwayError, "GET /version is not a list"),
     ],
 )
 def test_what_is_no_list_is_told(cluster: Cluster, path: str, error: type[ClusterError], said: str) -> None:
@@ -239,7 +239,7 @@ def test_a_log_that_is_cut_is_told(api: KubernetesApi, cluster: Cluster) -> None
         api.world.log("p", "main", f"line {number}")
     assert b"".join(cluster.log("p")).splitlines() == [b"line 0", b"line 1", b"line 2"]
     api.world.cut_log_after = 2
-    with pytest.raises(CutError, match="was cut"):
+    with pytest.raises(CutError, match="broke off"):
         list(cluster.log("p"))
 
 
@@ -270,7 +270,7 @@ def test_a_kubeconfig_says_cluster_token_and_namespace(api: KubernetesApi, tmp_p
 
 
 def test_nothing_to_go_by_is_told(tmp_path: Path) -> None:
-    with pytest.raises(CredentialsError, match="there is no kubeconfig, which selects the cluster"):
+    with pytest.raises(CredentialsError, match="no kubeconfig found to select the cluster"):
         configuration_of({}, home=tmp_path)
     with pytest.raises(CredentialsError, match="no kubeconfig with a context 'a'"):
         configuration_of({}, home=tmp_path, context="a")
@@ -288,14 +288,14 @@ def test_a_broken_kubeconfig_is_told_without_what_is_in_it(tmp_path: Path, conte
 
 def test_a_token_goes_to_nobody_in_the_clear(api: KubernetesApi, tmp_path: Path) -> None:
     clusters = [{"name": "here", "cluster": {"server": "http://api.example.com:6443"}}]
-    with pytest.raises(CredentialsError, match="could read the token") as caught:
+    with pytest.raises(CredentialsError, match="the token would be sent to") as caught:
         open_cluster(changed(api.kubeconfig(tmp_path), clusters=clusters))
     assert "https://" in str(caught.value)
 
 
 def test_a_token_no_header_may_hold_is_told_without_it(api: KubernetesApi, tmp_path: Path) -> None:
     environ = {"KUBECONFIG": str(api.kubeconfig(tmp_path, token=f"{TOKEN}\nx"))}
-    with pytest.raises(CredentialsError, match="contain a character that no header may") as caught:
+    with pytest.raises(CredentialsError, match="contain a character that a header cannot have") as caught:
         open_cluster(environ).items(CONFIGS)
     assert TOKEN not in str(caught.value)
 

@@ -77,15 +77,15 @@ def project(tmp_path: Path, api: KubernetesApi, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["evaluation.yaml", "--param", "BATCH"], "--param is 'BATCH'"),
+        (["evaluation.yaml", "--param", "BATCH"], "--param 'BATCH' is not NAME=VALUE"),
         (["evaluation.yaml", "--param", "TOKEN=x"], "which the spec takes from a secret"),
         (["evaluation.yaml", "--param", "bad name=x"], "bad name"),
-        (["evaluation.yaml", "--plan", "some"], "--plan is some, and kind evaluation has none"),
-        (["evaluation.yaml", "--gather"], "journals are of tests, and this is kind evaluation"),
-        (["evaluation.yaml", "--run", "../other"], "--run is '../other'"),
-        (["evaluation.yaml", "--run", ""], "--run is ''"),
-        (["tests.yaml", "--run", "../other"], "--run is '../other'"),
-        (["tests.yaml", "--run", "other", "--dry-run"], "--run is other, and the plan is of some-7-1"),
+        (["evaluation.yaml", "--plan", "some"], "--plan is some, but kind evaluation has no plan"),
+        (["evaluation.yaml", "--gather"], "only jobs of kind tests have journals, this is kind evaluation"),
+        (["evaluation.yaml", "--run", "../other"], "--run cannot be '../other'"),
+        (["evaluation.yaml", "--run", ""], "--run cannot be ''"),
+        (["tests.yaml", "--run", "../other"], "--run cannot be '../other'"),
+        (["tests.yaml", "--run", "other", "--dry-run"], "--run is other, but the plan belongs to some-7-1"),
         (["tests.yaml", "--gather"], "where the pods put their results is not recorded"),
         (["tests.yaml", "--plan", "gone"], "there is no run 'gone'"),
         (["gone.yaml"], "there is no such job spec"),
@@ -175,7 +175,7 @@ def test_mlflow_is_told_how_a_job_without_tests_ended(
         api.world.pod(0).succeed()
         # Its output is told by whoever sees the volume.
         assert run([*submit_one, "--watch"]) == 0
-        assert "MLflow has nothing of the job's output" in capsys.readouterr().out
+        assert "the job's output is not in MLflow" in capsys.readouterr().out
         assert not [name for name in server.files if "/output/" in name]
         assert run(["job", *words, *store]) == 0
         found = client.get_run(made)
@@ -242,7 +242,7 @@ def test_a_warning_of_a_submit_is_said_and_what_it_made_is_printed(
     assert run(["job", "submit", "notebook.yaml", "--run", "trial", "--json"]) == 0
     out, err = capsys.readouterr()
     assert (json.loads(out)["begun_by"], json.loads(out)["image"]) == ("this submit", IMAGE)
-    assert "warning: its pods wait until the namespace's quota has room" in err
+    assert "warning: its pods wait for free quota in the namespace" in err
     (secret,) = api.store.of("secrets")
     assert f"its token is in the secret {secret['metadata']['name']}" in err
     assert secret["stringData"]["token"] not in out + err
@@ -312,7 +312,7 @@ def test_logs_go_to_a_folder_and_pods_without_are_said(
     run(["job", "cancel", NAME])
     submit(cluster, manifests_of(queue="cards"))
     assert run(["job", "logs", NAME]) == EXIT_INCOMPLETE
-    assert "no log of pods 0-2: they are gone, or were not made yet" in capsys.readouterr().err
+    assert "no log of pods 0-2: they are gone or not created yet" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("project")
@@ -320,7 +320,7 @@ def test_logs_go_to_a_folder_and_pods_without_are_said(
     ("words", "said"),
     [
         (["--shift-amount", "3"], "--shift-amount needs --shift-unit"),
-        (["--follow", "--to", "logs"], "--follow writes to the screen"),
+        (["--follow", "--to", "logs"], "--follow and --to exclude each other"),
     ],
 )
 def test_flags_that_do_not_go_together_are_refused(
@@ -336,11 +336,11 @@ def test_a_job_is_cancelled_and_what_went_is_said(
 ) -> None:
     submit(cluster, manifests_of())
     assert run(["job", "cancel", NAME]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == f"removed of {NAME}: 1 Job, 3 Pod, 1 ConfigMap"
+    assert capsys.readouterr().out.splitlines()[-1] == f"{NAME}: removed 1 Job, 3 Pod, 1 ConfigMap"
     assert run(["job", "cancel", NAME, "--json"]) == 0
     out, err = capsys.readouterr()
     assert json.loads(out) == {"schema": "spyre-ci/job-cancel/1", "job": NAME, "removed": []}
-    assert err == f"nothing of {NAME} is there\n"
+    assert err == f"{NAME}: nothing to remove\n"
     del api.seen[:]
     run(["job", "cancel", NAME, "--namespace", "other"])
     assert all("/namespaces/other/" in one.path for one in api.seen)

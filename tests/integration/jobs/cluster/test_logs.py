@@ -91,7 +91,7 @@ def test_pods_that_are_gone_are_said(api: KubernetesApi, cluster: Cluster, lines
     for index in (0, 2):
         api.world.pod(index).vanish()
     sources = find_sources(cluster, NAME, index=None, follow=False)
-    assert missing(sources, 3, None) == "no log of pods 0,2: they are gone, or were not made yet"
+    assert missing(sources, 3, None) == "no log of pods 0,2: they are gone or not created yet"
     assert missing(sources, 3, 1) == ""
     assert "pods 2" in missing(find_sources(cluster, NAME, index=2, follow=False), 3, 2)
 
@@ -155,7 +155,7 @@ def test_a_cluster_that_does_not_answer_is_not_asked_for_every_log(
     assert read(cluster, found.append, said) == EXIT_INCOMPLETE
     assert found == ["[0] well"]
     assert [line.partition(" (")[0] for line in said[:3]] == [f"no log of pod {one}" for one in (1, 2, 3)]
-    assert said[3:] == ["the cluster does not answer: the logs of pods 4-5 are not asked for"]
+    assert said[3:] == ["the cluster does not answer: skipping the logs of pods 4-5"]
 
 
 def test_a_followed_log_that_is_cut_again_and_again_is_given_up(
@@ -163,7 +163,7 @@ def test_a_followed_log_that_is_cut_again_and_again_is_given_up(
 ) -> None:
     api.fail("cut", path="/log$", times=99)
     assert read(cluster, lines.append, said, index=0, follow=True) == EXIT_INCOMPLETE
-    assert "is cut" in said[0]
+    assert "is incomplete" in said[0]
 
 
 def test_a_line_longer_than_is_held_is_followed_whole(
@@ -192,7 +192,7 @@ def test_a_pod_that_goes_or_a_log_that_is_cut_meanwhile_is_said(
     api.world.cut_log_after = 1
     assert read(cluster, lines.append, said, index=0) == EXIT_INCOMPLETE
     assert lines == ["[0] one of 0"]
-    assert "is cut" in said[0]
+    assert "is incomplete" in said[0]
     sources = find_sources(cluster, NAME, index=0, follow=False)
     name = api.world.pod(0).name
     api.world.pod(0).vanish()
@@ -219,7 +219,7 @@ def test_a_log_is_followed_to_its_end_through_a_cut(
 
 @pytest.mark.usefixtures("lines")
 def test_several_pods_are_not_followed(cluster: Cluster, said: list[str]) -> None:
-    with pytest.raises(UsageError, match="3 pods cannot be followed at once") as caught:
+    with pytest.raises(UsageError, match="cannot follow 3 pods at once") as caught:
         read(cluster, print, said, follow=True)
     assert "--index" in str(caught.value)
 
@@ -253,7 +253,7 @@ def test_a_followed_log_that_does_not_come_back_keeps_what_came(
 
     assert read(cluster, write, said, index=0, follow=True) == EXIT_INCOMPLETE
     assert lines == ["[0] one of 0"]
-    assert said[0].startswith(f"the log of pod 0 ({name}) is cut: ")
+    assert said[0].startswith(f"the log of pod 0 ({name}) is incomplete: ")
 
 
 @pytest.mark.parametrize("follow", [False, True])

@@ -108,7 +108,7 @@ def test_pods_that_the_cluster_refuses_are_refused_before_the_job_is_made(
     if memory := pod.pop("resources", None):
         spec["containers"][0]["resources"] = {"requests": memory, "limits": memory}
     spec |= pod
-    with pytest.raises(RefusedError, match="the namespace cards takes no pod of it") as caught:
+    with pytest.raises(RefusedError, match="the namespace cards rejects its pods") as caught:
         submit(cluster, made)
     assert said in str(caught.value)
     assert caught.value.exit_code == EXIT_USAGE
@@ -121,7 +121,7 @@ def test_a_quota_that_is_full_is_a_warning_since_it_may_have_room_later(
     api.world.refuse_pods = "exceeded quota: cards, requested: 1, used: 8, limited: 8"
     done = submit(cluster, manifests_of())
     assert done.begins == "this submit"
-    assert done.warnings[0].startswith("its pods wait until the namespace's quota has room: ")
+    assert done.warnings[0].startswith("its pods wait for free quota in the namespace: ")
 
 
 @pytest.mark.parametrize("served", [(), ("v1beta1",), ("v1",)])
@@ -132,7 +132,7 @@ def test_what_is_in_a_queue_is_started_by_the_queue_and_none_is_a_warning(
     done = submit(cluster, manifests_of(queue="cards"))
     assert (done.begins, there(cluster, JOB)["spec"]["suspend"]) == ("its queue", True)
     assert api.asked("PATCH", "") == []
-    assert ["no Kueue serves on this cluster" in one for one in done.warnings] == [True] * (not served)
+    assert ["the cluster has no Kueue" in one for one in done.warnings] == [True] * (not served)
 
 
 def test_the_same_submit_again_changes_nothing(api: KubernetesApi, cluster: Cluster) -> None:
@@ -158,7 +158,7 @@ def test_a_job_that_failed_is_not_taken_for_one_that_goes_on(
     api.world.pass_deadline()
     with pytest.raises(ConflictError, match="has failed: DeadlineExceeded") as caught:
         submit(cluster, manifests_of())
-    assert f"spyre-ci job cancel {NAME}; what has a verdict stays" in str(caught.value)
+    assert f"spyre-ci job cancel {NAME}; stored results stay" in str(caught.value)
     assert caught.value.exit_code == EXIT_USAGE
 
 
@@ -220,7 +220,7 @@ def being_removed(api: KubernetesApi, cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("prepare", "said", "remedy"),
     [
-        (another_spec, "made of another spec", f"spyre-ci job cancel {NAME}"),
+        (another_spec, "made from another spec", f"spyre-ci job cancel {NAME}"),
         (left_over, "left over from a job that was removed", f"spyre-ci job cancel {NAME}"),
         (being_removed, "is being removed", "wait until it is removed"),
     ],
@@ -298,7 +298,7 @@ def test_what_goes_late_is_waited_for(api: KubernetesApi, cluster: Cluster) -> N
             api.store.collect()
 
     cancel(cluster, NAME, timeout_s=10, say=say)
-    assert told == ["waiting for 2 to go"]
+    assert told == ["waiting for 2 objects to be removed"]
     assert left(api) == set()
 
 

@@ -21,7 +21,7 @@ from tests.kubernetes_api import NAMESPACE, KubernetesApi
 from tests.kubernetes_jobs import NAME, manifests_of, server_of
 
 JOB = path_of("Job", NAMESPACE, NAME)
-UNSCHEDULED = "no scheduler has looked at it"
+UNSCHEDULED = "no scheduler has seen it yet"
 
 
 @dataclass
@@ -147,7 +147,7 @@ def test_pods_that_never_end_are_waited_for_no_longer_than_their_grace(
     watched.until(running(1))
     api.world.pod(0).stick()
     api.world.pass_deadline()
-    assert watched.ending().why.endswith("without an end: pods 0; still being ended: pods 0")
+    assert watched.ending().why.endswith("not completed: pods 0; still terminating: pods 0")
 
 
 def test_a_pod_that_somebody_deletes_is_lost_and_counts_as_a_try(
@@ -222,8 +222,8 @@ QUOTA = 'pods "x" is forbidden: exceeded quota: cards, requested: 1, used: 8, li
 @pytest.mark.parametrize(
     ("refused", "queue", "denied", "why"),
     [
-        (QUOTA, "", set(), "no pod can be made: Error creating: pods"),
-        ("exceeded quota", "", {("list", "events")}, "no pod of it was made yet"),
+        (QUOTA, "", set(), "no pod can be created: Error creating: pods"),
+        ("exceeded quota", "", {("list", "events")}, "no pod was created yet"),
         ("", "cards", set(), "waits in the queue cards"),
     ],
 )
@@ -272,7 +272,7 @@ def test_a_deadline_ends_a_watch_though_a_node_does_not_answer(
     assert [one["type"] for one in api.world.job()["status"]["conditions"]] == ["FailureTarget"]
     assert ending.exit_code == EXIT_INCOMPLETE
     assert ending.why.startswith("DeadlineExceeded: ")
-    assert ending.why.endswith(f"without an end: pods 0-1; pods 1: {NODE_AWAY}")
+    assert ending.why.endswith(f"not completed: pods 0-1; pods 1: {NODE_AWAY}")
 
 
 @pytest.mark.parametrize("failed_at_once", [False, True])
@@ -292,7 +292,7 @@ def test_pods_that_write_what_they_have_are_waited_for(
     # It fails where the watch ends before it has looked at the job again.
     watched.until(lambda _: len(api.asked("GET", JOB)) > looks + 2)
     pod.fail(3)
-    assert watched.ending().why.endswith("without an end: pods 0")
+    assert watched.ending().why.endswith("not completed: pods 0")
     assert watched.told.pods == []
     assert why(watched.future.result()[1]) == [ENDED_WITH_JOB]
 

@@ -175,7 +175,7 @@ def test_a_job_that_goes_on_is_reported_here_and_nobody_hears_of_its_end(
         assert run(["job", "submit", "job.yaml"]) == 0
         kubelet.wait_for_journals(PODS)
         assert run(collect) == 3
-        assert "the job is still running: HUD, MLflow, the history" in "".join(capsys.readouterr())
+        assert "collect it after its end for HUD, MLflow, history" in "".join(capsys.readouterr())
         assert (folder / "report.html").is_file()
         assert not [path for path in told if path.exists()]
         go.set()
@@ -195,8 +195,8 @@ def test_a_run_is_not_begun_again_in_another_image_or_dealt_otherwise(
     another = f"registry.example.com/spyre/runtime@sha256:{'b' * 64}"
     capsys.readouterr()
     for more, said in (
-        ({"image": {"name": another}}, f"and now in {another}"),
-        ({"tests": {"plan": RUN, "pods": 4}}, "dealt to 8 pods, and now otherwise to 4"),
+        ({"image": {"name": another}}, f", now {another}"),
+        ({"tests": {"plan": RUN, "pods": 4}}, "its shards were split among 8 pods, now differently among 4"),
     ):
         (project / "other.yaml").write_text(yaml.safe_dump(SPEC | more))
         assert run(["job", "submit", "other.yaml"]) == 2
@@ -226,10 +226,10 @@ def test_last_nights_journals_are_no_word_of_tonights_tests(
         write_identity(folder, identity_of(8))
         assert run(["job", "collect", RUN, "--from", str(store)]) == 2
         said = "".join(capsys.readouterr())
-        assert f"a job of {RUN}-7-1, and the run is {RUN}-8-1 now" in said
+        assert f"belongs to run {RUN}-7-1, but this folder now has run {RUN}-8-1" in said
         assert run(words) == 3
     said = "".join(capsys.readouterr())
-    assert f"what was here is not of {RUN}-8-1, and is in " in said
+    assert f"moved earlier results, which are not of {RUN}-8-1, to " in said
     results = {one.id: one for one in read_results(folder / "results.jsonl.gz")}
     assert results[id_of(1, 4)].verdict is Verdict.FAILED
     assert {results[id_of(2, one)].verdict for one in range(TESTS)} == {Verdict.NOT_RUN}
@@ -246,7 +246,7 @@ def test_a_check_makes_nothing_and_asks_the_cluster_of_everything(
     assert {one.query.get("dryRun") for one in asked} == {"All"}
     assert {one.body["kind"] for one in asked} == {"ConfigMap", "Job", "Pod"}
     assert not (project / "runs" / RUN / "job.json").exists()
-    assert "the cluster takes it; nothing was made" in capsys.readouterr().out
+    assert "the cluster accepts it; nothing was created" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("project")
@@ -260,7 +260,7 @@ def test_rendering_a_notebook_tells_how_to_make_the_secret_that_a_submit_makes(
     pod = [*yaml.safe_load_all(out)][-1]["spec"]["template"]["spec"]
     named = pod["containers"][0]["env"]
     (secret,) = [one["valueFrom"]["secretKeyRef"]["name"] for one in named if one["name"] == "JUPYTER_TOKEN"]
-    assert "only `spyre-ci job submit` makes" in err
+    assert "only `spyre-ci job submit` creates" in err
     # A token given as a word would be seen by whoever lists processes.
     assert f"oc create secret generic -n cards {secret} --from-file=token=/dev/stdin" in err
     Path("notebook.yaml").write_text(yaml.safe_dump({**spec, "notebook": {"token": "mine"}}))
