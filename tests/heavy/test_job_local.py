@@ -63,6 +63,6 @@ def test_a_job_here_comes_to_the_verdicts_of_the_plain_run(
     said = " ".join((out + err).split())
     assert code == 0, said[-3000:]
     assert [f"pod {index}: done" in said for index in range(pods + 1)] == [True] * pods + [False]
-    assert "on 2 cards" in said if cards == SHARDS else "on 1 cards" in said
+    assert "on 2 cards" in said if cards == SHARDS else "on 1 card" in said
     assert len(verdicts(plain)) > MOST_OF_IT
     assert verdicts(planned) == verdicts(plain)
