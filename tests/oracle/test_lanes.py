@@ -286,7 +286,7 @@ def test_a_run_outlives_a_worker_that_is_killed_and_the_next_one_learns_how_it_e
     kill(first)
     second = worker.start("--once")
     assert second.stdout is not None
-    until(lambda: "on its way" in (second.stdout.readline() if second.stdout else ""))
+    until(lambda: "was running" in (second.stdout.readline() if second.stdout else ""))
     worker.go()
     second.communicate(timeout=WAIT_S)
     assert second.returncode == 0
