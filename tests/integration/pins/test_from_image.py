@@ -43,7 +43,7 @@ def test_each_tag_is_a_release_and_one_that_moved_is_another(tmp_path: Path, rep
     name = f"{repository.address}@sha256:{moved}"
     said = desk.pins("record")
     assert f"1.0 has changed: {first[:12]} is recorded, and the source has {moved[:12]}" in said
-    assert f"demo: 1.0 ({moved[:12]}): 2 packages by importlib.metadata; torch 2.12.0 -> 2.13.0" in said
+    assert f"demo: 1.0 ({moved[:12]}): 2 packages from importlib.metadata; torch 2.12.0 -> 2.13.0" in said
     assert [one.sha for one in desk.records("demo")] == [first, moved]
     assert "0 recorded, 1 known" in desk.pins("record")
     assert repository.remains() == []
