@@ -70,8 +70,8 @@ def test_all_that_failed_is_named_and_nothing_is_pushed(world: World) -> None:
 SITE = "/opt/spyre/venv/lib/python3*/site-packages/torch/__init__.py"
 ROLE_FILE = "USER 0:0\nRUN echo '{}' > /opt/spyre/roles/{}\nUSER 10001:0"
 WRONG = {
-    "root": ("USER 0:0", "user: the image says 0:0"),
-    "name": ("USER spyre", "user: the image says spyre"),
+    "root": ("USER 0:0", "user: USER is 0:0"),
+    "name": ("USER spyre", "user: USER is spyre"),
     "writes": (
         'ENTRYPOINT ["/bin/bash", "-ec", "touch /opt/spyre/home/a; exec /opt/spyre/entry \\"$@\\"", "x"]',
         "torch: import torch ended with code 1, last output: touch: .*Read-only file system",
@@ -130,7 +130,7 @@ def test_what_a_role_cannot_do_is_said(world: World) -> None:
 def test_an_image_of_others_is_told_all_it_lacks(world: World) -> None:
     result = world.image("test", os.environ["TEST_BASE_IMAGE"], code=1)
     assert "io.github.torch-spyre.pytorch is missing" in result.output
-    assert "user: the image says nothing" in result.output
+    assert "user: USER is not set" in result.output
     assert 'exec: "run": executable file not found' in result.output
     missing = world.image("test", f"{world.registry}/nothing:1", code=2)
     assert "there is no image" in missing.output
@@ -141,7 +141,7 @@ def test_an_image_that_grew_is_refused_with_the_layers_that_did(world: World) ->
     first = world.made("build", "--push", "--tag", "latest")
     world.commit({"flex.txt": "x" * 60_000_000})
     result = world.image("build", "--push", code=1)
-    assert re.search(r"1 of 5 checks failed size: [0-9.]+ MiB, \+2\d\.\d % against", result.output)
+    assert re.search(r"1 of 5 checks failed size: [0-9.]+ MiB, \+2\d\.\d % compared with", result.output)
     assert "at most 10 % allowed" in result.output
     assert world.digest("latest") == first["digest"]
     world.image("build", "--push", SPYRE_CI__IMAGE__MAX_GROWTH_PERCENT="50", code=0)

@@ -79,7 +79,7 @@ def test_two_pods_give_what_the_plain_run_gives(site: Site) -> None:
     before = {path.name: path.read_bytes() for path in (site.run_dir / "journal").iterdir()}
     assert sorted(before) == ["0-1.jsonl", "1-1.jsonl", "2-1.jsonl"]
     assert all(site.ran(file, name) == 1 for file in FILES for name in NAMES[:4])
-    assert " of pods, 0 bytes new" in end_all(site)
+    assert " from pods, 0 new bytes" in end_all(site)
     assert {path.name: path.read_bytes() for path in (site.run_dir / "journal").iterdir()} == before
     assert found == site.plain()
 

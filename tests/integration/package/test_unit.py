@@ -92,7 +92,7 @@ def test_failures_crashes_and_nothing_are_told_apart(
     records = tmp_path / "records"
     code, out, said = unit(capsys, folder, records=records)
     assert code == 3
-    assert "ended by SIGABRT" in out
+    assert "killed by SIGABRT" in out
     assert "\n::error" not in f"\n{said}"
     record = json.loads((records / "unit.json").read_text())
     assert (record["passed"], record["pytest_exit_code"], record["counts"]) == (False, -6, None)
