@@ -14,6 +14,7 @@ import msgspec
 from test_selection.catalog import CatalogTest
 from test_selection.files import convert, read_json, write_json
 from test_selection.lock import Lock
+from test_selection.recall import Recall
 from test_selection.selection_order import KINDS, By, about, quota
 
 KIND = "selection"
@@ -70,6 +71,34 @@ class TierNote:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeNote:
+    """How a change ordered what was selected, and what a budget left out.
+
+    Attributes:
+        compared: the two states of the source.
+        files: how many of its files differ.
+        budget: what the tests were cut to; without one nothing is left out.
+        everything: why any test may break; empty where it is known which.
+        named: the tests that the change can break, the likeliest first, each with the reason; and those that
+            are always in.
+        always: how many are in whatever changes: without a trace, or of a changed file.
+        untraced: how many have no trace.
+        left_out: how many the budget left out.
+        recall: what was measured of such a budget.
+    """
+
+    compared: str
+    files: int
+    budget: str
+    everything: tuple[str, ...] = ()
+    named: Mapping[str, str] = field(default_factory=dict)
+    always: int = 0
+    untraced: int = 0
+    left_out: int = 0
+    recall: Recall | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
     """What will run.
 
@@ -89,6 +118,7 @@ class Selection:
         moved: by tier, the ids that run there instead, each with the reason.
         beyond: ids that need more than any tier allows, and what; they run in the last tier.
         ladder: how the share came about; None where no share was taken.
+        change: the change that the tests were ordered by; None where none was named.
     """
 
     stage: int | None
@@ -105,6 +135,7 @@ class Selection:
     moved: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     beyond: Mapping[str, str] = field(default_factory=dict)
     ladder: OrderNote | None = None
+    change: ChangeNote | None = None
 
     @property
     def selected(self) -> int:

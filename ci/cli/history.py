@@ -22,6 +22,7 @@ from ci.report.history import (
     import_durations,
     overview,
 )
+from ci.report.op_maps import export_op_map
 from ci.report.store import open_kept
 from ci.steps import options
 from test_selection.durations import (
@@ -32,6 +33,8 @@ from test_selection.durations import (
     write_durations,
 )
 from test_selection.files import document_text, load_json
+from test_selection.op_map import FILE as OP_MAP
+from test_selection.op_map import write_op_map
 
 app = typer.Typer(no_args_is_help=True)
 NAME = Path("durations.json.gz")
@@ -40,21 +43,37 @@ NAME = Path("durations.json.gz")
 @app.command()
 def export(
     ctx: typer.Context,
-    out: Annotated[Path, typer.Option("--out", help="File to write, .json or .json.gz.")] = NAME,
+    out: Annotated[
+        Path | None, typer.Option("--out", help=f"File to write, .json or .json.gz; default: {NAME}.")
+    ] = None,
+    op_map: Annotated[
+        bool, typer.Option("--op-map", help=f"Write what each test calls, to {OP_MAP}, instead of durations.")
+    ] = False,
     device: options.Device = None,
     json_output: options.Json = False,
 ) -> None:
     """Write median and 95th percentile of the last runs on a device, for `spyre-ci plan --durations`.
 
     Example: spyre-ci history export --out durations.json --device spyre
+
+    Example: spyre-ci history export --op-map
     """
     context = options.make_context(ctx, {"device.name": device}, json_output=json_output)
     name = context.settings.model.device.name
-    found = export_durations(context.history, device=name)
-    write_durations(out, found)
-    context.say(f"{_counts(found)} on {name}: {out}")
+    if op_map:
+        traced = export_op_map(context.history, device=name)
+        out = out or Path(OP_MAP)
+        write_op_map(out, traced)
+        tests, files = len(traced.of), 0
+        context.say(f"{counted(tests, 'test')}, {counted(len(traced.ops), 'op')} on {name}: {out}")
+    else:
+        found = export_durations(context.history, device=name)
+        out = out or NAME
+        write_durations(out, found)
+        tests, files = len(found.tests), len(found.files)
+        context.say(f"{_counts(found)} on {name}: {out}")
     if json_output:
-        content = {"file": out, "device": name, "tests": len(found.tests), "files": len(found.files)}
+        content = {"file": out, "device": name, "tests": tests, "files": files}
         typer.echo(document_text("history-export", content))
 
 

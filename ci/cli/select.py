@@ -11,6 +11,7 @@ import typer
 from ci.core.errors import BadFileError, MissingInputError, SpyreCiError, UsageError
 from ci.core.text import counted
 from ci.steps import options
+from ci.steps.change_order import ChangeRequest
 from ci.steps.collect import noted_source
 from ci.steps.context import Context
 from ci.steps.folder import CATALOG_FILE, RunFolder
@@ -43,11 +44,23 @@ def select(
     ids: options.Ids = None,
     tier: options.Tier = None,
     relock: options.Relock = False,
+    changed: options.Changed = None,
+    changed_diff: options.ChangedDiff = None,
+    budget: options.Budget = None,
+    seconds: options.BudgetSeconds = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Print each test that the change can break, and why.")
+    ] = False,
     json_output: options.Json = False,
 ) -> None:
     """Select a stage's share of the tests into `selection.json`.
 
+    With --changed or --diff, tests that the change can break come first; with a budget, the others are left
+    out, and the selection is no stage.
+
     Example: spyre-ci select --run-dir runs/nightly --stage 2
+
+    Example: spyre-ci select --run-dir runs/nightly --changed origin/main..HEAD --budget evidence
     """
     if ctx.invoked_subcommand is not None:
         options.refuse_before_verb(ctx)
@@ -64,19 +77,25 @@ def select(
         by=by,
     )
     share = share_of(context, request)
+    change = ChangeRequest(commits=changed, diff=changed_diff, budget=budget, seconds=seconds)
     noted = noted_source(context, folder)
     collected = read_catalog(catalog or folder.catalog)
+    durations = past_durations(context, collected.device)
     selection = select_step(
         context,
         collected,
         share,
         out=out or folder.selection,
         source=noted,
-        durations=past_durations(context, collected.device),
+        durations=durations,
         relocking=relock,
+        change=change,
     )
     for line in selected_lines(selection):
         context.say(line)
+    if explain and selection.change is not None:
+        for name, why in selection.change.named.items():
+            context.say(f"{name}: {why}")
     if errors := selection.collect_errors:
         context.say(f"{counted(len(errors), 'file')} in scope could not be collected, such as {min(errors)}")
     context.say(f"{sum(selection.out_of_scope.values()):,} are out of scope")

@@ -79,6 +79,9 @@ PANELS: Mapping[str, Mapping[str, Verb]] = {
             "ci.cli.forecast:forecast",
             "Forecast runs a day, cards needed, and how a plan fares with wrong estimates.",
         ),
+        "changes": Verb(
+            "ci.cli.changes:app", "Measure what a choice of tests by a change catches.", shown=("measure",)
+        ),
         "suite": Verb("ci.cli.suite:app", "Check and promote torch-spyre's suite files."),
         "config": Verb("ci.cli.config:app", "Show the settings of this checkout and where each comes from."),
     },

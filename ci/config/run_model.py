@@ -82,6 +82,15 @@ class Plan(Section):
         description="file with the seconds of earlier runs, as `spyre-ci history export` writes it; used "
         "where there is no history, as on a CI's fresh machine",
     )
+    op_map: Path = Field(
+        default=Path("opmap.json.gz"),
+        description="file with what each test calls, as `spyre-ci history export --op-map` writes it; tests "
+        "are ordered by a change with it; without the file, with what the history has",
+    )
+    recall: Path = Field(
+        default=Path("recall.json"),
+        description="file with the recall of a choice by change, as `spyre-ci changes measure` writes it",
+    )
     speeds: list[Annotated[float, Field(gt=0, le=1000)]] = Field(
         default_factory=list,
         description="one factor a card, 0.5 for one that takes twice as long; none: all are equal",
@@ -113,6 +122,10 @@ class Run(Section):
     grace_s: Seconds = Field(default=5, description="time a process gets to end before it is killed")
     worker_restarts: int = Field(
         default=3, ge=0, description="how often a card's lost worker is replaced before the card is given up"
+    )
+    trace_functions: bool = Field(
+        default=False,
+        description="note which Python functions of torch each test calls, for the op map; tests take longer",
     )
     static: bool = Field(
         default=False, description="every card runs its shard and nothing else; else idle ones help"

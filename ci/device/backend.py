@@ -25,7 +25,7 @@ from ci.device.faults import Fault, fault_of
 from ci.device.kernels import own_kernels
 from ci.device.module import SpyreModule
 from ci.device.patches import apply_patches
-from ci.device.refusal import Refusal, make_refusal
+from ci.device.refusal import make_refusal
 
 REAL_PACKAGE = "torch_spyre"
 # Time autograd's device thread gets before the interpreter ends: without it, one exit in three aborted
@@ -101,7 +101,7 @@ def register(
     private.set_up_backend(DEVICE_TYPE, module=module, hook=_Hooks(), guard=_Guard())
     setattr(torch, DEVICE_TYPE, module)
     apply_patches()
-    _register_kernels(refusal, module.default_generators[0], fault)
+    _register_kernels(Fallback(refusal, module.default_generators[0], module.calls), fault)
     # Autograd's thread for the device is C++ and may still be letting go of Python objects after backward()
     # has returned; a thread that wants the interpreter once it is gone aborts the process.
     atexit.register(time.sleep, SETTLE_S)
@@ -150,13 +150,16 @@ def describe() -> str:
     return "none registered" if _in_use is None else _in_use
 
 
-def _register_kernels(refusal: Refusal, default_generator: torch.Generator, fault: Fault | None) -> None:
-    fallback = Fallback(refusal, default_generator)
+def _register_kernels(fallback: Fallback, fault: Fault | None) -> None:
+    refusal = fallback.refusal
     every, own = private.Library("_", "IMPL"), private.Library("aten", "IMPL")
     _libraries.extend([every, own])
     every.fallback(fallback if fault is None else fault.guard(fallback), "PrivateUse1")
     every.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
-    kernels = _cpu_kernels(fallback) | own_kernels(fallback)
+    own_ones = {
+        name: fallback.calls.noted(f"aten::{name}", kernel) for name, kernel in own_kernels(fallback).items()
+    }
+    kernels = _cpu_kernels(fallback) | own_ones
     if fault is not None:
         kernels = {name: fault.guard(kernel) for name, kernel in kernels.items()}
     for name, kernel in kernels.items():

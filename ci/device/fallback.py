@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ci.device import private
+from ci.device.calls import Calls
 from ci.device.environment import DEVICE_TYPE
 from ci.device.generator import GeneratorLoan
 from ci.device.memory import Memory, is_device_tensor
@@ -71,9 +72,10 @@ def signature(op: Any) -> Signature:
 class Fallback:
     """The kernel of every operator that has none of its own on the device."""
 
-    def __init__(self, refusal: Refusal, default_generator: torch.Generator) -> None:
+    def __init__(self, refusal: Refusal, default_generator: torch.Generator, calls: Calls) -> None:
         self.refusal = refusal
         self.default_generator = default_generator
+        self.calls = calls
 
     def __call__(self, op: Any, *args: Any, **kwargs: Any) -> Any:
         """Run one operator overload; arguments are torch's own, as the dispatcher hands them over.
@@ -81,6 +83,7 @@ class Fallback:
         Raises:
             RuntimeError: tensors or a generator of another device are mixed in.
         """
+        self.calls.note(op, args, kwargs)
         known = signature(op)
         named = dict(zip(known.arguments, args, strict=False)) | kwargs
         check_devices(known, named)

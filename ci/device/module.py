@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from ci.device.calls import Calls
 from ci.device.environment import DEVICE_TYPE
 from ci.device.generator import new_generator
 
@@ -22,6 +23,7 @@ class SpyreModule(types.ModuleType):
     def __init__(self) -> None:
         super().__init__("torch.spyre", doc=type(self).__doc__)
         self.default_generators = (new_generator(),)
+        self.calls = Calls()
         self.device = DeviceContext
 
     def is_available(self) -> bool:
@@ -50,6 +52,10 @@ class SpyreModule(types.ModuleType):
             RuntimeError: there is no such device.
         """
         device_index(device)
+
+    def take_calls(self) -> list[str]:
+        """The operators that were called since this was last asked, each an overload and a dtype."""
+        return self.calls.take()
 
     def get_device_name(self, device: DeviceLike = None) -> str:
         """What the device calls itself."""

@@ -176,6 +176,7 @@ class RunDetails(BaseModel):
 
     Counts are of tests: those in scope, of the selection, that ran, and that passed; seconds are those the
     same tests take one after the other, but `first_failure_seconds`: from the start to the first failure.
+    `change_failed` tests failed that never had; the change names `change_caught` of them.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -204,6 +205,8 @@ class RunDetails(BaseModel):
     ran_seconds: Seconds | None = None
     passed_seconds: Seconds | None = None
     first_failure_seconds: Seconds | None = None
+    change_failed: TestCount | None = None
+    change_caught: TestCount | None = None
 
     # What stays in the job's `environment` alone; every other field is a column of its own in the store.
     NO_COLUMNS: ClassVar[frozenset[str]] = frozenset({"emulated", "verdicts", "quarantined", "seed"})

@@ -304,7 +304,7 @@ def _details_of(summary: Mapping[str, Any], identity: RunIdentity) -> dict[str, 
     They are not validated here: what does not hold is named when the report is checked.
     """
     told: dict[str, Any] = {
-        **RunDetails().model_dump(exclude={"emulated"}),
+        **RunDetails().model_dump(exclude={"emulated", "change_failed", "change_caught"}),
         **identity.model_dump(include={"lane", "provider", "device", "stage", "percent", "seed"}),
         "run": str(summary["run"]),
         "pytorch": identity.pytorch_version,
@@ -316,6 +316,8 @@ def _details_of(summary: Mapping[str, Any], identity: RunIdentity) -> dict[str, 
         "in_scope_seconds": summary.get("in_scope_s"),
         "first_failure_seconds": summary.get("first_failure_s"),
     }
+    if (change := summary.get("change")) is not None:
+        told |= {"change_failed": change["failed"], "change_caught": change["caught"]}
     if identity.back_end == EMULATED:
         told["emulated"] = True
     for name, share in (summary.get("shares") or {}).items():

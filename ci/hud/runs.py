@@ -27,11 +27,14 @@ from ci.record.run_state import replay
 from ci.record.verdict import Verdict
 from ci.report.history import DAY_S, told
 from ci.report.junit import split_id
+from ci.report.op_maps import keep_op_map
 from ci.report.results import RESULTS_FILE, read_results, read_summary
 from ci.store.identity import job_number, key_of_test, stored, stored_number
 from ci.store.rows import MESSAGE_CHARACTERS, Job, invoking_file
 from test_selection.durations import MAX_S
 from test_selection.files import read_json
+from test_selection.op_map import FILE as OP_MAP
+from test_selection.op_map import OpMap, read_op_map
 
 if TYPE_CHECKING:
     from ci.report.store import Kept
@@ -56,12 +59,14 @@ class ReportedRun:
         results: every planned test's verdict.
         setups: by file, the seconds of each time it was set up; the median is kept.
         where: the summary's file, for errors.
+        op_map: what its tests called; None where that was not traced.
     """
 
     summary: Mapping[str, Any]
     results: Sequence[Result]
     setups: Mapping[str, Sequence[float]]
     where: Path
+    op_map: OpMap | None = None
 
 
 def record_run(kept: Kept, run: ReportedRun, *, repository: str, at: float, ways: Ways | None = None) -> None:
@@ -120,6 +125,8 @@ def record_run(kept: Kept, run: ReportedRun, *, repository: str, at: float, ways
         with kept.store.transaction() as connection:
             connection.execute(_NO_SETUPS, own.numbers())
             connection.executemany(_SETUP, ((*own.numbers(), *one) for one in medians))
+            if run.op_map is not None:
+                keep_op_map(connection, run.op_map, at=at)
 
 
 def stored_results(results: Sequence[Result], job: Job, upload: int) -> Iterator[StoredRow]:
@@ -251,7 +258,8 @@ def read_run(folder: Path, *, now: float, run: str = "", lane: str = "") -> Repo
         for group in replay(journal.shard, journal.attempt, journal.events).groups:
             if group.setup_s is not None and group.setup_s < MAX_S:
                 setups.setdefault(group.file, []).append(group.setup_s)
-    return ReportedRun(summary=summary, results=results, setups=setups, where=path)
+    op_map = read_op_map(traced) if (traced := folder / OP_MAP).is_file() else None
+    return ReportedRun(summary=summary, results=results, setups=setups, where=path, op_map=op_map)
 
 
 def ways_of(folder: Path, *, now: float) -> Ways:

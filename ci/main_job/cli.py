@@ -12,12 +12,13 @@ from ci.main_job.resume import resumable, resume_step
 from ci.main_job.run import Outcome, run_main_job
 from ci.report.live.events import open_sink
 from ci.steps import options
+from ci.steps.change_order import ChangeRequest
 from test_selection.files import json_text, read_json, schema_name
 
 # What a run that is resumed has decided.
 _WHAT = (
     "tests", "ids", "stage", "percent", "by", "files", "keyword", "tier", "last_failed", "lf",
-    "failed_first", "relock", "seed", "dry_run",
+    "failed_first", "changed", "changed_diff", "budget", "seconds", "relock", "seed", "dry_run",
 )  # fmt: skip
 
 
@@ -52,6 +53,10 @@ def pytorch(
     failed_first: Annotated[
         bool, typer.Option("--ff", help="Run what did not pass in the last run before all others.")
     ] = False,
+    changed: options.Changed = None,
+    changed_diff: options.ChangedDiff = None,
+    budget: options.Budget = None,
+    seconds: options.BudgetSeconds = None,
     durations: Annotated[
         int, typer.Option(min=0, help="Print this many of the slowest tests at the end.")
     ] = 0,
@@ -116,6 +121,7 @@ def pytorch(
         relock=relock,
         dry_run=dry_run,
         allow_collect_errors=allow_collect_errors,
+        change=ChangeRequest(commits=changed, diff=changed_diff, budget=budget, seconds=seconds),
     )
     with open_sink(events, context.clock, context.say) as sink:
         outcome = run_main_job(context, request, sink)

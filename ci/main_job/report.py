@@ -7,7 +7,7 @@ import random
 import shlex
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from ci.hud.send import Reporter, begin, give_up, report_run
 from ci.record.environment import as_it_ran, differences
 from ci.record.identity import RunIdentity, read_identity
 from ci.record.journal import each_journal, gathered_journals
+from ci.report.history import failure_shares
 from ci.report.junit import write_junit
 from ci.report.live.events import Sink, run_end
 from ci.report.reconcile import (
@@ -36,7 +37,7 @@ from ci.report.store import open_kept
 from ci.report.summary import outcome_line
 from ci.report.terminal import show_ending
 from ci.report.totals import Estimates, Summary, summarize
-from ci.report.write import JUNIT_FOLDER, MARKDOWN_FILE, append_once, write_report
+from ci.report.write import JUNIT_FOLDER, MARKDOWN_FILE, append_once, op_map_of, write_report
 from ci.runner.environment_info import back_end_of
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
@@ -106,6 +107,7 @@ def report_step(
             selection=selection,
             estimates=estimates,
             allow_collect_errors=allow_collect_errors,
+            failed_before=_failed_before(context, selection),
         )
         if not goes_on:
             _tell_provider(context, folder)
@@ -218,6 +220,14 @@ def _what_was_to_run(folder: RunFolder) -> tuple[Plan, Selection, list[str]]:
         return plan, Selection(stage=None, percent=100, ids=plan.ids), [error.placed]
 
 
+def _failed_before(context: Context, selection: Selection) -> Collection[str]:
+    """The tests that failed before, where it matters which failures a change brought."""
+    history, device = context.history, context.settings.model.device.name
+    if selection.change is None or not history.there:
+        return ()
+    return context.attempt("no earlier failures", lambda: failure_shares(history, device=device)) or ()
+
+
 def _estimates(context: Context, plan: Plan, selection: Selection, folder: RunFolder) -> Estimates | None:
     """The seconds the plan was made with; none where only a bare plan was handed on.
 
@@ -267,6 +277,7 @@ def _remember(context: Context, folder: RunFolder, account: Account, *, cancelle
             results=account.results,
             setups=account.setup_seconds(),
             where=path,
+            op_map=op_map_of(account, read_identity(folder.path)) if account.op_traces else None,
         )
         with open_kept(settings, context.environ, warn=context.say) as kept:
             repository = settings.model.report.repository

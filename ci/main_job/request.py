@@ -15,6 +15,7 @@ from ci.report.results import RESULTS_FILE, read_results, read_summary
 from ci.report.summary import outcome_line
 from ci.report.totals import Summary
 from ci.runner.retries import STOPPED_BY
+from ci.steps.change_order import ChangeRequest
 from ci.steps.collect import resolve_source
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder, find_run, noted_where, read_device
@@ -39,6 +40,7 @@ class RunRequest(ShareRequest):
         relock: whether the lock of the selection order is written anew.
         dry_run: whether nothing is run.
         allow_collect_errors: whether files in scope may fail to collect.
+        change: the change that orders the tests, and the budget that they are cut to.
     """
 
     source: str | None = None
@@ -48,6 +50,7 @@ class RunRequest(ShareRequest):
     relock: bool = False
     dry_run: bool = False
     allow_collect_errors: bool = False
+    change: ChangeRequest | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

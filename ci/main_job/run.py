@@ -29,6 +29,7 @@ from ci.report.live.events import Sink
 from ci.report.results import read_results
 from ci.runner.environment_info import installed_torch
 from ci.runner.source import Source
+from ci.steps.change_order import ChangeRequest
 from ci.steps.collect import collect_step, resolve_source
 from ci.steps.context import Context
 from ci.steps.folder import (
@@ -88,7 +89,13 @@ def run_main_job(context: Context, request: RunRequest, events: Sink | None = No
     hud = contextlib.nullcontext() if request.dry_run else told_hud(context, folder)
     with removed_where_refused(folder), hud:
         plan, selection = plan_run(
-            context, source, share, folder, shards=len(cards), relocking=request.relock
+            context,
+            source,
+            share,
+            folder,
+            shards=len(cards),
+            relocking=request.relock,
+            change=request.change,
         )
         if share.percent == 0:
             return _nothing(context, share)
@@ -133,7 +140,7 @@ def _run(
     """Run and report what was planned, and return the exit code."""
     subset = shard_subset(context, folder, plan, source)
     if request.failed_first:
-        subset = replace(subset, first=failed_before(context, plan.ids))
+        subset = replace(subset, first=subset.first | failed_before(context, plan.ids))
     allowed = request.allow_collect_errors
     interrupted = run_step(context, subset, allow_collect_errors=allowed, events=events)
     summary = report_step(context, folder, allow_collect_errors=allowed, interrupted=interrupted)
@@ -208,6 +215,7 @@ def plan_run(
     *,
     shards: int | Callable[[float], int],
     relocking: bool = False,
+    change: ChangeRequest | None = None,
 ) -> tuple[Plan, Selection]:
     """Collect, select and plan, each into its file of the run folder.
 
@@ -218,6 +226,7 @@ def plan_run(
         folder: the run's.
         shards: how many there are, or what makes that of the seconds that all takes.
         relocking: whether the lock is written anew first.
+        change: the change that orders the tests, and the budget that they are cut to.
 
     Raises:
         SpyreCiError: of the steps.
@@ -232,6 +241,7 @@ def plan_run(
         source=source,
         durations=durations,
         relocking=relocking,
+        change=change,
     )
     refuse_unmatched(share, selection, len(catalog.tests))
     notes: list[str] = []

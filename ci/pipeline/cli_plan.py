@@ -17,10 +17,12 @@ from ci.core.text import counted
 from ci.main_job.cli_matrix import Target, legs_of, worded
 from ci.main_job.run import plan_run, start_run
 from ci.pipeline.base_settings import judging_settings
-from ci.pipeline.event import read_event
+from ci.pipeline.diff import before
+from ci.pipeline.event import Event, read_event
 from ci.pipeline.outputs import Out, hand_on, say
 from ci.pipeline.plan_identity import parts_of, write_parts
 from ci.steps import options
+from ci.steps.change_order import ChangeRequest
 from ci.steps.collect import resolve_source
 from ci.steps.context import Context
 from ci.steps.folder import JOURNALS, RunFolder
@@ -84,7 +86,14 @@ def plan(
         return shards_for(seconds, shard_s=model.pipeline.shard_s, most=most)
 
     folder = start_run(context, found, share, there)
-    whole, selection = plan_run(context, found, share, folder, shards=as_many if shards is None else shards)
+    whole, selection = plan_run(
+        context,
+        found,
+        share,
+        folder,
+        shards=as_many if shards is None else shards,
+        change=_change(read_event(os.environ)),
+    )
     refuse_nothing(selection)
     for file, error in selection.collect_errors.items():
         context.say(f"cannot be collected: {file}: {error}")
@@ -144,6 +153,12 @@ def _asked(ctx: typer.Context, request: ShareRequest, flags: Mapping[str, Any]) 
         say(said)
     context = replace(context, settings=settings)
     return context, share_of(context, request)
+
+
+def _change(event: Event) -> ChangeRequest | None:
+    """The change of a pull request, by which its tests are ordered; None for any other event."""
+    base = before(Path.cwd(), event) if event.name == "pull_request" else ""
+    return ChangeRequest(commits=f"{base}..HEAD") if base else None
 
 
 def _hand_on(

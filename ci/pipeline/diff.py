@@ -47,6 +47,15 @@ def touched(folder: Path, event: Event, base: str | None = None) -> Touched:
     return Touched(files=files or None, why=said if files else f"{said}: no file differs")
 
 
+def before(folder: Path, event: Event) -> str:
+    """The commit that an event's change is compared with; empty where that cannot be told."""
+    try:
+        head, *parents = git(folder, "rev-list", "--parents", "-n", "1", "HEAD", "--").split()
+        return _old(folder, event, head, parents, None)[0]
+    except (CommandError, ValueError):
+        return ""
+
+
 def base_tip(folder: Path, event: Event) -> str:
     """The commit that a change is to go on top of; empty where nobody says it, or this clone lacks it."""
     return _commit(folder, event.base or f"refs/remotes/origin/{event.branch}")

@@ -151,6 +151,7 @@ class End(JournalEvent):
         leak: processes and threads it left behind.
         unseeded: the generators that could not be seeded, and why.
         ras: the card's own word, where the outcome is hardware.
+        ops: the key of the operators it called; empty where nobody noted them.
     """
 
     id: str
@@ -162,6 +163,19 @@ class End(JournalEvent):
     leak: str = ""
     unseeded: str = ""
     ras: str = ""
+    ops: str = ""
+
+
+class OpSet(JournalEvent):
+    """The operators that a test called; tests that called the same share it.
+
+    Attributes:
+        key: by which the ends of those tests name it.
+        ops: each an overload and a dtype.
+    """
+
+    key: str
+    ops: list[str] = field(default_factory=list)
 
 
 class Crash(JournalEvent):

@@ -27,7 +27,7 @@ _ID = re.compile(rb'"id":("(?:[^"\\]|\\.)*")')
 _KIND = re.compile(rb'"e":"(\w+)"')
 # What tells of no single test.
 _OF_NO_TEST = frozenset(
-    {b"shard_start", b"shard_end", b"group_start", b"group_ready", b"group_end", b"piece"}
+    {b"shard_start", b"shard_end", b"group_start", b"group_ready", b"group_end", b"op_set", b"piece"}
 )
 _OF_A_TEST = (events.Start, events.End)
 _DECODER: msgspec.json.Decoder[JournalEvent] = msgspec.json.Decoder(reduce(or_, events.KINDS.values()))

@@ -139,6 +139,8 @@ class RunState:
         unsure: the reason of each test that may have run before, unseen.
         malformed: events that lack what their kind promises.
         workers_lost: how many exited without a result.
+        op_sets: operators by the key of their set.
+        op_traces: by test id, the key of what it called.
         ran_in: what its processes said that tests run in.
         latest: what the last event brought besides.
     """
@@ -170,6 +172,8 @@ class RunState:
     unsure: dict[str, str] = field(default_factory=dict)
     malformed: int = 0
     workers_lost: int = 0
+    op_sets: dict[str, list[str]] = field(default_factory=dict)
+    op_traces: dict[str, str] = field(default_factory=dict)
     ran_in: set[RanIn] = field(default_factory=set)
     latest: Latest = NOTHING
     # The number of the tries in the piece that is at work, where that is none of tests that failed.
@@ -301,7 +305,12 @@ class RunState:
         again = number > 1 and number != self._begun_time
         self.open[name] = Begun(self.ended_at, number, again, event.seed, event.seeded_as or number)
 
+    def _op_set(self, event: events.OpSet) -> None:
+        self.op_sets[event.key] = event.ops
+
     def _end(self, event: events.End) -> None:
+        if event.ops:
+            self.op_traces[event.id] = event.ops
         outcome = _ENDS.get(event.outcome)
         if outcome is None:
             said = f"the worker reported an unknown outcome: {event.outcome!r}"

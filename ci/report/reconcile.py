@@ -64,6 +64,7 @@ class Account:
     quarantine: QuarantineNote | None = None
     control: str = ""
     ran_in: tuple[RanIn, ...] = ()
+    op_traces: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def counts(self) -> dict[Verdict, int]:
@@ -157,6 +158,9 @@ def reconcile(
         stopped=_stopped(results, last.values()),
         workers_lost=sum(one.workers_lost for one in own),
         unreadable=tuple(one.unreadable for one in journals if one.unreadable),
+        op_traces={
+            name: one.op_sets[key] for one in own for name, key in one.op_traces.items() if key in one.op_sets
+        },
         ran_in=tuple(sorted(set[RanIn]().union(*(one.ran_in or {RanIn()} for one in own if one.tries)))),
     )
 

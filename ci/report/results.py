@@ -56,7 +56,7 @@ def write_summary(path: Path, summary: Summary) -> None:
     for name, value in asdict(summary).items():
         if name == "quarantine":
             content["quarantined"] = 0 if summary.quarantine is None else summary.quarantine.tests
-        if name != "completed_at":
+        if name != "completed_at" and (name, value) != ("change", None):
             content[name] = value
     content |= {
         "identity": identity,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ci.core.text import last_line
@@ -12,7 +12,7 @@ from ci.record.result import Result, judge
 from ci.record.verdict import NO_OUTCOME, Verdict
 from ci.report.quarantine_note import QuarantineNote
 from ci.report.reconcile import Account
-from test_selection.selection import OrderNote, Selection, TierNote
+from test_selection.selection import ChangeNote, OrderNote, Selection, TierNote
 
 MAX_LISTED = 100
 
@@ -52,6 +52,21 @@ class Estimates:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeCheck:
+    """Whether the tests that a change names held what failed by it, in a run that left none of them out.
+
+    Attributes:
+        named: how many tests the change can break.
+        failed: how many tests failed that never had.
+        caught: how many of those it names.
+    """
+
+    named: int
+    failed: int
+    caught: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
     """A run in one document, in the order of `summary.json`; what HUD and people read.
 
@@ -85,6 +100,7 @@ class Summary:
         first_failure_s: seconds from the run's start until a test had failed whose failure counts, at its
             last try; None where none did.
         ran_in: everything that tests ran in, as their journals say.
+        change: what a choice by the change would have caught; None where the run was ordered by none, or cut.
     """
 
     planned: int
@@ -115,6 +131,7 @@ class Summary:
     in_scope_s: float | None = None
     first_failure_s: float | None = None
     ran_in: tuple[RanIn, ...] = ()
+    change: ChangeCheck | None = None
 
     @property
     def wall_s(self) -> float:
@@ -129,6 +146,7 @@ def summarize(
     *,
     estimates: Estimates | None = None,
     allow_collect_errors: bool = False,
+    failed_before: Collection[str] = (),
 ) -> Summary:
     """The summary of an account.
 
@@ -138,6 +156,7 @@ def summarize(
         selection: what was chosen, of how many, and which files could not be collected.
         estimates: what the tests were expected to take, for the shares by seconds.
         allow_collect_errors: whether files in scope may fail to collect.
+        failed_before: ids that failed in some run of the history.
     """
     errors = tuple(
         CollectError(file=file, error=last_line(text) or "no error was recorded", detail=text)
@@ -185,7 +204,29 @@ def summarize(
         in_scope_s=None if estimates is None else round(estimates.in_scope_s, 3),
         first_failure_s=_first_failure_s(account.results, identity.started_at),
         ran_in=account.ran_in,
+        change=change_check(account.results, selection.change, failed_before),
     )
+
+
+def change_check(
+    results: Iterable[Result], note: ChangeNote | None, failed_before: Collection[str]
+) -> ChangeCheck | None:
+    """Whether the tests that a change names held what failed by it; None where the run left tests out.
+
+    Args:
+        results: of the run.
+        note: how the change ordered its tests.
+        failed_before: ids that failed in some run of the history, which says nothing of the change.
+    """
+    if note is None or note.left_out:
+        return None
+    failed = [
+        one.id
+        for one in results
+        if one.verdict is Verdict.FAILED and not one.forgiven and one.id not in failed_before
+    ]
+    caught = len(failed) if note.everything else sum(name in note.named for name in failed)
+    return ChangeCheck(named=len(note.named), failed=len(failed), caught=caught)
 
 
 def _cards(account: Account) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 from ci.record.identity import RunIdentity
@@ -12,6 +13,8 @@ from ci.report.results import RESULTS_FILE, SUMMARY_FILE, write_results, write_s
 from ci.report.summary import render_markdown
 from ci.report.totals import Estimates, Summary, summarize
 from test_selection.files import write_text
+from test_selection.op_map import FILE as OP_MAP
+from test_selection.op_map import OpMap, make_op_map, write_op_map
 from test_selection.selection import Selection
 
 MARKDOWN_FILE = "summary.md"
@@ -27,6 +30,7 @@ def write_report(
     selection: Selection,
     estimates: Estimates | None = None,
     allow_collect_errors: bool = False,
+    failed_before: Collection[str] = (),
 ) -> Summary:
     """Write results, summary, JUnit files, Markdown and page of a run.
 
@@ -39,12 +43,20 @@ def write_report(
         selection: what was chosen, and which files could not be collected.
         estimates: what the tests were expected to take.
         allow_collect_errors: whether files in scope may fail to collect.
+        failed_before: ids that failed in some run of the history.
 
     Returns:
         The summary, with the exit code.
     """
+    if account.op_traces:
+        write_op_map(run_dir / OP_MAP, op_map_of(account, identity))
     summary = summarize(
-        account, identity, selection, estimates=estimates, allow_collect_errors=allow_collect_errors
+        account,
+        identity,
+        selection,
+        estimates=estimates,
+        allow_collect_errors=allow_collect_errors,
+        failed_before=failed_before,
     )
     write_results(run_dir / RESULTS_FILE, identity.run, account.results)
     write_summary(run_dir / SUMMARY_FILE, summary)
@@ -52,6 +64,11 @@ def write_report(
     write_text(run_dir / MARKDOWN_FILE, render_markdown(summary, account))
     write_text(run_dir / PAGE_FILE, render_html(summary, account))
     return summary
+
+
+def op_map_of(account: Account, identity: RunIdentity) -> OpMap:
+    """What the tests of a run called."""
+    return make_op_map(account.op_traces, pytorch=identity.pytorch_version, device=identity.device)
 
 
 def append_once(path: Path, text: str) -> None:

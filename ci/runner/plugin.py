@@ -21,6 +21,7 @@ from _pytest.subtests import SubtestReport
 from ci.record import events
 from ci.record.events import JournalEvent
 from ci.record.journal import EXIT_UNWRITABLE, UNWRITABLE, XPASS_STRICT, JournalWriter
+from ci.runner.call_recorder import CallRecorder
 from ci.runner.channel import Answer, Order, send
 from ci.runner.child import last_lines
 from ci.runner.enforce import SKIPPED_ITSELF, enforced, mark, seed_all, seeding_of
@@ -85,6 +86,7 @@ class RunPlugin:
         self._setting_up.enter_context(garbage_kept())
         self._pid = os.getpid()
         self._leaks: LeakedResources | None = None
+        self._calls: CallRecorder | None = None
         self.error: tuple[str, str] | None = None
 
     @pytest.hookimpl(tryfirst=True)
@@ -118,6 +120,7 @@ class RunPlugin:
         print_logs(session, session.config.rootpath / self._file)
         setup_s = round(time.perf_counter() - self._started, 3)
         self._leaks = LeakedResources()
+        self._calls = CallRecorder.of_this_process(os.environ)
         if self.error is None:
             self._write(events.GroupReady(file=self._file, setup_s=setup_s))
 
@@ -168,6 +171,14 @@ class RunPlugin:
         """Run a test as its suite file has it."""
         with enforced(getattr(item, "instance", None), self._expected(item.nodeid)):
             return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Note what setting a class up calls as called by each of its tests."""
+        result = yield
+        if self._calls is not None:
+            self._calls.set_up(getattr(item, "cls", None))
+        return result
 
     def _expected(self, nodeid: str) -> Mapping[str, Any]:
         found: Mapping[str, Any] = self._expectations.get(self._ids[nodeid], {})
@@ -240,8 +251,18 @@ class RunPlugin:
             leak=self._leaks.look() if self._leaks is not None else "",
             unseeded=running.unseeded,
             ras=ras,
+            ops=self._called(),
         )
         self._write(end)
+
+    def _called(self) -> str:
+        """The key of what the test called, whose set is written before it is first named."""
+        if self._calls is None:
+            return ""
+        key, new = self._calls.of_test()
+        if new is not None:
+            self._write(events.OpSet(key=key, ops=new))
+        return key
 
     def file_error(self) -> None:
         """Tell of what kept the file from being set up, if anything did."""

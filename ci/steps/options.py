@@ -72,6 +72,31 @@ Tier = Annotated[
     str | None,
     typer.Option("--tier", help="Tier whose limits hold: pr, nightly or weekly; default: the stage's."),
 ]
+Changed = Annotated[
+    str | None,
+    typer.Option(
+        "--changed",
+        metavar="BASE..HEAD",
+        help="Order tests by what changed between two commits; BASE alone: up to your files.",
+    ),
+]
+ChangedDiff = Annotated[
+    Path | None, typer.Option("--diff", metavar="FILE", help="Order tests by the change of a diff.")
+]
+Budget = Annotated[
+    str | None,
+    typer.Option(
+        "--budget",
+        metavar="evidence|N%",
+        help="Keep only tests that the change can break; N%: at most this share of the tests.",
+    ),
+]
+BudgetSeconds = Annotated[
+    float | None,
+    typer.Option(
+        "--seconds", min=0, help="Keep at most this many seconds of tests that the change can break."
+    ),
+]
 Cards = Annotated[int | None, typer.Option("--cards", help="Cards to use here, one worker each; 0: all.")]
 Static = Annotated[bool | None, typer.Option("--static", help="Each card runs its own shard; no stealing.")]
 Retries = Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +23,9 @@ from test_selection.limits import Limits, limits_of
 from test_selection.pack import make_plan
 from test_selection.plan import Plan, Shard, write_plan
 from test_selection.selection import Expectation, Selection, read_selection
+
+# What runs first is not shared out, so it stays a small part of a run.
+MOST_FIRST = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +80,9 @@ def shard_subset(
         shards: those that run here; None: all.
         folder: takes the journals; None: that of the plan.
     """
-    durations, selection = None, plan_folder.selection
+    durations, selection = None, None
+    if plan_folder.selection.is_file():
+        selection = read_selection(plan_folder.selection)
     if plan_folder.durations.is_file():
         # They say how shards are cut into pieces: a broken file costs some balance and nothing else.
         unread = "shards are split without the plan's durations"
@@ -85,11 +91,18 @@ def shard_subset(
         plan=plan,
         shards=plan.shards if shards is None else shards,
         source=source,
-        expectations=read_selection(selection).expectations if selection.is_file() else {},
+        expectations=selection.expectations if selection is not None else {},
         durations=durations or Durations(),
         folder=folder or plan_folder,
         plan_folder=plan_folder,
+        first=likeliest(selection),
     )
+
+
+def likeliest(selection: Selection | None) -> frozenset[str]:
+    """The tests that a change breaks the likeliest, which run before all others."""
+    named = selection.change.named if selection is not None and selection.change is not None else {}
+    return frozenset(itertools.islice(named, MOST_FIRST))
 
 
 def past_durations(context: Context, device: str) -> Durations:

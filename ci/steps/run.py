@@ -18,6 +18,7 @@ from ci.report.live.events import Sink, run_start
 from ci.report.live.state import State
 from ci.report.live.view import Watcher, view_for, watching
 from ci.runner.attempts import guarded
+from ci.runner.call_recorder import TRACE_FUNCTIONS
 from ci.runner.claims.joining import NAMES_FILE, REDIS, ClaimSettings
 from ci.runner.environment_info import back_end, refuse_silent_emulation, unallowed_ci
 from ci.runner.health import HealthFiles, Rules
@@ -272,7 +273,10 @@ def _options(context: Context, subset: ShardSubset, within: Sequence[Shard], *, 
         run_dir=subset.folder.path,
         tests=tests,
         device=model.device.name,
-        environ=worker_environment(context, subset.source),
+        environ={
+            **worker_environment(context, subset.source),
+            **({TRACE_FUNCTIONS: "1"} if settings.trace_functions else {}),
+        },
         threads=max(1, context.cores // max(1, workers)),
         method=start_method(settings.start_method),
         may_change=settings.start_method == AUTO,

@@ -9,6 +9,7 @@ from pathlib import Path
 from ci.core.errors import NothingToRunError, UsageError
 from ci.core.text import counted, listed
 from ci.runner.source import Source
+from ci.steps.change_order import ChangeRequest, change_lines, order_by_change
 from ci.steps.collect import load_suites
 from ci.steps.context import Context
 from ci.steps.selection_lock import UsedLock, find_lock, lock_path, relock, tree_of
@@ -52,6 +53,7 @@ def select_step(
     source: Source | None,
     durations: Durations,
     relocking: bool = False,
+    change: ChangeRequest | None = None,
 ) -> Selection:
     """Restrict, scope and take the share; write `selection.json` to `out`.
 
@@ -63,6 +65,7 @@ def select_step(
         source: where the tests come from, where that is known.
         durations: what earlier runs took.
         relocking: whether the lock is written anew first.
+        change: the change that orders the tests, and the budget that they are cut to.
 
     Raises:
         SettingsError: the rules or the suite file cannot be taken.
@@ -86,6 +89,8 @@ def select_step(
         selection = hold_to_tier(
             context, selection, catalog, tier=share.tier, seconds=seconds, rules=what.rules
         )
+    if change is not None and change.given:
+        selection = order_by_change(context, selection, catalog, change, source=source, durations=durations)
     write_selection(out, selection)
     if selection.missing:
         gone = counted(len(selection.missing), "of the named tests is", "of the named tests are")
@@ -198,6 +203,8 @@ def selected_lines(selection: Selection, *, ladder: bool = True) -> list[str]:
         seconds = f", {selection.selected_s / selection.in_scope_s:.1%} of the seconds".replace("%", " %")
     count = f"selected {selection.selected:,} of {counted(selection.in_scope, 'in-scope test')}"
     lines = [f"{count} ({selection.percent:g} %{seconds})", *tier_note_lines(selection.tier_note)]
+    if selection.change is not None:
+        lines += change_lines(selection.change, len(selection.ids) + selection.change.left_out)
     if selection.ladder is None:
         return lines
     return [*lines, *(note_lines(selection.ladder) if ladder else selection.ladder.remarks)]

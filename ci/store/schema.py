@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 # Of a SQLite file, in `PRAGMA user_version`. Counted up with every change; nothing carries a file of another
 # version over.
-VERSION = 9
+VERSION = 10
 
 
 class Type(NamedTuple):
@@ -165,6 +165,8 @@ DETAILS = Table(
         "ran_seconds": MAYBE_REAL,
         "passed_seconds": MAYBE_REAL,
         "first_failure_seconds": MAYBE_REAL,
+        "change_failed": MAYBE_NUMBER,
+        "change_caught": MAYBE_NUMBER,
     },
     key=("dynamoKey",),
     engine="ReplacingMergeTree",
@@ -295,6 +297,13 @@ LEDGER = (
         key=("device", "file"),
     ),
     Table(name="imported_class", columns={"name": TEXT, "seconds": REAL}, key=("name",)),
+    # What tests called when they last ran: `ops` is a list of overloads and dtypes, as JSON.
+    Table(name="op_set", columns={"key": TEXT, "ops": TEXT}, key=("key",)),
+    Table(
+        name="op_trace",
+        columns={"device": TEXT, "name": TEXT, "pytorch": TEXT, "op_set": TEXT, "at": REAL},
+        key=("device", "name"),
+    ),
     # When a chore was last done by whoever has no thread for chores, in seconds since the epoch.
     Table(name="chore", columns={"name": TEXT, "at": REAL}, key=("name",)),
 )

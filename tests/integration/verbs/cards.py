@@ -5,7 +5,20 @@ from __future__ import annotations
 import json
 import shutil
 
+from ci.report.op_maps import keep_op_map
+from ci.store.store import Store
+from test_selection.catalog import read_catalog
+from test_selection.op_map import FILE as OP_MAP
+from test_selection.op_map import make_op_map, read_op_map, write_op_map
+
 from .world import World
+
+# One fault can be put into it.
+KERNELS = """\
+@impl("aten::add.Tensor")
+def add(a, b):
+    return b
+"""
 
 SUITE = """\
 test_suite_config:
@@ -65,6 +78,30 @@ def repository(world: World) -> None:
     world.write("ci/new.py", "x = 1\n")
     world.git("add", "--all")
     world.git("commit", "--quiet", "--message", "change")
+
+
+def changed(world: World) -> None:
+    """The project under Git, with a back end whose kernel a branch changes, and what each test calls."""
+    world.write("torch_spyre/kernels.py", KERNELS)
+    world.write("torch_spyre/__init__.py", "")
+    repository(world)
+    world.git("update-ref", "refs/remotes/origin/main", "main")
+    run = world.folder / "runs" / "nightly"
+    catalog = read_catalog(run / "catalog.jsonl.gz")
+    traces = {test.id: ["aten::add.Tensor float32"] for test in catalog.tests}
+    op_map = make_op_map(traces, pytorch=catalog.pytorch, device=catalog.device)
+    for folder in (run, world.folder):
+        write_op_map(folder / OP_MAP, op_map)
+    world.write("torch_spyre/kernels.py", KERNELS.replace("b", "c"))
+    world.git("commit", "--quiet", "--all", "--message", "change a kernel")
+
+
+def traced(world: World) -> None:
+    """What tests called in a run, in the store."""
+    changed(world)
+    op_map = read_op_map(world.folder / OP_MAP)
+    with Store(world.folder / ".spyre-ci" / "store.sqlite").transaction() as connection:
+        keep_op_map(connection, op_map, at=1.0)
 
 
 def needs(world: World) -> None:

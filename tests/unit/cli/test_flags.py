@@ -20,6 +20,7 @@ MEANINGS = {
     "--write": "write what is shown",
     "--at": "a moment: of lanes in their zone, of pins a day too",
     "--base": "what is compared with or gone into: a commit, a run or a branch",
+    "--changed": "what changed since a commit: which files are linted, or which tests come first",
     "--check": "lanes compare files, pins decide: both end with 1 where they differ",
     "--config": "the settings file; of class times their own name for a configuration",
     "--context": "of a kubeconfig; of a commit's status, as GitHub calls it",

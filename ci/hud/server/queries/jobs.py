@@ -57,6 +57,8 @@ class Job:
     ran_s: Annotated[float | None, "d.ran_seconds"]
     passed_s: Annotated[float | None, "d.passed_seconds"]
     first_failure_s: Annotated[float | None, "d.first_failure_seconds"]
+    change_failed: Annotated[int | None, "d.change_failed"]
+    change_caught: Annotated[int | None, "d.change_caught"]
 
     @property
     def rows_of(self) -> tuple[int, int, int]:

@@ -151,6 +151,8 @@ class Metrics:
         recovery: of the outages that ended.
         recovery_limit_s: what none should exceed.
         recovery_ok: whether none does, those that go on counted until now.
+        broken_changes: full runs, ordered by a change, in which tests failed that never had.
+        caught_changes: those in which the change names one of these tests.
     """
 
     weeks: Sequence[Week]
@@ -162,6 +164,8 @@ class Metrics:
     recovery: Spread | None
     recovery_limit_s: float
     recovery_ok: bool
+    broken_changes: int
+    caught_changes: int
 
 
 def metrics(jobs: Sequence[Job], verdicts: Sequence[DayVerdict], now: float) -> Metrics:
@@ -181,6 +185,8 @@ def metrics(jobs: Sequence[Job], verdicts: Sequence[DayVerdict], now: float) -> 
         recovery=spread(one.seconds for one in out if one.ended),
         recovery_limit_s=LIMIT_S,
         recovery_ok=not any(one.long for one in out),
+        broken_changes=sum(bool(job.change_failed) for job in jobs),
+        caught_changes=sum(bool(job.change_caught) for job in jobs),
     )
 
 

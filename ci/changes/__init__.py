@@ -1,0 +1,1 @@
+"""What a change of source code can break, told from its syntax."""

@@ -1,0 +1,242 @@
+"""What a change of source code says of tests: which files, ops and functions differ, or anything may."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import PurePosixPath
+
+from ci.changes.package import Package, Place, dotted
+from ci.changes.python_module import Module, Part, read_module
+from ci.changes.source_change import SourceChange
+from test_selection.change import WHOLE_FILE, Evidence
+from test_selection.op_map import OpMap, family, is_function
+from test_selection.patterns import compile_glob
+
+# Python files that decide how the rest is built or run.
+_BUILD = frozenset({"setup.py", "conftest.py", "noxfile.py", "sitecustomize.py"})
+_CACHES = ("cache", "lru_cache", "cached_property")
+
+
+def find_evidence(
+    change: SourceChange, op_map: OpMap, *, tests: str, test_files: Iterable[str], docs: Sequence[str]
+) -> Evidence:
+    """Find what a change says of tests.
+
+    Args:
+        change: the change.
+        op_map: what each test calls, by which an op's name is known.
+        tests: the tests' folder, from the repository's top; empty where the tests lie elsewhere.
+        test_files: the files of tests, from that folder.
+        docs: globs of files that no test is about.
+
+    Returns:
+        The evidence. `everything` holds a reason for each file of which it cannot be told: it is not Python,
+        does not parse, or holds what is not resolved to ops, tests or functions that were traced.
+    """
+    return _Finder(change, op_map, tests, frozenset(test_files), docs).find()
+
+
+class _Finder:
+    def __init__(
+        self, change: SourceChange, op_map: OpMap, tests: str, test_files: frozenset[str], docs: Sequence[str]
+    ) -> None:
+        self._change, self._tests, self._test_files = change, tests, test_files
+        self._docs = [compile_glob(one) for one in docs]
+        self._known = frozenset(family(op) for op in op_map.ops if not is_function(op))
+        self._functions = frozenset(filter(is_function, op_map.ops))
+        self._found = Evidence()
+
+    def find(self) -> Evidence:
+        package: list[str] = []
+        for path in self._change.files:
+            below = (
+                path.removeprefix(f"{self._tests}/")
+                if self._tests and path.startswith(f"{self._tests}/")
+                else None
+            )
+            if below in self._test_files:
+                self._found.files[below] = f"{path} changed"
+            elif not path.endswith(".py"):
+                if not any(glob.search(path) for glob in self._docs):
+                    self._found.everything.append(f"{path} is no Python source")
+            elif PurePosixPath(path).name in _BUILD:
+                self._found.everything.append(f"{path} decides how tests are built or run")
+            elif below is not None:
+                self._helper(path, below)
+            elif _is_own_test(path):
+                continue
+            elif path.startswith("torch/"):
+                self._of_torch(path)
+            else:
+                package.append(path)
+        if package:
+            self._of_package(package)
+        return self._found
+
+    def _helper(self, path: str, below: str) -> None:
+        """A module of the tests' folder: the test files that import it, however far."""
+        using = self._imported_by.get(dotted(below, self._imported_by_paths), set())
+        if not using:
+            self._found.everything.append(f"no test file is known to import {path}")
+        self._found.helpers.update(dict.fromkeys(sorted(using), f"imports {path}"))
+
+    @cached_property
+    def _sources(self) -> Mapping[str, bytes]:
+        files = self._change.python_files(self._change.head, self._tests)
+        return {path.removeprefix(f"{self._tests}/"): content for path, content in files.items()}
+
+    @cached_property
+    def _imported_by_paths(self) -> frozenset[str]:
+        return frozenset(self._sources)
+
+    @cached_property
+    def _imported_by(self) -> dict[tuple[str, ...], set[str]]:
+        """By a module's name, the test files that import it."""
+        names = {path: dotted(path, self._imported_by_paths) for path in self._sources}
+        places = {name: path for path, name in names.items()}
+        direct = {path: _imports(content, names[path], places) for path, content in self._sources.items()}
+        found: dict[tuple[str, ...], set[str]] = {}
+        for file in self._test_files:
+            waiting, seen = [file], {file}
+            while waiting:
+                new = direct.get(waiting.pop(), set()) - seen
+                seen |= new
+                waiting.extend(new)
+            for path in seen - {file}:
+                found.setdefault(names[path], set()).add(file)
+        return found
+
+    def _of_torch(self, path: str) -> None:
+        """A module of PyTorch: the functions that differ; for what runs once a process, the whole file."""
+        old, new = (
+            _parsed(self._change.python_files(tree, path).get(path), self._known.__contains__)
+            for tree in (self._change.base, self._change.head)
+        )
+        if not any(one.startswith(f"{path}:") for one in self._functions):
+            self._found.everything.append(f"{path} has no function that a test was seen to call")
+        elif old is None or new is None:
+            self._found.everything.append(f"{path} is new, gone, or does not parse")
+        else:
+            once = set()
+            for name in _differing(old, new):
+                if f"{path}:{name}" in self._functions and not _runs_once(name, old, new):
+                    self._found.functions[f"{path}:{name}"] = f"{name} of {path} changed"
+                else:
+                    once.add(name)
+            if once or (old.imports, old.stars) != (new.imports, new.stars):
+                self._found.functions[f"{path}:{WHOLE_FILE}"] = f"what {path} does at import changed"
+
+    def _of_package(self, paths: Sequence[str]) -> None:
+        """Modules of the back end: the ops that the parts which differ serve, before the change and after."""
+        trees = [self._change.python_files(tree) for tree in (self._change.base, self._change.head)]
+        read = [
+            {
+                path: module
+                for path, content in files.items()
+                if (module := _parsed(content, self._known.__contains__))
+            }
+            for files in trees
+        ]
+        for path in paths:
+            for files, modules in zip(trees, read, strict=True):
+                if path in files and path not in modules:
+                    self._found.everything.append(f"{path} does not parse")
+        for this, other in (read, read[::-1]):
+            package = Package(this)
+            changed = [
+                place
+                for path in paths
+                if path in this
+                for place in self._parts(package, path, other.get(path))
+            ]
+            reach = package.reach(changed)
+            self._found.everything.extend(reach.unresolved)
+            self._found.ops.update(reach.ops)
+        for op in sorted(self._found.ops.keys() - self._known):
+            self._found.everything.append(f"no test is known to call {op}, which changed")
+
+    def _parts(self, package: Package, path: str, other: Module | None) -> list[Place]:
+        """The parts of a module that differ from its other version; ops of registrations are noted."""
+        module = package.modules[path]
+        if other is None:
+            return [(path, name) for name in module.parts]
+        found = []
+        for name in _differing(module, other, both=False):
+            part, before = module.parts[name], other.parts.get(name)
+            if part.groups and (before is None or before.rest == part.rest or part.runs):
+                known = before.groups if before is not None else []
+                for group in part.groups:
+                    if group not in known:
+                        self._found.ops.update(
+                            dict.fromkeys(group.ops, f"its registration in {path} changed")
+                        )
+                continue
+            found.append((path, name))
+        renamed = [name for name, target in module.imports.items() if other.imports.get(name) != target]
+        if module.stars != other.stars:
+            self._found.everything.append(f"{path} imports all of another module")
+        return found + package.users(path, renamed)
+
+
+def _differing(module: Module, other: Module, *, both: bool = True) -> list[str]:
+    """The parts of a module that another version of it has otherwise, or not; with `both`, of either."""
+    names = module.parts.keys() | (other.parts.keys() if both else set())
+    return sorted(
+        name
+        for name in names
+        if name not in module.parts
+        or name not in other.parts
+        or module.parts[name].text != other.parts[name].text
+    )
+
+
+def _runs_once(name: str, *modules: Module) -> bool:
+    """True if a part of torch may run but once a process: at import, or because its result is kept."""
+    for module in modules:
+        if name in module.parts and not _is_function(module.parts[name]):
+            return True
+        if name in module.parts and any(f"'{one}'" in module.parts[name].text for one in _CACHES):
+            return True
+        outside = (part for part in module.parts.values() if not _is_function(part))
+        if any((name,) in part.uses for part in outside):
+            return True
+    return False
+
+
+def _is_function(part: Part) -> bool:
+    return part.text.startswith(("FunctionDef", "AsyncFunctionDef"))
+
+
+def _is_own_test(path: str) -> bool:
+    """True for the back end's tests of itself, which are not those that are selected."""
+    *folders, name = PurePosixPath(path).parts
+    return name.startswith("test_") or not {"test", "tests"}.isdisjoint(folders)
+
+
+def _parsed(content: bytes | None, known: Callable[[str], bool]) -> Module | None:
+    try:
+        return None if content is None else read_module(content.decode(), known)
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+
+
+def _imports(content: bytes, name: tuple[str, ...], places: Mapping[tuple[str, ...], str]) -> set[str]:
+    """The files of a folder that one of its modules imports."""
+    try:
+        nodes = ast.walk(ast.parse(content))
+    except (SyntaxError, ValueError, RecursionError):
+        return set(places.values())
+    found = set()
+    for node in nodes:
+        targets: list[tuple[str, ...]] = []
+        if isinstance(node, ast.Import):
+            targets = [tuple(one.name.split(".")) for one in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            start = name[: len(name) - node.level] if node.level else ()
+            start += tuple(filter(None, (node.module or "").split(".")))
+            targets = [start, *((*start, one.name) for one in node.names)]
+        for target in targets:
+            found |= {places[target[:n]] for n in range(1, len(target) + 1) if target[:n] in places}
+    return found

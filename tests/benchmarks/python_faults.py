@@ -1,0 +1,146 @@
+"""Faults of PyTorch's own Python code: does the choice of tests by the functions they call catch them?
+
+    SPYRE_CI__RUN__TRACE_FUNCTIONS=true spyre-ci pytorch --percent 12
+    python tests/benchmarks/python_faults.py RUN --faults 150 --seed 1 --log python.jsonl
+
+RUN is the folder of that run. A fault is put into one file of a copy of torch, made of links besides; the
+truth is a fresh process with that copy which runs every test.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from ci.changes.evidence import find_evidence
+from ci.changes.measure import EVIDENCE, Fault, Measured, recall_of, run_faults, sample_faults, weigh
+from ci.changes.source_change import SourceChange
+from ci.core.process import finish_command
+from test_selection.catalog import read_catalog
+from test_selection.change import WHOLE_FILE, rank_tests, recall_interval
+from test_selection.op_map import is_function, read_op_map
+from test_selection.selection import read_selection
+
+ROOT = Path(__file__).resolve().parents[2]
+RUN_S = 300
+# Read by every process at import, whose faults keep torch from starting at all, are not of interest: those of
+# functions and tables that tests reach are.
+_CHILD = """
+import json, sys
+from tests.benchmarks.forked_runs import ForkedRuns
+nodes = json.load(open(sys.argv[1]))
+failed = ForkedRuns(nodes).run_here(lambda: None, list(nodes))
+json.dump(failed, open(sys.argv[2], "w"))
+"""
+
+
+class OneFile(SourceChange):
+    """A change of one file of torch."""
+
+    def __init__(self, path: str, old: str, new: str) -> None:
+        super().__init__(folder=Path(), base="base", head="head", words="", files=(path,))
+        object.__setattr__(self, "texts", {self.base: old, self.head: new})
+
+    def python_files(self, tree: str, below: str = "") -> dict[str, bytes]:  # noqa: ARG002  # it has one
+        return {self.files[0]: self.__dict__["texts"][tree].encode()}
+
+
+class Bench:
+    def __init__(self, run: Path, scratch: Path) -> None:
+        catalog = {test.id: test for test in read_catalog(run / "catalog.jsonl.gz").tests}
+        self.op_map = read_op_map(run / "opmap.json.gz")
+        self.tests = [catalog[name] for name in read_selection(run / "selection.json").ids]
+        self.scratch = scratch
+        self.torch = Path(str(find_spec("torch").origin)).parent  # type: ignore[union-attr]  # it is installed
+        called = Counter(op.partition(":")[0] for op in self.op_map.ops if is_function(op))
+        self.sources = {path: (self.torch.parent / path).read_text(encoding="utf-8") for path in called}
+        began = time.monotonic()
+        self.before = self.run(None)
+        self.run_s = time.monotonic() - began
+        self.tests = [test for test in self.tests if test.id not in self.before]
+
+    def run(self, fault: Fault | None) -> set[str]:
+        nodes = {test.id: test.node for test in self.tests}
+        with tempfile.TemporaryDirectory(dir=self.scratch) as folder:
+            top = Path(folder)
+            (top / "nodes.json").write_text(json.dumps(nodes))
+            if fault is not None:
+                link_all_but(self.torch.parent, top, Path(fault.file))
+                (top / fault.file).write_text(fault.text, encoding="utf-8")
+            environ = {**os.environ, "PYTHONPATH": f"{top}:{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}
+            words = [sys.executable, "-c", _CHILD, str(top / "nodes.json"), str(top / "failed.json")]
+            finish_command(words, timeout_s=RUN_S, env=environ, cwd=top)
+            try:
+                return set(json.loads((top / "failed.json").read_text()))
+            except (OSError, ValueError):
+                return set(nodes)
+
+    def weigh(self, fault: Fault, failed: frozenset[str]) -> Measured:
+        change = OneFile(fault.file, self.sources[fault.file], fault.text)
+        evidence = find_evidence(change, self.op_map, tests="", test_files=(), docs=())
+        ranked = rank_tests(self.tests, evidence, self.op_map)
+        return weigh(ranked, failed, sorted(evidence.functions))
+
+
+def link_all_but(top: Path, target: Path, path: Path) -> None:
+    """Links to all that is beside a file in each folder on the way to it."""
+    for folder in list(path.parents)[-2::-1]:
+        (target / folder).mkdir(exist_ok=True)
+        for entry in (top / folder).iterdir():
+            if not path.is_relative_to(folder / entry.name) and entry.name != "__pycache__":
+                (target / folder / entry.name).symlink_to(entry)
+
+
+def table(found: Sequence[Measured], tests: int) -> list[str]:
+    killed = [one for one in found if one.failed]
+    whole = sum(any(key.endswith(WHOLE_FILE) for key in one.ops) for one in killed)
+    lines = [
+        f"{len(found)} faults, {len(killed)} found by a full run of {tests} tests",
+        f"in code that runs once a process: {whole}",
+        f"resolved to any test: {sum(one.everything for one in killed)}",
+    ]
+    of = sum(one.failed for one in killed)
+    for budget, recall in recall_of(found).items():
+        share = 100 * sum(one.caught[budget] for one in killed) / of
+        low, _ = recall_interval(recall.caught, recall.faults)
+        changes = f"{recall.caught}/{recall.faults} changes (at least {100 * low:.2f} %)"
+        shares = f"median {100 * recall.median_share:.2f} %, mean {100 * recall.mean_share:.2f} %"
+        lines.append(f"{budget:>9}: {changes}, {share:.2f} % of {of} failing tests; share {shares}")
+    firsts = [one.first for one in killed]
+    lines.append(f"first failing test: median {statistics.median(firsts):g}")
+    lines += [f"missed: {one}" for one in killed if one.caught[EVIDENCE] < one.failed]
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--faults", type=int, default=150)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--log", type=Path, default=Path("python.jsonl"))
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        bench = Bench(given.run, Path(scratch))
+        faults = sample_faults(bench.sources, number=given.faults, seed=given.seed)
+        minutes = len(faults) * bench.run_s / 60
+        print(f"{len(bench.before)} tests fail without a fault and are left out; {len(bench.tests)} stay")
+        print(
+            f"{len(faults)} faults, {bench.run_s:.1f} s a full run: at most {minutes:.0f} minutes", flush=True
+        )
+        truth = run_faults(faults, bench.run, given.log, say=lambda text: print(text, flush=True), workers=2)
+        found = [bench.weigh(fault, failed) for fault, failed in zip(faults, truth, strict=True)]
+        for line in table(found, len(bench.tests)):
+            print(line)
+
+
+if __name__ == "__main__":
+    main()
