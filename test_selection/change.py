@@ -13,6 +13,8 @@ from test_selection.op_map import OpMap, family, is_function
 # Of the standard normal distribution: an interval that holds in 95 % of all samples.
 _Z = 1.96
 WHOLE_FILE = "*"
+# The budget that keeps all that a change can break.
+EVIDENCE = "evidence"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,7 +77,7 @@ class _Finder:
 
     def _helper(self, path: str, below: str) -> None:
         """A module of the tests' folder: the test files that import it, however far."""
-        using = self._imported_by.get(dotted(below, self._imported_by_paths), set())
+        using = self._imported_by.get(dotted(below, self._sources), set())
         if not using:
             self._found.everything.append(f"no test file is known to import {path}")
         self._found.helpers.update(dict.fromkeys(sorted(using), f"imports {path}"))
@@ -88,13 +88,9 @@ class _Finder:
         return {path.removeprefix(f"{self._tests}/"): content for path, content in files.items()}
 
     @cached_property
-    def _imported_by_paths(self) -> frozenset[str]:
-        return frozenset(self._sources)
-
-    @cached_property
     def _imported_by(self) -> dict[tuple[str, ...], set[str]]:
         """By a module's name, the test files that import it."""
-        names = {path: dotted(path, self._imported_by_paths) for path in self._sources}
+        names = {path: dotted(path, self._sources) for path in self._sources}
         places = {name: path for path, name in names.items()}
         direct = {path: _imports(content, names[path], places) for path, content in self._sources.items()}
         found: dict[tuple[str, ...], set[str]] = {}

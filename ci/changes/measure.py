@@ -14,10 +14,9 @@ from random import Random
 
 from ci.changes.mutants import mutants
 from ci.core.text import counted
-from test_selection.change import RankedTests, keep_share
+from test_selection.change import EVIDENCE, RankedTests, keep_share
 from test_selection.recall import Recall
 
-EVIDENCE = "evidence"
 BUDGETS = (EVIDENCE, "2%", "5%", "25%")
 
 

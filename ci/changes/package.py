@@ -159,12 +159,11 @@ class Package:
         return base[: len(base) - level + 1] + target[level:]
 
 
-def dotted(path: str, paths: Iterable[str] | Mapping[str, object]) -> Dotted:
+def dotted(path: str, paths: Mapping[str, object]) -> Dotted:
     """A module's name by its path: its folders, from the first that is a package; pure."""
-    known = paths if isinstance(paths, Mapping) else set(paths)
     parts = list(PurePosixPath(path).with_suffix("").parts)
     start = len(parts) - 1
-    while start and "/".join([*parts[:start], "__init__.py"]) in known:
+    while start and "/".join([*parts[:start], "__init__.py"]) in paths:
         start -= 1
     return tuple(parts[start:-1] if parts[-1] == "__init__" else parts[start:])
 

@@ -32,8 +32,7 @@ def touched(folder: Path, event: Event, base: str | None = None) -> Touched:
         base: a commit or branch to compare with, which is requested by hand; None: as the event says.
     """
     try:
-        head, *parents = git(folder, "rev-list", "--parents", "-n", "1", "HEAD", "--").split()
-        old, said = _old(folder, event, head, parents, base)
+        head, old, said = _compared(folder, event, base)
         if not old:
             return Touched(files=None, why=said)
         names = git(
@@ -50,8 +49,7 @@ def touched(folder: Path, event: Event, base: str | None = None) -> Touched:
 def before(folder: Path, event: Event) -> str:
     """The commit that an event's change is compared with; empty where that cannot be told."""
     try:
-        head, *parents = git(folder, "rev-list", "--parents", "-n", "1", "HEAD", "--").split()
-        return _old(folder, event, head, parents, None)[0]
+        return _compared(folder, event, None)[1]
     except (CommandError, ValueError):
         return ""
 
@@ -59,6 +57,12 @@ def before(folder: Path, event: Event) -> str:
 def base_tip(folder: Path, event: Event) -> str:
     """The commit that a change is to go on top of; empty where nobody says it, or this clone lacks it."""
     return _commit(folder, event.base or f"refs/remotes/origin/{event.branch}")
+
+
+def _compared(folder: Path, event: Event, base: str | None) -> tuple[str, str, str]:
+    """The commit that is checked out, the one it is compared with, and how that was found."""
+    head, *parents = git(folder, "rev-list", "--parents", "-n", "1", "HEAD", "--").split()
+    return head, *_old(folder, event, head, parents, base)
 
 
 def _old(folder: Path, event: Event, head: str, parents: list[str], base: str | None) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from ci.runner.source import Source
 from ci.steps.context import Context
 from ci.steps.marks import protected
 from test_selection.catalog import Catalog
-from test_selection.change import RankedTests, keep_seconds, keep_share, rank_tests
+from test_selection.change import EVIDENCE, RankedTests, keep_seconds, keep_share, rank_tests
 from test_selection.durations import Durations
 from test_selection.estimates import UNKNOWN_TEST_S
 from test_selection.lock import FILE as LOCK
@@ -27,7 +27,6 @@ from test_selection.op_map import OpMap, read_op_map
 from test_selection.recall import Recall, read_recall
 from test_selection.selection import ChangeNote, Selection
 
-EVIDENCE = "evidence"
 UNTRACED = "it is not known what it calls"
 # Reasons that are shown; `--explain` shows all.
 MOST_REASONS = 10

@@ -22,11 +22,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ci.changes.evidence import find_evidence
-from ci.changes.measure import EVIDENCE, Fault, Measured, recall_of, run_faults, sample_faults, weigh
+from ci.changes.measure import Fault, Measured, recall_of, run_faults, sample_faults, weigh
 from ci.changes.source_change import SourceChange
 from ci.core.process import finish_command
 from test_selection.catalog import read_catalog
-from test_selection.change import WHOLE_FILE, rank_tests, recall_interval
+from test_selection.change import EVIDENCE, WHOLE_FILE, rank_tests, recall_interval
 from test_selection.op_map import is_function, read_op_map
 from test_selection.selection import read_selection
 
