@@ -13,6 +13,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
 from tests.benchmarks import (
+    bench_changes,
     bench_compare,
     bench_hud_pages,
     bench_hud_rows,
@@ -23,7 +24,7 @@ from tests.benchmarks import (
     inputs,
 )
 
-PARTS = ("planner", "hud", "jobs", "compare", "trivial", "journal", "runner")
+PARTS = ("planner", "hud", "jobs", "compare", "changes", "trivial", "journal", "runner")
 # These want neither torch nor pytest's helpers.
 ALONE = {"planner", "hud", "jobs", "compare"}
 FULL, QUICK = (100, 1_000), (4, 25)
@@ -47,6 +48,15 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     if reason := _missing("torch", "xdist"):
         found["skipped"] += [f"{part}: {reason}" for part in PARTS if part in wanted - ALONE]
         return found
+    return found | _with_torch(options, wanted, found["skipped"])
+
+
+def _with_torch(options: argparse.Namespace, wanted: set[str], skipped: list[str]) -> dict[str, Any]:
+    """What runs tests."""
+    found: dict[str, Any] = {}
+    if "changes" in wanted:
+        tests, percent = (5_000, 1) if options.quick else (200_000, 12)
+        found["changes"] = bench_changes.measure(tests=tests, percent=percent, rounds=options.rounds)
     if "trivial" in wanted:
         files, tests = QUICK if options.quick else FULL
         found["trivial"] = bench_trivial.measure(files=files, tests=tests, rounds=options.rounds)
@@ -64,7 +74,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
                 journal="journal" in both,
             )
         else:
-            found["skipped"] += [f"{part}: PYTORCH_TREE names no PyTorch tree" for part in sorted(both)]
+            skipped += [f"{part}: PYTORCH_TREE names no PyTorch tree" for part in sorted(both)]
     return found
 
 
@@ -95,6 +105,7 @@ def show(found: dict[str, Any]) -> None:
         "pages": bench_hud_pages,
         "jobs": bench_jobs,
         "compare": bench_compare,
+        "changes": bench_changes,
         "trivial": bench_trivial,
         "runner": bench_runner,
     }

@@ -8,29 +8,29 @@ a real diff of a source file in a repository; the truth is a full run of the tes
 
 from __future__ import annotations
 
-import argparse
 import math
 import random
 import shutil
-import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 from ci.changes.evidence import find_evidence
-from ci.changes.measure import BUDGETS, Fault, Measured, recall_of, run_faults, sample_faults, weigh
+from ci.changes.measure import BUDGETS, Fault, Measured, sample_faults, weigh
 from ci.changes.source_change import change_of_commits
 from ci.core.git import git
 from test_selection.catalog import CatalogTest, read_catalog
-from test_selection.change import RankedTests, rank_tests, recall_interval
+from test_selection.change import EVIDENCE, Evidence, RankedTests, rank_tests
 from test_selection.op_map import OpMap, read_op_map
 from test_selection.selection import read_selection
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent))
+from tests.benchmarks import fault_table  # noqa: E402  # run by its path
 from tests.benchmarks.forked_runs import ForkedRuns, finish, installing  # noqa: E402  # run by its path
 
 SOURCES = ("helpers.py", "pointwise.py", "binary.py", "reductions.py", "decompositions.py")
@@ -77,15 +77,14 @@ class Bench:
         finally:
             (self.repository / fault.file).write_text(self.sources[fault.file])
 
-    def rank(self, fault: Fault) -> tuple[RankedTests, list[str]]:
-        """The order that the fault's diff gives, and the ops that it names."""
+    def evidence(self, fault: Fault) -> Evidence:
+        """What the fault's diff says of tests."""
         (self.repository / fault.file).write_text(fault.text)
         try:
             change = change_of_commits(self.repository, "HEAD")
-            evidence = find_evidence(change, self.op_map, tests="", test_files=(), docs=())
+            return find_evidence(change, self.op_map, tests="", test_files=(), docs=())
         finally:
             (self.repository / fault.file).write_text(self.sources[fault.file])
-        return rank_tests(self.tests, evidence, self.op_map), sorted(evidence.ops)
 
 
 def baselines(
@@ -107,55 +106,44 @@ def baselines(
     return {name: not failed.isdisjoint(ids) for name, ids in found.items()}
 
 
-def table(found: Sequence[Measured], others: Mapping[str, Mapping[str, bool]], tests: int) -> list[str]:
-    killed = [one for one in found if one.failed]
-    own = {one.ops[0] for one in killed if len(one.ops) == 1}
-    lines = [
-        f"{len(found)} faults, {len(killed)} found by a full run of {tests} tests",
-        f"{len(own)} families of ops with faults of their own",
-        f"resolved to any test: {sum(one.everything for one in killed)}",
-    ]
-    for budget, recall in recall_of(found).items():
-        tests_of = sum(one.failed for one in killed)
-        caught = sum(one.caught[budget] for one in killed)
-        low, _ = recall_interval(recall.caught, recall.faults)
-        rate, share = 100 * recall.caught / recall.faults, 100 * caught / tests_of
-        shares = f"median {100 * recall.median_share:.2f} %, mean {100 * recall.mean_share:.2f} %"
-        changes = f"{recall.caught}/{recall.faults} changes ({rate:.2f} %, at least {100 * low:.2f} %)"
-        lines.append(f"{budget:>9}: {changes}, {share:.2f} % of {tests_of} failing tests; share {shares}")
-    for name in sorted({name for rows in others.values() for name in rows}):
-        hits = [rows[name] for rows in others.values()]
-        lines.append(f"{name:>24}: {sum(hits)}/{len(hits)} changes")
-    firsts = sorted(one.first for one in killed)
-    ninth = firsts[math.ceil(0.9 * len(firsts)) - 1]
-    place = f"90th percentile {ninth} ({100 * ninth / tests:.2f} % of {tests})"
-    lines.append(f"first failing test: median {statistics.median(firsts):g}, {place}")
-    lines.append(f"always in: {100 * statistics.fmean(one.always for one in killed):.2f} % of the tests")
-    return lines
+def stale(op_map: OpMap) -> dict[str, OpMap]:
+    """The op map as it may be when tests have changed since."""
+    shuffled = random.Random(0).sample(sorted(op_map.of), len(op_map.of))
+    gone, renamed = (set(shuffled[: math.ceil(len(shuffled) * share)]) for share in (0.1, 0.05))
+    without = {name: place for name, place in op_map.of.items() if name not in gone}
+    others = {f"{name}_then" if name in renamed else name: place for name, place in op_map.of.items()}
+    return {
+        "10 % of the traces gone": replace(op_map, of=without),
+        "5 % of the tests renamed": replace(op_map, of=others),
+    }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("run", type=Path)
-    parser.add_argument("--faults", type=int, default=600)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--log", type=Path, default=Path("faults.jsonl"))
-    given = parser.parse_args()
+    given = fault_table.read_options(__doc__, faults=600, log="faults.jsonl")
     with tempfile.TemporaryDirectory() as scratch:
         bench = Bench(given.run, Path(scratch))
         faults = sample_faults(bench.sources, number=given.faults, seed=given.seed)
         print(f"{len(bench.before)} tests fail without a fault and are left out; {len(bench.tests)} stay")
-        minutes = len(faults) * bench.run_s / 60
-        print(f"{len(faults)} faults, {bench.run_s:.1f} s a full run: about {minutes:.0f} minutes")
-        truth = run_faults(faults, bench.run, given.log, say=lambda text: print(text, flush=True))
-        found, others = [], {}
+        truth = fault_table.run_all(faults, bench.run, given.log, run_s=bench.run_s)
+        known = {"": bench.op_map, **stale(bench.op_map)}
+        found: dict[str, list[Measured]] = {name: [] for name in known}
+        others = []
         for fault, failed in zip(faults, truth, strict=True):
-            ranked, ops = bench.rank(fault)
-            found.append(weigh(ranked, failed, ops))
+            evidence = bench.evidence(fault)
+            for name, op_map in known.items():
+                ranked = rank_tests(bench.tests, evidence, op_map)
+                found[name].append(weigh(ranked, failed, sorted(evidence.ops)))
             if failed:
-                others[fault.name] = baselines(bench.tests, ranked, ops, failed)
-        for line in table(found, others, len(bench.tests)):
-            print(line)
+                ranked = rank_tests(bench.tests, evidence, bench.op_map)
+                others.append(baselines(bench.tests, ranked, sorted(evidence.ops), failed))
+    own = {one.ops[0] for one in found[""] if one.failed and len(one.ops) == 1}
+    print(f"{len(own)} families of ops with faults of their own")
+    for line in fault_table.lines(found.pop(""), faults, len(bench.tests)):
+        print(line)
+    for name, measured in found.items():
+        print(f"{name}: {fault_table.words(measured, EVIDENCE)}")
+    for name in others[0]:
+        print(f"{name:>24}: {sum(row[name] for row in others)}/{len(others)} changes")
 
 
 if __name__ == "__main__":

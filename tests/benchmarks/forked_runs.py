@@ -42,6 +42,7 @@ class ForkedRuns:
         sys.modules["test_op_suite"] = self._suite
         spec.loader.exec_module(self._suite)
         self._nodes = nodes
+        self.after_test: Callable[[], object] = lambda: None
 
     def start(self, prepare: Callable[[], None], ids: Sequence[str] | None = None) -> tuple[int, int]:
         """Begin a run in a fork; its process and the pipe by which it tells."""
@@ -83,6 +84,7 @@ class ForkedRuns:
                     failed.append(name)
             finally:
                 signal.alarm(0)
+            self.after_test()
         return failed
 
 

@@ -9,29 +9,30 @@ truth is a fresh process with that copy which runs every test.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import statistics
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
 from ci.changes.evidence import find_evidence
-from ci.changes.measure import Fault, Measured, recall_of, run_faults, sample_faults, weigh
+from ci.changes.measure import Fault, Measured, sample_faults, weigh
 from ci.changes.source_change import SourceChange
 from ci.core.process import finish_command
 from test_selection.catalog import read_catalog
-from test_selection.change import EVIDENCE, WHOLE_FILE, rank_tests, recall_interval
+from test_selection.change import WHOLE_FILE, rank_tests
 from test_selection.op_map import is_function, read_op_map
 from test_selection.selection import read_selection
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+from tests.benchmarks import fault_table  # noqa: E402  # run by its path
+
 RUN_S = 300
+WORKERS = 2
 # Read by every process at import, whose faults keep torch from starting at all, are not of interest: those of
 # functions and tables that tests reach are.
 _CHILD = """
@@ -100,46 +101,18 @@ def link_all_but(top: Path, target: Path, path: Path) -> None:
                 (target / folder / entry.name).symlink_to(entry)
 
 
-def table(found: Sequence[Measured], tests: int) -> list[str]:
-    killed = [one for one in found if one.failed]
-    whole = sum(any(key.endswith(WHOLE_FILE) for key in one.ops) for one in killed)
-    lines = [
-        f"{len(found)} faults, {len(killed)} found by a full run of {tests} tests",
-        f"in code that runs once a process: {whole}",
-        f"resolved to any test: {sum(one.everything for one in killed)}",
-    ]
-    of = sum(one.failed for one in killed)
-    for budget, recall in recall_of(found).items():
-        share = 100 * sum(one.caught[budget] for one in killed) / of
-        low, _ = recall_interval(recall.caught, recall.faults)
-        changes = f"{recall.caught}/{recall.faults} changes (at least {100 * low:.2f} %)"
-        shares = f"median {100 * recall.median_share:.2f} %, mean {100 * recall.mean_share:.2f} %"
-        lines.append(f"{budget:>9}: {changes}, {share:.2f} % of {of} failing tests; share {shares}")
-    firsts = [one.first for one in killed]
-    lines.append(f"first failing test: median {statistics.median(firsts):g}")
-    lines += [f"missed: {one}" for one in killed if one.caught[EVIDENCE] < one.failed]
-    return lines
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("run", type=Path)
-    parser.add_argument("--faults", type=int, default=150)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--log", type=Path, default=Path("python.jsonl"))
-    given = parser.parse_args()
+    given = fault_table.read_options(__doc__, faults=150, log="python.jsonl")
     with tempfile.TemporaryDirectory() as scratch:
         bench = Bench(given.run, Path(scratch))
         faults = sample_faults(bench.sources, number=given.faults, seed=given.seed)
-        minutes = len(faults) * bench.run_s / 60
         print(f"{len(bench.before)} tests fail without a fault and are left out; {len(bench.tests)} stay")
-        print(
-            f"{len(faults)} faults, {bench.run_s:.1f} s a full run: at most {minutes:.0f} minutes", flush=True
-        )
-        truth = run_faults(faults, bench.run, given.log, say=lambda text: print(text, flush=True), workers=2)
+        truth = fault_table.run_all(faults, bench.run, given.log, run_s=bench.run_s, workers=WORKERS)
         found = [bench.weigh(fault, failed) for fault, failed in zip(faults, truth, strict=True)]
-        for line in table(found, len(bench.tests)):
-            print(line)
+    once = sum(any(key.endswith(WHOLE_FILE) for key in one.ops) for one in found if one.failed)
+    print(f"in code that runs once a process: {once}")
+    for line in fault_table.lines(found, faults, len(bench.tests)):
+        print(line)
 
 
 if __name__ == "__main__":
