@@ -94,7 +94,8 @@ def rank_tests(
         quarantined: ids whose failures do not count.
     """
     calls = [_calls(places, evidence, op_map) for places in op_map.sets]
-    about = {_plain(name) for name in evidence.ops}
+    changed = {_plain(name) for name in evidence.ops}
+    about = {test.id for test in tests if test.op is not None and not changed.isdisjoint(_names(test.op))}
     kinds: dict[str, tuple[int, str]] = {}
     found: dict[str, _Calls] = {}
     always = set()
@@ -103,12 +104,10 @@ def rank_tests(
         if place is None or test.file in evidence.files:
             always.add(test.id)
         found[test.id] = _NOTHING if place is None else calls[place]
-        if (kind := _kind(test, found[test.id], evidence, about)) is not None:
+        if (kind := _kind(test, found[test.id], evidence, about=test.id in about)) is not None:
             kinds[test.id] = kind
     named = [test for test in tests if test.id in kinds]
-    named.sort(
-        key=lambda test: (test.op is None or _plain(test.op) not in about, found[test.id].others, test.id)
-    )
+    named.sort(key=lambda test: (test.id not in about, found[test.id].others, test.id))
     rounds = _rounds(named, found)
     named.sort(
         key=lambda test: (
@@ -143,9 +142,7 @@ def _calls(places: Iterable[int], evidence: Evidence, op_map: OpMap) -> _Calls:
     return _Calls(tuple(ops), len(others), why)
 
 
-def _kind(
-    test: CatalogTest, calls: _Calls, evidence: Evidence, about: Collection[str]
-) -> tuple[int, str] | None:
+def _kind(test: CatalogTest, calls: _Calls, evidence: Evidence, *, about: bool) -> tuple[int, str] | None:
     """The place of a test's strongest evidence, and its reason; None where there is none."""
     if test.file in evidence.files:
         return 0, evidence.files[test.file]
@@ -153,7 +150,7 @@ def _kind(
         return 1, evidence.helpers[test.file]
     if calls.ops:
         return 2, calls.why
-    if test.op is not None and _plain(test.op) in about:
+    if about:
         return 2, f"its op is {test.op}"
     return (3, calls.why) if calls.why else None
 
@@ -171,8 +168,12 @@ def _rounds(tests: Iterable[CatalogTest], found: Mapping[str, _Calls]) -> dict[s
 
 
 def _plain(op: str) -> str:
-    """An op's name as OpInfo and ATen both write it: `nn.functional.relu` and `_relu` are relu."""
-    return op.removeprefix("nn.functional.").replace(".", "_").strip("_")
+    return op.replace(".", "_").strip("_")
+
+
+def _names(op: str) -> set[str]:
+    """What ATen may call an op of OpInfo: `linalg.det` is linalg_det there, `masked.sum` is a sum."""
+    return {_plain(op), *map(_plain, op.split("."))}
 
 
 def keep_share(ranked: RankedTests, percent: float) -> list[str]:

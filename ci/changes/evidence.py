@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import PurePosixPath
 
-from ci.changes.package import Package, Place, dotted
+from ci.changes.package import Package, Place
 from ci.changes.python_module import Module, Part, read_module
 from ci.changes.source_change import SourceChange
 from test_selection.change import WHOLE_FILE, Evidence
@@ -77,23 +76,22 @@ class _Finder:
 
     def _helper(self, path: str, below: str) -> None:
         """A module of the tests' folder: the test files that import it, however far."""
-        using = self._imported_by.get(dotted(below, self._sources), set())
+        using = self._using.get(below, set())
         if not using:
             self._found.everything.append(f"no test file is known to import {path}")
         self._found.helpers.update(dict.fromkeys(sorted(using), f"imports {path}"))
 
     @cached_property
-    def _sources(self) -> Mapping[str, bytes]:
+    def _using(self) -> dict[str, set[str]]:
+        """By module of the tests' folder, the test files that import it, however far."""
         files = self._change.python_files(self._change.head, self._tests)
-        return {path.removeprefix(f"{self._tests}/"): content for path, content in files.items()}
-
-    @cached_property
-    def _imported_by(self) -> dict[tuple[str, ...], set[str]]:
-        """By a module's name, the test files that import it."""
-        names = {path: dotted(path, self._sources) for path in self._sources}
-        places = {name: path for path, name in names.items()}
-        direct = {path: _imports(content, names[path], places) for path, content in self._sources.items()}
-        found: dict[tuple[str, ...], set[str]] = {}
+        read = {
+            path.removeprefix(f"{self._tests}/"): _parsed(content, None) for path, content in files.items()
+        }
+        package = Package({path: module or Module() for path, module in read.items()})
+        # Of one that does not parse it is not known what it imports.
+        direct = {path: package.imported(path) if module else set(read) for path, module in read.items()}
+        found: dict[str, set[str]] = {}
         for file in self._test_files:
             waiting, seen = [file], {file}
             while waiting:
@@ -101,7 +99,7 @@ class _Finder:
                 seen |= new
                 waiting.extend(new)
             for path in seen - {file}:
-                found.setdefault(names[path], set()).add(file)
+                found.setdefault(path, set()).add(file)
         return found
 
     def _of_torch(self, path: str) -> None:
@@ -211,28 +209,8 @@ def _is_own_test(path: str) -> bool:
     return name.startswith("test_") or not {"test", "tests"}.isdisjoint(folders)
 
 
-def _parsed(content: bytes | None, known: Callable[[str], bool]) -> Module | None:
+def _parsed(content: bytes | None, known: Callable[[str], bool] | None) -> Module | None:
     try:
         return None if content is None else read_module(content.decode(), known)
     except (SyntaxError, ValueError, RecursionError):
         return None
-
-
-def _imports(content: bytes, name: tuple[str, ...], places: Mapping[tuple[str, ...], str]) -> set[str]:
-    """The files of a folder that one of its modules imports."""
-    try:
-        nodes = ast.walk(ast.parse(content))
-    except (SyntaxError, ValueError, RecursionError):
-        return set(places.values())
-    found = set()
-    for node in nodes:
-        targets: list[tuple[str, ...]] = []
-        if isinstance(node, ast.Import):
-            targets = [tuple(one.name.split(".")) for one in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            start = name[: len(name) - node.level] if node.level else ()
-            start += tuple(filter(None, (node.module or "").split(".")))
-            targets = [start, *((*start, one.name) for one in node.names)]
-        for target in targets:
-            found |= {places[target[:n]] for n in range(1, len(target) + 1) if target[:n] in places}
-    return found

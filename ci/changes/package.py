@@ -53,6 +53,13 @@ class Package:
                 found.ops.setdefault(op, f"{_words(place)} serves {op}")
         return found
 
+    def imported(self, path: str) -> set[str]:
+        """The modules that a module imports."""
+        module = self.modules[path]
+        targets = [self._absolute(path, one) for one in module.stars.union(*module.imports.values())]
+        starts = {target[:length] for target in targets for length in range(1, len(target) + 1)}
+        return {self._dotted[name] for name in starts & self._dotted.keys()}
+
     def users(self, path: str, names: Iterable[str]) -> list[Place]:
         """The parts of a module that use one of the names, as that module calls them."""
         names = set(names)
@@ -134,9 +141,9 @@ class Package:
         if names[0] in module.parts:
             inner = ".".join(names[:2])
             return {(path, names[0])} | ({(path, inner)} if inner in module.parts else set())
-        if (target := module.imports.get(names[0])) is not None:
-            return self._from_top(self._absolute(path, target) + names[1:], seen)
         found = set()
+        for target in module.imports.get(names[0], ()):
+            found |= self._from_top(self._absolute(path, target) + names[1:], seen)
         for star in module.stars:
             found |= self._from_top(self._absolute(path, star) + names, seen)
         return found

@@ -74,32 +74,52 @@ class Module:
 
     Attributes:
         parts: by name, such as `add` or `Kernel.run`; a statement without a name, by its text.
-        imports: what a name of another module is called here, as its path: `("helpers", "widen")`; a
-            relative one begins with as many empty names as it has dots.
+        imports: by name here, also within functions, what it may stand for in other modules, as paths:
+            `("helpers", "widen")`; a relative one begins with as many empty names as it has dots.
         stars: modules that all is imported from.
         dynamic: True if names of this module are looked up by text that is made when it runs.
     """
 
     parts: dict[str, Part] = field(default_factory=dict)
-    imports: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    stars: list[tuple[str, ...]] = field(default_factory=list)
+    imports: dict[str, set[tuple[str, ...]]] = field(default_factory=dict)
+    stars: set[tuple[str, ...]] = field(default_factory=set)
     dynamic: bool = False
 
 
-def read_module(text: str, known: Callable[[str], bool]) -> Module:
-    """Read a module's parts.
+def read_module(text: str, known: Callable[[str], bool] | None) -> Module:
+    """Read a module's imports and parts.
 
     Args:
         text: its source.
-        known: True for the family of an op that a registration may name without a namespace.
+        known: True for the family of an op that a registration may name without a namespace; None: no parts
+            are read.
 
     Raises:
         SyntaxError: it cannot be parsed.
         ValueError: it contains null bytes.
     """
-    module = Module()
-    _Reader(module, known).read(ast.parse(text).body)
+    module, tree = Module(), ast.parse(text)
+    for node in ast.walk(tree):
+        _import(module, node)
+    if known is not None:
+        _Reader(module, known).read(tree.body)
     return module
+
+
+def _import(module: Module, node: ast.AST) -> None:
+    if isinstance(node, ast.Import):
+        for one in node.names:
+            path = tuple(one.name.split("."))
+            # `import a.b` makes the name `a`, and imports `a.b` besides.
+            targets = {path} if one.asname else {path, path[:1]}
+            module.imports.setdefault(one.asname or path[0], set()).update(targets)
+    elif isinstance(node, ast.ImportFrom):
+        start = ("",) * node.level + tuple(filter(None, (node.module or "").split(".")))
+        for one in node.names:
+            if one.name == "*":
+                module.stars.add(start)
+            else:
+                module.imports.setdefault(one.asname or one.name, set()).add((*start, one.name))
 
 
 class _Reader:
@@ -112,11 +132,9 @@ class _Reader:
                 self._function(node, node.name, set())
             elif isinstance(node, ast.ClassDef):
                 self._class(node)
-            elif isinstance(node, ast.Import | ast.ImportFrom):
-                self._import(node)
             elif isinstance(node, _BLOCKS):
                 self._block(node)
-            elif not _is_text(node):
+            elif not (_is_text(node) or isinstance(node, ast.Import | ast.ImportFrom)):
                 names = _assigned(node)
                 for name in names or [ast.dump(node)]:
                     self._add(name, node).runs = not names
@@ -139,19 +157,6 @@ class _Reader:
             self.read(node.finalbody)
         if not isinstance(node, ast.With):
             self.read(node.orelse)
-
-    def _import(self, node: ast.Import | ast.ImportFrom) -> None:
-        if isinstance(node, ast.Import):
-            for one in node.names:
-                path = tuple(one.name.split("."))
-                self._module.imports[one.asname or path[0]] = path if one.asname else path[:1]
-            return
-        start = ("",) * node.level + tuple(filter(None, (node.module or "").split(".")))
-        for one in node.names:
-            if one.name == "*":
-                self._module.stars.append(start)
-            else:
-                self._module.imports[one.asname or one.name] = (*start, one.name)
 
     def _function(self, node: Function, name: str, of_class: set[str]) -> None:
         ops = set().union(*(self._ops(one) for one in node.decorator_list)) | of_class

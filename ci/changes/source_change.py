@@ -7,10 +7,9 @@ import os
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from ci.core.errors import CommandError, UsageError
-from ci.core.git import finish_git, git
+from ci.core.git import finish_git, git, scratch_index
 
 # Python source of a repository that is read at once; PyTorch's whole tree has 60 MiB.
 MOST_BYTES = 256 << 20
@@ -95,8 +94,7 @@ def change_of_diff(folder: Path, diff: Path) -> SourceChange:
     top = _top(folder)
     with_it, without = f"HEAD and HEAD with {diff.name}", f"HEAD without {diff.name} and HEAD"
     for way, words in (((), with_it), (("--reverse",), without)):
-        with TemporaryDirectory() as scratch:
-            index = {"GIT_INDEX_FILE": f"{scratch}/index"}
+        with scratch_index() as index:
             git(top, "read-tree", "HEAD", variables=index)
             applied = finish_git(top, "apply", "--cached", *way, str(diff.resolve()), variables=index)
             if applied.code == 0:
@@ -120,8 +118,7 @@ def _change(top: Path, base: str, head: str, words: str) -> SourceChange:
 
 
 def _working_tree(top: Path) -> str:
-    with TemporaryDirectory() as scratch:
-        index = {"GIT_INDEX_FILE": f"{scratch}/index"}
+    with scratch_index() as index:
         git(top, "read-tree", "HEAD", variables=index)
         git(top, "add", "--all", variables=index)
         return git(top, "write-tree", variables=index).strip()

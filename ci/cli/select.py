@@ -11,7 +11,7 @@ import typer
 from ci.core.errors import BadFileError, MissingInputError, SpyreCiError, UsageError
 from ci.core.text import counted
 from ci.steps import options
-from ci.steps.change_order import ChangeRequest
+from ci.steps.change_order import ChangeRequest, named_lines
 from ci.steps.collect import noted_source
 from ci.steps.context import Context
 from ci.steps.folder import CATALOG_FILE, RunFolder
@@ -94,8 +94,8 @@ def select(
     for line in selected_lines(selection):
         context.say(line)
     if explain and selection.change is not None:
-        for name, why in selection.change.named.items():
-            context.say(f"{name}: {why}")
+        for line in named_lines(selection.change):
+            context.say(line)
     if errors := selection.collect_errors:
         context.say(f"{counted(len(errors), 'file')} in scope could not be collected, such as {min(errors)}")
     context.say(f"{sum(selection.out_of_scope.values()):,} are out of scope")

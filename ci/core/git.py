@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -126,6 +127,13 @@ def shows_token(server: str, token: str, environ: Mapping[str, str]) -> dict[str
     return made
 
 
+@contextmanager
+def scratch_index() -> Iterator[dict[str, str]]:
+    """The variables by which Git has an index of its own, empty at first, within the block."""
+    with TemporaryDirectory(prefix="spyre-ci-") as folder:
+        yield {"GIT_INDEX_FILE": f"{folder}/index"}
+
+
 def parts(folder: Path, below: str = "") -> Iterator[Part]:
     """The repository a folder is in, as far as it is in the folder, and every submodule that was fetched.
 
@@ -174,9 +182,8 @@ def hidden_changes(part: Part) -> list[str]:
     hidden = {one.name for one in part.entries if one.hidden}
     if not hidden:
         return []
-    with TemporaryDirectory() as folder:
-        # An index that is made anew of the commit has no such marks.
-        anew = {"GIT_INDEX_FILE": f"{folder}/index"}
+    with scratch_index() as anew:
+        # One that is made anew of the commit has no such marks.
         git(part.folder, "read-tree", "--no-sparse-checkout", "HEAD", variables=anew)
         found = git(
             part.folder, "-c", "core.fileMode=true", "-c", "core.symlinks=true",

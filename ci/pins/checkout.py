@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from ci.core.addresses import without_secrets
 from ci.core.errors import EXIT_INCOMPLETE, CommandError, UsageError
-from ci.core.git import git, shows_token
+from ci.core.git import git, scratch_index, shows_token
 
 TIMEOUT_S = 300
 PLAIN = "100644"
@@ -84,9 +84,8 @@ class Checkout:
             CommandError: Git refused, such as a branch that came meanwhile.
         """
         parent = on or self.head
-        with tempfile.TemporaryDirectory(prefix="spyre-ci-pins-") as name:
+        with tempfile.TemporaryDirectory(prefix="spyre-ci-pins-") as name, scratch_index() as index:
             folder = Path(name)
-            index = {"GIT_INDEX_FILE": str(folder / "index")}
             self._git("read-tree", parent, variables=index)
             (folder / "text").write_text(message, encoding="utf-8")
             for path, (mode, content) in files.items():

@@ -154,7 +154,8 @@ def order_by_change(
         always=len(ranked.always),
         untraced=sum(test.id not in op_map.of for test in tests),
         left_out=len(tests) - len(kept),
-        recall=_recall(context, request),
+        # What was measured is of changes that name tests.
+        recall=None if ranked.everything else _recall(context, request),
     )
     return replace(
         selection,
@@ -232,3 +233,13 @@ def change_lines(note: ChangeNote, total: int) -> list[str]:
             note.recall.words if note.recall else "expected recall: unknown (`spyre-ci changes measure`)"
         )
     return lines
+
+
+def named_lines(note: ChangeNote) -> list[str]:
+    """Each test that the change can break, in the order of the run, as a table: place, reason, test id."""
+    width = max(map(len, note.named.values()), default=0)
+    rows = [
+        ("place", "why", "test"),
+        *((place, why, name) for place, (name, why) in enumerate(note.named.items(), 1)),
+    ]
+    return [f"{place:>7}  {why:<{width}}  {name}" for place, why, name in rows]

@@ -71,7 +71,13 @@ def test_a_change_orders_and_leaves_nothing_out(called: Any, checkout: Path) -> 
     change = selection["change"]
     assert list(change["named"]) == ["test_a.py::T::adds", "test_a.py::T::both", "test_b.py::T::untraced"]
     assert (change["left_out"], change["everything"], change["always"], change["untraced"]) == (0, [], 1, 1)
-    assert "test_a.py::T::adds: add of spyre/kernels.py serves add" in said
+    table = said.partition("  place")[2].splitlines()[:4]
+    assert [line.split() for line in table] == [
+        ["why", "test"],
+        ["1", *"add of spyre/kernels.py serves add".split(), "test_a.py::T::adds"],
+        ["2", *"add of spyre/kernels.py serves add".split(), "test_a.py::T::both"],
+        ["3", *"it is not known what it calls".split(), "test_b.py::T::untraced"],
+    ]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,12 @@ from test_selection.op_map import make_op_map
 TRACES = {
     "test_ops.py::T::a": ["aten::add.Tensor float32", "aten::mul.Tensor float32"],
     "test_ops.py::T::b": ["aten::exp float32", "aten::neg float32", "aten::sum int64"],
-    "test_nn.py::T::c": ["aten::glu float32", "aten::addmm float32", "torch/functional.py:norm"],
+    "test_nn.py::T::c": [
+        "aten::glu float32",
+        "aten::addmm float32",
+        "aten::cos float32",
+        "torch/functional.py:norm",
+    ],
     "test_nn.py::T::d": ["aten::sub.Tensor float32", "torch/functional.py:einsum", "torch/_tensor.py:cached"],
     "test_nn.py::T::e": ["torch/functional.py:table", "torch/functional.py:prepared"],
 }
@@ -87,6 +92,13 @@ def subtract(a, b):
     return a + neg(b)
 if __name__ == '__main__':
     print(1)
+""",
+    "spyre/lazy.py": """
+from .registry import impl
+@impl("aten::cos")
+def cos(x):
+    from .helpers import widen
+    return widen(x)
 """,
     "spyre/dynamic.py": """
 def one(name):
@@ -195,14 +207,18 @@ KNOWN: dict[str, tuple[dict[str, tuple[str, str] | str | None], dict[str, set[st
         {"ops": {"mul"}},
     ),
     "a decorator that goes": ({KERNELS: ('@impl("aten::neg")', "")}, {"ops": {"neg", "sub"}}),
-    "a shared helper": ({HELPERS: ("return _really(x)", "return x")}, {"ops": {"add", "mul"}}),
-    "a helper's helper": ({HELPERS: ("x.float()", "x.double()")}, {"ops": {"add", "mul", "addmm"}}),
+    "a shared helper": ({HELPERS: ("return _really(x)", "return x")}, {"ops": {"add", "mul", "cos"}}),
+    "a helper's helper": ({HELPERS: ("x.float()", "x.double()")}, {"ops": {"add", "mul", "addmm", "cos"}}),
     "a constant": ({HELPERS: ("SCALE = 1", "SCALE = 2")}, {"ops": {"exp"}}),
     "a method": ({HELPERS: ("return 1", "return 2")}, {"ops": {"sum"}}),
     "how an object is made": ({HELPERS: ("self.rank = 1", "self.rank = 2")}, {"ops": {"sum"}}),
     "an import of another name": (
         {KERNELS: ("import widen as w", "import _really as w")},
         {"ops": {"add", "mul"}},
+    ),
+    "an import within a function": (
+        {"spyre/lazy.py": ("from .helpers import widen", "from .helpers import _really as widen")},
+        {"ops": {"cos"}},
     ),
     "an entry of a table": ({TABLES: ("aten.glu: glu", "aten.glu: total")}, {"ops": {"glu"}}),
     "an entry that is set": ({TABLES: ("_really(x)", "widen(x)")}, {"ops": {"addmm"}}),

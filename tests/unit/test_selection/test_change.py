@@ -80,6 +80,23 @@ def test_where_anything_may_break_all_are_named_in_order() -> None:
     assert ranked.ids[:2] == ["own[1]", "own[3]"]
 
 
+@pytest.mark.parametrize(
+    ("op", "family"),
+    [
+        ("nn.functional.relu", "relu"),
+        ("linalg.det", "_linalg_det"),
+        ("masked.logsumexp", "logsumexp"),
+        ("div.floor_rounding", "div"),
+        ("__rmul__", "rmul"),
+    ],
+)
+def test_a_test_about_an_op_is_named_though_its_trace_lacks_it(op: str, family: str) -> None:
+    evidence = Evidence(ops={family: "kernel"})
+    op_map = make_op_map({"a": [], "b": []}, pytorch="2.13.0", device="spyre")
+
+    assert rank_tests([make("a", "cat"), make("b", op)], evidence, op_map).named == ["b"]
+
+
 RANKED = RankedTests(ids=list("abcdefgh"), reasons=dict.fromkeys("abcd", ""), always=frozenset("dg"))
 
 
