@@ -15,6 +15,8 @@ from test_selection.patterns import compile_glob
 
 # Python files that decide how the rest is built or run.
 _BUILD = frozenset({"setup.py", "conftest.py", "noxfile.py", "sitecustomize.py"})
+# Statements of which a registration is all.
+_ONLY_GROUPS = ("Expr(", "Assign(", "AugAssign(", "AnnAssign(")
 _CACHES = ("cache", "lru_cache", "cached_property")
 
 
@@ -119,7 +121,7 @@ class _Finder:
                     self._found.functions[f"{path}:{name}"] = f"{name} of {path} changed"
                 else:
                     once.add(name)
-            if once or (old.imports, old.stars) != (new.imports, new.stars):
+            if once or old.stars != new.stars:
                 self._found.functions[f"{path}:{WHOLE_FILE}"] = f"what {path} does at import changed"
 
     def _of_package(self, paths: Sequence[str]) -> None:
@@ -134,6 +136,8 @@ class _Finder:
             for files in trees
         ]
         for path in paths:
+            if not any(path in files for files in trees):
+                self._found.everything.append(f"{path} is no plain file")
             for files, modules in zip(trees, read, strict=True):
                 if path in files and path not in modules:
                     self._found.everything.append(f"{path} does not parse")
@@ -154,24 +158,30 @@ class _Finder:
     def _parts(self, package: Package, path: str, other: Module | None) -> list[Place]:
         """The parts of a module that differ from its other version; ops of registrations are noted."""
         module = package.modules[path]
+        if other is None and not module.parts:
+            self._found.everything.append(f"{path} is new or gone, and contains nothing")
         if other is None:
             return [(path, name) for name in module.parts]
         found = []
         for name in _differing(module, other, both=False):
             part, before = module.parts[name], other.parts.get(name)
-            if part.groups and (before is None or before.rest == part.rest or part.runs):
-                known = before.groups if before is not None else []
-                for group in part.groups:
-                    if group not in known:
-                        self._found.ops.update(
-                            dict.fromkeys(group.ops, f"its registration in {path} changed")
-                        )
-                continue
-            found.append((path, name))
-        renamed = [name for name, target in module.imports.items() if other.imports.get(name) != target]
+            if part.groups and (before.rest == part.rest if before else part.text.startswith(_ONLY_GROUPS)):
+                ops = package.looked_up((path, name)).union(
+                    *(group.ops for group in part.groups if before is None or group not in before.groups)
+                )
+                self._found.ops.update(dict.fromkeys(ops, f"its registration in {path} changed"))
+            else:
+                found.append((path, name))
         if module.stars != other.stars:
             self._found.everything.append(f"{path} imports all of another module")
-        return found + package.users(path, renamed)
+        if _at_import(module, other) != _at_import(other, module):
+            self._found.everything.append(f"{path} does at import the same in another order")
+        return found
+
+
+def _at_import(module: Module, other: Module) -> list[str]:
+    """The parts that do something at import, in order, of those that another version has too."""
+    return [name for name, part in module.parts.items() if name in other.parts and (part.runs or part.groups)]
 
 
 def _differing(module: Module, other: Module, *, both: bool = True) -> list[str]:
@@ -193,7 +203,8 @@ def _runs_once(name: str, *modules: Module) -> bool:
             return True
         if name in module.parts and any(f"'{one}'" in module.parts[name].text for one in _CACHES):
             return True
-        outside = (part for part in module.parts.values() if not _is_function(part))
+        # What a function keeps in a global name, the next test finds there.
+        outside = (part for part in module.parts.values() if not _is_function(part) or "Global(" in part.text)
         if any((name,) in part.uses for part in outside):
             return True
     return False
@@ -211,6 +222,6 @@ def _is_own_test(path: str) -> bool:
 
 def _parsed(content: bytes | None, known: Callable[[str], bool] | None) -> Module | None:
     try:
-        return None if content is None else read_module(content.decode(), known)
+        return None if content is None else read_module(content, known)
     except (SyntaxError, ValueError, RecursionError):
         return None

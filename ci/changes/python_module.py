@@ -8,6 +8,7 @@ that serve them.
 from __future__ import annotations
 
 import ast
+import copy
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -16,11 +17,13 @@ from test_selection.op_map import family
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 _OP = re.compile(r"(?:\w+::)?\w+(?:\.\w+)?")
-# In a function, only a call of such a name registers.
-_REGISTERS = re.compile(r"impl|register", re.IGNORECASE)
-# Statements at module level that run nothing but what they contain.
-_BLOCKS = (ast.If, ast.Try, ast.With)
-
+# A call of such a name registers; of others, only one at module level whose op is no mere word.
+_REGISTERS = re.compile(r"_?impl|_?register\w*", re.IGNORECASE)
+# A decorator of such a name registers; where it names no op, nobody knows what the function serves.
+_DECORATES = re.compile(r"impl|regist|lower|decomp", re.IGNORECASE)
+# By these any name of a module can be looked up.
+_LOOK_UP = {"globals", "vars", "locals", "eval", "exec", "__import__"}
+_NOT_RUN = {"TYPE_CHECKING", "typing.TYPE_CHECKING", "__name__ == '__main__'"}
 
 # A name that a part uses, as it is written: `("helpers", "widen")`; `("", "scale")` of an unknown object.
 Use = tuple[str, ...]
@@ -46,11 +49,13 @@ class Part:
     """A part of a module.
 
     Attributes:
-        text: its syntax, without comments and docstrings: two parts of one text do the same.
+        text: its syntax, without comments and docstrings, and the branch that it lies in: two parts of one
+            text do the same.
         ops: families of the ops that it registers for itself.
         uses: what it uses, outside of registrations.
         groups: its registrations.
-        runs: True for a statement that runs when the module is imported.
+        runs: True if more may depend on it than what uses it: a statement that runs at import, or what
+            changes another module.
     """
 
     text: str = ""
@@ -64,7 +69,7 @@ class Part:
         """Its syntax without its registrations."""
         rest = self.text
         for text in (one for group in self.groups for one in group.text):
-            rest = rest.replace(text, "")
+            rest = rest.replace(text, "", 1)
         return rest.replace(", ", "")
 
 
@@ -73,7 +78,8 @@ class Module:
     """A module.
 
     Attributes:
-        parts: by name, such as `add` or `Kernel.run`; a statement without a name, by its text.
+        parts: by name, such as `add` or `Kernel.run`, also of what is imported; a statement without a name,
+            by its text.
         imports: by name here, also within functions, what it may stand for in other modules, as paths:
             `("helpers", "widen")`; a relative one begins with as many empty names as it has dots.
         stars: modules that all is imported from.
@@ -86,11 +92,11 @@ class Module:
     dynamic: bool = False
 
 
-def read_module(text: str, known: Callable[[str], bool] | None) -> Module:
+def read_module(source: bytes, known: Callable[[str], bool] | None) -> Module:
     """Read a module's imports and parts.
 
     Args:
-        text: its source.
+        source: its text, in the encoding that it declares.
         known: True for the family of an op that a registration may name without a namespace; None: no parts
             are read.
 
@@ -98,7 +104,7 @@ def read_module(text: str, known: Callable[[str], bool] | None) -> Module:
         SyntaxError: it cannot be parsed.
         ValueError: it contains null bytes.
     """
-    module, tree = Module(), ast.parse(text)
+    module, tree = Module(), ast.parse(source)
     for node in ast.walk(tree):
         _import(module, node)
     if known is not None:
@@ -125,49 +131,71 @@ def _import(module: Module, node: ast.AST) -> None:
 class _Reader:
     def __init__(self, module: Module, known: Callable[[str], bool]) -> None:
         self._module, self._known = module, known
+        self._where = ""
 
     def read(self, body: Iterable[ast.stmt]) -> None:
         for node in body:
-            if isinstance(node, Function):
-                self._function(node, node.name, set())
-            elif isinstance(node, ast.ClassDef):
-                self._class(node)
-            elif isinstance(node, _BLOCKS):
-                self._block(node)
-            elif not (_is_text(node) or isinstance(node, ast.Import | ast.ImportFrom)):
-                names = _assigned(node)
-                for name in names or [ast.dump(node)]:
-                    self._add(name, node).runs = not names
+            match node:
+                case ast.FunctionDef() | ast.AsyncFunctionDef():
+                    self._function(node, node.name, set())
+                case ast.ClassDef():
+                    self._class(node)
+                case ast.Import() | ast.ImportFrom():
+                    for one in node.names:
+                        alone = copy.copy(node)
+                        alone.names = [one]
+                        self._add(one.asname or one.name.partition(".")[0], alone)
+                case ast.If() | ast.With() | ast.Try():
+                    self._block(node)
+                case _ if not _is_text(node):
+                    names = _assigned(node)
+                    for name in names or [ast.dump(node)]:
+                        self._add(name, node).runs |= not names
 
-    def _block(self, node: ast.If | ast.Try | ast.With) -> None:
-        head = [node.test] if isinstance(node, ast.If) else []
-        if isinstance(node, ast.With):
-            head = [one.context_expr for one in node.items]
-        if head and ast.unparse(head[0]) in {
-            "TYPE_CHECKING",
-            "typing.TYPE_CHECKING",
-            "__name__ == '__main__'",
-        }:
-            return
-        for one in head:
+    def _block(self, node: ast.If | ast.With | ast.Try) -> None:
+        match node:
+            case ast.If() if ast.unparse(node.test) in _NOT_RUN:
+                self._branches([], [[], node.orelse])
+            case ast.If():
+                self._branches([node.test], [node.body, node.orelse])
+            case ast.With():
+                self._branches([one.context_expr for one in node.items], [node.body])
+            case ast.Try():
+                caught = [one.type for one in node.handlers if one.type is not None]
+                handlers = (one.body for one in node.handlers)
+                self._branches(caught, [node.body, *handlers, node.orelse, node.finalbody])
+
+    def _branches(self, heads: Sequence[ast.expr], bodies: Sequence[Iterable[ast.stmt]]) -> None:
+        """What runs in one of several cases; its parts are others when it is another case."""
+        for one in heads:
             self._add(ast.dump(one), one).runs = True
-        self.read(node.body)
-        if isinstance(node, ast.Try):
-            self.read(statement for handler in node.handlers for statement in handler.body)
-            self.read(node.finalbody)
-        if not isinstance(node, ast.With):
-            self.read(node.orelse)
+        outer = self._where
+        for number, body in enumerate(bodies):
+            self._where = f"{outer}{number}{''.join(map(ast.dump, heads))}"
+            self.read(body)
+        self._where = outer
 
     def _function(self, node: Function, name: str, of_class: set[str]) -> None:
-        ops = set().union(*(self._ops(one) for one in node.decorator_list)) | of_class
-        if node.decorator_list and self._known(family(node.name)):
-            ops.add(family(node.name))
-        self._add(name, node).ops |= ops
+        decorators = node.decorator_list
+        registers = [one for one in decorators if _DECORATES.search(ast.unparse(one))]
+        ops = set().union(*map(self._ops, decorators)) | of_class
+        if registers and not any(isinstance(one, ast.Call) for one in decorators):
+            ops |= {family(node.name)} if self._known(family(node.name)) else set()
+        starred = any(isinstance(inner, ast.Starred) for one in decorators for inner in ast.walk(one))
+        # Nobody calls it by its name, so that each is of its own.
+        unnamed = node.name == "_"
+        part = self._add(ast.dump(node) if unnamed else name, node)
+        part.ops |= set() if starred else ops
+        part.runs |= unnamed or starred or (bool(registers) and not ops)
 
     def _class(self, node: ast.ClassDef) -> None:
         body = [one for one in node.body if not _is_text(one)]
         rest = [one for one in body if not isinstance(one, Function)]
-        ops = set().union(*(self._ops(one) for one in (*node.decorator_list, *rest)))
+        # A word that an attribute is may have the name of an op.
+        named = {
+            family(name) for one in rest for inner in ast.walk(one) if "::" in (name := _op_of(inner) or "")
+        }
+        ops = named.union(*map(self._ops, node.decorator_list))
         head = ast.ClassDef(node.name, node.bases, node.keywords, rest or [ast.Pass()], node.decorator_list)
         self._add(node.name, head).ops |= ops
         for one in body:
@@ -176,7 +204,7 @@ class _Reader:
 
     def _add(self, name: str, node: ast.AST) -> Part:
         part = self._module.parts.setdefault(name, Part())
-        part.text += _dump(node)
+        part.text += _dump(node) + self._where
         _Walker(self._module, part, self._ops).visit(node)
         return part
 
@@ -202,6 +230,7 @@ class _Walker(ast.NodeVisitor):
         self._in_function -= 1
 
     visit_AsyncFunctionDef = visit_FunctionDef  # type: ignore[assignment]  # noqa: N815  # as ast wants it
+    visit_Lambda = visit_FunctionDef  # type: ignore[assignment]  # noqa: N815  # the same
 
     def visit_Assign(self, node: ast.Assign) -> None:
         target = node.targets[0]
@@ -225,7 +254,9 @@ class _Walker(ast.NodeVisitor):
             self._looked_up(node.args[1])
         words = [*node.args, *(one.value for one in node.keywords)]
         simple = [one for one in words if not isinstance(one, ast.Dict | ast.List | ast.Tuple)]
-        registers = not self._in_function or _REGISTERS.search(called.rpartition(".")[2])
+        registers = _REGISTERS.fullmatch(called.rpartition(".")[2]) or (
+            not self._in_function and any("::" in (_op_of(one) or "") for one in simple)
+        )
         if registers and self._group(simple, simple):
             self.visit(node.func)
             for one in words:
@@ -235,17 +266,22 @@ class _Walker(ast.NodeVisitor):
             self.generic_visit(node)
 
     def visit_Subscript(self, node: ast.Subscript) -> None:
-        if ast.unparse(node.value) in {"globals()", "vars()"}:
+        if ast.unparse(node.value) in {"globals()", "vars()"} and isinstance(node.slice, ast.Constant):
             self._looked_up(node.slice)
-        self.generic_visit(node)
+        else:
+            self.generic_visit(node)
 
     def visit_Name(self, node: ast.Name) -> None:
         self._part.uses.add((node.id,))
+        self._module.dynamic |= node.id in _LOOK_UP
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
-        self._part.uses.add(("", node.attr))
-        if (path := _path_of(node)) is not None:
+        path = _path_of(node)
+        self._part.uses.update(("", one) for one in (path or (node.attr, node.attr))[1:])
+        if path is not None:
             self._part.uses.add(path)  # not its first name by itself: a module that is handed on shows so
+            # What is set on a module or a class of others is seen by all that use these.
+            self._part.runs |= isinstance(node.ctx, ast.Store) and path[0] in self._module.imports
         else:
             self.generic_visit(node)
 
@@ -261,14 +297,19 @@ class _Walker(ast.NodeVisitor):
     def _group(self, named: Sequence[ast.expr], serving: Sequence[ast.expr]) -> bool:
         """Note a registration; False where this names no op, or nothing that serves it."""
         ops = set().union(*(self._ops(one) for one in named))
+        # Which ops a list of other names has cannot be told here.
+        if not ops or any(isinstance(one, ast.Starred) for one in named):
+            return False
         found = Part()
         for one in serving:
             if _op_of(one) is None:
                 _Walker(self._module, found, self._ops).visit(one)
-        if not ops or not found.uses:
+        # A word among the arguments, such as a mode, may have the name of an op.
+        uses = found.uses.union(*(one.uses for one in found.groups))
+        if not uses:
             return False
         text = tuple(dict.fromkeys(map(ast.dump, (*named, *serving))))
-        self._part.groups.append(Group(frozenset(ops), frozenset(found.uses), text))
+        self._part.groups.append(Group(frozenset(ops), frozenset(uses), text))
         self._part.groups.extend(found.groups)
         return True
 
@@ -291,7 +332,9 @@ def _path_of(node: ast.expr) -> tuple[str, ...] | None:
 
 
 def _assigned(node: ast.stmt) -> list[str]:
-    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    if not isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+        return []
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
     names = [one.id for one in targets if isinstance(one, ast.Name)]
     return names if len(names) == len(targets) else []
 

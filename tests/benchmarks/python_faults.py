@@ -9,17 +9,21 @@ truth is a fresh process with that copy which runs every test.
 
 from __future__ import annotations
 
+import ast
 import json
 import os
+import random
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from ci.changes.evidence import find_evidence
-from ci.changes.measure import Fault, Measured, sample_faults, weigh
+from ci.changes.measure import Fault, Measured, weigh
+from ci.changes.mutants import mutants
 from ci.changes.source_change import SourceChange
 from ci.core.process import finish_command
 from test_selection.catalog import read_catalog
@@ -33,14 +37,22 @@ from tests.benchmarks import fault_table  # noqa: E402  # run by its path
 
 RUN_S = 300
 WORKERS = 2
-# Read by every process at import, whose faults keep torch from starting at all, are not of interest: those of
-# functions and tables that tests reach are.
-_CHILD = """
+# Runs every test; or says which functions of torch run before the first one.
+_RUN = """
 import json, sys
 from tests.benchmarks.forked_runs import ForkedRuns
 nodes = json.load(open(sys.argv[1]))
 failed = ForkedRuns(nodes).run_here(lambda: None, list(nodes))
 json.dump(failed, open(sys.argv[2], "w"))
+"""
+_IMPORT = """
+import json, sys
+seen = set()
+sys.setprofile(lambda frame, event, _: seen.add((frame.f_code.co_filename, frame.f_code.co_qualname)))
+from tests.benchmarks.forked_runs import ForkedRuns
+ForkedRuns({})
+sys.setprofile(None)
+json.dump(sorted(seen), open(sys.argv[2], "w"))
 """
 
 
@@ -62,14 +74,28 @@ class Bench:
         self.tests = [catalog[name] for name in read_selection(run / "selection.json").ids]
         self.scratch = scratch
         self.torch = Path(str(find_spec("torch").origin)).parent  # type: ignore[union-attr]  # it is installed
-        called = Counter(op.partition(":")[0] for op in self.op_map.ops if is_function(op))
-        self.sources = {path: (self.torch.parent / path).read_text(encoding="utf-8") for path in called}
+        called = {op for op in self.op_map.ops if is_function(op)}
+        # What no test calls and no import runs has no fault that a run could find.
+        at_import = {
+            f"{Path(file).relative_to(self.torch.parent)}:{name.partition('.<locals>')[0]}"
+            for file, name in self._child(_IMPORT, None) or ()
+            if file.startswith(f"{self.torch}/")
+        }
+        self.reached = called | at_import
+        files = {one.partition(":")[0] for one in called}
+        self.sources = {path: (self.torch.parent / path).read_text(encoding="utf-8") for path in files}
         began = time.monotonic()
         self.before = self.run(None)
         self.run_s = time.monotonic() - began
         self.tests = [test for test in self.tests if test.id not in self.before]
 
     def run(self, fault: Fault | None) -> set[str]:
+        """The tests that fail; all of them where none can start."""
+        failed = self._child(_RUN, fault)
+        return {test.id for test in self.tests} if failed is None else set(failed)
+
+    def _child(self, program: str, fault: Fault | None) -> list[Any] | None:
+        """What a program writes that has torch with a fault; None where it does not get so far."""
         nodes = {test.id: test.node for test in self.tests}
         with tempfile.TemporaryDirectory(dir=self.scratch) as folder:
             top = Path(folder)
@@ -78,18 +104,43 @@ class Bench:
                 link_all_but(self.torch.parent, top, Path(fault.file))
                 (top / fault.file).write_text(fault.text, encoding="utf-8")
             environ = {**os.environ, "PYTHONPATH": f"{top}:{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}
-            words = [sys.executable, "-c", _CHILD, str(top / "nodes.json"), str(top / "failed.json")]
+            words = [sys.executable, "-c", program, str(top / "nodes.json"), str(top / "said.json")]
             finish_command(words, timeout_s=RUN_S, env=environ, cwd=top)
             try:
-                return set(json.loads((top / "failed.json").read_text()))
+                said: list[Any] = json.loads((top / "said.json").read_text())
             except (OSError, ValueError):
-                return set(nodes)
+                return None
+            return said
+
+    def sample(self, number: int, seed: int) -> list[Fault]:
+        """Faults of functions that run."""
+        every = []
+        for file, text in sorted(self.sources.items()):
+            places = {
+                line for name, lines in functions(text) if f"{file}:{name}" in self.reached for line in lines
+            }
+            every += [(file, one) for one in mutants(text) if one.start[0] in places]
+        random.Random(seed).shuffle(every)
+        return [
+            Fault(file=file, line=one.start[0], kind=one.kind, text=one.put_into(self.sources[file]))
+            for file, one in every[:number]
+        ]
 
     def weigh(self, fault: Fault, failed: frozenset[str]) -> Measured:
         change = OneFile(fault.file, self.sources[fault.file], fault.text)
         evidence = find_evidence(change, self.op_map, tests="", test_files=(), docs=())
         ranked = rank_tests(self.tests, evidence, self.op_map)
         return weigh(ranked, failed, sorted(evidence.functions))
+
+
+def functions(text: str) -> Iterator[tuple[str, range]]:
+    """The functions and methods of a module, each with its lines."""
+    for node in ast.parse(text).body:
+        inner = node.body if isinstance(node, ast.ClassDef) else [node]
+        start = f"{node.name}." if isinstance(node, ast.ClassDef) else ""
+        for one in inner:
+            if isinstance(one, ast.FunctionDef):
+                yield start + one.name, range(one.lineno, (one.end_lineno or one.lineno) + 1)
 
 
 def link_all_but(top: Path, target: Path, path: Path) -> None:
@@ -105,13 +156,16 @@ def main() -> None:
     given = fault_table.read_options(__doc__, faults=150, log="python.jsonl")
     with tempfile.TemporaryDirectory() as scratch:
         bench = Bench(given.run, Path(scratch))
-        faults = sample_faults(bench.sources, number=given.faults, seed=given.seed)
+        faults = bench.sample(given.faults, given.seed)
         print(f"{len(bench.before)} tests fail without a fault and are left out; {len(bench.tests)} stay")
-        truth = fault_table.run_all(faults, bench.run, given.log, run_s=bench.run_s, workers=WORKERS)
-        found = [bench.weigh(fault, failed) for fault, failed in zip(faults, truth, strict=True)]
+        runs = fault_table.run_all(faults, bench.run, given.log, run_s=bench.run_s, workers=WORKERS)
+        # A fault that no test starts with is found by any choice.
+        told = [(fault, ids) for fault, ids in zip(faults, runs, strict=True) if len(ids) < len(bench.tests)]
+        found = [bench.weigh(fault, failed) for fault, failed in told]
+    print(f"with {len(faults) - len(told)} faults no test passes: they are left out")
     once = sum(any(key.endswith(WHOLE_FILE) for key in one.ops) for one in found if one.failed)
     print(f"in code that runs once a process: {once}")
-    for line in fault_table.lines(found, faults, len(bench.tests)):
+    for line in fault_table.lines(found, [fault for fault, _ in told], len(bench.tests)):
         print(line)
 
 

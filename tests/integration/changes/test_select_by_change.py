@@ -71,13 +71,11 @@ def test_a_change_orders_and_leaves_nothing_out(called: Any, checkout: Path) -> 
     change = selection["change"]
     assert list(change["named"]) == ["test_a.py::T::adds", "test_a.py::T::both", "test_b.py::T::untraced"]
     assert (change["left_out"], change["everything"], change["always"], change["untraced"]) == (0, [], 1, 1)
-    table = said.partition("  place")[2].splitlines()[:4]
-    assert [line.split() for line in table] == [
-        ["why", "test"],
-        ["1", *"add of spyre/kernels.py serves add".split(), "test_a.py::T::adds"],
-        ["2", *"add of spyre/kernels.py serves add".split(), "test_a.py::T::both"],
-        ["3", *"it is not known what it calls".split(), "test_b.py::T::untraced"],
+    table = said.partition("  place")[2].splitlines()[1:4]
+    assert [(line.split()[0], line.split()[-1]) for line in table] == [
+        (str(place), name) for place, name in enumerate(change["named"], 1)
     ]
+    assert "add of spyre/kernels.py serves add" in table[0]
 
 
 @pytest.mark.parametrize(

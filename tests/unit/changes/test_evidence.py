@@ -169,7 +169,7 @@ class Edit(SourceChange):
                 assert edit[0] in files[path], edit
                 files[path] = files[path].replace(*edit)
             elif edit is None:
-                del files[path]
+                files.pop(path, None)
             else:
                 files[path] = edit
         wanted = (path for path in files if path == below or path.startswith(f"{below}/") or not below)
@@ -223,7 +223,7 @@ KNOWN: dict[str, tuple[dict[str, tuple[str, str] | str | None], dict[str, set[st
     "an entry of a table": ({TABLES: ("aten.glu: glu", "aten.glu: total")}, {"ops": {"glu"}}),
     "an entry that is set": ({TABLES: ("_really(x)", "widen(x)")}, {"ops": {"addmm"}}),
     "a registration in a function": ({"spyre/late.py": ("a + neg(b)", "a - b")}, {"ops": {"sub"}}),
-    "a removed module": ({"spyre/late.py": None}, {"ops": {"sub"}}),
+    "a removed module": ({"spyre/lazy.py": None}, {"ops": {"cos"}}),
     "a test file": ({"test/test_ops.py": "x = 1\n"}, {"files": {"test_ops.py"}}),
     "a helper of tests": ({"test/common.py": "x = 1\n"}, {"helpers": {"test_ops.py"}}),
     "what a helper imports": ({"test/deeper.py": "x = 2\n"}, {"helpers": {"test_ops.py"}}),
@@ -302,6 +302,352 @@ EVERYTHING: dict[str, tuple[dict[str, tuple[str, str] | str | None], str]] = {
         "torch/_tensor.py is new, gone, or does not parse",
     ),
 }
+
+
+# A further module of the back end; what of it changes, or `widen` of the helpers; and the ops that are named
+# at least, or that it is everything.
+Shapes = dict[str, tuple[str, tuple[str, str] | None, set[str] | None]]
+SHAPES: Shapes = {
+    "another module's import is chosen": (
+        """
+try:
+    from .helpers import widen
+except ImportError:
+    from .slow import widen
+@impl("aten::sub")
+def sub(a): return widen(a)
+""",
+        None,
+        {"sub"},
+    ),
+    "a name that is none where an import fails": (
+        """
+try:
+    from .helpers import widen
+except ImportError:
+    widen = None
+@impl("aten::sub")
+def sub(a): return widen(a)
+""",
+        None,
+        {"sub"},
+    ),
+    "an import in a loop": (
+        """
+for _ in [1]:
+    from .helpers import widen
+@impl("aten::sub")
+def sub(a): return widen(a)
+""",
+        None,
+        {"sub"},
+    ),
+    "a module with a mark of its encoding": (
+        """\ufeff
+from .helpers import widen
+@impl("aten::sub")
+def sub(a): return widen(a)
+""",
+        None,
+        {"sub"},
+    ),
+    "a mode that has an op's name": (
+        """
+def reduce(x, mode): return x
+TABLE = {"aten::glu": functools.partial(reduce, mode="sum")}
+""",
+        ("return x", "return -x"),
+        {"glu"},
+    ),
+    "a mode within a lambda": (
+        """
+def w(x): return x
+TABLE = {"aten::glu": lambda x: reduce(w(x), "sum")}
+""",
+        ("return x", "return -x"),
+        {"glu"},
+    ),
+    "a function whose name ends like a registration": (
+        """
+def w(x): return x
+@impl("aten::sub")
+def sub(x): return _div_impl(w(x), mode="sum")
+""",
+        ("return x", "return -x"),
+        {"sub"},
+    ),
+    "a call at import that has a mode": ("install(LIB, mode='sum')\n", ("LIB", "OTHER"), None),
+    "a table that a kernel looks up": (
+        """
+def total(x): return x
+REDUCE = {"sum": total, "exp": total}
+@impl("aten::sub")
+def sub(x, k): return REDUCE[k](x)
+""",
+        ("return x", "return -x"),
+        {"sub", "sum", "exp"},
+    ),
+    "an entry of a table that a kernel looks up": (
+        """
+def total(x): return x
+REDUCE = {"sum": total, "exp": total}
+@impl("aten::sub")
+def sub(x, k): return REDUCE[k](x)
+""",
+        ('"sum": total', '"sum": other'),
+        {"sub", "sum"},
+    ),
+    "an entry whose key is no op": (
+        "def a(x): return x\ndef b(x): return -x\nT = {'sub': a, 'glu': b, 'unknown': a}\n",
+        ("'unknown': a", "'unknown': b"),
+        None,
+    ),
+    "an op that the decorator names by a constant": (
+        """
+@impl(Ops.GLU)
+def glu(x): return x
+@impl("aten::sub")
+def sub(x): return glu(x)
+""",
+        ("return x", "return -x"),
+        None,
+    ),
+    "ops that the decorator has from a list": (
+        "MORE = ['aten::sub']\n@impl('aten::add', *MORE)\ndef k(x): return x\n",
+        ("return x", "return -x"),
+        None,
+    ),
+    "a list of ops": (
+        "MORE = ['aten::sub']\n@impl('aten::add', *MORE)\ndef k(x): return x\n",
+        ("['aten::sub']", "['aten::glu']"),
+        None,
+    ),
+    "a function of torch that the decorator names": (
+        "@implements(torch.sub)\n@implements(torch.add)\ndef add(x): return x\n",
+        ("return x", "return -x"),
+        None,
+    ),
+    "a cached function with an op's name": (
+        "@functools.cache\ndef sum(): return 1\n",
+        ("return 1", "return 2"),
+        None,
+    ),
+    "an attribute that has an op's name": (
+        "class Backend:\n    reduce = 'sum'\n    def go(self): return 1\n",
+        ("return 1", "return 2"),
+        None,
+    ),
+    "what is registered besides": (
+        """
+def load(lib):
+    lib.impl("sub", sub)
+    for name, f in TABLE.items():
+        lib.impl(name, f)
+def sub(a): return a
+""",
+        ("lib.impl(name, f)", "lib.impl(name, print)"),
+        None,
+    ),
+    "a loop's name that another function has too": (
+        """
+def generic(x): return x
+for op in NAMES:
+    lib.impl(op, generic)
+@impl("aten::sub")
+def sub(x):
+    op = x
+    return op
+""",
+        ("return x", "return -x"),
+        None,
+    ),
+    "a loop that registers and does more": (
+        "for d in TYPES:\n    lib.impl('sub', f)\n    patch(d)\n",
+        ("patch(d)", "patch(d, 1)"),
+        None,
+    ),
+    "a method of a class that others derive from": (
+        """
+class Base:
+    def run(self, x): return x
+class Add(Base):
+    op = "aten::add"
+class Sub(Base):
+    op = "aten::sub"
+@impl("aten::glu")
+def glu(x): return x.run(1)
+""",
+        ("return x\n", "return -x\n"),
+        {"add", "sub"},
+    ),
+    "a method that torch calls": (
+        """
+class Mine(Kernel):
+    def load(self, name): return name
+register_backend("spyre", Mine)
+@impl("aten::sub")
+def sub(x): return json.load(x)
+""",
+        ("return name", "return 1"),
+        None,
+    ),
+    "a property on the way to another": (
+        """
+class S:
+    @property
+    def layout(self): return 1
+@impl("aten::sub")
+def sub(x: S): return x.layout.strides
+""",
+        ("return 1", "return 2"),
+        {"sub"},
+    ),
+    "what is not only for checkers of types": (
+        """
+if TYPE_CHECKING:
+    X = int
+else:
+    X = 1
+@impl("aten::sub")
+def sub(x): return X
+""",
+        ("X = 1", "X = 2"),
+        {"sub"},
+    ),
+    "the exception that an import may raise": (
+        """
+try:
+    import fast
+except ImportError:
+    fast = None
+@impl("aten::sub")
+def sub(x): return fast
+""",
+        ("ImportError", "OSError"),
+        None,
+    ),
+    "another branch": (
+        """
+if A:
+    X = 1
+    Y = 1
+else:
+    Z = 1
+@impl("aten::sub")
+def sub(x): return X
+""",
+        ("    X = 1\n    Y = 1\nelse:", "    Y = 1\nelse:\n    X = 1"),
+        {"sub"},
+    ),
+    "another order": (
+        "lib.impl('sub', a)\nlib.impl('glu', b)\n",
+        ("lib.impl('sub', a)\nlib.impl('glu', b)", "lib.impl('glu', b)\nlib.impl('sub', a)"),
+        None,
+    ),
+    "all names at once": (
+        """
+def mul(x): return x
+@impl("aten::sub")
+def sub(x): return mul(x)
+for name, f in list(globals().items()):
+    lib.impl(name, f)
+""",
+        ("return x", "return -x"),
+        None,
+    ),
+    "functions without a name": (
+        """
+@functools.singledispatch
+def w(x): return x
+@w.register
+def _(x: int): return x + 5
+@impl("aten::sub")
+def sub(x):
+    a, _ = w(x)
+""",
+        ("x + 5", "x + 6"),
+        None,
+    ),
+    "what is set on torch": (
+        """
+import torch
+def to(x): return x
+def prepare():
+    torch.Tensor.to = to
+@impl("aten::sub")
+def sub(x): prepare()
+""",
+        ("return x", "return -x"),
+        None,
+    ),
+}
+# Files besides, edits, and the ops, or that it is everything.
+LAYOUTS: dict[str, tuple[dict[str, str], dict[str, tuple[str, str] | str | None], set[str] | None]] = {
+    "an import for its effect": (
+        {"spyre/__init__.py": "from . import kernels\nfrom .registry import install\ninstall()\n"},
+        {"spyre/__init__.py": ("from . import kernels\n", "")},
+        None,
+    ),
+    "one of two modules of a package": (
+        {"spyre/__init__.py": "import spyre.kernels\nimport spyre.registry\n"},
+        {"spyre/__init__.py": ("import spyre.kernels\n", "")},
+        None,
+    ),
+    "a name that a package hands on": (
+        {
+            "spyre/__init__.py": "from .helpers import widen\n",
+            "spyre/k2.py": "from spyre import widen\n@impl('aten::sub')\ndef sub(a): return widen(a)\n",
+        },
+        {"spyre/__init__.py": ("import widen", "import _really as widen")},
+        {"sub"},
+    ),
+    "a folder without __init__": (
+        {
+            "spyre/ns/x.py": "def w(x): return x\n",
+            "spyre/k2.py": "from .ns.x import w\n@impl('aten::sub')\ndef sub(x): return w(x)\n",
+        },
+        {"spyre/ns/x.py": ("return x", "return -x")},
+        {"sub"},
+    ),
+    "a folder of source that is a package too": (
+        {
+            "src/__init__.py": "",
+            "src/pk/h.py": "def w(x): return x\n",
+            "src/pk/k.py": "from pk.h import w\n@impl('aten::sub')\ndef sub(x): return w(x)\n",
+        },
+        {"src/pk/h.py": ("return x", "return -x")},
+        {"sub"},
+    ),
+    "two modules of one name": (
+        {"vendor/spyre/__init__.py": "", "vendor/spyre/helpers.py": "def widen(x): return 1\n"},
+        {HELPERS: ("return _really(x)", "return x")},
+        {"add", "mul"},
+    ),
+    "a package that appears": ({}, {"spyre/sub/__init__.py": ""}, None),
+    "a package that goes": ({"spyre/sub/__init__.py": ""}, {"spyre/sub/__init__.py": None}, None),
+    "a link": ({}, {"spyre/link.py": None}, None),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_no_op_of_a_module_is_missed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text, edit, ops = SHAPES[name]
+    monkeypatch.setitem(FILES, "spyre/k2.py", text)
+    found = evidence_of(Edit({"spyre/k2.py": edit} if edit else {HELPERS: ("return _really(x)", "return x")}))
+
+    assert found.everything if ops is None else not found.everything
+    assert found.ops.keys() >= (ops or set())
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_no_module_of_a_package_is_missed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, edits, ops = LAYOUTS[name]
+    for path, text in files.items():
+        monkeypatch.setitem(FILES, path, text)
+    found = evidence_of(Edit(edits))
+
+    assert found.everything if ops is None else not found.everything
+    assert found.ops.keys() >= (ops or set())
 
 
 @pytest.mark.parametrize("name", KNOWN)
