@@ -10,8 +10,6 @@ from typing import NamedTuple
 from test_selection.catalog import CatalogTest
 from test_selection.op_map import OpMap, family, is_function
 
-# Of the standard normal distribution: an interval that holds in 95 % of all samples.
-_Z = 1.96
 WHOLE_FILE = "*"
 # The budget that keeps all that a change can break.
 EVIDENCE = "evidence"
@@ -63,12 +61,10 @@ class RankedTests:
 class _Calls(NamedTuple):
     """What a test's trace has of a change: the ops it calls, families besides, and a function's reason."""
 
-    ops: tuple[int, ...]
-    others: int
-    why: str
-
-
-_NOTHING = _Calls((), 0, "")
+    ops: tuple[int, ...] = ()
+    others: int = 0
+    why: str = ""
+    has_functions: bool = False
 
 
 def rank_tests(
@@ -101,9 +97,11 @@ def rank_tests(
     always = set()
     for test in tests:
         place = op_map.of.get(test.id)
-        if place is None or test.file in evidence.files:
+        found[test.id] = one = _Calls() if place is None else calls[place]
+        # The functions that a test calls are not noted in every run.
+        unknown = place is None or (evidence.functions and not one.has_functions)
+        if unknown or test.file in evidence.files:
             always.add(test.id)
-        found[test.id] = _NOTHING if place is None else calls[place]
         if (kind := _kind(test, found[test.id], evidence, about=test.id in about)) is not None:
             kinds[test.id] = kind
     named = [test for test in tests if test.id in kinds]
@@ -128,10 +126,11 @@ def rank_tests(
 
 
 def _calls(places: Iterable[int], evidence: Evidence, op_map: OpMap) -> _Calls:
-    ops, others, why = [], set(), ""
+    ops, others, why, has_functions = [], set(), "", False
     for place in places:
         call = op_map.ops[place]
         if is_function(call):
+            has_functions = True
             file = call.partition(":")[0]
             why = why or evidence.functions.get(call) or evidence.functions.get(f"{file}:{WHOLE_FILE}", "")
         elif (name := family(call)) in evidence.ops:
@@ -139,7 +138,7 @@ def _calls(places: Iterable[int], evidence: Evidence, op_map: OpMap) -> _Calls:
             why = evidence.ops[name]
         else:
             others.add(name)
-    return _Calls(tuple(ops), len(others), why)
+    return _Calls(tuple(ops), len(others), why, has_functions)
 
 
 def _kind(test: CatalogTest, calls: _Calls, evidence: Evidence, *, about: bool) -> tuple[int, str] | None:
@@ -180,9 +179,11 @@ def keep_share(ranked: RankedTests, percent: float) -> list[str]:
     """Cut the named tests at a share of all; what is always in is kept on top.
 
     Args:
-        ranked: the tests.
+        ranked: the tests; all are kept where any may break.
         percent: of all of them, 0 to 100.
     """
+    if ranked.everything:
+        return ranked.ids
     most = math.ceil(len(ranked.ids) * percent / 100)
     chosen = [name for name in ranked.named if name not in ranked.always][:most]
     return _in_order(ranked, chosen)
@@ -194,11 +195,13 @@ def keep_seconds(
     """Cut the named tests where their time is used up; what is always in is kept, and counts.
 
     Args:
-        ranked: the tests.
+        ranked: the tests; all are kept where any may break.
         budget_s: seconds that the kept tests may take, one after the other.
         seconds: that each takes.
         unknown_s: that a test takes which was never measured.
     """
+    if ranked.everything:
+        return ranked.ids
     left = budget_s - sum(seconds.get(name, unknown_s) for name in ranked.always)
     chosen = []
     for name in ranked.named:
@@ -213,21 +216,3 @@ def keep_seconds(
 def _in_order(ranked: RankedTests, chosen: Iterable[str]) -> list[str]:
     kept = ranked.always.union(chosen)
     return [name for name in ranked.ids if name in kept]
-
-
-def recall_interval(caught: int, faults: int) -> tuple[float, float]:
-    """The 95 % interval of a rate by Wilson's score (JASA 22, 1927): it is honest for rates near 1, too.
-
-    Args:
-        caught: how many faults a selection caught.
-        faults: of how many.
-
-    Returns:
-        Lower and upper end, 0 to 1; (0, 1) where there were no faults.
-    """
-    if not faults:
-        return 0.0, 1.0
-    rate, z2 = caught / faults, _Z**2
-    middle = rate + z2 / (2 * faults)
-    half = _Z * math.sqrt(rate * (1 - rate) / faults + z2 / (4 * faults**2))
-    return max(0.0, (middle - half) / (1 + z2 / faults)), min(1.0, (middle + half) / (1 + z2 / faults))

@@ -39,6 +39,10 @@ class OpMap:
     sets: list[list[Annotated[int, msgspec.Meta(ge=0)]]] = field(default_factory=list)
     of: Mapping[str, Annotated[int, msgspec.Meta(ge=0)]] = field(default_factory=dict)
 
+    def calls(self, place: int) -> list[str]:
+        """What a set contains."""
+        return [self.ops[number] for number in self.sets[place]]
+
 
 def make_op_map(traces: Mapping[str, Collection[str]], *, pytorch: str, device: str) -> OpMap:
     """Put the calls of each test into a map; the order of `traces` does not matter.

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from test_selection.change import recall_interval
 from test_selection.files import convert, read_json, write_json
+from test_selection.interval import score_interval
 
 KIND = "recall"
 FILE = "recall.json"
@@ -31,10 +31,19 @@ class Recall:
     median_share: float
     mean_share: float
 
+    def __post_init__(self) -> None:
+        """Refuse counts that cannot be.
+
+        Raises:
+            ValueError: more faults were caught than there were, or a number is negative.
+        """
+        if not 0 <= self.caught <= self.faults:
+            raise ValueError(f"{self.caught} of {self.faults} faults cannot have been caught")
+
     @property
     def words(self) -> str:
         """The expected recall with its interval, for people."""
-        low, high = recall_interval(self.caught, self.faults)
+        low, high = score_interval(self.caught, self.faults)
         rate = f"{100 * self.caught / self.faults:.1f} %" if self.faults else "unknown"
         interval = f"{100 * low:.1f} to {100 * high:.1f} %"
         return f"expected recall: {rate} ({interval}, of {self.faults:,} measured faults)"

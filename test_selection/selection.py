@@ -81,6 +81,7 @@ class ChangeNote:
         everything: why any test may break; empty where it is known which.
         named: the tests that the change can break, the likeliest first, each with the reason; and those that
             are always in.
+        failed_before: the selected tests that failed in some run before; None where there is no history.
         always: how many are in whatever changes: without a trace, or of a changed file.
         untraced: how many have no trace.
         left_out: how many the budget left out.
@@ -92,6 +93,7 @@ class ChangeNote:
     budget: str
     everything: tuple[str, ...] = ()
     named: Mapping[str, str] = field(default_factory=dict)
+    failed_before: Sequence[str] | None = None
     always: int = 0
     untraced: int = 0
     left_out: int = 0

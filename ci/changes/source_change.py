@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import tarfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,7 +75,8 @@ def change_of_commits(folder: Path, named: str) -> SourceChange:
     top = _top(folder)
     first = _commit(top, base or "HEAD", named)
     if not dots:
-        return _change(top, f"{first}^{{tree}}", _working_tree(top), f"{first:.12} and the files here")
+        tree, others = _working_tree(top)
+        return _change(top, f"{first}^{{tree}}", tree, f"{first:.12} and the files here", others)
     last = _commit(top, head, named)
     if since_fork:
         first = git(top, "merge-base", first, last, remedy=_REMEDY).strip()
@@ -109,19 +111,24 @@ def change_of_diff(folder: Path, diff: Path) -> SourceChange:
     )
 
 
-def _change(top: Path, base: str, head: str, words: str) -> SourceChange:
+def _change(top: Path, base: str, head: str, words: str, others: Sequence[str] = ()) -> SourceChange:
     names = git(
         top, "diff-tree", "-r", "-z", "--name-only", "--no-renames", "--no-ext-diff", base, head, "--"
     )
-    files = tuple(filter(None, names.split("\0")))
+    files = tuple(filter(None, [*names.split("\0"), *others]))
     return SourceChange(folder=top, base=base, head=head, words=words, files=files)
 
 
-def _working_tree(top: Path) -> str:
+def _working_tree(top: Path) -> tuple[str, list[str]]:
+    """The tree of the files as they lie there, and new ones of which Git is to keep no copy: no source."""
+    new = git(top, "ls-files", "-z", "--others", "--exclude-standard").split("\0")
+    others = [name for name in new if not name.endswith(".py")]
     with scratch_index() as index:
         git(top, "read-tree", "HEAD", variables=index)
-        git(top, "add", "--all", variables=index)
-        return git(top, "write-tree", variables=index).strip()
+        git(top, "add", "--update", variables=index)
+        if len(others) < len(new):
+            git(top, "add", "--", ":(glob)**/*.py", variables=index)
+        return git(top, "write-tree", variables=index).strip(), others
 
 
 def _top(folder: Path) -> Path:

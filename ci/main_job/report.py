@@ -7,7 +7,7 @@ import random
 import shlex
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +19,6 @@ from ci.hud.send import Reporter, begin, give_up, report_run
 from ci.record.environment import as_it_ran, differences
 from ci.record.identity import RunIdentity, read_identity
 from ci.record.journal import each_journal, gathered_journals
-from ci.report.history import failure_shares
 from ci.report.junit import write_junit
 from ci.report.live.events import Sink, run_end
 from ci.report.reconcile import (
@@ -107,7 +106,6 @@ def report_step(
             selection=selection,
             estimates=estimates,
             allow_collect_errors=allow_collect_errors,
-            failed_before=_failed_before(context, selection),
         )
         if not goes_on:
             _tell_provider(context, folder)
@@ -218,14 +216,6 @@ def _what_was_to_run(folder: RunFolder) -> tuple[Plan, Selection, list[str]]:
         return plan, read_selection(folder.selection), []
     except BadFileError as error:
         return plan, Selection(stage=None, percent=100, ids=plan.ids), [error.placed]
-
-
-def _failed_before(context: Context, selection: Selection) -> Collection[str]:
-    """The tests that failed before, where it matters which failures a change brought."""
-    history, device = context.history, context.settings.model.device.name
-    if selection.change is None or not history.there:
-        return ()
-    return context.attempt("no earlier failures", lambda: failure_shares(history, device=device)) or ()
 
 
 def _estimates(context: Context, plan: Plan, selection: Selection, folder: RunFolder) -> Estimates | None:

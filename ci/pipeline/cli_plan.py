@@ -17,7 +17,7 @@ from ci.core.text import counted
 from ci.main_job.cli_matrix import Target, legs_of, worded
 from ci.main_job.run import plan_run, start_run
 from ci.pipeline.base_settings import judging_settings
-from ci.pipeline.diff import before
+from ci.pipeline.diff import touched
 from ci.pipeline.event import Event, read_event
 from ci.pipeline.outputs import Out, hand_on, say
 from ci.pipeline.plan_identity import parts_of, write_parts
@@ -157,7 +157,7 @@ def _asked(ctx: typer.Context, request: ShareRequest, flags: Mapping[str, Any]) 
 
 def _change(event: Event) -> ChangeRequest | None:
     """The change of a pull request, by which its tests are ordered; None for any other event."""
-    base = before(Path.cwd(), event) if event.name == "pull_request" else ""
+    base = touched(Path.cwd(), event).base if event.name == "pull_request" else ""
     return ChangeRequest(commits=f"{base}..HEAD") if base else None
 
 

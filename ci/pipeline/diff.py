@@ -17,10 +17,12 @@ class Touched:
     Attributes:
         files: names from the repository's top, as `os.fsdecode` has them; None where it cannot be told.
         why: what was compared, or why it cannot be told, for people.
+        base: the commit that it is compared with; empty where it cannot be told.
     """
 
     files: tuple[str, ...] | None
     why: str
+    base: str = ""
 
 
 def touched(folder: Path, event: Event, base: str | None = None) -> Touched:
@@ -32,7 +34,8 @@ def touched(folder: Path, event: Event, base: str | None = None) -> Touched:
         base: a commit or branch to compare with, which is requested by hand; None: as the event says.
     """
     try:
-        head, old, said = _compared(folder, event, base)
+        head, *parents = git(folder, "rev-list", "--parents", "-n", "1", "HEAD", "--").split()
+        old, said = _old(folder, event, head, parents, base)
         if not old:
             return Touched(files=None, why=said)
         names = git(
@@ -43,26 +46,12 @@ def touched(folder: Path, event: Event, base: str | None = None) -> Touched:
         return Touched(files=None, why=f"git failed: {str(error).splitlines()[0]}")
     files = tuple(filter(None, names.split("\0")))
     # A diff of nothing is more likely one of the wrong commits than a change of nothing.
-    return Touched(files=files or None, why=said if files else f"{said}: no file differs")
-
-
-def before(folder: Path, event: Event) -> str:
-    """The commit that an event's change is compared with; empty where that cannot be told."""
-    try:
-        return _compared(folder, event, None)[1]
-    except (CommandError, ValueError):
-        return ""
+    return Touched(files=files or None, why=said if files else f"{said}: no file differs", base=old)
 
 
 def base_tip(folder: Path, event: Event) -> str:
     """The commit that a change is to go on top of; empty where nobody says it, or this clone lacks it."""
     return _commit(folder, event.base or f"refs/remotes/origin/{event.branch}")
-
-
-def _compared(folder: Path, event: Event, base: str | None) -> tuple[str, str, str]:
-    """The commit that is checked out, the one it is compared with, and how that was found."""
-    head, *parents = git(folder, "rev-list", "--parents", "-n", "1", "HEAD", "--").split()
-    return head, *_old(folder, event, head, parents, base)
 
 
 def _old(folder: Path, event: Event, head: str, parents: list[str], base: str | None) -> tuple[str, str]:

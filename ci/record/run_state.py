@@ -27,6 +27,7 @@ from test_selection.ids import encode_file
 # Why a piece was given out that says nothing against the tests in it.
 _NO_RETRY = frozenset({"plan", "stolen"})
 _ENDS = {name: Verdict(name) for name in (*OUTCOMES, Verdict.HARDWARE)}
+_WHOLE = {Verdict(name) for name in OUTCOMES} - {Verdict.FAILED}
 # The method that takes each kind of event.
 _METHODS = {kind: f"_{name}" for name, kind in events.KINDS.items()} | {events.Unread: "_unread"}
 # What tells nothing of a test.
@@ -309,9 +310,10 @@ class RunState:
         self.op_sets[event.key] = event.ops
 
     def _end(self, event: events.End) -> None:
-        if event.ops:
-            self.op_traces[event.id] = event.ops
         outcome = _ENDS.get(event.outcome)
+        # A test that broke off may call more when it does not; one without calls may make them elsewhere.
+        if outcome in _WHOLE and self.op_sets.get(event.ops):
+            self.op_traces[event.id] = event.ops
         if outcome is None:
             said = f"the worker reported an unknown outcome: {event.outcome!r}"
             self._close(event.id, Verdict.INFRASTRUCTURE, event, message=said)

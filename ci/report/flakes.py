@@ -18,6 +18,7 @@ from typing import Any, Literal
 from ci.core.text import counted, iso_utc, one_line
 from ci.record.verdict import CODE_FAILED, CODE_PASSED
 from ci.report.history import DAY_S, JOBS, OF_JOBS, History, asked, epoch_of
+from test_selection.interval import score_interval
 
 # Of the tests that ran, in per cent: the project's own measure of a suite that can be trusted.
 LIMIT_PERCENT = 5.0
@@ -25,7 +26,7 @@ FORGIVEN_DAYS = 28
 # Where more of a run's tests failed, and so many at least, the build was broken and no test flaky.
 BROKEN_PERCENT, BROKEN_LEAST = 20.0, 10
 # Below this chance that it is one, a coincidence is taken for none; the 95th percentile of the normal law.
-UNLIKELY, Z = 0.05, 1.96
+UNLIKELY = 0.05
 Blame = Literal["card", "test", "unclear"]
 
 
@@ -74,7 +75,7 @@ class FlakyTest:
     @property
     def certain_rate(self) -> float:
         """The least rate that so few runs leave likely; what tests are ranked by."""
-        return wilson_low(self.bad, self.runs)
+        return score_interval(self.bad, self.runs)[0]
 
     def line(self, now: float) -> str:
         """One line for people."""
@@ -176,19 +177,6 @@ def blame(bad: Mapping[str, int], ran: Mapping[str, int]) -> Blame:
     # Whichever card it is, it was not chosen before.
     chance = sum(math.comb(runs, failures) for runs in ran.values()) / math.comb(sum(ran.values()), failures)
     return "card" if chance < UNLIKELY else "unclear"
-
-
-def wilson_low(bad: int, runs: int) -> float:
-    """Lower end of the 95 % score interval of a share (E. B. Wilson, JASA 22, 1927).
-
-    Args:
-        bad: how many of `runs`, 0 to `runs`.
-        runs: above 0.
-    """
-    share, z2 = bad / runs, Z * Z
-    centre = share + z2 / (2 * runs)
-    spread = Z * math.sqrt((share * (1 - share) + z2 / (4 * runs)) / runs)
-    return max(0.0, (centre - spread) / (1 + z2 / runs))
 
 
 def propose(tests: Iterable[FlakyTest], *, issue: str, owner: str, expires: date) -> str:

@@ -158,9 +158,7 @@ def reconcile(
         stopped=_stopped(results, last.values()),
         workers_lost=sum(one.workers_lost for one in own),
         unreadable=tuple(one.unreadable for one in journals if one.unreadable),
-        op_traces={
-            name: one.op_sets[key] for one in own for name, key in one.op_traces.items() if key in one.op_sets
-        },
+        op_traces={name: one.op_sets[key] for one in own for name, key in one.op_traces.items()},
         ran_in=tuple(sorted(set[RanIn]().union(*(one.ran_in or {RanIn()} for one in own if one.tries)))),
     )
 

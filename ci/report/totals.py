@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ci.core.text import last_line
@@ -56,12 +56,10 @@ class ChangeCheck:
     """Whether the tests that a change names held what failed by it, in a run that left none of them out.
 
     Attributes:
-        named: how many tests the change can break.
         failed: how many tests failed that never had.
-        caught: how many of those it names.
+        caught: how many of those the change names.
     """
 
-    named: int
     failed: int
     caught: int
 
@@ -146,7 +144,6 @@ def summarize(
     *,
     estimates: Estimates | None = None,
     allow_collect_errors: bool = False,
-    failed_before: Collection[str] = (),
 ) -> Summary:
     """The summary of an account.
 
@@ -156,7 +153,6 @@ def summarize(
         selection: what was chosen, of how many, and which files could not be collected.
         estimates: what the tests were expected to take, for the shares by seconds.
         allow_collect_errors: whether files in scope may fail to collect.
-        failed_before: ids that failed in some run of the history.
     """
     errors = tuple(
         CollectError(file=file, error=last_line(text) or "no error was recorded", detail=text)
@@ -204,29 +200,30 @@ def summarize(
         in_scope_s=None if estimates is None else round(estimates.in_scope_s, 3),
         first_failure_s=_first_failure_s(account.results, identity.started_at),
         ran_in=account.ran_in,
-        change=change_check(account.results, selection.change, failed_before),
+        change=change_check(account.results, selection.change),
     )
 
 
-def change_check(
-    results: Iterable[Result], note: ChangeNote | None, failed_before: Collection[str]
-) -> ChangeCheck | None:
-    """Whether the tests that a change names held what failed by it; None where the run left tests out.
+def change_check(results: Iterable[Result], note: ChangeNote | None) -> ChangeCheck | None:
+    """Whether the tests that a change names held what failed by it.
 
     Args:
         results: of the run.
         note: how the change ordered its tests.
-        failed_before: ids that failed in some run of the history, which says nothing of the change.
+
+    Returns:
+        None where nothing can be told: tests were left out, any may break, or it is not known what failed
+        before.
     """
-    if note is None or note.left_out:
+    if note is None or note.left_out or note.everything or note.failed_before is None:
         return None
+    before = frozenset(note.failed_before)
     failed = [
         one.id
         for one in results
-        if one.verdict is Verdict.FAILED and not one.forgiven and one.id not in failed_before
+        if one.verdict is Verdict.FAILED and not one.forgiven and one.id not in before
     ]
-    caught = len(failed) if note.everything else sum(name in note.named for name in failed)
-    return ChangeCheck(named=len(note.named), failed=len(failed), caught=caught)
+    return ChangeCheck(failed=len(failed), caught=sum(name in note.named for name in failed))
 
 
 def _cards(account: Account) -> int:

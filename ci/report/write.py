@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from pathlib import Path
 
 from ci.record.identity import RunIdentity
@@ -30,7 +29,6 @@ def write_report(
     selection: Selection,
     estimates: Estimates | None = None,
     allow_collect_errors: bool = False,
-    failed_before: Collection[str] = (),
 ) -> Summary:
     """Write results, summary, JUnit files, Markdown and page of a run.
 
@@ -43,7 +41,6 @@ def write_report(
         selection: what was chosen, and which files could not be collected.
         estimates: what the tests were expected to take.
         allow_collect_errors: whether files in scope may fail to collect.
-        failed_before: ids that failed in some run of the history.
 
     Returns:
         The summary, with the exit code.
@@ -51,12 +48,7 @@ def write_report(
     if account.op_traces:
         write_op_map(run_dir / OP_MAP, op_map_of(account, identity))
     summary = summarize(
-        account,
-        identity,
-        selection,
-        estimates=estimates,
-        allow_collect_errors=allow_collect_errors,
-        failed_before=failed_before,
+        account, identity, selection, estimates=estimates, allow_collect_errors=allow_collect_errors
     )
     write_results(run_dir / RESULTS_FILE, identity.run, account.results)
     write_summary(run_dir / SUMMARY_FILE, summary)

@@ -55,7 +55,6 @@ class CallRecorder:
         self._of_file = self._take()
         self._class: type | None = None
         self._of_class: set[str] = set()
-        self._of_fixtures: set[str] = set()
         self._told: set[str] = set()
 
     @classmethod
@@ -72,13 +71,18 @@ class CallRecorder:
         return cls(*known) if known else None
 
     def set_up(self, of_class: type | None) -> None:
-        """The fixtures of a test are set up; a TestCase's are those of its class."""
+        """The fixtures of a test are set up: those of a TestCase's class, or what tests of the file share.
+
+        Which of a file's other tests use a fixture is not asked.
+        """
         called = self._take()
+        of_one = self._class is not None and of_class is not None and issubclass(of_class, unittest.TestCase)
         if self._class is not of_class:
             self._class, self._of_class = of_class, set()
-        of_all = of_class is not None and issubclass(of_class, unittest.TestCase)
-        self._of_fixtures = set() if of_all else called
-        self._of_class |= called if of_all else set()
+        if of_one:
+            self._of_class |= called
+        else:
+            self._of_file |= called
 
     def of_test(self) -> tuple[str, list[str] | None]:
         """What the test called that ends now.
@@ -86,7 +90,7 @@ class CallRecorder:
         Returns:
             The key of the set of its calls, and the set where that was not told before.
         """
-        called = sorted(self._of_file | self._of_class | self._of_fixtures | self._take())
+        called = sorted(self._of_file | self._of_class | self._take())
         key = hashlib.sha256("\n".join(called).encode()).hexdigest()[:10]
         if key in self._told:
             return key, None

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ci.changes.evidence import find_evidence
 from ci.changes.source_change import change_of_commits, change_of_diff
 from ci.core.errors import NothingToRunError, UsageError
-from ci.core.text import counted, listed
+from ci.core.text import counted, escaped, listed
 from ci.report.history import failure_shares
 from ci.report.op_maps import export_op_map
 from ci.runner.source import Source
@@ -80,7 +80,9 @@ class ChangeRequest:
     @property
     def words(self) -> str:
         """The budget, for people and files."""
-        return f"{self.seconds:g} s" if self.seconds is not None else self.budget or "none: only the order"
+        if self.seconds is not None:
+            return f"{self.seconds:g} s"
+        return f"{self.percent:g}%" if self.percent else self.budget or "none: only the order"
 
 
 def order_by_change(
@@ -128,11 +130,12 @@ def order_by_change(
     )
     if missing and (evidence.everything or evidence.ops or evidence.functions):
         evidence = replace(evidence, everything=[missing, *evidence.everything])
+    failed_before = _failed_before(context, selection, catalog.device)
     ranked = rank_tests(
         tests,
         evidence,
         op_map,
-        failed=_failed_before(context, catalog.device),
+        failed=failed_before or (),
         quarantined=protected(context, selection.ids),
     )
     kept = set(_kept(ranked, request, durations))
@@ -145,17 +148,18 @@ def order_by_change(
         compared=change.words,
         files=len(change.files),
         budget=request.words,
-        everything=ranked.everything,
+        # Names of files need not be text.
+        everything=tuple(map(escaped, ranked.everything)),
         named={
-            name: ranked.reasons.get(name, UNTRACED)
+            name: escaped(ranked.reasons.get(name, UNTRACED))
             for name in ranked.ids
             if name in ranked.reasons or name in ranked.always
         },
+        failed_before=failed_before,
         always=len(ranked.always),
         untraced=sum(test.id not in op_map.of for test in tests),
         left_out=len(tests) - len(kept),
-        # What was measured is of changes that name tests.
-        recall=None if ranked.everything else _recall(context, request),
+        recall=_recall(context, request) if len(kept) < len(tests) else None,
     )
     return replace(
         selection,
@@ -166,12 +170,13 @@ def order_by_change(
     )
 
 
-def _failed_before(context: Context, device: str) -> Collection[str]:
-    """The tests that failed in some run of the history, which come first among those that can break."""
+def _failed_before(context: Context, selection: Selection, device: str) -> Sequence[str] | None:
+    """The tests that failed in some run of the history; None where nothing tells."""
     if not context.history.there:
-        return ()
+        return None
     said = "what failed before does not come first"
-    return context.attempt(said, lambda: failure_shares(context.history, device=device)) or ()
+    failed = context.attempt(said, lambda: failure_shares(context.history, device=device))
+    return None if failed is None else [name for name in selection.ids if name in failed]
 
 
 def _kept(ranked: RankedTests, request: ChangeRequest, durations: Durations) -> Sequence[str]:
@@ -183,12 +188,15 @@ def _kept(ranked: RankedTests, request: ChangeRequest, durations: Durations) -> 
 
 
 def _op_map(context: Context, catalog: Catalog) -> tuple[OpMap, str]:
-    """What tests call, and why that is not known; from the history, else from the exported file."""
+    """What tests call, and why that is not known; from the exported file, else from the history."""
     nothing = OpMap(pytorch=catalog.pytorch, device=catalog.device)
     exported = context.settings.resolve(context.settings.model.plan.op_map)
-    found = read_op_map(exported) if exported.is_file() else None
-    if found is None and context.history.there:
-        found = context.attempt("no op map", lambda: export_op_map(context.history, device=catalog.device))
+    found = None
+    if exported.is_file():
+        found = context.attempt("no op map", lambda: read_op_map(exported))
+    elif (history := context.history).there:
+        device, pytorch = catalog.device, catalog.pytorch
+        found = context.attempt("no op map", lambda: export_op_map(history, device=device, pytorch=pytorch))
     if found is None:
         return nothing, f"there is no op map ({exported}): it is not known what tests call"
     if (torch_pin(found.pytorch), found.device) != (torch_pin(catalog.pytorch), catalog.device):
@@ -204,11 +212,9 @@ def _below(top: Path, source: Source | None) -> str:
 
 
 def _recall(context: Context, request: ChangeRequest) -> Recall | None:
-    """What was measured of such a choice; None where nothing is left out, or nothing was measured."""
+    """What was measured of such a choice; None where nothing was."""
     path = context.settings.resolve(context.settings.model.plan.recall)
-    if not path.is_file() or (request.budget is None and request.seconds is None):
-        return None
-    return read_recall(path).get(request.budget or "")
+    return read_recall(path).get(request.words) if path.is_file() else None
 
 
 def change_lines(note: ChangeNote, total: int) -> list[str]:

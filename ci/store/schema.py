@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 # Of a SQLite file, in `PRAGMA user_version`. Counted up with every change; nothing carries a file of another
 # version over.
-VERSION = 10
+VERSION = 11
 
 
 class Type(NamedTuple):
@@ -297,12 +297,11 @@ LEDGER = (
         key=("device", "file"),
     ),
     Table(name="imported_class", columns={"name": TEXT, "seconds": REAL}, key=("name",)),
-    # What tests called when they last ran: `ops` is a list of overloads and dtypes, as JSON.
-    Table(name="op_set", columns={"key": TEXT, "ops": TEXT}, key=("key",)),
+    # What tests called when they last ran, operators and functions apart, as lists in JSON.
     Table(
         name="op_trace",
-        columns={"device": TEXT, "name": TEXT, "pytorch": TEXT, "op_set": TEXT, "at": REAL},
-        key=("device", "name"),
+        columns={"device": TEXT, "pytorch": TEXT, "name": TEXT, "functions": NUMBER, "ops": TEXT, "at": REAL},
+        key=("device", "pytorch", "name", "functions"),
     ),
     # When a chore was last done by whoever has no thread for chores, in seconds since the epoch.
     Table(name="chore", columns={"name": TEXT, "at": REAL}, key=("name",)),

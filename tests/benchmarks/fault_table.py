@@ -9,7 +9,8 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from ci.changes.measure import Fault, Measured, recall_of, run_faults
-from test_selection.change import EVIDENCE, recall_interval
+from test_selection.change import EVIDENCE
+from test_selection.interval import score_interval
 
 
 def read_options(about: str | None, *, faults: int, log: str) -> argparse.Namespace:
@@ -63,7 +64,7 @@ def words(found: Sequence[Measured], budget: str) -> str:
     recall = recall_of(killed)[budget]
     tests_of = sum(one.failed for one in killed)
     share = 100 * sum(one.caught[budget] for one in killed) / tests_of
-    low, _ = recall_interval(recall.caught, recall.faults)
+    low, _ = score_interval(recall.caught, recall.faults)
     rate = f"{100 * recall.caught / recall.faults:.2f} %, at least {100 * low:.2f} %"
     shares = f"median {100 * recall.median_share:.2f} %, mean {100 * recall.mean_share:.2f} %"
     return (
@@ -76,7 +77,7 @@ def _held_out(killed: Sequence[Measured]) -> list[str]:
     """Whether the rate that every other fault states, at least, is seen with those between."""
     said = []
     for budget, stated in recall_of(killed[::2]).items():
-        low, _ = recall_interval(stated.caught, stated.faults)
+        low, _ = score_interval(stated.caught, stated.faults)
         seen = recall_of(killed[1::2])[budget]
         rate = seen.caught / seen.faults
         holds = "holds" if rate >= low else "does not hold"

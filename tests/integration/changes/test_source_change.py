@@ -59,16 +59,19 @@ def test_a_change_is_named_by_its_commits(repository: Path, named: str, files: l
 
 def test_a_change_goes_up_to_the_files_as_they_lie_here(repository: Path) -> None:
     write(repository, "kernels/new.py", "z = 1\n")
+    write(repository, "secret.txt", "known to one")
     (repository / "kernels/mul.py").unlink()
     before = git(repository, "status", "--porcelain")
     change = change_of_commits(repository, "HEAD")
 
-    assert change.files == ("kernels/mul.py", "kernels/new.py")
+    assert change.files == ("kernels/mul.py", "kernels/new.py", "secret.txt")
     assert change.python_files(change.head) == {"kernels/add.py": b"x = 2\n", "kernels/new.py": b"z = 1\n"}
     assert set(change.python_files(change.base, "kernels")) == {"kernels/add.py", "kernels/mul.py"}
     assert change.python_files(change.head, "kernels/new.py") == {"kernels/new.py": b"z = 1\n"}
     assert change.python_files(change.head, "nowhere") == {}
     assert git(repository, "status", "--porcelain") == before  # nothing was staged
+    kept = git(repository, "hash-object", "secret.txt").strip()
+    assert not (repository / ".git/objects" / kept[:2] / kept[2:]).exists()
 
 
 @pytest.mark.parametrize("applied", [False, True])

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ci.record.result import Result
@@ -15,23 +17,26 @@ RESULTS = [
 ]
 
 
-def note(*, everything: tuple[str, ...] = (), left_out: int = 0) -> ChangeNote:
-    named = {"new": "kernel", "good": "kernel"}
-    return ChangeNote(
-        compared="a and b", files=1, budget="none", everything=everything, named=named, left_out=left_out
-    )
+NOTE = ChangeNote(
+    compared="a and b",
+    files=1,
+    budget="none",
+    named={"new": "kernel", "good": "kernel"},
+    failed_before=["old"],
+)
 
 
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
-        (note(), ChangeCheck(named=2, failed=2, caught=1)),
-        (note(everything=("C++",)), ChangeCheck(named=2, failed=2, caught=2)),
-        (note(left_out=1), None),
+        (NOTE, ChangeCheck(failed=2, caught=1)),
+        (replace(NOTE, everything=("C++",)), None),
+        (replace(NOTE, failed_before=None), None),
+        (replace(NOTE, left_out=1), None),
         (None, None),
     ],
 )
 def test_a_full_run_says_what_a_choice_would_have_caught(
     found: ChangeNote | None, expected: ChangeCheck | None
 ) -> None:
-    assert change_check(RESULTS, found, {"old"}) == expected
+    assert change_check(RESULTS, found) == expected

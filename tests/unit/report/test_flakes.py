@@ -23,7 +23,6 @@ from ci.report.flakes import (
     flaky_test,
     propose,
     rank,
-    wilson_low,
 )
 from ci.report.history import History
 from ci.report.quarantine import load_quarantine
@@ -94,18 +93,6 @@ def test_it_is_the_card_where_chance_hardly_explains_it(
 def test_few_runs_rank_below_many_of_the_same_share() -> None:
     found = rank({"once": rows("F"), "often": rows("Fp" * 20), "seldom": rows("F" + "p" * 39)}, ran=100)
     assert [one.id for one in found.tests] == ["often", "once", "seldom"]
-
-
-def test_the_score_interval_is_that_of_the_books() -> None:
-    # Agresti and Coull (1998) give 0 of 10 and 5 of 10 as (0, 0.278) and (0.237, 0.763).
-    assert wilson_low(0, 10) == 0
-    assert wilson_low(5, 10) == pytest.approx(0.2366, abs=1e-4)
-
-
-@given(st.integers(1, 500), st.integers(0, 500))
-def test_the_least_rate_lies_below_the_rate(runs: int, bad: int) -> None:
-    low = wilson_low(min(bad, runs), runs)
-    assert 0 <= low <= min(bad, runs) / runs + 1e-12
 
 
 @given(

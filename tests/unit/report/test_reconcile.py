@@ -456,3 +456,30 @@ def test_a_second_start_without_an_end_of_the_first_is_a_second_try() -> None:
     one = results(reconcile(PLAN, [journal(START, e("start", A), *ran(A), *ran(B), DONE)]))[A]
     assert (one.verdict, one.attempts) == (Verdict.PASSED, 2)
     assert one.message == "attempt 1: infrastructure: the worker exited without a result; attempt 2: passed"
+
+
+def op_set(key: str, *ops: str) -> Row:
+    return e("op_set", key=key, ops=list(ops))
+
+
+def test_what_tests_called_comes_of_their_whole_tries() -> None:
+    broken = journal(
+        START,
+        op_set("k1", "aten::add float32"),
+        op_set("none"),
+        *ran(A, "failed", ops="k1"),
+        *ran(B, "hardware", ops="k1"),
+        *ran(C, ops="none"),
+        *ran(D, ops="torn"),
+    )
+    assert reconcile(PLAN, [broken]).op_traces == {}
+
+    again = journal(START, op_set("k1", "aten::mul float32"), *ran(A, "failed", ops="k1"), *ran(D), shard=1)
+    retried = journal(
+        START, op_set("k1", "aten::mul float32"), *ran(A, ops="k1"), *ran(B, "skipped", ops="k1"), shard=1
+    )
+    assert reconcile(PLAN, [broken, again]).op_traces == {}
+    assert reconcile(PLAN, [broken, retried]).op_traces == {
+        A: ["aten::mul float32"],
+        B: ["aten::mul float32"],
+    }

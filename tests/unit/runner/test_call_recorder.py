@@ -26,6 +26,10 @@ class Case(unittest.TestCase):
     pass
 
 
+class Other(unittest.TestCase):
+    pass
+
+
 class Plain:
     pass
 
@@ -35,10 +39,10 @@ def test_a_test_called_what_it_its_class_and_its_file_called() -> None:
     recorder = CallRecorder(device.take_calls)
     told = []
     for of_class, fixtures, body in (
-        (Case, ["class"], ["a"]),
-        (Case, [], ["b"]),
-        (Plain, ["fixture"], ["c"]),
-        (Plain, [], ["d"]),
+        (Case, ["module"], ["a"]),
+        (Other, ["class"], ["b"]),
+        (Other, [], ["c"]),
+        (Plain, ["fixture"], ["d"]),
         (None, [], []),
     ):
         device.called = fixtures
@@ -47,11 +51,11 @@ def test_a_test_called_what_it_its_class_and_its_file_called() -> None:
         told.append(recorder.of_test()[1])
 
     assert told == [
-        ["a", "class", "file"],
-        ["b", "class", "file"],
-        ["c", "file", "fixture"],
-        ["d", "file"],
-        ["file"],
+        ["a", "file", "module"],
+        ["b", "class", "file", "module"],
+        ["c", "class", "file", "module"],
+        ["d", "file", "fixture", "module"],
+        ["file", "fixture", "module"],
     ]
 
 

@@ -11,13 +11,13 @@ from rich.console import Console
 from ci.config import load_settings
 from ci.steps import plan as plan_module
 from ci.steps.context import Context
-from ci.steps.plan import plan_step
+from ci.steps.plan import likeliest, plan_step
 from test_selection.catalog import Catalog, CatalogTest, FileRecord
 from test_selection.durations import Durations
 from test_selection.limits import Limits
 from test_selection.pack import make_plan
 from test_selection.plan import Plan
-from test_selection.selection import Selection
+from test_selection.selection import ChangeNote, Selection
 
 
 def context(folder: Path, **flags: object) -> Context:
@@ -106,3 +106,14 @@ def test_a_test_that_needs_more_cards_than_there_are_is_planned_on_one_and_said(
     assert [shard.cards for shard in plan.shards if shard.groups] == widths
     told = ["1 test needs up to 2 cards, and 1 card is here: planned on one card"]
     assert said[:-1] == (told if shards == 1 else [])
+
+
+@pytest.mark.parametrize(("named", "first"), [(0, 0), (3, 3), (500, plan_module.MOST_FIRST)])
+def test_what_a_change_breaks_the_likeliest_runs_first(named: int, first: int) -> None:
+    note = ChangeNote(
+        compared="", files=1, budget="", named={f"t{number}": "kernel" for number in range(named)}
+    )
+    selection = Selection(stage=1, percent=5, ids=[], change=note)
+
+    assert likeliest(selection) == {f"t{number}" for number in range(first)}
+    assert likeliest(Selection(stage=1, percent=5, ids=[])) == likeliest(None) == frozenset()

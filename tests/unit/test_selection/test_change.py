@@ -3,11 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from test_selection.catalog import CatalogTest
-from test_selection.change import Evidence, RankedTests, keep_seconds, keep_share, rank_tests, recall_interval
+from test_selection.change import Evidence, RankedTests, keep_seconds, keep_share, rank_tests
 from test_selection.errors import BadFileError
 from test_selection.op_map import family, make_op_map, read_op_map, write_op_map
 
@@ -39,7 +37,11 @@ TRACES = {
     "importing": ["aten::mul.Tensor float32"],
     "python": ["torch/functional.py:norm", "torch/functional.py:other"],
 }
-OP_MAP = make_op_map(TRACES, pytorch="2.13.0", device="spyre")
+OP_MAP = make_op_map(
+    {name: [*calls, "torch/testing/run.py:run"] for name, calls in TRACES.items()},
+    pytorch="2.13.0",
+    device="spyre",
+)
 EVIDENCE = Evidence(
     files={"edited.py": "changed"},
     helpers={"importing.py": "imports"},
@@ -72,6 +74,15 @@ def test_a_whole_file_of_torch_names_every_test_that_calls_into_it() -> None:
     assert ranked.named == ["python", "untraced"]
 
 
+def test_a_test_whose_functions_were_not_noted_is_always_in_where_these_changed() -> None:
+    op_map = make_op_map(TRACES, pytorch="2.13.0", device="spyre")
+    ranked = rank_tests(TESTS, Evidence(functions={"torch/functional.py:norm": "changed"}), op_map)
+
+    assert ranked.named[0] == "python"
+    assert sorted(ranked.named) == sorted(test.id for test in TESTS)
+    assert rank_tests(TESTS, Evidence(ops={"neg": "kernel"}), op_map).named == ["wide", "untraced"]
+
+
 def test_where_anything_may_break_all_are_named_in_order() -> None:
     ranked = rank_tests(TESTS, Evidence(everything=["C++"], ops={"add": "kernel"}), OP_MAP)
 
@@ -95,6 +106,13 @@ def test_a_test_about_an_op_is_named_though_its_trace_lacks_it(op: str, family: 
     op_map = make_op_map({"a": [], "b": []}, pytorch="2.13.0", device="spyre")
 
     assert rank_tests([make("a", "cat"), make("b", op)], evidence, op_map).named == ["b"]
+
+
+@pytest.mark.parametrize("percent", [1, 25])
+def test_where_anything_may_break_no_budget_leaves_a_test_out(percent: float) -> None:
+    ranked = rank_tests(TESTS, Evidence(everything=["C++"]), OP_MAP)
+
+    assert keep_share(ranked, percent) == keep_seconds(ranked, 0, {}, unknown_s=1) == ranked.ids
 
 
 RANKED = RankedTests(ids=list("abcdefgh"), reasons=dict.fromkeys("abcd", ""), always=frozenset("dg"))
@@ -150,14 +168,3 @@ def test_an_op_map_that_is_none_is_refused(tmp_path: Path, text: str, said: str)
         read_op_map(path)
     assert said in str(caught.value)
     assert "spyre-ci history export --op-map" in str(caught.value)
-
-
-@given(st.integers(0, 500), st.integers(0, 500))
-def test_an_interval_holds_its_rate(a: int, b: int) -> None:
-    caught, faults = sorted([a, b])
-    low, high = recall_interval(caught, faults)
-
-    assert 0 <= low <= high <= 1
-    if faults:
-        assert low - 1e-9 <= caught / faults <= high + 1e-9
-        assert low < 1
