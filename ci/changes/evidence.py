@@ -205,7 +205,7 @@ def _runs_once(name: str, *modules: Module) -> bool:
             return True
         # What a function keeps in a global name, the next test finds there.
         outside = (part for part in module.parts.values() if not _is_function(part) or "Global(" in part.text)
-        if any((name,) in part.uses for part in outside):
+        if any(f"Call(func=Name(id={name!r}," in part.text for part in outside):
             return True
     return False
 

@@ -161,7 +161,7 @@ def main() -> None:
         runs = fault_table.run_all(faults, bench.run, given.log, run_s=bench.run_s, workers=WORKERS)
         # A fault that no test starts with is found by any choice.
         told = [(fault, ids) for fault, ids in zip(faults, runs, strict=True) if len(ids) < len(bench.tests)]
-        found = [bench.weigh(fault, failed) for fault, failed in told]
+        found = [bench.weigh(fault, failed) if failed else Measured(failed=0) for fault, failed in told]
     print(f"with {len(faults) - len(told)} faults no test passes: they are left out")
     once = sum(any(key.endswith(WHOLE_FILE) for key in one.ops) for one in found if one.failed)
     print(f"in code that runs once a process: {once}")

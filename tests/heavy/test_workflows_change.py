@@ -15,7 +15,7 @@ from tests.heavy import demo_project
 from tests.heavy.act import ROOT, Scratch, make_scratch
 from tests.heavy.payloads import pull_request
 
-PERCENT = 3
+PERCENT = 12
 EXAMPLE = ROOT / "tests" / "example_backend"
 # Gives the device of each process the kernels of the checkout, as the package of a back end does.
 WITH_KERNELS = """\

@@ -19,7 +19,11 @@ TRACES = {
         "torch/functional.py:norm",
     ],
     "test_nn.py::T::d": ["aten::sub.Tensor float32", "torch/functional.py:einsum", "torch/_tensor.py:cached"],
-    "test_nn.py::T::e": ["torch/functional.py:table", "torch/functional.py:prepared"],
+    "test_nn.py::T::e": [
+        "torch/functional.py:table",
+        "torch/functional.py:prepared",
+        "torch/functional.py:listed",
+    ],
 }
 OP_MAP = make_op_map(TRACES, pytorch="2.13.0", device="spyre")
 FILES = {
@@ -140,7 +144,10 @@ def prepared():
     return 1
 def at_import():
     return 2
+def listed():
+    return 3
 READY = [prepared()]
+SAMPLES = [listed]
 """,
     "torch/_tensor.py": "def cached():\n    return 1\n",
     "torch/unseen.py": "def f():\n    return 1\n",
@@ -242,6 +249,10 @@ KNOWN: dict[str, tuple[dict[str, tuple[str, str] | str | None], dict[str, set[st
     "a function of torch that a table is made with": (
         {"torch/functional.py": ("def prepared():\n    return 1", "def prepared():\n    return 7")},
         {"functions": {"torch/functional.py:*"}},
+    ),
+    "a function of torch that a table has": (
+        {"torch/functional.py": ("return 3", "return 8")},
+        {"functions": {"torch/functional.py:listed"}},
     ),
     "a function of torch that no test calls": (
         {"torch/functional.py": ("return 2", "return 7")},
