@@ -6,13 +6,11 @@ import contextlib
 import json
 import statistics
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from hashlib import sha256
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from ci.changes.mutants import mutants
+from ci.changes.mutants import Fault, faults_of
 from ci.core.text import counted
 from test_selection.change import EVIDENCE, RankedTests, keep_share
 from test_selection.recall import Recall
@@ -21,84 +19,51 @@ BUDGETS = (EVIDENCE, "2%", "5%", "25%")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
-    """A fault of a source file.
-
-    Attributes:
-        file: that it is in, from the repository's top.
-        line: of the fault.
-        kind: of the mutation.
-        text: the file with it.
-    """
-
-    file: str
-    line: int
-    kind: str
-    text: str
-
-    @property
-    def name(self) -> str:
-        """What tells it from all others of one source tree."""
-        return f"{self.file}:{self.line} {self.kind} {sha256(self.text.encode()).hexdigest()[:8]}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
     """What became of one fault.
 
     Attributes:
         failed: how many tests fail with it and did not before; 0: it survived, and says nothing.
-        everything: True if the choice was every test.
-        first: the place of the first failing test in the order, from 1.
-        always: the share of tests that are in whatever changes, 0 to 1.
+        everything: True if any test may break by its change, so that all are chosen.
         caught: by budget, how many of the failing tests it keeps.
-        shares: by budget, the share of tests that it keeps besides those, 0 to 1.
-        ops: families that the change names.
+        shares: by budget, the share of tests that it keeps besides those that are always in, 0 to 1.
     """
 
     failed: int
-    everything: bool = False
-    first: int = 0
-    always: float = 0.0
-    caught: Mapping[str, int] = field(default_factory=dict)
-    shares: Mapping[str, float] = field(default_factory=dict)
-    ops: Sequence[str] = ()
+    everything: bool
+    caught: Mapping[str, int]
+    shares: Mapping[str, float]
 
 
-def sample_faults(sources: Mapping[str, str], *, number: int, seed: int) -> list[Fault]:
+def sample_faults(sources: Mapping[str, bytes], *, number: int, seed: int) -> list[Fault]:
     """Draw faults from every one that the mutation operators make; the same for the same seed.
 
     Args:
-        sources: by file, its text.
+        sources: by file, its content.
         number: how many.
         seed: of the draw.
+
+    Raises:
+        BadFileError: a file does not parse, or is not UTF-8.
     """
-    every = [(file, one) for file, text in sorted(sources.items()) for one in mutants(text)]
+    every = [fault for file, content in sorted(sources.items()) for fault in faults_of(file, content)]
     Random(seed).shuffle(every)  # noqa: S311  # a sample is no secret
-    return [
-        Fault(file=file, line=one.start[0], kind=one.kind, text=one.put_into(sources[file]))
-        for file, one in every[:number]
-    ]
+    return every[:number]
 
 
-def weigh(ranked: RankedTests, failed: Collection[str], ops: Sequence[str]) -> Measured:
+def weigh(ranked: RankedTests, failed: Collection[str]) -> Measured:
     """Compare what each budget keeps with what fails.
 
     Args:
         ranked: the order that its diff gives.
         failed: the tests that fail with it and did not before.
-        ops: families that the diff names.
     """
     kept = {one: ranked.named if one == EVIDENCE else keep_share(ranked, float(one[:-1])) for one in BUDGETS}
-    total = len(ranked.ids)
     return Measured(
         failed=len(failed),
         everything=bool(ranked.everything),
-        first=next((place for place, name in enumerate(ranked.ids, 1) if name in failed), 0),
-        always=len(ranked.always) / total,
-        caught={one: len(set(names).intersection(failed)) for one, names in kept.items()},
-        shares={one: len(set(names) - ranked.always) / total for one, names in kept.items()},
-        ops=ops,
+        caught={one: len(set(ids).intersection(failed)) for one, ids in kept.items()},
+        shares={one: len(set(ids) - ranked.always) / len(ranked.ids) for one, ids in kept.items()},
     )
 
 
@@ -108,7 +73,6 @@ def run_faults(
     log: Path,
     *,
     say: Callable[[str], None],
-    workers: int = 1,
 ) -> list[frozenset[str]]:
     """Run every test with each fault in turn; a fault that the log has is not run again.
 
@@ -117,38 +81,39 @@ def run_faults(
         run: puts a fault in, runs every test, and says which fail that did not before.
         log: takes a line a fault, so that a measurement that was ended goes on.
         say: told of the progress.
-        workers: how many run at once.
 
     Returns:
         By fault, the ids that fail.
     """
-    known = _read_log(log)
+    known = read_log(log)
     left = [fault for fault in faults if fault.name not in known]
-    with log.open("a", encoding="utf-8") as stream, ThreadPoolExecutor(workers) as pool:
-        # A run that forks does so from this thread.
-        runs = pool.map(run, left) if workers > 1 else map(run, left)
-        for number, (fault, failed) in enumerate(zip(left, runs, strict=True), 1):
-            known[fault.name] = frozenset(failed)
-            stream.write(json.dumps({"fault": fault.name, "failed": sorted(failed)}) + "\n")
-            stream.flush()
-            done, count = len(faults) - len(left) + number, counted(len(failed), "test")
-            say(f"{done} of {len(faults)}: {fault.name}: {count} failed")
+    with log.open("ab", buffering=0) as stream:
+        if log.read_bytes()[-1:] not in {b"", b"\n"}:
+            stream.write(b"\n")  # else the next row would be lost with the one that was cut off
+        for done, fault in enumerate(left, len(faults) - len(left) + 1):
+            known[fault.name] = frozenset(run(fault))
+            row = {"fault": fault.name, "failed": sorted(known[fault.name])}
+            stream.write(json.dumps(row).encode() + b"\n")
+            say(f"{done} of {len(faults)}: {fault.name}: {counted(len(row['failed']), 'test')} failed")
     return [known[fault.name] for fault in faults]
 
 
-def _read_log(path: Path) -> dict[str, frozenset[str]]:
-    """The runs of a log; a last line that was cut off counts as not run."""
+def read_log(path: Path) -> dict[str, frozenset[str]]:
+    """The runs of a log, by the fault's name; a line that is none, such as one cut off, counts as not run."""
     found = {}
-    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
-        with contextlib.suppress(ValueError):
+    for line in path.read_bytes().splitlines() if path.is_file() else ():
+        with contextlib.suppress(ValueError, TypeError, KeyError):
             row = json.loads(line)
             found[row["fault"]] = frozenset(row["failed"])
     return found
 
 
 def recall_of(measured: Iterable[Measured]) -> dict[str, Recall]:
-    """What each budget caught of the faults that a full run found."""
-    killed = [one for one in measured if one.failed]
+    """What each budget caught of the faults that a full run found.
+
+    Where any test may break, every budget's choice is all tests, which says nothing of choosing.
+    """
+    killed = [one for one in measured if one.failed and not one.everything]
     return {
         budget: Recall(
             faults=len(killed),

@@ -10,6 +10,9 @@ import ast
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
+from hashlib import sha256
+
+from ci.core.errors import BadFileError
 
 _SWAPS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult,
@@ -20,64 +23,72 @@ _SWAPS: dict[type[ast.AST], type[ast.AST]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mutant:
-    """A fault of a module.
+class Fault:
+    """A fault of a source file.
 
     Attributes:
+        file: that it is in, from the repository's top.
+        source: the file without it.
         start: where the text begins that it replaces: line from 1, and column in bytes.
         end: where that ends.
         new: what stands there instead.
         kind: arithmetic, comparison, constant, negation, condition, arguments or return.
     """
 
+    file: str
+    source: str
     start: tuple[int, int]
     end: tuple[int, int]
     new: str
     kind: str
 
-    def put_into(self, text: str) -> str:
-        """The module's source with the fault."""
-        lines = text.splitlines(keepends=True)
+    @property
+    def text(self) -> str:
+        """The file with the fault."""
+        lines = self.source.split("\n")  # as ast counts them: a form feed ends none
         before = lines[self.start[0] - 1].encode()[: self.start[1]].decode()
         after = lines[self.end[0] - 1].encode()[self.end[1] :].decode()
-        return "".join([*lines[: self.start[0] - 1], before, self.new, after, *lines[self.end[0] :]])
+        return "\n".join([*lines[: self.start[0] - 1], before + self.new + after, *lines[self.end[0] :]])
+
+    @property
+    def name(self) -> str:
+        """What tells it from all others of one source tree."""
+        return f"{self.file}:{self.start[0]} {self.kind} {sha256(self.text.encode()).hexdigest()[:8]}"
 
 
-def mutants(text: str) -> Iterator[Mutant]:
-    """Every fault that the operators make of the functions of a module, in the order of its source.
+def faults_of(file: str, content: bytes) -> Iterator[Fault]:
+    """Every fault that the operators make of the functions of a file, in the order of its source.
 
     Raises:
-        SyntaxError: it cannot be parsed.
+        BadFileError: it does not parse, or is not UTF-8.
     """
-    for function in ast.parse(text).body:
-        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            continue
-        for statement in function.body:
-            for node in ast.walk(statement):
-                if not isinstance(node, ast.expr | ast.stmt):
-                    continue
-                end = (node.end_lineno or node.lineno, node.end_col_offset or 0)
-                for kind, new in _faults(node):
-                    yield Mutant(start=(node.lineno, node.col_offset), end=end, new=new, kind=kind)
+    try:
+        source = content.decode().replace("\r\n", "\n").replace("\r", "\n")
+        body = ast.parse(source).body
+    except (SyntaxError, ValueError) as error:
+        raise BadFileError(f"is no Python: {error}", where=file, remedy="mend it, or leave it out") from error
+    for function in body:
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            for node in (one for statement in function.body for one in ast.walk(statement)):
+                if isinstance(node, ast.expr | ast.stmt):
+                    start = (node.lineno, node.col_offset)
+                    end = (node.end_lineno or node.lineno, node.end_col_offset or 0)
+                    for kind, new in _faults(node):
+                        yield Fault(file=file, source=source, start=start, end=end, new=new, kind=kind)
 
 
 def _faults(node: ast.expr | ast.stmt) -> Iterator[tuple[str, str]]:
     """What an expression or a return becomes, as source."""
     new = copy.deepcopy(node)
     match new:
-        case ast.BinOp() if type(new.op) in _SWAPS:
+        case ast.BinOp() | ast.BoolOp() if type(new.op) in _SWAPS:
             new.op = _SWAPS[type(new.op)]()  # type: ignore[assignment]  # an operator for an operator
-            yield "arithmetic", f"({ast.unparse(new)})"
-        case ast.BoolOp():
-            new.op = _SWAPS[type(new.op)]()  # type: ignore[assignment]  # the same
-            yield "condition", f"({ast.unparse(new)})"
+            yield "condition" if isinstance(new, ast.BoolOp) else "arithmetic", f"({ast.unparse(new)})"
         case ast.Compare() if type(new.ops[0]) in _SWAPS:
             new.ops[0] = _SWAPS[type(new.ops[0])]()  # type: ignore[call-overload]  # the same
             yield "comparison", f"({ast.unparse(new)})"
-        case ast.Constant(value=bool() as value):
-            yield "constant", str(not value)
         case ast.Constant(value=int() | float() as value):
-            yield "constant", str(value + 1)
+            yield "constant", str(not value if isinstance(value, bool) else value + 1)
         case ast.UnaryOp(op=ast.USub() | ast.Not()):
             yield "negation", f"({ast.unparse(new.operand)})"
         case ast.IfExp():

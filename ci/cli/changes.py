@@ -13,7 +13,8 @@ from typing import Annotated
 import typer
 
 from ci.changes.evidence import find_evidence
-from ci.changes.measure import Fault, Measured, recall_of, run_faults, sample_faults, weigh
+from ci.changes.measure import Measured, recall_of, run_faults, sample_faults, weigh
+from ci.changes.mutants import Fault
 from ci.changes.source_change import change_of_commits
 from ci.core.errors import MissingInputError, UsageError
 from ci.core.git import git
@@ -107,8 +108,8 @@ def measure(
         typer.echo(document_text("changes-measure", content))
 
 
-def _python_files(top: Path, sources: Collection[Path]) -> dict[str, str]:
-    """The text of each file, by its path from the repository's top.
+def _python_files(top: Path, sources: Collection[Path]) -> dict[str, bytes]:
+    """The content of each file, by its path from the repository's top.
 
     Raises:
         UsageError: no source is named, or one lies elsewhere.
@@ -116,7 +117,7 @@ def _python_files(top: Path, sources: Collection[Path]) -> dict[str, str]:
     """
     if not sources:
         raise UsageError("no source is named", remedy="name the back end's package with --sources")
-    found: dict[str, str] = {}
+    found: dict[str, bytes] = {}
     for source in sources:
         path = (top / source).resolve()
         if not path.is_relative_to(top.resolve()):
@@ -125,7 +126,7 @@ def _python_files(top: Path, sources: Collection[Path]) -> dict[str, str]:
         if not files:
             raise MissingInputError("contains no Python file", where=source, remedy="check the path")
         for file in files:
-            found[file.relative_to(top.resolve()).as_posix()] = file.read_text(encoding="utf-8")
+            found[file.relative_to(top.resolve()).as_posix()] = file.read_bytes()
     return found
 
 
@@ -187,4 +188,4 @@ def _weighed(
     with _changed(clone, fault):
         change = change_of_commits(clone, "HEAD")
         evidence = find_evidence(change, op_map, tests="", test_files=(), docs=docs)
-    return weigh(rank_tests(tests, evidence, op_map), failed, sorted(evidence.ops))
+    return weigh(rank_tests(tests, evidence, op_map), failed)

@@ -16,14 +16,15 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from ci.changes.evidence import find_evidence
-from ci.changes.measure import Fault, Measured, weigh
-from ci.changes.mutants import mutants
+from ci.changes.measure import read_log
+from ci.changes.mutants import Fault, faults_of
 from ci.changes.source_change import SourceChange
 from ci.core.process import finish_command
 from test_selection.catalog import read_catalog
@@ -59,12 +60,12 @@ json.dump(sorted(seen), open(sys.argv[2], "w"))
 class OneFile(SourceChange):
     """A change of one file of torch."""
 
-    def __init__(self, path: str, old: str, new: str) -> None:
+    def __init__(self, path: str, old: bytes, new: bytes) -> None:
         super().__init__(folder=Path(), base="base", head="head", words="", files=(path,))
         object.__setattr__(self, "texts", {self.base: old, self.head: new})
 
     def python_files(self, tree: str, below: str = "") -> dict[str, bytes]:  # noqa: ARG002  # it has one
-        return {self.files[0]: self.__dict__["texts"][tree].encode()}
+        return {self.files[0]: self.__dict__["texts"][tree]}
 
 
 class Bench:
@@ -83,7 +84,7 @@ class Bench:
         }
         self.reached = called | at_import
         files = {one.partition(":")[0] for one in called}
-        self.sources = {path: (self.torch.parent / path).read_text(encoding="utf-8") for path in files}
+        self.sources = {path: (self.torch.parent / path).read_bytes() for path in files}
         began = time.monotonic()
         self.before = self.run(None)
         self.run_s = time.monotonic() - began
@@ -114,26 +115,35 @@ class Bench:
 
     def sample(self, number: int, seed: int) -> list[Fault]:
         """Faults of functions that run."""
-        every = []
+        every: list[Fault] = []
         for file, text in sorted(self.sources.items()):
             places = {
                 line for name, lines in functions(text) if f"{file}:{name}" in self.reached for line in lines
             }
-            every += [(file, one) for one in mutants(text) if one.start[0] in places]
+            every += [one for one in faults_of(file, text) if one.start[0] in places]
         random.Random(seed).shuffle(every)
-        return [
-            Fault(file=file, line=one.start[0], kind=one.kind, text=one.put_into(self.sources[file]))
-            for file, one in every[:number]
-        ]
+        return every[:number]
 
-    def weigh(self, fault: Fault, failed: frozenset[str]) -> Measured:
-        change = OneFile(fault.file, self.sources[fault.file], fault.text)
+    def run_all(self, faults: Sequence[Fault], log: Path) -> list[frozenset[str]]:
+        """The tests that fail with each fault; runs go on side by side, and the log has them in turn."""
+        known = read_log(log)
+        with ThreadPoolExecutor(WORKERS) as pool:
+            runs = {one.name: pool.submit(self.run, one) for one in faults if one.name not in known}
+            try:
+                return fault_table.run_all(
+                    faults, lambda fault: runs[fault.name].result(), log, run_s=self.run_s / WORKERS
+                )
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    def row(self, fault: Fault, failed: frozenset[str]) -> fault_table.Row:
+        change = OneFile(fault.file, self.sources[fault.file], fault.text.encode())
         evidence = find_evidence(change, self.op_map, tests="", test_files=(), docs=())
         ranked = rank_tests(self.tests, evidence, self.op_map)
-        return weigh(ranked, failed, sorted(evidence.functions))
+        return fault_table.row(ranked, failed, sorted(evidence.functions))
 
 
-def functions(text: str) -> Iterator[tuple[str, range]]:
+def functions(text: bytes) -> Iterator[tuple[str, range]]:
     """The functions and methods of a module, each with its lines."""
     for node in ast.parse(text).body:
         inner = node.body if isinstance(node, ast.ClassDef) else [node]
@@ -158,12 +168,12 @@ def main() -> None:
         bench = Bench(given.run, Path(scratch))
         faults = bench.sample(given.faults, given.seed)
         print(f"{len(bench.before)} tests fail without a fault and are left out; {len(bench.tests)} stay")
-        runs = fault_table.run_all(faults, bench.run, given.log, run_s=bench.run_s, workers=WORKERS)
+        runs = bench.run_all(faults, given.log)
         # A fault that no test starts with is found by any choice.
         told = [(fault, ids) for fault, ids in zip(faults, runs, strict=True) if len(ids) < len(bench.tests)]
-        found = [bench.weigh(fault, failed) if failed else Measured(failed=0) for fault, failed in told]
+        found = [bench.row(fault, failed) if failed else fault_table.SURVIVED for fault, failed in told]
     print(f"with {len(faults) - len(told)} faults no test passes: they are left out")
-    once = sum(any(key.endswith(WHOLE_FILE) for key in one.ops) for one in found if one.failed)
+    once = sum(any(key.endswith(WHOLE_FILE) for key in one.ops) for one in found if one.measured.failed)
     print(f"in code that runs once a process: {once}")
     for line in fault_table.lines(found, [fault for fault, _ in told], len(bench.tests)):
         print(line)
