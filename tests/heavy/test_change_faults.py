@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from ci.core.process import finish_command
+from test_selection.op_map import make_op_map, write_op_map
+from test_selection.recall import read_recall
+from tests.repositories import commit
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.gate
@@ -31,3 +34,54 @@ def test_faults_of_a_back_end_are_caught_by_the_tests_that_their_diffs_name(tmp_
     assert found is not None, said
     assert found[1] == found[2]
     assert int(found[2]) >= 3, said
+
+
+KERNELS = """\
+@impl("aten::add.Tensor")
+def add(a, b):
+    return a + b
+@impl("aten::mul.Tensor")
+def mul(a, b):
+    return a * b
+"""
+TESTS = """\
+import unittest
+from kern.ops import add, mul
+class TestOps(unittest.TestCase):
+    def test_add(self):
+        self.assertEqual(add(2, 3), 5)
+    def test_mul(self):
+        self.assertEqual(mul(2, 3), 6)
+"""
+
+
+def test_the_verb_measures_a_back_end_by_runs_of_its_own(tmp_path: Path) -> None:
+    test, project = tmp_path / "pytorch" / "test", tmp_path / "project"
+    test.mkdir(parents=True)
+    (test / "test_ops.py").write_text(TESTS)
+    (tmp_path / "pytorch" / "version.txt").write_text("2.13.0\n")
+    kernels = f"def impl(name):\n    return lambda kernel: kernel\n{KERNELS}"
+    commit(project, {".gitignore": "/runs/\n.spyre-ci/\n", "kern/__init__.py": "", "kern/ops.py": kernels})
+    environ = {**os.environ, "PYTHONPATH": f"{ROOT}:{project}", "SPYRE_CI__REPORT__ENDPOINT": "none"}
+    environ["SPYRE_CI__RUN__LEASES"] = str(tmp_path / "leases")
+
+    def call(*words: str) -> str:
+        ended = finish_command(
+            [sys.executable, "-m", "ci.cli", *words], timeout_s=300, env=environ, cwd=project
+        )
+        assert ended.code == 0, ended.stdout + ended.stderr
+        return ended.stdout.decode()
+
+    call("pytorch", "--pytorch-src", "../pytorch", "--device", "cpu", "--percent", "100")
+    (run,) = (project / "runs").iterdir()
+    traces = {
+        f"test_ops.py::TestOps::test_{name}": [f"aten::{name}.Tensor float32"] for name in ("add", "mul")
+    }
+    write_op_map(run / "opmap.json.gz", make_op_map(traces, pytorch="2.13.0", device="cpu"))
+    environ["PYTHONPATH"] = str(ROOT)
+    said = call("changes", "measure", "latest", "--sources", "kern", "--mutants", "5", "--seed", "1")
+
+    assert "5 faults of 5 found by a full run" in said
+    evidence = read_recall(project / "recall.json")["evidence"]
+    assert (evidence.faults, evidence.caught, evidence.median_share) == (5, 5, 0.5)
+    assert [one.name for one in (project / "runs").iterdir()] == [run.name]
