@@ -20,7 +20,7 @@ _OP = re.compile(r"(?:\w+::)?\w+(?:\.\w+)?")
 # A call of such a name registers; of others, only one at module level whose op is no mere word.
 _REGISTERS = re.compile(r"_?impl|_?register\w*", re.IGNORECASE)
 # A decorator of such a name registers; where it names no op, nobody knows what the function serves.
-_DECORATES = re.compile(r"impl|regist|lower|decomp", re.IGNORECASE)
+_DECORATES = re.compile(r"impl|register|registry|lower|decomp", re.IGNORECASE)
 # By these any name of a module can be looked up.
 _LOOK_UP = {"globals", "vars", "locals", "eval", "exec", "__import__"}
 _NOT_RUN = {"TYPE_CHECKING", "typing.TYPE_CHECKING", "__name__ == '__main__'"}
