@@ -89,9 +89,10 @@ def rank_tests(
         failed: ids that did not pass in the last run.
         quarantined: ids whose failures do not count.
     """
-    calls = [_calls(places, evidence, op_map) for places in op_map.sets]
+    families = ["" if is_function(op) else family(op) for op in op_map.ops]
+    calls = [_calls(places, evidence, op_map.ops, families) for places in op_map.sets]
     changed = {_plain(name) for name in evidence.ops}
-    about = {test.id for test in tests if test.op is not None and not changed.isdisjoint(_names(test.op))}
+    about = {op for op in {test.op for test in tests} if op and not changed.isdisjoint(_names(op))}
     kinds: dict[str, tuple[int, str]] = {}
     found: dict[str, _Calls] = {}
     always = set()
@@ -102,10 +103,10 @@ def rank_tests(
         unknown = place is None or (evidence.functions and not one.has_functions)
         if unknown or test.file in evidence.files:
             always.add(test.id)
-        if (kind := _kind(test, found[test.id], evidence, about=test.id in about)) is not None:
+        if (kind := _kind(test, found[test.id], evidence, about=test.op in about)) is not None:
             kinds[test.id] = kind
     named = [test for test in tests if test.id in kinds]
-    named.sort(key=lambda test: (test.id not in about, found[test.id].others, test.id))
+    named.sort(key=lambda test: (test.op not in about, found[test.id].others, test.id))
     rounds = _rounds(named, found)
     named.sort(
         key=lambda test: (
@@ -125,15 +126,17 @@ def rank_tests(
     )
 
 
-def _calls(places: Iterable[int], evidence: Evidence, op_map: OpMap) -> _Calls:
+def _calls(
+    places: Iterable[int], evidence: Evidence, traced: Sequence[str], families: Sequence[str]
+) -> _Calls:
     ops, others, why, has_functions = [], set(), "", False
     for place in places:
-        call = op_map.ops[place]
-        if is_function(call):
+        if not (name := families[place]):
             has_functions = True
-            file = call.partition(":")[0]
-            why = why or evidence.functions.get(call) or evidence.functions.get(f"{file}:{WHOLE_FILE}", "")
-        elif (name := family(call)) in evidence.ops:
+            file = traced[place].partition(":")[0]
+            of_file = evidence.functions.get(f"{file}:{WHOLE_FILE}", "")
+            why = why or evidence.functions.get(traced[place]) or of_file
+        elif name in evidence.ops:
             ops.append(place)
             why = evidence.ops[name]
         else:

@@ -99,10 +99,11 @@ def write_text(path: Path, text: str, *, mode: int = 0o644) -> None:
 
 def write_json(path: Path, kind: str, content: Mapping[str, Any]) -> None:
     """Write one JSON document of schema `kind`; a name ending in `.gz` is compressed."""
-    text = json.dumps({"schema": schema_name(kind), **content}, indent=1, ensure_ascii=True) + "\n"
-    data = text.encode()
-    if path.suffix == ".gz":
-        data = gzip.compress(data, GZIP_LEVEL, mtime=0)
+    packed = path.suffix == ".gz"
+    document = {"schema": schema_name(kind), **content}
+    data = (json.dumps(document, indent=None if packed else 1, ensure_ascii=True) + "\n").encode()
+    if packed:
+        data = gzip.compress(data, mtime=0)
     with atomic_writer(path) as stream:
         stream.write(data)
 

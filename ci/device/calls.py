@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-
-import torch
 
 
 class Calls:
@@ -19,7 +18,8 @@ class Calls:
         first = args[0] if args else None
         if type(first) is list and first:
             first = first[0]
-        self._seen.add((op, first.dtype if isinstance(first, torch.Tensor) else kwargs.get("dtype")))
+        # Every call comes here, and asking whether it is a tensor takes longer than the rest.
+        self._seen.add((op, getattr(first, "dtype", None) or kwargs.get("dtype")))
 
     def noted(self, op: Any, kernel: Callable[..., Any]) -> Callable[..., Any]:
         """The kernel of an operator, whose calls are noted."""
@@ -33,7 +33,9 @@ class Calls:
     def take(self) -> list[str]:
         """What was called since this was last asked: `aten::add.Tensor float32`, in no order."""
         seen, self._seen = self._seen, set()
-        return [
-            f"{op if isinstance(op, str) else op.name()} {str(dtype).removeprefix('torch.')}"
-            for op, dtype in seen
-        ]
+        return [_told(*one) for one in seen]
+
+
+@functools.cache
+def _told(op: Any, dtype: Any) -> str:
+    return f"{op if isinstance(op, str) else op.name()} {str(dtype).removeprefix('torch.')}"

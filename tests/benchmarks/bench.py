@@ -55,7 +55,7 @@ def _with_torch(options: argparse.Namespace, wanted: set[str], skipped: list[str
     """What runs tests."""
     found: dict[str, Any] = {}
     if "changes" in wanted:
-        tests, percent = (5_000, 1) if options.quick else (200_000, 12)
+        tests, percent = (5_000, 1) if options.quick else (200_000, 50)
         found["changes"] = bench_changes.measure(tests=tests, percent=percent, rounds=options.rounds)
     if "trivial" in wanted:
         files, tests = QUICK if options.quick else FULL

@@ -1,20 +1,20 @@
 """Tests chosen by a change: what recording costs a test, and how long choosing takes.
 
-Recording is measured as the CPU of the same tests with and without it, in forks that take turns; choosing,
-of made-up tests that call as many ops as those of the op suite.
+Choosing is of made-up tests that call as many ops as those of the op suite.
 """
 
 from __future__ import annotations
 
 import os
 import random
-import resource
 import statistics
 import tempfile
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from ci.core.process import finish_command, refuse_failed
 from ci.runner.call_recorder import CallRecorder
@@ -24,7 +24,7 @@ from test_selection.change import WHOLE_FILE, Evidence, keep_share, rank_tests
 from test_selection.op_map import FILE, make_op_map, read_op_map, write_op_map
 from test_selection.selection import read_selection
 from tests.benchmarks import inputs
-from tests.benchmarks.forked_runs import ForkedRuns, finish
+from tests.benchmarks.forked_runs import ForkedRuns
 
 ROOT = Path(__file__).parent.parent.parent
 OPS, DTYPES, MOST_CALLS = 1_500, 12, 12
@@ -65,41 +65,43 @@ def _call(rng: random.Random) -> str:
 
 
 def measure_recording(run: Path, rounds: int) -> dict[str, Any]:
-    """CPU seconds of a run's tests with their calls recorded over those without, medians of the rounds.
+    """The share of their CPU that it takes to record what a run's tests call, without pytest's own.
+
+    It is timed by itself, as two runs of the same tests differ by more than it takes.
 
     Args:
         run: folder of a reported run of the op suite.
-        rounds: how often the two take turns.
+        rounds: how often the tests run; the median counts.
     """
     nodes = {test.id: test.node for test in read_catalog(run / "catalog.jsonl.gz").tests}
     ids = read_selection(run / "selection.json").ids
     runs = ForkedRuns(nodes)
+    from ci.device.calls import Calls  # noqa: PLC0415  # as torch, which must not be here before
 
-    def record() -> None:
-        recorder = CallRecorder.of_this_process({})
-        assert recorder is not None
-        runs.after_test = recorder.of_test
+    spent_s, note = [0.0], Calls.note
 
-    def cpu_s(prepare: Callable[[], None]) -> float:
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        finish(*runs.start(prepare, ids), ids, RUN_S)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    def timed(act: Callable[..., Any]) -> Callable[..., Any]:
+        def timing(*given: Any) -> Any:
+            began = time.perf_counter()
+            try:
+                return act(*given)
+            finally:
+                spent_s[0] += time.perf_counter() - began
 
-    cpu_s(record)  # the first reads files that the others find in memory
-    pairs = [(cpu_s(record), cpu_s(_note_nothing)) for _ in range(rounds)]
-    return {
-        "tests": len(ids),
-        "cpu_ratio": statistics.median(on for on, _ in pairs) / statistics.median(off for _, off in pairs),
-        "pairs": pairs,
-        "map_bytes": (run / FILE).stat().st_size / len(ids),
-    }
+        return timing
 
-
-def _note_nothing() -> None:
-    from ci.device.calls import Calls  # noqa: PLC0415  # as torch
-
-    Calls.note = lambda *_: None  # type: ignore[method-assign]  # of this fork
+    recorder = CallRecorder.of_this_process({})
+    assert recorder is not None
+    runs.after_test = timed(recorder.of_test)
+    shares = []
+    with mock.patch.object(Calls, "note", timed(note)), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(rounds):
+            spent_s[0], began = 0.0, time.process_time()
+            runs.run_here(lambda: None, ids)
+            shares.append(spent_s[0] / (time.process_time() - began))
+    size = (run / FILE).stat().st_size / len(ids)
+    return {"tests": len(ids), "share": statistics.median(shares), "map_bytes": size}
 
 
 def measure(*, tests: int, percent: float, rounds: int) -> dict[str, Any]:
@@ -119,5 +121,5 @@ def show(found: dict[str, Any]) -> None:
     print(f"choosing among {choosing['tests']:,} tests; the op map is read in {choosing['read_s']:.2f} s")
     for name, seconds in choosing["rank_s"].items():
         print(f"  {name:<24} {seconds:.2f} s")
-    ratio, size = recording["cpu_ratio"], recording["map_bytes"]
-    print(f"recording {recording['tests']:,} tests: {ratio:.3f} times their CPU, {size:.1f} bytes a test")
+    share, size = 100 * recording["share"], recording["map_bytes"]
+    print(f"recording {recording['tests']:,} tests: {share:.2f} % of their CPU, {size:.1f} bytes a test")
