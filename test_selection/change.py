@@ -103,7 +103,7 @@ def rank_tests(
         unknown = place is None or (evidence.functions and not one.has_functions)
         if unknown or test.file in evidence.files:
             always.add(test.id)
-        if (kind := _kind(test, found[test.id], evidence, about=test.op in about)) is not None:
+        if (kind := _kind(test, one, evidence, about=test.op in about)) is not None:
             kinds[test.id] = kind
     named = [test for test in tests if test.id in kinds]
     named.sort(key=lambda test: (test.op not in about, found[test.id].others, test.id))

@@ -7,6 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+# Source of a back end, as far as it says which kernel serves which operator.
+TWO_KERNELS = """\
+@impl("aten::add.Tensor")
+def add(a, b):
+    return a + b
+@impl("aten::mul.Tensor")
+def mul(a, b):
+    return a * b
+"""
+
 
 def git(folder: Path, *words: str) -> str:
     """What git says in a folder; commits are somebody's and not signed, whatever is set on this machine."""

@@ -158,9 +158,9 @@ class _Finder:
     def _parts(self, package: Package, path: str, other: Module | None) -> list[Place]:
         """The parts of a module that differ from its other version; ops of registrations are noted."""
         module = package.modules[path]
-        if other is None and not module.parts:
-            self._found.everything.append(f"{path} is new or gone, and contains nothing")
         if other is None:
+            if not module.parts:
+                self._found.everything.append(f"{path} is new or gone, and contains nothing")
             return [(path, name) for name in module.parts]
         found = []
         for name in _differing(module, other, both=False):

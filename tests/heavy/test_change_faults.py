@@ -10,7 +10,7 @@ import pytest
 from ci.core.process import finish_command
 from test_selection.op_map import make_op_map, write_op_map
 from test_selection.recall import read_recall
-from tests.repositories import commit
+from tests.repositories import TWO_KERNELS, commit
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.gate
@@ -36,14 +36,6 @@ def test_faults_of_a_back_end_are_caught_by_the_tests_that_their_diffs_name(tmp_
     assert int(found[2]) >= 3, said
 
 
-KERNELS = """\
-@impl("aten::add.Tensor")
-def add(a, b):
-    return a + b
-@impl("aten::mul.Tensor")
-def mul(a, b):
-    return a * b
-"""
 TESTS = """\
 import unittest
 from kern.ops import add, mul
@@ -60,7 +52,7 @@ def test_the_verb_measures_a_back_end_by_runs_of_its_own(tmp_path: Path) -> None
     test.mkdir(parents=True)
     (test / "test_ops.py").write_text(TESTS)
     (tmp_path / "pytorch" / "version.txt").write_text("2.13.0\n")
-    kernels = f"def impl(name):\n    return lambda kernel: kernel\n{KERNELS}"
+    kernels = f"def impl(name):\n    return lambda kernel: kernel\n{TWO_KERNELS}"
     commit(project, {".gitignore": "/runs/\n.spyre-ci/\n", "kern/__init__.py": "", "kern/ops.py": kernels})
     environ = {**os.environ, "PYTHONPATH": f"{ROOT}:{project}", "SPYRE_CI__REPORT__ENDPOINT": "none"}
     environ["SPYRE_CI__RUN__LEASES"] = str(tmp_path / "leases")

@@ -24,18 +24,9 @@ from test_selection.catalog import read_catalog
 from test_selection.op_map import make_op_map, write_op_map
 from test_selection.recall import read_recall
 from test_selection.selection import read_selection
-from tests.repositories import commit, git
+from tests.repositories import TWO_KERNELS, commit, git
 
-KERNELS = """\
-def impl(name):
-    return lambda kernel: kernel
-@impl("aten::add.Tensor")
-def add(a, b):
-    return a + b
-@impl("aten::mul.Tensor")
-def mul(a, b):
-    return a * b
-"""
+KERNELS = f"def impl(name):\n    return lambda kernel: kernel\n{TWO_KERNELS}"
 TESTS = """\
 import unittest
 class TestOps(unittest.TestCase):

@@ -10,16 +10,9 @@ import pytest
 from test_selection.catalog import Catalog, CatalogTest, FileRecord, write_catalog
 from test_selection.op_map import make_op_map, write_op_map
 from test_selection.recall import Recall, write_recall
+from tests.repositories import TWO_KERNELS as KERNELS
 from tests.repositories import commit
 
-KERNELS = """\
-@impl("aten::add.Tensor")
-def add(a, b):
-    return a + b
-@impl("aten::mul.Tensor")
-def mul(a, b):
-    return a * b
-"""
 TRACES = {
     "test_a.py::T::adds": ["aten::add.Tensor float32"],
     "test_a.py::T::both": ["aten::add.Tensor float32", "aten::mul.Tensor float32"],
