@@ -66,17 +66,6 @@ def read_identity(row: Any) -> ProcessIdentity | None:
         return None
 
 
-def has_open(pid: int, path: Path) -> bool:
-    """Whether a process has a file open; False where this user may not see that."""
-    with contextlib.suppress(OSError):
-        wanted = path.stat()
-        for one in (PROC / str(pid) / "fd").iterdir():
-            with contextlib.suppress(OSError):
-                if os.path.samestat(one.stat(), wanted):
-                    return True
-    return False
-
-
 def environments() -> Iterator[tuple[int, list[bytes]]]:
     """Each process with what it was started with, `NAME=value` each, the newest first.
 

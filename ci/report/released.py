@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
@@ -155,8 +155,3 @@ def why_kept(released: Released, run: str, run_id: int) -> str:
     if released.names_run(run.rpartition("/")[2], run_id):
         return "a release names it"
     return "a release that cannot be read may name it" if released.broken else ""
-
-
-def kept_by_releases(released: Released) -> Callable[[str, int], bool]:
-    """Whether a run of the history stays, by what the history calls it and its number."""
-    return lambda run, run_id: bool(why_kept(released, run, run_id))

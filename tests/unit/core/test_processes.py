@@ -14,12 +14,10 @@ import psutil
 import pytest
 
 from ci.core import operating_system, processes
-from ci.core.operating_system import has_proc
 from ci.core.processes import (
     ProcessIdentity,
     children,
     environments,
-    has_open,
     identify_process,
     read_identity,
 )
@@ -48,17 +46,6 @@ def test_where_nothing_is_told_nothing_is_known(tmp_path: Path) -> None:
 @pytest.mark.parametrize("row", [None, 1, "x", [], {}, {"host": "h"}, {"host": "h", "namespace": "n"}])
 def test_a_file_that_does_not_say_says_nothing(row: object) -> None:
     assert read_identity(row) is None
-
-
-@pytest.mark.skipif(not has_proc(), reason="it is not Linux")
-def test_what_a_process_has_open_is_seen(tmp_path: Path) -> None:
-    path = tmp_path / "a"
-    path.touch()
-    assert not has_open(os.getpid(), path)
-    with path.open():
-        assert has_open(os.getpid(), path)
-        assert not has_open(os.getpid(), tmp_path / "gone")
-        assert not has_open(2**31, path)
 
 
 def told(value: Any) -> Any:
