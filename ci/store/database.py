@@ -38,6 +38,9 @@ class StoreUnavailableError(Exception):
 class Database(Protocol):
     """What answers queries."""
 
+    def __hash__(self) -> int:
+        """Tell databases apart, where what one answered is remembered."""
+
     def rows(self, query: str, values: Mapping[str, Value] | None = None) -> list[Row]:
         """The rows of a query, in its order.
 

@@ -86,7 +86,7 @@ def listen(host: str, port: int) -> socket.socket:
         family, _, _, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        return socket.create_server(address, family=family, backlog=128)
+        listener = socket.create_server(address, family=family, backlog=128)
     except (OSError, ValueError) as error:
         what = f"cannot listen on {host} port {port}: {getattr(error, 'strerror', None) or error}"
         if isinstance(error, socket.gaierror | ValueError) or error.errno == errno.EADDRNOTAVAIL:
@@ -94,6 +94,10 @@ def listen(host: str, port: int) -> socket.socket:
         else:
             where, remedy = "hud.port", "stop what listens there, or give another port (--port 0: a free one)"
         raise PortInUseError(what, where=where, remedy=remedy) from error
+    # asyncio sets this only on sockets that name their protocol. Without it every response but a connection's
+    # first waits 40 ms for the client's acknowledgement.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

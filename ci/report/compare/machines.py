@@ -33,6 +33,7 @@ _MAD = 1.4826
 FLOOR_S = 0.1
 # Lengths of tests that are looked at apart, in seconds: what slows long ones down need not slow short ones.
 LENGTHS = (0.0, 0.1, 1.0, 10.0, math.inf)
+_SQUARES = tuple(one * one for one in LENGTHS)
 _LEAST_OF_A_LENGTH = 30
 _LEAST_TESTS, _LEAST_FILES = 20, 3
 # No clock says less of a test.
@@ -124,7 +125,7 @@ class Pair(NamedTuple):
     @property
     def length(self) -> int:
         """Which of `LENGTHS` it has, from 0, both runs alike."""
-        return bisect_right(LENGTHS, math.sqrt(self.now_s * self.base_s)) - 1
+        return bisect_right(_SQUARES, self.now_s * self.base_s) - 1
 
 
 class Length(NamedTuple):
@@ -172,8 +173,8 @@ def machines_of(pairs: Sequence[Pair]) -> Machines:
     telling = [one for one in pairs if one.now_s >= _TELLING_S and one.base_s >= _TELLING_S]
     if not telling:
         return Machines()
-    ratio = math.exp(median(_log_ratio(one) for one in telling))
-    plain = Machines(ratio=ratio, tests=len(telling), lengths=_lengths(telling))
+    logs = [math.log(one.now_s / one.base_s) for one in telling]
+    plain = Machines(ratio=math.exp(median(logs)), tests=len(telling), lengths=_lengths(telling, logs))
     now, base = _cards(telling, plain)
     return replace(plain, cards_now=now, cards_base=base)
 
@@ -183,10 +184,10 @@ def off(now_s: float, expected_s: float) -> float:
     return math.log((now_s + FLOOR_S) / (expected_s + FLOOR_S))
 
 
-def _lengths(pairs: Iterable[Pair]) -> tuple[Length, ...]:
+def _lengths(pairs: Iterable[Pair], ratios: Iterable[float]) -> tuple[Length, ...]:
     found: list[list[float]] = [[] for _ in LENGTHS[1:]]
-    for one in pairs:
-        found[one.length].append(_log_ratio(one))
+    for one, log in zip(pairs, ratios, strict=True):
+        found[one.length].append(log)
     return tuple(
         Length(least, below, len(logs), math.exp(median(logs)))
         for least, below, logs in zip(LENGTHS, LENGTHS[1:], found, strict=False)
@@ -222,7 +223,3 @@ def _shares(cards: Sequence[str], pairs: Sequence[Pair], logs: Sequence[float]) 
         for card, files in sorted(found.items())
         if len(files) >= _LEAST_FILES and sum(map(len, files.values())) >= _LEAST_TESTS
     }
-
-
-def _log_ratio(pair: Pair) -> float:
-    return math.log(pair.now_s / pair.base_s)

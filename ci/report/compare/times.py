@@ -216,9 +216,10 @@ def _strata(pairs: Sequence[Pair]) -> list[list[int]]:
 def _beyond(pairs: Sequence[Pair], expected: Sequence[float], *, alarms: float) -> list[Finding]:
     """Those of some that belong together which are further off than noise makes them."""
     values = [off(pair.now_s, wanted) for pair, wanted in zip(pairs, expected, strict=True)]
-    middle = median(values)
-    unit = spread_of((one - middle for one in values), least=_STEADIEST)
-    limit = limit_of([(one - middle) / unit for one in values], alarms=alarms) * unit
+    ordered = sorted(values)  # what follows sorts again, which is quick then
+    middle = median(ordered)
+    unit = spread_of((one - middle for one in ordered), least=_STEADIEST)
+    limit = limit_of([(one - middle) / unit for one in ordered], alarms=alarms) * unit
     limit = max(limit, _LEAST_OFF)
     return [
         _finding(pair.name, [pair], wanted, limit)

@@ -18,7 +18,7 @@ from ci.core.errors import MissingInputError, PortInUseError
 from ci.hud.cli import app
 from ci.hud.outbox import Outbox
 from ci.hud.row_upload import note_rows
-from ci.hud.server.serve import serve
+from ci.hud.server.serve import listen, serve
 from ci.store.store import Store
 from test_selection.files import write_json
 from tests.hud_server import create_app
@@ -55,6 +55,15 @@ def test_a_host_that_cannot_be_listened_on_is_told_as_the_host(tmp_path: Path, h
         with pytest.raises(PortInUseError) as caught:
             serve(host, 0, application, echo=print)
     assert (caught.value.where, "address" in str(caught.value.remedy)) == ("hud.host", True)
+
+
+def test_no_response_waits_for_the_client_to_acknowledge_the_one_before() -> None:
+    with (
+        listen("127.0.0.1", 0) as listener,
+        socket.create_connection(listener.getsockname()),
+        listener.accept()[0] as accepted,
+    ):
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 Send = Callable[..., Result]

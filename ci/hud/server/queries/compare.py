@@ -9,7 +9,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Literal, get_args
+from functools import lru_cache
+from typing import Literal, NamedTuple, get_args
 
 from ci.hud.server.queries.rows import OF_JOB, Key, job_values, rows_of_keys
 from ci.record.verdict import Verdict
@@ -97,6 +98,35 @@ class Comparison:
     changes: Sequence[Change]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Compared:
+    """What is known of two runs, whatever kind of change and page of them is shown.
+
+    Attributes:
+        before: tests of the first run.
+        after: tests of the second.
+        kinds: by kind the tests of it.
+        off: by how many seconds tests are slower or faster.
+        pace: see Comparison.
+    """
+
+    before: int
+    after: int
+    kinds: Mapping[str, Collection[Key]]
+    off: Mapping[Key, float]
+    pace: float
+
+
+class _Tests(NamedTuple):
+    """The tests of a job, which are the same as long as all of this is."""
+
+    workflow_id: Value
+    workflow_run_attempt: Value
+    job_id: Value
+    number: int
+    newest_upload: int
+
+
 def compare_runs(
     database: Database,
     before: Mapping[str, Value],
@@ -118,24 +148,16 @@ def compare_runs(
         limit: changes at most.
         offset: changes left out before.
     """
-    old, new = marks_of(database, before), marks_of(database, after)
-    slower, faster, pace = _times(old, new)
-    kinds: dict[str, Collection[Key]] = {
-        **_verdict_kinds(old.verdicts, new.verdicts),
-        "slower": slower,
-        "faster": faster,
-        "appeared": new.verdicts.keys() - old.verdicts.keys(),
-        "vanished": old.verdicts.keys() - new.verdicts.keys(),
-    }
+    found = _compare(database, _tests(database, before), _tests(database, after))
     named = before if kind == "vanished" else after
-    chosen = _page(database, named, kinds[kind], slower | faster, limit=limit, offset=offset)
+    chosen = _page(database, named, found.kinds[kind], found.off, limit=limit, offset=offset)
     sides = _sides(database, before, chosen), _sides(database, after, chosen)
     return Comparison(
-        before=len(old.verdicts),
-        after=len(new.verdicts),
-        both=len(old.verdicts) - len(kinds["vanished"]),
-        counts={name: len(kinds[name]) for name in KINDS},
-        pace=pace,
+        before=found.before,
+        after=found.after,
+        both=found.before - len(found.kinds["vanished"]),
+        counts={name: len(found.kinds[name]) for name in KINDS},
+        pace=found.pace,
         changes=[
             Change(
                 kind=kind,
@@ -147,6 +169,29 @@ def compare_runs(
             for key in chosen
         ],
     )
+
+
+def _tests(database: Database, job: Mapping[str, Value]) -> _Tests:
+    values = job_values(job)
+    query = f"SELECT count(*), max(upload_id) FROM settled_test_run WHERE {OF_JOB}"  # noqa: S608  # our names
+    ((number, upload),) = database.tuples(query, values)
+    return _Tests(values["workflow"], values["attempt"], values["job"], number, upload or 0)
+
+
+# Every kind and every page of them is a request of its own.
+@lru_cache(maxsize=4)
+def _compare(database: Database, before: _Tests, after: _Tests) -> _Compared:
+    old, new = (marks_of(database, tests._asdict()) for tests in (before, after))
+    slower, faster, pace = _times(old, new)
+    kinds: dict[str, Collection[Key]] = {
+        **_verdict_kinds(old.verdicts, new.verdicts),
+        "slower": slower,
+        "faster": faster,
+        "appeared": new.verdicts.keys() - old.verdicts.keys(),
+        "vanished": old.verdicts.keys() - new.verdicts.keys(),
+    }
+    tests = len(old.verdicts), len(new.verdicts)
+    return _Compared(before=tests[0], after=tests[1], kinds=kinds, off=slower | faster, pace=pace)
 
 
 def marks_of(database: Database, job: Mapping[str, Value]) -> Marks:
@@ -194,15 +239,15 @@ def _repeated(keys: Iterable[int]) -> set[int]:
 
 def _times(before: Marks, after: Marks) -> tuple[dict[Key, float], dict[Key, float], float]:
     """What is slower and faster, by how many seconds, and how many times as long all tests took."""
-    both = [key for key in before.seconds if key in after.seconds]
+    now = after.seconds
+    keys = {str(key): key for key in before.seconds if key in now}
     pairs = [
-        Pair(str(number), "", max(after.seconds[key], LEAST_TIMED_S), max(before.seconds[key], LEAST_TIMED_S))
-        for number, key in enumerate(both)
+        Pair(name, "", max(now[key], LEAST_TIMED_S), max(before.seconds[key], LEAST_TIMED_S))
+        for name, key in keys.items()
     ]
     times = compare_times(pairs)
     slower, faster = (
-        {both[int(one.name)]: abs(one.now_s - one.base_s) for one in some}
-        for some in (times.slower, times.faster)
+        {keys[one.name]: abs(one.now_s - one.base_s) for one in some} for some in (times.slower, times.faster)
     )
     return slower, faster, times.machines.ratio
 

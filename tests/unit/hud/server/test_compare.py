@@ -32,17 +32,22 @@ class Jobs:
     """Two jobs' rows of tests in SQLite's memory, compared as the server does."""
 
     def __init__(self) -> None:
+        self.uploads = 0
         self.connection = sqlite3.connect(":memory:")
         self.connection.row_factory = sqlite3.Row
         for statement in SQLITE:
             self.connection.execute(statement)
 
     def put(self, job: int, rows: list[Row]) -> None:
+        self.uploads += 1
         self.connection.execute("DELETE FROM test_run WHERE job_id = ?", (job,))
         marks = ", ".join(f":{name}" for name in COLUMNS)
         self.connection.executemany(
             f"INSERT INTO test_run ({', '.join(COLUMNS)}) VALUES ({marks})",  # noqa: S608
-            [dict.fromkeys(COLUMNS, "") | DEFAULTS | job_of(job) | row for row in rows],
+            [
+                dict.fromkeys(COLUMNS, "") | DEFAULTS | job_of(job) | row | {"upload_id": self.uploads}
+                for row in rows
+            ],
         )
 
     def rows(self, query: str, values: Mapping[str, Value] | None = None) -> list[Row]:
@@ -185,3 +190,21 @@ def test_the_kinds_of_the_page_are_those_of_every_comparison() -> None:
     assert {one.words for one in Kind if one not in left_out} == {*KINDS} - {
         "slower", "faster", "appeared", "vanished",
     }  # fmt: skip
+
+
+def test_two_runs_are_read_once_for_all_kinds_until_tests_are_uploaded_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[int] = []
+
+    def marks_of(database: Any, job: Mapping[str, Any]) -> compare_module.Marks:
+        read.append(job["job_id"])
+        return original(database, job)
+
+    original = compare_module.marks_of
+    monkeypatch.setattr(compare_module, "marks_of", marks_of)
+    assert compared({1: ("passed",)}, {1: ("failed",)}, "newly failing").changes != []
+    for kind in KINDS:
+        compare_runs(JOBS, job_of(1), job_of(2), kind=kind, limit=9, offset=0)
+    assert read == [1, 2]
+    assert compared({1: ("passed",)}, {1: ("passed",)}, "newly failing").changes == []
