@@ -21,7 +21,7 @@ TORCH = "2.13.0"
 @contextmanager
 def index(folder: Path) -> Iterator[str]:
     """A package index with this project's packages, PyTorch among them, as this machine gets them."""
-    wanted = [f"{ROOT}[torch,s3]", f"torch=={TORCH}", "setuptools>=77", "wheel"]
+    wanted = [f"{ROOT}[torch,s3]", f"torch=={TORCH}", "setuptools>=83", "wheel"]
     subprocess.run(
         [sys.executable, "-m", "pip", "wheel", "--quiet", "--wheel-dir", str(folder), *wanted],
         check=True,
