@@ -40,6 +40,8 @@ PLACES = ("tests/integration", "tests/oracle")
 TESTED = ".[torch,redis,s3,clickhouse,image,package,github,jobs,mlflow,pins]"
 # After Ctrl-C a run still writes the account of what it did; nox alone would give it 0.3 seconds.
 ACCOUNT_S = 120
+# Those that pyproject.toml's classifiers name.
+PYTHONS = ("3.11", "3.12", "3.13")
 # With what sessions ended that did not end well.
 CODES: list[int] = []
 
@@ -54,6 +56,16 @@ def tests(session: nox.Session) -> None:
     session.run("pytest", "tests/unit", "-n", "2")
     # A third of it waits for processes and servers: one worker more than the two cores there are.
     session.run("pytest", *PLACES, "-m", f"not ({LONG})", *WORKERS, "-n", "3")
+
+
+def unit_tests(session: nox.Session) -> None:
+    """Unit tests on this version of Python; arguments go to pytest."""
+    install(session, "-e", TESTED, groups=("test",))
+    session.run("pytest", *(session.posargs or ("tests/unit", "-n", "2")))
+
+
+for version in PYTHONS:
+    nox.session(name=f"tests-{version}", python=version, default=False, tags=["check"])(unit_tests)
 
 
 @nox.session(default=False, tags=["check"])
