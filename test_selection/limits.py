@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from test_selection.catalog import CatalogTest
-from test_selection.matching import FIELDS, Masks, Reason, bits, read_patterns, read_reason
+from test_selection.rule_fields import FIELDS, Masks, Reason, bits, read_patterns, read_reason
 from test_selection.tiers import TierRule
 from test_selection.yaml_reader import Reader
 

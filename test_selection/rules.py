@@ -13,7 +13,7 @@ from typing import Any
 from test_selection.capabilities import KINDS, Capabilities, Undeclared
 from test_selection.catalog import CatalogTest
 from test_selection.limits import OrderRule, read_order
-from test_selection.matching import (
+from test_selection.rule_fields import (
     FIELDS,
     Masks,
     Patterns,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from test_selection.capabilities import declared_names
 from test_selection.catalog import Catalog, CatalogTest
 from test_selection.limits import OrderRule
-from test_selection.matching import Masks, bits, first_hit, value_of
+from test_selection.rule_fields import Masks, bits, first_hit, value_of
 from test_selection.rules import MustRun, Rule, Rules
 from test_selection.tiers import TierRule
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from test_selection.catalog import CatalogTest
-from test_selection.matching import FIELDS, Masks, Reason, bits, read_patterns, read_reason
+from test_selection.rule_fields import FIELDS, Masks, Reason, bits, read_patterns, read_reason
 from test_selection.yaml_reader import Reader
 
 # From the one that runs most often to the one that may take longest; a rule moves tests to a later one.

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from ci.config.pins_model import Pins, Suite
+from ci.pins.decide import Decision, decide
 from ci.pins.events import (
     CampaignEnded,
     CampaignStarted,
@@ -19,7 +20,6 @@ from ci.pins.events import (
     Upgraded,
     Withdrawn,
 )
-from ci.pins.protocol import Decision, decide
 from ci.pins.record import Flag, Record, Signature
 
 PINS = Pins(cycle_days=56, closer_days=14)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ci.config.bisect_model import Bisect
+from ci.core.commands import finish_command, run_command
 from ci.core.errors import CommandError, SpyreCiError
-from ci.core.process import finish_command, run_command
 from ci.core.shared_folders import Kept, forget
 from test_selection.files import write_text
 

@@ -17,10 +17,10 @@ from pathlib import Path
 from ci.bisect.build import BUILDERS, Builder, Made, UntestableError
 from ci.bisect.record import Record
 from ci.bisect.repository import Trees, remove
+from ci.core.commands import finish_command
 from ci.core.container_engine import check_is_here, engine
 from ci.core.containers import Conditions, container, follow
 from ci.core.errors import EXIT_USAGE, CommandError
-from ci.core.process import finish_command
 from ci.core.text import last_line, one_line
 from ci.core.withheld import without_job_secrets
 from ci.record.result import Result

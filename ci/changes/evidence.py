@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import PurePosixPath
 
-from ci.changes.package import Package, Place
+from ci.changes.module_uses import Package, Place
 from ci.changes.python_module import Module, Part, read_module
 from ci.changes.source_change import SourceChange
 from test_selection.change import WHOLE_FILE, Evidence

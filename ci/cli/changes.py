@@ -17,9 +17,9 @@ from ci.changes.evidence import find_evidence
 from ci.changes.measure import Measured, recall_of, run_faults, sample_faults, weigh
 from ci.changes.mutants import Fault
 from ci.changes.source_change import change_of_commits
+from ci.core.commands import LAST_LINES, finish_command
 from ci.core.errors import CommandError, NothingToRunError
 from ci.core.locks import run_lock
-from ci.core.process import LAST_LINES, finish_command
 from ci.core.text import counted, span
 from ci.core.withheld import without_job_secrets
 from ci.record.identity import read_identity

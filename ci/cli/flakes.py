@@ -15,7 +15,7 @@ from ci.report.history import DAY_S
 from ci.report.quarantine import day_of
 from ci.steps import options
 from ci.steps.context import Context
-from ci.steps.marks import protected
+from ci.steps.mark_failures import protected
 from test_selection.files import document_text
 
 

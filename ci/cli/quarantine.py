@@ -11,7 +11,7 @@ from ci.core.errors import EXIT_OK, EXIT_USAGE
 from ci.core.text import counted
 from ci.steps import options
 from ci.steps.folder import RunFolder
-from ci.steps.marks import check_step
+from ci.steps.mark_failures import check_step
 from test_selection.files import document_text
 
 app = typer.Typer(no_args_is_help=True)

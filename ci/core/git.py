@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ci.core.process import Ended, finish_command, refuse_failed
+from ci.core.commands import Ended, finish_command, refuse_failed
 
 TIMEOUT_S = 600
 # What a hook of another repository hands on, by which every folder would seem to be that repository's.

@@ -25,7 +25,7 @@ from ci.runner.environment_info import back_end, installed_torch, refuse_silent_
 from ci.runner.health import Health, HealthFiles
 from ci.runner.inventory import ADDRESS, EMULATED_DEVICE, Card, inventory, is_real, present
 from ci.runner.leases import Leases, shared_folder
-from ci.runner.prepare import ACCELERATORS, not_tested
+from ci.runner.prepared_parent import ACCELERATORS, not_tested
 
 OPENED_S = 25.0
 FREE, WORKS, IN_USE, OUT, FAILING = "free", "works", "in use", "out of use", "failing"

@@ -12,8 +12,8 @@ from typing import Any
 
 from ci.config import Settings
 from ci.core import operating_system
+from ci.core.commands import Ended, finish_command
 from ci.core.errors import CommandError
-from ci.core.process import Ended, finish_command
 from ci.core.text import last_line
 from ci.runner.child import HOME
 

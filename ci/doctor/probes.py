@@ -85,9 +85,9 @@ def cluster() -> dict[str, Any]:
 
 def card(device: str) -> dict[str, Any]:
     """Whether the card of this process's environment computes: why not, or an empty text."""
-    from ci.core.processes import die_with_parent  # noqa: PLC0415  # of the runner, which others do without
+    from ci.core.other_processes import die_with_parent  # noqa: PLC0415  # of the runner, which others do without
     from ci.runner.preflight import check_card  # noqa: PLC0415  # the same
-    from ci.runner.prepare import import_torch, single_thread  # noqa: PLC0415  # the same
+    from ci.runner.prepared_parent import import_torch, single_thread  # noqa: PLC0415  # the same
 
     # The lease is the parent's, and ends with it.
     die_with_parent(os.getppid())

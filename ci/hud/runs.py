@@ -26,7 +26,7 @@ from ci.record.result import Result
 from ci.record.run_state import replay
 from ci.record.verdict import Verdict
 from ci.report.history import DAY_S, told
-from ci.report.junit import split_id
+from ci.report.junit_writer import split_id
 from ci.report.op_maps import keep_op_map
 from ci.report.results import RESULTS_FILE, read_results, read_summary
 from ci.store.identity import job_number, key_of_test, stored, stored_number

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ci.core.addresses import without_secrets
+from ci.core.commands import run_command, stream_command
 from ci.core.container_engine import engine_error, is_no_space
 from ci.core.errors import EXIT_TEST_FAILED, CommandError, MissingInputError
-from ci.core.process import run_command, stream_command
 from ci.core.progress import showing_life
 from ci.core.registry import find_digest
 from ci.core.text import one_line, plain

@@ -220,7 +220,7 @@ def identity_of(resolved: ResolvedStack, containerfile: str, *, index: str = "")
     Args:
         resolved: the stack, named exactly.
         containerfile: as rendered.
-        index: tells the package index that steps find from another; see ci.image.context.index_key.
+        index: tells the package index that steps find from another; see ci.image.build_inputs.index_key.
     """
     said = {
         "containerfile": containerfile,

@@ -17,10 +17,10 @@ from ci.core.errors import CommandError, MissingInputError
 from ci.core.extras import wanted
 from ci.core.registry import by_digest, find_digest, tags_of
 from ci.core.repositories import revision_of
+from ci.image.build_inputs import index_arguments, index_key, write_context, write_secrets
 from ci.image.builder import REVISION_LABEL, ImageBuilder, Order
 from ci.image.component_tests import ComponentTests, planned_tests
 from ci.image.containerfile import COMMIT_LABEL, identity_of, image_of, labels_of, render
-from ci.image.context import index_arguments, index_key, write_context, write_secrets
 from ci.image.override import Override, overridden
 from ci.image.release import LATEST, Release, check_expected, check_release, release_tags
 from ci.image.resolve import ResolvedComponent, ResolvedStack, Resolver

@@ -16,14 +16,14 @@ from pathlib import Path
 import docker
 import junitparser
 
+from ci.core.commands import signal_name
 from ci.core.containers import Conditions, Ended, container, follow, take_out
 from ci.core.errors import EXIT_TEST_FAILED, BadFileError, CommandError, UsageError
-from ci.core.process import signal_name
 from ci.core.text import clean, counted, one_line, span
 from ci.image.builder import ImageBuilder, Order, harmless
 from ci.image.component_tests import EMULATED, JUNIT_DIR, NO_DEVICE, ComponentTests
 from ci.image.containerfile import SHELL
-from ci.record.junit import Counts
+from ci.record.junit_reader import Counts
 from test_selection.files import atomic_writer
 
 _BY_SIGNAL = 128

@@ -10,8 +10,8 @@ import tempfile
 from collections.abc import Mapping
 
 from ci.core.addresses import without_secrets
+from ci.core.commands import run_command
 from ci.core.errors import CommandError, MissingInputError, SpyreCiError
-from ci.core.process import run_command
 from ci.image.model import Platform
 
 # An index that does not describe its wheels apart gives the whole wheel, some 200 MB.

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ci.core.commands import tend_command
 from ci.core.errors import (
     EXIT_INCOMPLETE,
     EXIT_INTERRUPTED,
@@ -24,7 +25,6 @@ from ci.core.errors import (
 from ci.core.locks import run_lock
 from ci.core.object_store import SCHEME
 from ci.core.operating_system import boot_id, host_name
-from ci.core.process import tend_command
 from ci.core.provider import BY_DIGEST
 from ci.core.text import counted
 from ci.jobs.job import (

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from ci.core.commands import kill_group, run_command, signal_name, start_command
 from ci.core.errors import EXIT_OK, EXIT_TEST_FAILED, EXIT_USAGE, SpyreCiError
 from ci.core.interrupts import noted
 from ci.core.locks import take
-from ci.core.process import kill_group, run_command, signal_name, start_command
 from ci.lanes.ledger import Status
 from ci.runner.child import module_words
 from ci.runner.orphans import end_orphans

@@ -19,7 +19,7 @@ from ci.report.live.events import open_sink
 from ci.steps import options
 from ci.steps.collect import collect_step, resolve_source
 from ci.steps.folder import JOURNALS, PLAN_FILE, SELECTION_FILE, RunFolder, find_run, noted_where
-from ci.steps.marks import check_quarantine
+from ci.steps.mark_failures import check_quarantine
 from ci.steps.plan import past_durations, plan_step, shard_subset
 from ci.steps.run import on_the_plans_device, run_step
 from ci.steps.select import refuse_nothing

@@ -19,7 +19,7 @@ from ci.hud.send import Reporter, begin, give_up, report_run
 from ci.record.environment import as_it_ran, differences
 from ci.record.identity import RunIdentity, read_identity
 from ci.record.journal import each_journal, gathered_journals
-from ci.report.junit import write_junit
+from ci.report.junit_writer import write_junit
 from ci.report.live.events import Sink, run_end
 from ci.report.reconcile import (
     Account,
@@ -40,7 +40,7 @@ from ci.report.write import JUNIT_FOLDER, MARKDOWN_FILE, append_once, op_map_of,
 from ci.runner.environment_info import back_end_of
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
-from ci.steps.marks import mark_step
+from ci.steps.mark_failures import mark_step
 from ci.store.prune import prune_daily
 from test_selection.durations import read_durations
 from test_selection.files import collector_paused, read_json

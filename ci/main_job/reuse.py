@@ -14,7 +14,7 @@ from ci.report.reused import Reused, write_reused
 from ci.report.totals import summarize
 from ci.steps.context import Context
 from ci.steps.folder import JOURNALS, RunFolder
-from ci.steps.marks import mark_step
+from ci.steps.mark_failures import mark_step
 from test_selection.plan import read_plan, write_plan
 from test_selection.selection import read_selection
 

@@ -38,7 +38,7 @@ from ci.steps.folder import (
     new_run_folder,
     write_source,
 )
-from ci.steps.marks import check_quarantine
+from ci.steps.mark_failures import check_quarantine
 from ci.steps.plan import past_durations, plan_step, shard_subset
 from ci.steps.run import cards_of, run_step
 from ci.steps.select import (

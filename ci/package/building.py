@@ -29,10 +29,10 @@ from build import BuildBackendException, BuildException, ProjectBuilder
 from packaging.version import Version
 
 from ci.core.archives import damage
+from ci.core.commands import finish_command, stream_command
 from ci.core.container_shell import find_client
 from ci.core.errors import EXIT_TEST_FAILED, BadFileError, CommandError, SpyreCiError
 from ci.core.operating_system import is_linux
-from ci.core.process import finish_command, stream_command
 from ci.core.progress import ticking
 from ci.core.resources import compile_jobs
 from ci.core.text import listed, span

@@ -18,8 +18,8 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from ci.core.commands import run_command
 from ci.core.errors import CommandError
-from ci.core.process import run_command
 from ci.core.withheld import without_job_secrets
 from ci.package.text import without_index_secrets
 

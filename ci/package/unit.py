@@ -19,6 +19,7 @@ import ci
 import test_selection
 from ci.config.package_model import PackageTests
 from ci.config.run_model import Device
+from ci.core.commands import signal_name, stream_command
 from ci.core.errors import (
     EXIT_INCOMPLETE,
     EXIT_OK,
@@ -28,7 +29,6 @@ from ci.core.errors import (
     CommandError,
     UsageError,
 )
-from ci.core.process import signal_name, stream_command
 from ci.core.text import counted, listed, one_line
 from ci.device.environment import EMULATE, device_environment
 from ci.package.context import Context
@@ -37,7 +37,7 @@ from ci.package.export import export
 from ci.package.project import PYPROJECT, Project
 from ci.package.records import UNIT, forget_record
 from ci.package.text import harmless, harmless_line
-from ci.record.junit import case_of, junit_cases
+from ci.record.junit_reader import case_of, junit_cases
 from test_selection.files import write_text
 
 _FOLDERS = ("tests", "test")

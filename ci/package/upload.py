@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ci.core.addresses import without_secrets
+from ci.core.commands import LAST_LINES, stream_command
 from ci.core.errors import EXIT_INCOMPLETE, EXIT_TEST_FAILED, CommandError, SettingsError, SpyreCiError
-from ci.core.process import LAST_LINES, stream_command
 from ci.core.text import plain
 from ci.package.artifacts import Artifact, sha256_of
 from ci.package.credentials import Credentials, twine_environ

@@ -15,9 +15,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ci.core.commands import run_command
 from ci.core.errors import CommandError
 from ci.core.findings import Finding, judged
-from ci.core.process import run_command
 from ci.core.text import counted
 from ci.package.artifacts import Artifact, artifacts_in
 from ci.package.context import Context

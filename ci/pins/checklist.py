@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ci.core.text import counted
 from ci.pins.compatibility import broken_calls
+from ci.pins.decide import Decision
 from ci.pins.events import MAX_TEXT, URGENT, Event, Requested
-from ci.pins.protocol import Decision
 from ci.pins.record import PackageChange, Record, changes
 from ci.pins.state import State, fold
 from ci.pins.words import day, listed, moment, named

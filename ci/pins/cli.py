@@ -24,8 +24,8 @@ from ci.core.workflow_commands import defused
 from ci.pins import telling
 from ci.pins.checklist import checklist as checklist_of
 from ci.pins.checkout import checkout_at
+from ci.pins.decide import as_event
 from ci.pins.events import Event, Reason, add_event
-from ci.pins.protocol import as_event
 from ci.pins.pull_request import Change, github_of, keep_records, restore_records, send_change
 from ci.pins.record import Flag
 from ci.pins.recording import Recorded, Source, record_releases

@@ -11,9 +11,9 @@ from typing import Any
 from ci.config import pins_model
 from ci.config.load import Settings
 from ci.core.errors import MissingInputError, UsageError
+from ci.pins.decide import Decision, decide
 from ci.pins.events import Event, read_events
 from ci.pins.place import read_version
-from ci.pins.protocol import Decision, decide
 from ci.pins.record import Record, read_records
 from ci.pins.state import fold
 from ci.pins.words import day, moment

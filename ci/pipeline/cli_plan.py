@@ -26,7 +26,7 @@ from ci.steps.change_order import ChangeRequest
 from ci.steps.collect import resolve_source
 from ci.steps.context import Context
 from ci.steps.folder import JOURNALS, RunFolder
-from ci.steps.marks import check_quarantine
+from ci.steps.mark_failures import check_quarantine
 from ci.steps.select import refuse_nothing
 from ci.steps.share import Share, ShareRequest, share_of
 from test_selection.ci_jobs import CiJob, busy_shards

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from ci.core.errors import EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, EXIT_TEST_FAILED
 from ci.core.text import counted
-from ci.record.marks import Control, Quarantined, Whose
+from ci.record.failure_marks import Control, Quarantined, Whose
 from ci.record.verdict import FAILING, NO_OUTCOME, Verdict
 
 SILENT = "the worker exited without a result"

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, zip_longest
 
+from ci.record.failure_marks import Control
 from ci.record.journal import TOOK_ALL, XPASS_STRICT
-from ci.record.marks import Control
 from ci.record.result import Result
 from ci.record.verdict import NO_OUTCOME, Verdict
 from ci.report.reconcile import groups_of

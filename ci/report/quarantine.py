@@ -26,10 +26,10 @@ from pathlib import Path
 
 from ci.core.errors import UsageError
 from ci.core.text import counted
-from ci.record.marks import Quarantined
+from ci.record.failure_marks import Quarantined
 from test_selection.ids import parse_id
-from test_selection.matching import read_line
 from test_selection.patterns import Pattern, compile_pattern
+from test_selection.rule_fields import read_line
 from test_selection.suite_check import Finding
 from test_selection.yaml_reader import Reader
 

@@ -10,8 +10,8 @@ from typing import Any
 from ci.core.errors import BadFileError
 from ci.core.text import counted, iso_utc
 from ci.record.environment import ran_in_of
+from ci.record.failure_marks import mark_to_json
 from ci.record.identity import epoch_in, identity_from_json
-from ci.record.marks import mark_to_json
 from ci.record.result import Result
 from ci.record.verdict import Verdict
 from ci.report.totals import Share, Summary

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ci.record.identity import RunIdentity
 from ci.report.html import render_html
-from ci.report.junit import write_junit
+from ci.report.junit_writer import write_junit
 from ci.report.reconcile import Account
 from ci.report.results import RESULTS_FILE, SUMMARY_FILE, write_results, write_summary
 from ci.report.summary import render_markdown

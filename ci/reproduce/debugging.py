@@ -17,7 +17,7 @@ from ci.reproduce.evidence import Evidence
 from ci.reproduce.reproduce import Request, prepare
 from ci.runner.child import module_words
 from ci.runner.enforce import seed_all
-from ci.runner.prepare import import_torch, wants_machinery
+from ci.runner.prepared_parent import import_torch, wants_machinery
 from ci.runner.session import identify, run_pytest
 from ci.steps.collect import worker_environment
 from ci.steps.context import Context

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 import ci
-from ci.core.process import kill_group
-from ci.core.processes import die_with_parent
-from ci.runner import prepare
+from ci.core.commands import kill_group
+from ci.core.other_processes import die_with_parent
+from ci.runner import prepared_parent
 from ci.runner.channel import Lines, Order, Sender, read_answer
 
 # Of an installation this is where packages are, of a checkout the checkout.
@@ -268,7 +268,7 @@ def _run(body: Body, spec: Mapping[str, Any], log: Path, parent: int) -> None:
 def _guarded(body: Body, spec: Mapping[str, Any]) -> int:
     faulthandler.enable(file=sys.stderr, all_threads=True)
     faulthandler.register(DUMP_SIGNAL, file=sys.stderr, all_threads=True)
-    prepare.set_threads(int(spec["threads"]))
+    prepared_parent.set_threads(int(spec["threads"]))
     try:
         code = body(spec)
     except BaseException:  # noqa: BLE001  # a test may raise anything, and the log must show it
@@ -325,8 +325,8 @@ def main() -> None:
     task = json.load(sys.stdin)
     die_with_parent(int(task["parent"]))
     _own_signals_and_streams()
-    prepare.single_thread(os.environ)
-    prepare.import_torch(task["spec"]["device"], machinery=task["spec"]["machinery"])
+    prepared_parent.single_thread(os.environ)
+    prepared_parent.import_torch(task["spec"]["device"], machinery=task["spec"]["machinery"])
     module, _, name = str(task["body"]).partition(":")
     __import__(module)
     # A forked child had that from its parent: here it is part of what setting a file up takes.

@@ -16,11 +16,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ci.core.commands import kill_group, signal_name
 from ci.core.errors import CommandError, MissingInputError, SpyreCiError
-from ci.core.process import kill_group, signal_name
 from ci.runner.child import EXIT_TERMINATED, last_lines, log_of, module_words
 from ci.runner.orphans import VARIABLE, end_orphans
-from ci.runner.prepare import wants_machinery
+from ci.runner.prepared_parent import wants_machinery
 from test_selection.catalog import Catalog, CatalogTest, FileRecord
 from test_selection.files import read_bounded, read_json, write_json
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from ci.core import interrupts
-from ci.core.process import signal_name
-from ci.core.processes import die_with_parent
-from ci.runner import prepare, reexec
+from ci.core.commands import signal_name
+from ci.core.other_processes import die_with_parent
+from ci.runner import prepared_parent, reexec
 from ci.runner.child import EXIT_TERMINATED, ChildProcess, log_of, start
 from ci.runner.collect import KIND
 from ci.runner.session import collect_file
@@ -51,9 +51,9 @@ def main() -> None:
 
 
 def _answer(task: Mapping[str, Any], inherited: Collection[int], heard: Sequence[int]) -> None:
-    prepare.single_thread(os.environ)
+    prepared_parent.single_thread(os.environ)
     if task["method"] == "fork":
-        prepare.import_torch(task["device"], machinery=task["machinery"])
+        prepared_parent.import_torch(task["device"], machinery=task["machinery"])
         if task["may_change"] and (why := reexec.device_open(task["device"])):
             # What opens the card when it is imported does so in every child: one at a time.
             reexec.begin_again("ci.runner.collect_process", {**task, "workers": 1}, why=why, kept=inherited)

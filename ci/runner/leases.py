@@ -32,7 +32,7 @@ import msgspec
 
 from ci.core.errors import DiskFullError, FileSystemError
 from ci.core.locks import take
-from ci.core.processes import ProcessIdentity, identify_process, read_identity
+from ci.core.other_processes import ProcessIdentity, identify_process, read_identity
 
 # Both are there for every user of a host; a folder below a user's own TMPDIR would not be the same for all.
 _LOCKS = Path("/run/lock")

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ci.core.operating_system import PROC, has_proc
-from ci.core.processes import below, children, environments
+from ci.core.other_processes import below, children, environments
 
 VARIABLE = "SPYRE_CI_MARK"
 # What a driver holds does not go at once, and may never.

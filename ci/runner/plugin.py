@@ -26,7 +26,7 @@ from ci.runner.channel import Answer, Order, send
 from ci.runner.child import last_lines
 from ci.runner.enforce import SKIPPED_ITSELF, enforced, mark, seed_all, seeding_of
 from ci.runner.orphans import LeakedResources
-from ci.runner.prepare import garbage_kept
+from ci.runner.prepared_parent import garbage_kept
 from ci.runner.ras import RasEvent, hardware_event
 from ci.runner.session import (
     could_not_read,

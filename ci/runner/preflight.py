@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ci.core.process import signal_name
+from ci.core.commands import signal_name
 from ci.runner.child import ChildProcess, gone, start
 from ci.runner.ras import hardware_event
 

@@ -10,16 +10,15 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 
+from ci.core.commands import signal_name
 from ci.core.errors import UsageError
 from ci.core.interrupts import INTERRUPTS, noted
-from ci.core.process import signal_name
 from ci.record import events
 from ci.record.events import JournalEvent
 from ci.record.journal import EXIT_UNWRITABLE
 from ci.record.run_state import STOPPED
 from ci.record.verdict import NO_OUTCOME
 from ci.runner.allocator import CardAllocator
-from ci.runner.attempts import Attempts, explained
 from ci.runner.channel import Answer, wait_for
 from ci.runner.claims.joining import ClaimSettings
 from ci.runner.claims.peers import Peers
@@ -29,6 +28,7 @@ from ci.runner.pool import CardPool
 from ci.runner.resume import cannot_go_on
 from ci.runner.retries import Pending, Retries
 from ci.runner.scheduler import Job, Scheduler
+from ci.runner.shard_journals import Attempts, explained
 from ci.runner.slot import WorkerSlot
 from ci.runner.work import RunOptions, Work
 from ci.runner.worker_process import WorkerProcess

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from ci.core.process import signal_name
+from ci.core.commands import signal_name
 from ci.record import events
 from ci.record.events import JournalEvent
 from ci.record.journal import JournalWriter

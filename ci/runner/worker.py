@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Literal
 
 from ci.core.operating_system import boot_id, host_name
-from ci.core.processes import adopt_orphans, die_with_parent
+from ci.core.other_processes import adopt_orphans, die_with_parent
 from ci.record import events
 from ci.record.journal import EXIT_UNWRITABLE, UNWRITABLE, JournalWriter
 from ci.record.run_state import CardFault
-from ci.runner import prepare, reexec
+from ci.runner import prepared_parent, reexec
 from ci.runner.channel import Answer, Attempt, Lines, Order, Task, send
 from ci.runner.child import NEVER_ENDS, ChildProcess, Pipes, gone, start
 from ci.runner.environment_info import ran_in_here
@@ -48,11 +48,11 @@ def main() -> None:
     task = Task.from_content(told) if told is not None else Task.read(_first(sys.stdin.fileno()))
     die_with_parent(task.parent, signal.SIGTERM)
     adopt_orphans()
-    prepare.single_thread(os.environ)
+    prepared_parent.single_thread(os.environ)
     try:
         worker = Worker(task, Lines(sys.stdin.fileno()), answers)
         if task.method == "fork":
-            prepare.import_torch(task.device, machinery=task.machinery)
+            prepared_parent.import_torch(task.device, machinery=task.machinery)
             if task.may_change and (why := reexec.device_open(task.device)):
                 os.dup2(answers, 1)
                 reexec.begin_again("ci.runner.worker", task.content(), why=why, kept=inherited)

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from ci.core.process import kill_group
+from ci.core.commands import kill_group
 from ci.record.events import JournalEvent
 from ci.runner.channel import Answer, Attempt, Lines, Order, Sender, Task, read_answer
 from ci.runner.child import KILL_S, module_words

@@ -16,7 +16,7 @@ from ci.report.history import failure_shares
 from ci.report.op_maps import export_op_map
 from ci.runner.source import Source
 from ci.steps.context import Context
-from ci.steps.marks import protected
+from ci.steps.mark_failures import protected
 from test_selection.catalog import Catalog
 from test_selection.change import EVIDENCE, RankedTests, keep_seconds, keep_share, rank_tests
 from test_selection.durations import Durations

@@ -13,8 +13,8 @@ from ci.record.journal import gathered_journals, read_journals
 from ci.record.run_state import outcome_in
 from ci.report.control import choose, control_plan, controls, wants_control
 from ci.report.reconcile import reconcile
-from ci.runner.attempts import guarded
 from ci.runner.inventory import inventory
+from ci.runner.shard_journals import guarded
 from ci.runner.supervisor import run_plan
 from ci.runner.work import RunOptions, Work
 from ci.steps.collect import worker_environment

@@ -17,7 +17,6 @@ from ci.record.journal import attempts_before
 from ci.report.live.events import Sink, run_start
 from ci.report.live.state import State
 from ci.report.live.view import Watcher, view_for, watching
-from ci.runner.attempts import guarded
 from ci.runner.call_recorder import TRACE_FUNCTIONS
 from ci.runner.claims.joining import NAMES_FILE, REDIS, ClaimSettings
 from ci.runner.environment_info import back_end, refuse_silent_emulation, unallowed_ci
@@ -25,14 +24,15 @@ from ci.runner.health import HealthFiles, Rules
 from ci.runner.inventory import Card, inventory, present
 from ci.runner.leases import Leases, shared_folder
 from ci.runner.pool import CardPool
-from ci.runner.prepare import starts_processes, wants_machinery
+from ci.runner.prepared_parent import starts_processes, wants_machinery
+from ci.runner.shard_journals import guarded
 from ci.runner.supervisor import run_plan
 from ci.runner.work import RunOptions, Work
 from ci.steps.collect import worker_environment
 from ci.steps.context import Context
 from ci.steps.control import control_step
 from ci.steps.folder import RunFolder, read_device
-from ci.steps.marks import protected
+from ci.steps.mark_failures import protected
 from ci.steps.plan import ShardSubset
 from ci.steps.run_settings import write_note
 from test_selection.estimates import test_timeouts

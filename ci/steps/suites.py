@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ci.core.commands import run_command
 from ci.core.errors import BadFileError, CommandError, MissingInputError, SettingsError, UsageError
-from ci.core.process import run_command
 from ci.record.journal import XPASS_STRICT
 from ci.record.result import Result
 from ci.record.verdict import Verdict

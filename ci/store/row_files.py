@@ -18,7 +18,7 @@ import msgspec
 
 from ci.core.errors import BadFileError, MissingInputError
 from ci.core.object_store import Bucket
-from ci.record.junit import UNREADABLE, Source
+from ci.record.junit_reader import UNREADABLE, Source
 from ci.store.rows import (
     COUNTS,
     KINDS,

@@ -22,7 +22,7 @@ from xml.etree.ElementTree import Element  # the type; files are read by defused
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from ci.record.junit import NO_MESSAGE, Source, junit_cases, left_out, message_of
+from ci.record.junit_reader import NO_MESSAGE, Source, junit_cases, left_out, message_of
 from ci.store.identity import MAX_WHOLE
 
 ID_PROPERTY = "id"

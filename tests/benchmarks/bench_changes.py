@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from ci.core.process import finish_command, refuse_failed
+from ci.core.commands import finish_command, refuse_failed
 from ci.runner.call_recorder import CallRecorder
 from ci.runner.child import module_words
 from test_selection.catalog import read_catalog

@@ -26,7 +26,7 @@ from ci.changes.evidence import find_evidence
 from ci.changes.measure import read_log
 from ci.changes.mutants import Fault, faults_of
 from ci.changes.source_change import SourceChange
-from ci.core.process import finish_command
+from ci.core.commands import finish_command
 from test_selection.catalog import read_catalog
 from test_selection.change import WHOLE_FILE, rank_tests
 from test_selection.op_map import is_function, read_op_map

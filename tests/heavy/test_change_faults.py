@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.core.process import finish_command
+from ci.core.commands import finish_command
 from test_selection.op_map import make_op_map, write_op_map
 from test_selection.recall import read_recall
 from tests.repositories import TWO_KERNELS, commit

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.core.process import finish_command
+from ci.core.commands import finish_command
 from test_selection.op_map import read_op_map, write_op_map
 from tests.heavy import demo_project
 from tests.heavy.act import ROOT, Scratch, make_scratch

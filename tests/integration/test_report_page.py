@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.core.process import run_command
+from ci.core.commands import run_command
 from ci.record import events
 from ci.record.identity import RunIdentity
 from ci.record.journal import JournalWriter, journal_path, read_journals

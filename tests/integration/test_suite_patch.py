@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ci.cli.app import run
+from ci.core.commands import run_command
 from ci.core.errors import EXIT_USAGE
-from ci.core.process import run_command
 from ci.record.result import Result
 from ci.record.verdict import Verdict
 from ci.report.results import write_results

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from ci.core.commands import tend_command
 from ci.core.errors import CommandError
-from ci.core.process import tend_command
 
 ROOT = Path(__file__).parent.parent.parent
 TEND = """
 import sys
-from ci.core.process import tend_command
+from ci.core.commands import tend_command
 def output(data):
     sys.stdout.buffer.write(data)
     sys.stdout.flush()

@@ -25,10 +25,10 @@ from ci.hud.server.parameters import (
 from ci.hud.server.queries.card_health import CardHealth, card_health, verdicts_by_day
 from ci.hud.server.queries.compare import Comparison, Kind, compare_runs
 from ci.hud.server.queries.failing import Failure, PullRequest, failing_now, newest_of_lanes, pull_request
-from ci.hud.server.queries.failures import CardVerdicts, Problem, cards_of_run, problems_of_run
 from ci.hud.server.queries.history import TestHistory, WorstTest, history_of_test, worst_tests
 from ci.hud.server.queries.jobs import Job, attempts, chosen_jobs, count_jobs, details, list_jobs
 from ci.hud.server.queries.metrics import Metrics, metrics
+from ci.hud.server.queries.one_run import CardVerdicts, Problem, cards_of_run, problems_of_run
 from ci.hud.server.queries.rollout import LaneRollout, rollout
 from ci.hud.server.queries.tests_of_run import TestRow, run_tests
 from ci.hud.server.queries.timing import LaneTimes, lane_times

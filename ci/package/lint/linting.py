@@ -16,10 +16,10 @@ from typing import NamedTuple
 import yaml
 
 from ci.config.package_model import Lint
+from ci.core.commands import LAST_LINES, finish_command
 from ci.core.errors import EXIT_INCOMPLETE, CommandError, MissingInputError, UsageError
 from ci.core.git import environment as git_environment
 from ci.core.git import finish_git, git
-from ci.core.process import LAST_LINES, finish_command
 from ci.core.text import counted, one_line
 from ci.core.withheld import without_job_secrets
 from ci.package.context import Context

@@ -13,9 +13,9 @@ import pytest
 
 from ci.cli import changes
 from ci.config import load_settings
+from ci.core.commands import Ended
 from ci.core.errors import CommandError
 from ci.core.locks import run_lock
-from ci.core.process import Ended
 from ci.record.result import Result
 from ci.record.verdict import Verdict
 from ci.report.results import write_results

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ci.core.process import run_command
+from ci.core.commands import run_command
 from ci.device.environment import OP_SUITE, device_environment
 
 ROOT = Path(__file__).parents[3]

@@ -15,8 +15,8 @@ import requests
 
 from ci.cli.app import run
 from ci.hud.payload import CHECK_RUN_VARIABLE
+from ci.record.failure_marks import Quarantined
 from ci.record.journal import read_journals
-from ci.record.marks import Quarantined
 from ci.record.verdict import Verdict
 from ci.report.history import History, overview
 from ci.report.quarantine_note import QuarantineNote

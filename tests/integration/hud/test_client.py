@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ci.core.process import run_command
+from ci.core.commands import run_command
 from ci.hud.answers import Outcome
 from ci.hud.client import Target, UnansweredError, post
 

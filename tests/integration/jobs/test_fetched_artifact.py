@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.core.process import run_command
+from ci.core.commands import run_command
 from ci.jobs.job import helpers_of
 from tests.job_specs import MLFLOW, job_of, spec_of
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ci.cli.app import run
-from ci.core.process import Ended, finish_command
+from ci.core.commands import Ended, finish_command
 from tests.integration.conftest import need
 from tests.repositories import commit, git
 

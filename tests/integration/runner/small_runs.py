@@ -13,7 +13,7 @@ from ci.record.journal import read_journals
 from ci.runner.claims.joining import ClaimSettings
 from ci.runner.inventory import Card
 from ci.runner.pool import CardPool
-from ci.runner.prepare import wants_machinery
+from ci.runner.prepared_parent import wants_machinery
 from ci.runner.supervisor import run_plan
 from ci.runner.work import RunOptions, Work
 from test_selection.plan import Group, Plan, Shard, fingerprint

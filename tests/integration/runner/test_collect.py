@@ -11,7 +11,7 @@ import ci
 from ci.core.errors import CommandError, MissingInputError
 from ci.device.environment import device_environment
 from ci.runner.collect import CollectCache, Collection, CollectOptions, collect, find_files
-from ci.runner.prepare import wants_machinery
+from ci.runner.prepared_parent import wants_machinery
 from tests.integration.conftest import TREE
 
 from .small_runs import STAND_IN

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ci.config import load_settings
+from ci.core.commands import Ended
 from ci.core.errors import CommandError
-from ci.core.process import Ended
 from ci.doctor.finding import Finding
 from ci.doctor.machine import Machine
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ci.cli.app import run as spyre_ci
+from ci.core.commands import Ended
 from ci.core.errors import SettingsError
-from ci.core.process import Ended
 from ci.doctor import run
 from ci.doctor.finding import Finding, ok
 from ci.doctor.machine import Machine

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ci.core.errors import CommandError, DiskFullError, MissingInputError
+from ci.image.build_inputs import index_arguments, index_key, write_secrets
 from ci.image.builder import BUILDERS, BuildStepError, ImageBuilder, Order, build_error, harmless
-from ci.image.context import index_arguments, index_key, write_secrets
 from ci.image.pipeline import own_order
 
 from .stacks import COMMIT, TOP, resolved

@@ -22,7 +22,7 @@ from ci.image.testing import (
     read_results,
     results_folder,
 )
-from ci.record.junit import Counts
+from ci.record.junit_reader import Counts
 
 
 def made_tests(

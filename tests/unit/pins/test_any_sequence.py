@@ -9,6 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from ci.pins.decide import Decision, as_event
 from ci.pins.events import (
     URGENT,
     CampaignEnded,
@@ -19,7 +20,6 @@ from ci.pins.events import (
     Upgraded,
     Withdrawn,
 )
-from ci.pins.protocol import Decision, as_event
 from ci.pins.record import Flag, Record
 from ci.pins.state import fold
 from tests import pin_tracks as paper

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from ci.config.pins_model import Pins, Suite
 from ci.core.errors import BadFileError
+from ci.pins.decide import as_event, decide
 from ci.pins.events import Event, Reason
-from ci.pins.protocol import as_event, decide
 from ci.pins.record import Flag, Record
 from ci.pins.releases import Pinned, Releases, same_sha, same_version
 from ci.pins.state import fold

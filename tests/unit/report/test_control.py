@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ci.record.failure_marks import Control
 from ci.record.journal import Journal
-from ci.record.marks import Control
 from ci.record.result import Result
 from ci.record.verdict import Verdict
 from ci.report.control import choose, control_plan, controls, mark_controls, wants_control

@@ -11,11 +11,11 @@ import pytest
 from rich.console import Console
 
 from ci.core.errors import BadFileError
-from ci.record.marks import Control, Quarantined
+from ci.record.failure_marks import Control, Quarantined
 from ci.record.verdict import Verdict
 from ci.report.aggregates import problem_groups, sections
 from ci.report.html import render_html
-from ci.report.junit import ShardCases, write_suite
+from ci.report.junit_writer import ShardCases, write_suite
 from ci.report.quarantine_note import EntryNote, QuarantineNote
 from ci.report.reconcile import Account
 from ci.report.results import read_results, read_summary, write_results, write_summary

@@ -14,7 +14,7 @@ from ci.record import events
 from ci.record.excerpts import Excerpts
 from ci.record.journal import Journal, JournalWriter, journal_path, read_journal
 from ci.report.html import render_html
-from ci.report.junit import ShardCases, shard_cases, write_suite
+from ci.report.junit_writer import ShardCases, shard_cases, write_suite
 from ci.report.reconcile import Account, reconcile
 from ci.report.results import read_results
 from ci.report.summary import render_markdown

@@ -9,9 +9,9 @@ import pytest
 from ci.record import events
 from ci.record.journal import read_journal
 from ci.runner import worker
-from ci.runner.attempts import new_attempt
 from ci.runner.channel import Lines, Order, Task
 from ci.runner.child import NEVER_ENDS, ChildProcess, Pipes
+from ci.runner.shard_journals import new_attempt
 from ci.runner.watchdog import ChildMonitor
 from tests.journal_rows import rows_of
 

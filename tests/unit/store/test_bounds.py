@@ -12,7 +12,7 @@ import pytest
 from msgspec import UNSET
 
 from ci.core.errors import BadFileError
-from ci.record import junit as limits
+from ci.record import junit_reader as limits
 from ci.store.row_files import read_rows
 from ci.store.row_values import ROWS_PACKED, StoredRow, chunks, stored_rows
 from ci.store.rows import NAME_CHARACTERS, TEXT_CHARACTERS, Job, Outcome, TestRun, junit_rows

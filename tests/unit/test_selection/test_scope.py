@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from test_selection.capabilities import declared
 from test_selection.catalog import Catalog, CatalogTest, parse_test
 from test_selection.errors import MissingInputError, SettingsError, UsageError
-from test_selection.matching import Wanted
 from test_selection.patterns import compile_pattern
+from test_selection.rule_fields import Wanted
 from test_selection.rules import Rule, Rules, default_rules, load_rules
 from test_selection.scope import (
     apply_scope,

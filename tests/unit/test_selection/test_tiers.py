@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from test_selection.catalog import CatalogTest
 from test_selection.errors import SettingsError
-from test_selection.matching import Wanted
 from test_selection.patterns import compile_pattern
+from test_selection.rule_fields import Wanted
 from test_selection.rules import load_rules
 from test_selection.tiers import TIERS, Needs, Tier, TierRule, TierSplit, split_by_tier
 

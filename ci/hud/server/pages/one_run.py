@@ -16,8 +16,8 @@ from ci.hud.server.pages.charts import verdict_bar
 from ci.hud.server.pages.render import VERDICTS, page
 from ci.hud.server.parameters import ChosenTests, Clock, JobNumber, PrNumber, found_job
 from ci.hud.server.queries.failing import PullRequestTest, pull_request
-from ci.hud.server.queries.failures import SEEN, cards_of_run, problems_of_run
 from ci.hud.server.queries.jobs import attempts, job_before
+from ci.hud.server.queries.one_run import SEEN, cards_of_run, problems_of_run
 from ci.hud.server.queries.tests_of_run import files_of_run, run_tests
 from ci.record.reproduce_line import attempt_of, ref_of, reproduce_line
 from ci.store.database import Database

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from ci.hud.server.queries import card_health, compare, failing, failures, history, timing
+from ci.hud.server.queries import card_health, compare, failing, history, one_run, timing
 from ci.hud.server.queries.jobs import (
     attempts,
     chosen_jobs,
@@ -29,15 +29,15 @@ ASKED: dict[str, Ask] = {
     "list": lambda database, _: (list_jobs(database, limit=100), count_jobs(database)),
     "attempts": lambda database, job: (attempts(database, job), job_before(database, job)),
     "newest": lambda database, _: newest_with_rows(database, EVERYTHING),
-    "cards of a run": failures.cards_of_run,
-    "problems": failures.problems_of_run,
+    "cards of a run": one_run.cards_of_run,
+    "problems": one_run.problems_of_run,
     "tests of a run": lambda database, job: run_tests(database, job, limit=9, file="f", order="time"),
     "files of a run": lambda database, job: files_of_run(database, job, limit=9),
     "compare": lambda database, job: compare.compare_runs(
         database, job, job, kind="fixed", limit=9, offset=0
     ),
     "history": lambda database, _: history.history_of_test(database, 7, EVERYTHING),
-    "seen": lambda database, _: failures.seen(database, {7, 8}),
+    "seen": lambda database, _: one_run.seen(database, {7, 8}),
     "worst": lambda database, _: history.worst_tests(database, EVERYTHING, "flaky"),
     "by day": lambda database, _: card_health.verdicts_by_day(database, EVERYTHING, cards=True),
     "failing": lambda database, _: failing.failing_now(

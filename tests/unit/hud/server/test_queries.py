@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ci.hud.server.parameters import found_job
-from ci.hud.server.queries import card_health, compare, failing, failures, history, tests_of_run
+from ci.hud.server.queries import card_health, compare, failing, history, one_run, tests_of_run
 from ci.hud.server.queries.jobs import (
     attempts,
     chosen_jobs,
@@ -154,10 +154,10 @@ def test_a_runs_problems_and_cards(database: SqliteDatabase, rows: list[Row]) ->
     for number in sorted({row["job"] for row in rows})[::9]:
         job = found_job(database, number)
         own = [row for row in rows if row["job"] == number]
-        cards = failures.cards_of_run(database, job)
+        cards = one_run.cards_of_run(database, job)
         wanted = Counter((row["card"], row["verdict"]) for row in own)
         assert {(one.card, name): tests for one in cards for name, tests in one.verdicts.items()} == wanted
-        problems = failures.problems_of_run(database, job)
+        problems = one_run.problems_of_run(database, job)
         told = Counter[tuple[str, str]]()
         for problem in problems:
             told[problem.verdict, problem.cause] += problem.tests
@@ -166,7 +166,7 @@ def test_a_runs_problems_and_cards(database: SqliteDatabase, rows: list[Row]) ->
             for one in (one for one in problem.examples if one.times):
                 times = seen[one.test_id, problem.verdict]
                 assert (one.times, one.first_seen, one.last_seen) == (len(times), min(times), max(times))
-        bad = [row for row in own if row["verdict"] in failures.PROBLEMS]
+        bad = [row for row in own if row["verdict"] in one_run.PROBLEMS]
         assert told == Counter((row["verdict"], row["cause"]) for row in bad)
 
 
@@ -263,7 +263,7 @@ def test_a_query_that_reads_every_test_would_be_found(explained: Explained) -> N
 
 
 def test_the_first_and_last_time_of_problems_is_asked_of_their_own_index(explained: Explained) -> None:
-    failures.seen(explained, {7})
+    one_run.seen(explained, {7})
     assert any("test_problem" in step for step in explained.steps)
 
 
@@ -340,6 +340,6 @@ def test_a_test_that_two_files_of_a_job_tell_of_is_compared_twice_and_is_one_run
     for verdict in ("flaky", "failed"):
         for one in history.worst_tests(database, EVERYTHING, verdict)[1]:
             if one.test_id == name:
-                assert one.runs == failures.seen(database, {key})[key, verdict]["times"] <= made.jobs
+                assert one.runs == one_run.seen(database, {key})[key, verdict]["times"] <= made.jobs
                 own = {run.run for run in runs if run.verdict == verdict and not run.superseded}
                 assert one.runs == len(own)

@@ -17,7 +17,7 @@ from ci.record.verdict import Verdict
 from ci.report.reconcile import Account
 from ci.steps.context import Context
 from ci.steps.folder import RunFolder
-from ci.steps.marks import check_quarantine, mark_step, quarantine_file
+from ci.steps.mark_failures import check_quarantine, mark_step, quarantine_file
 from test_selection.plan import Group, Plan, Shard
 
 ENTRY = (

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ci.core.errors import BadFileError
-from ci.record.junit import Case, Counts, case_of, junit_cases
+from ci.record.junit_reader import Case, Counts, case_of, junit_cases
 
 TWO = "<testsuite><testcase name='a'/><testcase name='b'><failure message='no'/></testcase>"
 BOMB = '<!DOCTYPE a [<!ENTITY x "y"><!ENTITY z "&x;&x;">]><testsuite><testcase name="&z;"/></testsuite>'

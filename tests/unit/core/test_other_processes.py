@@ -13,8 +13,8 @@ from typing import Any
 import psutil
 import pytest
 
-from ci.core import operating_system, processes
-from ci.core.processes import (
+from ci.core import operating_system, other_processes
+from ci.core.other_processes import (
     ProcessIdentity,
     children,
     environments,
@@ -95,10 +95,10 @@ def test_where_the_kernel_does_not_see_to_it_a_thread_sends_the_signal_once_the_
         over.set()
 
     monkeypatch.setattr(operating_system, "name", lambda: "darwin")
-    monkeypatch.setattr(processes, "_POLL_S", 0)
+    monkeypatch.setattr(other_processes, "_POLL_S", 0)
     monkeypatch.setattr(os, "getppid", lambda: next(parents))
     monkeypatch.setattr(os, "kill", kill)
-    processes.die_with_parent(7, signal.SIGTERM)
+    other_processes.die_with_parent(7, signal.SIGTERM)
     assert over.wait(10)
     assert sent == [(os.getpid(), signal.SIGTERM)]
     assert next(parents, None) is None

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.runner.prepare import not_tested, starts_processes, wants_machinery
+from ci.runner.prepared_parent import not_tested, starts_processes, wants_machinery
 
 
 @pytest.mark.parametrize(

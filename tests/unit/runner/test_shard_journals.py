@@ -11,8 +11,8 @@ import pytest
 from ci.core.errors import CommandError, DiskFullError
 from ci.record import events
 from ci.record.journal import attempts_before, read_journals, run_attempt_of
-from ci.runner import attempts as module
-from ci.runner.attempts import Attempts, explained, guarded, new_attempt
+from ci.runner import shard_journals as module
+from ci.runner.shard_journals import Attempts, explained, guarded, new_attempt
 from test_selection.plan import Group, Shard
 from tests.journal_rows import rows_of
 
@@ -223,7 +223,7 @@ def test_the_name_of_a_new_journal_is_on_the_disk_before_anything_is_written_to_
     def note(descriptor: int, *, whole: bool = False) -> None:
         synced.append((os.fstat(descriptor), whole, journal.exists()))
 
-    monkeypatch.setattr("ci.runner.attempts.bring_to_disk", note)
+    monkeypatch.setattr("ci.runner.shard_journals.bring_to_disk", note)
     made = new_attempt(tmp_path / "run", 3, 7)
     assert (made.number, made.journal, made.planned) == (1, journal, 7)
     for folder in (journal.parent, tmp_path / "run"):

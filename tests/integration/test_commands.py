@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from ci.core.commands import finish_command, run_command, stream_command
 from ci.core.errors import CommandError
-from ci.core.process import finish_command, run_command, stream_command
 
 # A shell is there at once: on a busy machine, too, it has started its child long before it is ended.
 HANGS = 'sleep 600 & echo $! > "$0"; wait'
@@ -100,7 +100,7 @@ def test_a_code_that_says_something_is_no_failure() -> None:
 def test_a_command_ends_soon_once_it_is_enough(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, deaf: bool
 ) -> None:
-    monkeypatch.setattr("ci.core.process.STOP_S", 1.0)
+    monkeypatch.setattr("ci.core.commands.STOP_S", 1.0)
     note = tmp_path / "here"
     script = "import pathlib, signal, sys, time\n"
     script += "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" if deaf else ""

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ci.record.identity import EMULATED, RunIdentity
 from ci.record.result import Result
 from ci.record.verdict import Verdict
-from ci.report.junit import ShardCases, _text, shard_cases, split_id, write_junit, write_suite
+from ci.report.junit_writer import ShardCases, _text, shard_cases, split_id, write_junit, write_suite
 from ci.report.reconcile import Account
 from test_selection.ids import canonical_id
 
