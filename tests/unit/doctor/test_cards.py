@@ -98,13 +98,14 @@ def test_a_start_method_that_a_run_refuses_is_told(
 def test_where_no_run_was_no_folder_is_made(
     make_machine: MakeMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = [*check_cards(make_machine({}, run__leases=tmp_path / "none"))]
+    none = tmp_path / "none"
+    found = [*check_cards(make_machine({}, run__leases=none))]
     assert short(found) == [("ok", "2 emulated cards: 2 free")]
-    assert not (tmp_path / "none").exists()
+    assert not none.exists()
     assert short([*check_cards(make_machine({}, device__name="cpu"))]) == [
         ("ok", "not needed by the device cpu")
     ]
-    acme = make_machine({}, device__name="acme")
+    acme = make_machine({}, device__name="acme", run__leases=none)
     monkeypatch.setattr("ci.runner.compatibility.registered_back_ends", list)
     assert short([*check_cards(acme)]) == [("ok", "not checked: see device")]
     monkeypatch.setattr("ci.runner.compatibility.registered_back_ends", lambda: ["torch_acme"])

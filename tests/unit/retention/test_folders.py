@@ -85,6 +85,7 @@ def test_a_folder_that_cannot_be_looked_into_is_left_alone(
         return real(path)
 
     monkeypatch.setattr("ci.retention.folders.os.getuid", lambda: owner)
+    monkeypatch.setattr("ci.retention.folders._latest", lambda _: set())
     monkeypatch.setattr(Path, "exists", exists)
     _, foreign = find_folders(runs, NONE, now=NOW)
     assert foreign[runs / "r"] == (
