@@ -119,7 +119,10 @@ class Run(Section):
     setup_timeout_s: Seconds = Field(
         default=300, description="after which importing and collecting a file counts as hung"
     )
-    grace_s: Seconds = Field(default=5, description="time a process gets to end before it is killed")
+    grace_s: Seconds = Field(
+        default=5,
+        description="time a process gets to end before it is killed; for a hanging test's stacks: 2 at most",
+    )
     worker_restarts: int = Field(
         default=3, ge=0, description="how often a card's lost worker is replaced before the card is given up"
     )
