@@ -429,7 +429,7 @@ def test_runs_of_one_number_are_told_apart_by_their_workflow_lane_and_order(tmp_
         take_in(history, folder, now=NOW)
         for attempt in range(2):
             take_in(history, folder, now=NOW, run=f"night-{number}-1/{attempt}", lane="night")
-    with sqlite3.connect(history) as store:
+    with closing(sqlite3.connect(history)) as store:
         lanes = [lane for (lane,) in store.execute("SELECT lane FROM job_detail")]
     assert len(lanes) == 12
     assert lanes.count("night") == 8

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def keep(path: Path, op_map: OpMap, *, day: float) -> None:
-    with Store(path).transaction() as connection:
+    with closing(Store(path)) as store, store.transaction() as connection:
         keep_op_map(connection, op_map, at=day * DAY)
 
 

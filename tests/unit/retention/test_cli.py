@@ -6,7 +6,7 @@ import json
 import shutil
 import sqlite3
 import time
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
@@ -259,7 +259,7 @@ def test_a_job_that_reports_meanwhile_stays_in_the_store(
     said: list[tuple[str, list[str]]] = []
 
     def meanwhile(*words: Any, **more: Any) -> list[Decision]:
-        with sqlite3.connect(STATE / "store.sqlite") as connection:
+        with closing(sqlite3.connect(STATE / "store.sqlite")) as connection, connection:
             connection.execute(
                 "UPDATE crcr_workflow_job SET _inserted_at = ? WHERE id = 1", (moment(time.time()),)
             )

@@ -84,8 +84,9 @@ def test_a_folder_whose_files_cannot_be_looked_at_stays(
         raise PermissionError(13, "Permission denied", path)
 
     full(tmp_path / "d")
-    monkeypatch.setattr("ci.retention.disk.os.lstat", lstat)
-    assert measure(tmp_path / "d")[1] == "cannot be read: Permission denied"
+    with monkeypatch.context() as patch:  # what takes the folder away looks with it, too
+        patch.setattr("ci.retention.disk.os.lstat", lstat)
+        assert measure(tmp_path / "d")[1] == "cannot be read: Permission denied"
 
 
 def test_what_is_nested_too_deep_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
