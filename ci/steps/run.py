@@ -77,10 +77,10 @@ def card_pool(context: Context, run: str, wanted: Sequence[Card], say: Callable[
         FileSystemError: the folder of leases cannot be used.
     """
     model, settings = context.settings.model, context.settings.model.run
-    if model.device.name == "cpu":
-        return CardPool(wanted, say=say)
-    folder = shared_folder() if settings.leases is None else context.settings.resolve(settings.leases)
     rules = Rules(strikes=settings.card_strikes, bench_s=settings.card_bench_s)
+    if model.device.name == "cpu":
+        return CardPool(wanted, rules=rules, say=say)
+    folder = shared_folder() if settings.leases is None else context.settings.resolve(settings.leases)
     everything = present(
         context.environ, device=model.device.name, wanted=settings.cards, cores=context.cores
     )

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -10,6 +11,7 @@ import pytest
 from ci.core.commands import finish_command
 from test_selection.op_map import make_op_map, write_op_map
 from test_selection.recall import read_recall
+from tests.json_documents import differences
 from tests.repositories import TWO_KERNELS, commit
 
 ROOT = Path(__file__).parents[2]
@@ -71,9 +73,13 @@ def test_the_verb_measures_a_back_end_by_runs_of_its_own(tmp_path: Path) -> None
     }
     write_op_map(run / "opmap.json.gz", make_op_map(traces, pytorch="2.13.0", device="cpu"))
     environ["PYTHONPATH"] = str(ROOT)
-    said = call("changes", "measure", "latest", "--sources", "kern", "--mutants", "5", "--seed", "1")
+    measured = call(
+        "changes", "measure", "latest", "--sources", "kern", "--mutants", "5", "--seed", "1", "--json"
+    )
 
-    assert "5 faults of 5 found by a full run" in said
+    told = json.loads(measured)
+    assert differences("changes measure", told) == []
+    assert (told["faults"], told["found"]) == (5, 5)
     evidence = read_recall(project / "recall.json")["evidence"]
     assert (evidence.faults, evidence.caught, evidence.median_share) == (5, 5, 0.5)
     assert [one.name for one in (project / "runs").iterdir()] == [run.name]

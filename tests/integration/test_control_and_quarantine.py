@@ -134,7 +134,7 @@ def test_a_quarantined_failure_is_told_and_does_not_redden(
     told = capsys.readouterr().out
     assert "exit 0: 5 tests, nothing failed but 4 quarantined tests, nothing is missing" in told
     assert f"{NAME}gone (@kernels, until {LATER}) matches no test of the catalog" in told
-    assert f"**::test_passes (@kernels, until {LATER}) what it covers passed here" in told
+    assert f"**::test_passes (@kernels, until {LATER}) the tests it covers passed" in told
     assert "other/* (@kernels, until 2000-01-01) has expired" in told
     found = results(shop)
     assert found[EVERYWHERE].verdict is Verdict.FAILED
