@@ -3,7 +3,8 @@
     python tests/benchmarks/beside.py ../before . tests/benchmarks/bench.py --only compare --rounds 1 --json
 
 In each checkout its own script runs, in its own `.venv` where there is one, and prints a JSON document. Who
-begins changes from turn to turn. A ratio is one of medians; its upper limit is that of 95 % of a bootstrap.
+begins changes from turn to turn. A ratio is one of medians; nineteen in twenty draws of a bootstrap stay
+below its upper limit.
 """
 
 from __future__ import annotations

@@ -100,3 +100,17 @@ def test_the_quick_benchmark_collects_a_job() -> None:
     assert (found["pods"], found["tests"]) == (64, 6_000)
     assert found["collect"]["mib"] > 0
     assert found["collect"]["code"] == found["again"]["code"]
+
+
+def test_two_checkouts_are_measured_in_turns_and_what_is_slower_is_marked(tmp_path: Path) -> None:
+    for name, seconds in (("before", 2.0), ("now", 3.0)):
+        (tmp_path / name).mkdir()
+        document = json.dumps({"part": {"slow": seconds, "same": [1]}, name: 1, "ok": True})
+        (tmp_path / name / "measure.py").write_text(f"print({document!r})", encoding="utf-8")
+    words = [sys.executable, str(BENCH.with_name("beside.py")), "--turns", "3", "before", "now", "measure.py"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+    assert [line.split() for line in done.stdout.splitlines()[1:]] == [
+        ["2", "3", "1.50", "1.50", "slower", "part", "slow"],
+        ["1", "1", "1.00", "1.00", "part", "same", "0"],
+    ]
+    assert done.stderr.splitlines()[-1] == "turn 3 of 3"
