@@ -40,8 +40,6 @@ PLACES = ("tests/integration", "tests/oracle")
 TESTED = ".[torch,redis,s3,clickhouse,image,package,github,jobs,mlflow,pins]"
 # After Ctrl-C a run still writes the account of what it did; nox alone would give it 0.3 seconds.
 ACCOUNT_S = 120
-# Those that pyproject.toml's classifiers name.
-PYTHONS = ("3.11", "3.12", "3.13")
 # With what sessions ended that did not end well.
 CODES: list[int] = []
 
@@ -64,7 +62,7 @@ def unit_tests(session: nox.Session) -> None:
     session.run("pytest", *(session.posargs or ("tests/unit", "-n", "2")))
 
 
-for version in PYTHONS:
+for version in nox.project.python_versions(nox.project.load_toml("pyproject.toml")):
     nox.session(name=f"tests-{version}", python=version, default=False, tags=["check"])(unit_tests)
 
 

@@ -21,9 +21,11 @@ DOCUMENTS = (
     "CONTRIBUTING.md",
     *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md"))),
 )
-NOXFILE = (ROOT / "noxfile.py").read_text(encoding="utf-8")
-SESSIONS = re.findall(r"^@nox\.session.*\ndef (\w+)", NOXFILE, re.MULTILINE)
-SESSIONS += [f"tests-{version}" for version in re.findall(r'"(3\.\d+)"', NOXFILE)]
+SESSIONS = re.findall(
+    r"^@nox\.session.*\ndef (\w+)", (ROOT / "noxfile.py").read_text(encoding="utf-8"), re.MULTILINE
+)
+CLASSIFIERS = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+SESSIONS += [f"tests-{version}" for version in re.findall(r":: (3\.\d+)\"", CLASSIFIERS)]
 
 
 def commands() -> list[list[str]]:

@@ -190,8 +190,9 @@ def _compare(database: Database, before: _Tests, after: _Tests) -> _Compared:
         "appeared": new.verdicts.keys() - old.verdicts.keys(),
         "vanished": old.verdicts.keys() - new.verdicts.keys(),
     }
-    tests = len(old.verdicts), len(new.verdicts)
-    return _Compared(before=tests[0], after=tests[1], kinds=kinds, off=slower | faster, pace=pace)
+    return _Compared(
+        before=len(old.verdicts), after=len(new.verdicts), kinds=kinds, off=slower | faster, pace=pace
+    )
 
 
 def marks_of(database: Database, job: Mapping[str, Value]) -> Marks:
