@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from operator import itemgetter, truediv
 
@@ -95,11 +96,11 @@ def _deal(seconds: Sequence[float], owed: list[tuple[float, int]]) -> dict[int, 
     """Each test to the shard that is owed most, by shard; `owed` is used up."""
     if len(owed) == 1:
         return {owed[0][1]: list(range(len(seconds)))}
-    got: dict[int, list[int]] = {}
+    got: defaultdict[int, list[int]] = defaultdict(list)
     heapq.heapify(owed)
     for test, one in enumerate(seconds):
         excess, shard = owed[0]
-        got.setdefault(shard, []).append(test)
+        got[shard].append(test)
         heapq.heapreplace(owed, (excess + one, shard))
     return got
 
