@@ -13,8 +13,6 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -24,13 +22,6 @@ sys.path.insert(0, os.fspath(Path.cwd()))
 ROWS, FILES, TESTS = 1_000_000, 100, 1_000
 SHARDS = (24, 512, 2048)
 DAYS = 9
-
-
-@contextmanager
-def folder() -> Iterator[Path]:
-    """A folder that is removed."""
-    with tempfile.TemporaryDirectory(prefix="spyre-ci-bench-") as name:
-        yield Path(name)
 
 
 def rows() -> dict[str, Any]:
@@ -44,8 +35,8 @@ def trivial() -> dict[str, Any]:
     """Seconds of empty tests by the runner and by the whole job, and the supervisor's memory."""
     from tests.benchmarks.bench_trivial import Bench  # noqa: PLC0415
 
-    with folder() as place:
-        bench = Bench(place, FILES, TESTS)
+    with tempfile.TemporaryDirectory(prefix="spyre-ci-bench-") as name:
+        bench = Bench(Path(name), FILES, TESTS)
         return {"run_s": bench.run(), "job_s": bench.job(), "peak_mib": bench.peak_mib}
 
 
@@ -69,15 +60,13 @@ def runner() -> dict[str, Any]:
 
 def planner() -> dict[str, Any]:
     """Makespans over the bound as planned, and seconds to plan."""
-    from tests.benchmarks import bench_planner, inputs, peers  # noqa: PLC0415
-
-    peers.peers = dict
+    bench, works = _planning()
     found: dict[str, Any] = {"over_bound": {}, "seconds": {}}
-    for work in bench_planner.works(inputs.class_times(None), quick=False):
-        for row in bench_planner.measure_packing(work, SHARDS)[0]:
+    for work in works:
+        for row in bench.measure_packing(work, SHARDS)[0]:
             found["over_bound"][_name(row)] = row["over_bound"]["spyre-ci"]
             found["seconds"][_name(row)] = row["plan_s"]
-    for row in bench_planner.measure_size(quick=False):
+    for row in bench.measure_size(quick=False):
         found["seconds"][row["what"]] = row["seconds"]
     return found
 
@@ -87,14 +76,20 @@ def days() -> dict[str, Any]:
 
     The draws are always the same, so one turn says all.
     """
+    bench, works = _planning()
+    found = {}
+    for work in islice(works, 2):  # as bench.py
+        for row in bench.measure_days(work, bench.measure_packing(work, SHARDS)[1], DAYS):
+            found[_name(row)] = [*row["over_bound"].values(), row["busy"]]
+    return found
+
+
+def _planning() -> tuple[Any, Any]:
+    """The planner's benchmark without peers, and what it plans."""
     from tests.benchmarks import bench_planner, inputs, peers  # noqa: PLC0415
 
     peers.peers = dict
-    found = {}
-    for work in islice(bench_planner.works(inputs.class_times(None), quick=False), 2):  # as bench.py
-        for row in bench_planner.measure_days(work, bench_planner.measure_packing(work, SHARDS)[1], DAYS):
-            found[_name(row)] = [*row["over_bound"].values(), row["busy"]]
-    return found
+    return bench_planner, bench_planner.works(inputs.class_times(None), quick=False)
 
 
 def _name(row: dict[str, Any]) -> str:

@@ -52,9 +52,9 @@ def test_the_verbs_that_print_one_line_are_named() -> None:
 
 def test_every_verb_without_json_is_named_with_its_reason() -> None:
     text = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
-    section = text.partition("## Verbs without")[2].partition("\n## ")[0]
-    named = set(re.findall(r"`spyre-ci ([a-z -]+)`", section))
-    assert named == {one.name for one in verbs()} - set(takers())
+    cells = " ".join(re.findall(r"^\| (`spyre-ci [^|]+) \|", text, re.MULTILINE))
+    named = sorted(re.findall(r"`spyre-ci ([a-z -]+)`", cells))
+    assert named == sorted({one.name for one in verbs()} - set(takers()))
 
 
 def cases() -> Iterator[Any]:
