@@ -140,17 +140,34 @@ def create(
 
 @contextmanager
 def container(
-    client: docker.DockerClient, image: str, command: Sequence[str], conditions: Conditions
+    client: docker.DockerClient,
+    image: str,
+    command: Sequence[str],
+    conditions: Conditions,
+    *,
+    grace_s: int = 0,
 ) -> Iterator[Container]:
     """A container that runs while the block does; killed and removed at its end, with what it made.
+
+    Args:
+        client: see `create`, as of all but the last.
+        image: name or id.
+        command: words.
+        conditions: how it runs.
+        grace_s: seconds that it has to end by itself where the block is left by an error or an interrupt.
 
     Raises:
         docker.errors.APIError: see `create`.
     """
     made = create(client, image, command, conditions)
     try:
+        # An interrupt that comes before the engine's answer finds it running, too.
         made.start()
         yield made
+    except BaseException:
+        with suppress(APIError, requests.RequestException):
+            made.stop(timeout=grace_s)
+        raise
     finally:
         _remove(made)
 

@@ -159,12 +159,8 @@ def _run(client: docker.DockerClient, one: PodContainer, *, until: float, say: S
     """Run a container to its end; its exit code."""
     if (left := until - time.monotonic()) <= 0:
         return EXIT_INCOMPLETE
-    with container(client, one.image, one.args, one.conditions) as made:
-        try:
-            ended = follow(made, timeout_s=left, echo=say)
-        except BaseException:
-            made.stop(timeout=grace_s)
-            raise
+    with container(client, one.image, one.args, one.conditions, grace_s=grace_s) as made:
+        ended = follow(made, timeout_s=left, echo=say)
     if ended.timed_out:
         say("stopped: its time limit is over")
         return EXIT_INCOMPLETE

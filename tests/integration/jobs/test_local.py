@@ -14,6 +14,7 @@ from pathlib import Path
 
 import docker
 import pytest
+from docker.models.containers import Container
 
 from ci.core.containers import LABEL, create
 from ci.core.errors import CommandError, MissingInputError, SettingsError
@@ -22,7 +23,7 @@ from ci.jobs import job as job_module
 from ci.jobs.job import PORTS, SCRATCH, Helper, Job
 from ci.jobs.local import Here, containers_of, run_here
 from ci.jobs.spec import Kind
-from tests.calls import free_port
+from tests.calls import free_port, until
 
 from .conftest import USER, MakeJob
 
@@ -152,15 +153,16 @@ def test_what_is_fetched_first_is_there_and_a_failed_fetch_is_no_verdict(
     assert said in lines
 
 
+SAYS_BYE = 'trap "echo bye; touch /results/bye; exit 3" TERM'
+UNTIL_ENDED = "touch /results/up; while :; do sleep 0.1; done"
+
+
 @pytest.mark.usefixtures("interrupts")
-@pytest.mark.parametrize(
-    ("trap", "said"),
-    [('trap "echo bye; touch /results/bye; exit 3" TERM', True), ('trap "" TERM', False)],
-)
+@pytest.mark.parametrize(("trap", "said"), [(SAYS_BYE, True), ('trap "" TERM', False)])
 def test_interrupted_it_lets_a_pod_end_for_a_while_and_leaves_nothing(
     make_job: MakeJob, here: Here, client: docker.DockerClient, *, trap: str, said: bool
 ) -> None:
-    job = make_job(f"{trap}; touch /results/up; while :; do sleep 0.1; done", pods=3, spec=STORE)
+    job = make_job(f"{trap}; {UNTIL_ENDED}", pods=3, spec=STORE)
 
     def interrupt() -> None:
         while not (here.results / "up").exists():
@@ -175,6 +177,22 @@ def test_interrupted_it_lets_a_pod_end_for_a_while_and_leaves_nothing(
     assert client.api.containers(all=True, filters={"label": f"{LABEL}.job={job.name}"}) == []
     assert list(here.work.iterdir()) == []
     assert time.monotonic() - began < 40
+
+
+def test_a_pod_that_runs_before_the_engine_says_so_is_let_end_as_well(
+    make_job: MakeJob, here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Container.start
+
+    def start(made: Container) -> None:
+        real(made)
+        until((here.results / "up").exists)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Container, "start", start)
+    with pytest.raises(KeyboardInterrupt):
+        run_here(make_job(f"{SAYS_BYE}; {UNTIL_ENDED}", spec=STORE), here, echo=print, grace_s=20)
+    assert (here.results / "bye").exists()
 
 
 SERVER = (
