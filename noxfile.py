@@ -70,7 +70,7 @@ for version in nox.project.python_versions(nox.project.load_toml("pyproject.toml
 def gate(session: nox.Session) -> None:
     """Long tests that guard the design's laws."""
     install(session, "-e", TESTED, groups=("test", "heavy"))
-    long_tests(session, "gate and not soak")
+    long_tests(session, "gate and not (nightly or soak)")
 
 
 @nox.session(default=False)

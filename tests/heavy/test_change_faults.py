@@ -6,8 +6,6 @@ import re
 import sys
 from pathlib import Path
 
-import pytest
-
 from ci.core.commands import finish_command
 from test_selection.op_map import make_op_map, write_op_map
 from test_selection.recall import read_recall
@@ -15,7 +13,6 @@ from tests.json_documents import differences
 from tests.repositories import TWO_KERNELS, commit
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.gate
 
 
 def test_faults_of_a_back_end_are_caught_by_the_tests_that_their_diffs_name(tmp_path: Path) -> None:

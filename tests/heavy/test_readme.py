@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from .clean_clone import clean_environment
 
 ROOT = Path(__file__).parent.parent.parent
@@ -34,7 +32,6 @@ def runs(clone: Path) -> set[str]:
     return {path.name for path in (clone / "runs").iterdir()}
 
 
-@pytest.mark.gate
 def test_the_first_command_ends_with_0_and_a_report_that_adds_up(clone: Path) -> None:
     out = (clone / "first.out").read_text(encoding="utf-8")
     assert (clone / "first.code").read_text(encoding="utf-8") == "0", out[-5000:]
@@ -75,7 +72,6 @@ def nox_running(clone: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str
         process.communicate(timeout=60)
 
 
-@pytest.mark.gate
 def test_ctrl_c_through_nox_still_ends_with_an_account(clone: Path) -> None:
     before = runs(clone)
     with nox_running(clone, "--percent", "30") as (process, _):

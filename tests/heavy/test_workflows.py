@@ -120,7 +120,6 @@ def test_another_repository_calls_the_workflow_by_its_tag(scratch: Scratch) -> N
     assert {name.rpartition("/")[2] for name in ended.jobs} == {"changes", "lint", "gate"}
 
 
-@pytest.mark.gate
 def test_a_merge_queue_takes_the_results_of_the_pull_requests_run_and_says_so(tmp_path: Path) -> None:
     pipeline = {**demo_project.SETTINGS["pipeline"], "merge_group_stage": 1}
     scratch = make_scratch(tmp_path / "act", demo_project.files(pipeline=pipeline))

@@ -82,7 +82,6 @@ def test_journals_of_another_plan_and_of_another_call_are_left_alone(scratch: Sc
     assert (summary["exit_code"], summary["foreign_journals"]) == (0, [])
 
 
-@pytest.mark.gate
 def test_a_leg_that_is_lost_is_reported_and_makes_the_run_red(scratch: Scratch) -> None:
     ended = scratch.run("workflow_dispatch", dispatched(), WORKFLOW, programs={"spyre-ci": LOST})
     assert ended.jobs.keys() == {"plan/plan", "plan/deal", "leg 0-1", "leg 1-2", "report"}, ended.told

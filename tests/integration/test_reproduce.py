@@ -151,6 +151,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
     return Shop(tmp_path_factory.mktemp("reproduce"), TESTS, {"FLAKY_NOW": "1"})
 
 
+@pytest.mark.nightly
 def test_a_failure_that_hangs_on_its_seed_is_reproduced_in_one_paste(shop: Shop) -> None:
     code, said = shop.paste(shop.line("test_drawn "))
     assert (code, "reproduced: the same failure" in said, shop.drew() in said) == (1, True, True), said

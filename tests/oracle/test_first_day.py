@@ -301,7 +301,7 @@ def verbs_of_readme() -> list[tuple[str, ...]]:
     return [(), *((one,) for one in sorted(first)), *sorted(both)]
 
 
-@pytest.mark.gate
+@pytest.mark.nightly
 def test_every_verb_of_the_readme_tells_its_flags(desk: Desk) -> None:
     verbs = verbs_of_readme()
     assert len(verbs) >= 10

@@ -152,7 +152,7 @@ class Year:
         self.note(event)
 
 
-@pytest.mark.gate
+@pytest.mark.nightly
 def test_a_year_of_decisions_is_the_year_on_paper(tmp_path: Path) -> None:
     desk = make_desk(tmp_path, (EXAMPLES / "pins-fine-tuning.yaml").read_text())
     shutil.copytree(EXAMPLES / "fine-tuning", desk.folder / "fine-tuning")

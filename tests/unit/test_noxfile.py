@@ -387,7 +387,7 @@ def test_nox_ends_with_the_worst_code_of_its_sessions_and_with_its_own_where_the
     assert ended == ends_with
 
 
-GATE = [("tests/heavy", "tests/integration", "tests/oracle", "-m", "gate and not soak")]
+GATE = [("tests/heavy", "tests/integration", "tests/oracle", "-m", "gate and not (nightly or soak)")]
 
 
 def test_the_gate_runs_long_tests_of_the_laws(noxfile: ModuleType, tmp_path: Path) -> None:

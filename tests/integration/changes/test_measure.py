@@ -127,6 +127,7 @@ def measure(called: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     return call
 
 
+@pytest.mark.nightly
 def test_a_measurement_runs_the_tests_of_its_run_and_keeps_to_itself(project: Path, measure: Any) -> None:
     (project / "kern/ignored.py").write_text("def broken(:\n")  # in no commit
     (project / "kern/new.py").write_text("def broken(:\n")

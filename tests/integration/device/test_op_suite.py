@@ -75,6 +75,7 @@ def declared() -> list[dict[str, Any]]:
     return tests
 
 
+@pytest.mark.nightly
 def test_a_sample_of_the_suite_passes_on_the_device(sample: Ran) -> None:
     seen = sample.outcomes
     assert len(seen) > 60

@@ -60,6 +60,7 @@ def test_what_keeps_it_from_answering_is_told(
     assert "0ld" not in f"{found.message}{found.remedy}"
 
 
+@pytest.mark.nightly
 def test_a_login_program_that_hangs_is_ended_with_all_it_started(
     machine: MakeMachine, api: KubernetesApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -175,6 +175,7 @@ def test_what_is_wrong_with_an_index_is_told(  # noqa: PLR0917  # a row of the t
     assert "hunter2" not in f"{found.message}{found.remedy}"
 
 
+@pytest.mark.nightly
 def test_an_index_that_is_away_or_hangs_is_told_and_another_is_enough(
     machine: MakeMachine, site: Site
 ) -> None:

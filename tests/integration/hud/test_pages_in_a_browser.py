@@ -167,6 +167,7 @@ def test_every_page_is_whole(look: Page, url: str, tmp_path: Path) -> None:
     assert wrong == {}
 
 
+@pytest.mark.nightly
 def test_every_page_of_an_empty_store_says_what_to_do(look: Page, empty_url: str) -> None:
     for path in PAGES:
         page = look.context.new_page()

@@ -66,6 +66,7 @@ def builds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Recorded]:
     return run_scenarios(scenarios, tmp_path_factory.mktemp("builds"))
 
 
+@pytest.mark.nightly
 def test_a_time_out_around_everything_cuts_what_comes_at_the_end(builds: dict[str, Recorded]) -> None:
     build = builds["around everything"]
     assert build.result == "ABORTED"

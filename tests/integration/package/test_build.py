@@ -237,6 +237,7 @@ PyMODINIT_FUNC PyInit__C() {
 }
 
 
+@pytest.mark.nightly
 def test_an_extension_that_needs_the_runtime_stack_is_built_where_that_is(
     checkout: Checkout, monkeypatch: pytest.MonkeyPatch
 ) -> None:

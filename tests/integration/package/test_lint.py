@@ -106,6 +106,7 @@ def found(
     return by_linter
 
 
+@pytest.mark.nightly
 def test_a_fault_of_each_kind_is_found_where_it_is_and_nothing_changes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

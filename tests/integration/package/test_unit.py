@@ -98,6 +98,7 @@ def test_failures_crashes_and_nothing_are_told_apart(
     assert (record["passed"], record["pytest_exit_code"], record["counts"]) == (False, -6, None)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("does", "told"),
     [

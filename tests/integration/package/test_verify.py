@@ -25,7 +25,7 @@ def failed(said: Said) -> list[str]:
     return [line.removeprefix("FAIL ") for line in said.err.splitlines() if line.startswith("FAIL")]
 
 
-@pytest.mark.gate
+@pytest.mark.nightly
 def test_what_was_built_is_checked_installed_and_tried(checkout: Checkout) -> None:
     smoke = "import demo, pathlib, subprocess\n\n\ndef test_it_says_it(capsys):\n    demo.main()\n"
     smoke += "    assert 'site-packages' in demo.__file__\n    assert capsys.readouterr().out == 'demo\\n'\n"

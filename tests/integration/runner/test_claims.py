@@ -273,6 +273,7 @@ def test_a_redis_that_goes_ends_what_was_claimed_and_the_rest_is_told_not_run(
     assert {result.attempts for result in account.results} <= {0, 1}
 
 
+@pytest.mark.nightly
 def test_one_run_folder_serves_two_hosts_and_one_that_comes_late_has_nothing_to_do(
     tmp_path: Path, tree: Path
 ) -> None:
@@ -346,6 +347,7 @@ def test_a_file_that_cannot_be_set_up_is_given_up_once_and_nobody_waits_for_it(
     assert sorted(told) == sorted([*ids[0], *ids[1]])
 
 
+@pytest.mark.nightly
 def test_a_host_that_is_resumed_joins_again_and_leaves_alone_what_others_did(
     tmp_path: Path, tree: Path
 ) -> None:
@@ -411,6 +413,7 @@ def test_what_a_killed_worker_cost_a_host_that_is_killed_too_is_run_when_it_is_r
     }
 
 
+@pytest.mark.nightly
 def test_what_a_host_gave_up_is_run_when_it_is_resumed_with_the_file_mended(
     tmp_path: Path, tree: Path
 ) -> None:

@@ -276,6 +276,7 @@ def test_a_glob_that_matches_nothing_is_told(tree: Path) -> None:
     assert len(find_files(tree / "test", [])) == 8
 
 
+@pytest.mark.nightly
 def test_a_file_that_comes_by_the_machinery_in_a_roundabout_way_has_the_same_ids(
     by_fork: Collection, tree: Path
 ) -> None:

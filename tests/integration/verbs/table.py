@@ -41,7 +41,7 @@ class Row:
 IMAGES = "tests/integration/image/test_examples.py"
 
 ROWS: Mapping[str, Row] = {
-    "doctor": Row(says="disk"),
+    "doctor": Row(says="disk", heavy=True),
     "init": Row(says="--write"),
     "reproduce": Row(says="outcome: passed"),
     "compare": Row(after=[cards.run_again]),

@@ -107,6 +107,7 @@ def test_bash_completes(home: World) -> None:
     assert not (home.folder / "pwned").exists()
 
 
+@pytest.mark.nightly
 def test_zsh_completes(home: World) -> None:
     home.write("completion.zsh", script("zsh"))
     for line, wanted in CASES:
@@ -116,6 +117,7 @@ def test_zsh_completes(home: World) -> None:
     assert not (home.folder / "pwned").exists()
 
 
+@pytest.mark.nightly
 def test_fish_completes(home: World) -> None:
     home.write("completion.fish", script("fish"))
     # Each asks twice. With nothing typed all runs are offered, and the trap is not.

@@ -233,7 +233,6 @@ def test_what_is_old_goes_with_its_folder_but_not_the_last_run_of_a_lane(tmp_pat
     assert not any((tmp_path / "a").iterdir())
 
 
-@pytest.mark.gate
 @pytest.mark.parametrize(
     "begin",
     [datetime(2026, 10, 18, tzinfo=BERLIN), datetime(2027, 3, 21, tzinfo=BERLIN)],

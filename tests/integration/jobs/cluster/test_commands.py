@@ -141,6 +141,7 @@ def test_a_local_run_takes_the_image_that_is_here_and_asks_no_registry(
     assert ran == [name]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "words",
     [["submit", "tracked.yaml", "--run", "one", "--collect"], ["collect", "one"]],

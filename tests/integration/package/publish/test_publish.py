@@ -121,6 +121,7 @@ def test_a_preview_of_another_build_that_is_there_in_part_is_taken(checkout: Che
     assert "1.1.dev3 is already published with other contents" in done.output
 
 
+@pytest.mark.nightly
 def test_what_another_tool_uploads_is_compared_handed_over_and_installed(
     checkout: Checkout, front: Front, served: Path, tmp_path: Path
 ) -> None:
