@@ -129,7 +129,7 @@ def import_(
             rows.append({"path": path, "kind": "durations", "tests": len(found.tests), "device": name})
         else:
             import_classes(context.history, found)
-            context.say(f"{path}: {len(found):,} classes")
+            context.say(f"{path}: {_classes(len(found))}")
             rows.append({"path": path, "kind": "classes", "classes": len(found)})
     if json_output:
         typer.echo(document_text("history-import", {"imported": rows}))
@@ -155,7 +155,7 @@ def show(ctx: typer.Context, json_output: options.Json = False) -> None:
     if rows or not classes:
         context.console.print(table)
     if classes:
-        context.say(f"{classes:,} classes with imported times")
+        context.say(f"{_classes(classes)} with imported times")
 
 
 def _read(path: Path, configs: list[str] | tuple[str, ...]) -> Durations | dict[str, float]:
@@ -172,8 +172,12 @@ def _read(path: Path, configs: list[str] | tuple[str, ...]) -> Durations | dict[
     return read_durations(path)
 
 
+def _classes(number: int) -> str:
+    return counted(number, "class", "classes")
+
+
 def _counts(found: Durations) -> str:
-    classes = f", {len(found.classes):,} classes" if found.classes else ""
+    classes = f", {_classes(len(found.classes))}" if found.classes else ""
     return f"{counted(len(found.tests), 'test')}, {counted(len(found.files), 'file')}{classes}"
 
 

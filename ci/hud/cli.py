@@ -17,6 +17,7 @@ from ci.config import completing
 from ci.config.context import settings_from_context
 from ci.config.flags import Json
 from ci.core.errors import EXIT_INCOMPLETE, UsageError
+from ci.core.text import counted
 from ci.hud.callback import MAX_ATTEMPT
 from ci.hud.delivery import Effects
 from ci.hud.forward import VARIABLE, forward, hand_over, is_handed_over
@@ -77,7 +78,7 @@ def rows(
         typer.echo(document_text("hud-rows", {"job": job.keys(), "files": written}, on_one_line=True))
         return
     for address, number in written.items():
-        typer.echo(f"{number:>9,} rows  {address}")
+        typer.echo(f"{counted(number, 'row'):>14}  {address}")
 
 
 @app.command()

@@ -223,7 +223,10 @@ def test_no_more_runs_are_fetched_than_are_looked_at(queue: Queue, spyre: Spyre,
 
 @pytest.mark.parametrize(
     ("file", "said"),
-    [("d.txt", "gives another tree"), ("c.txt", "nothing is reused: ended with code 1")],
+    [
+        ("d.txt", "gives another tree"),
+        ("c.txt", "nothing is reused: the pull request's newest commit does not merge"),
+    ],
     ids=["moved on", "no longer merges"],
 )
 def test_a_pull_request_that_is_no_more_what_the_group_has_gives_no_results(

@@ -89,7 +89,9 @@ ROWS: Mapping[str, Row] = {
     "pipeline status": Row(after=[hubs.github, hubs.build]),
     "pipeline legs": Row(after=[cards.ci_plan]),
     "pipeline plan": Row(after=[cards.repository]),
-    "pipeline reuse": Row(after=[cards.ci_plan, hubs.github, hubs.queue]),
+    "pipeline reuse": Row(
+        after=[cards.ci_plan, hubs.github, hubs.queue], says="does not have commit aaaaaaaaaaaa"
+    ),
     "webhooks apply": Row(after=[hubs.webhooks], code=1),
     "job submit": Row(after=[clusters.specs, clusters.cluster]),
     "job watch": Row(after=[clusters.cluster, clusters.ended_job]),
