@@ -262,7 +262,8 @@ class Site:
             for host in hosts:
                 self.wait(host, TIMEOUT_S)
         for folder in folders:
-            for name in ("journal", "logs"):
+            # A host that found no Redis says so, and has begun nothing.
+            for name in ("journal", "logs") if (folder / "journal").is_dir() else ():
                 shutil.copytree(folder / name, self.run_dir / name, dirs_exist_ok=True)
 
     def do_damage(self) -> None:

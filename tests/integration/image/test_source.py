@@ -141,7 +141,7 @@ def test_the_tree_of_an_image_is_that_of_its_commit(pytorch: World, tmp_path: Pa
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("mine")
     refused = pytorch.image("tree", image, str(tmp_path / "full"), code=2)
-    assert "holds something else, and is not overwritten" in refused.output
+    assert "contains something else, and is not overwritten" in refused.output
     assert [path.name for path in (tmp_path / "full").iterdir()] == ["mine.txt"]
 
     url = f"file://{tmp_path}/nowhere"

@@ -179,7 +179,7 @@ def test_tests_with_a_device_get_the_cards_of_the_settings(world: World) -> None
     result = run_tests(world, SPYRE_CI__IMAGE__DEVICES="[/dev/kmsg]", code=0)
     assert "ok flex (device): 1 passed" in result.output
     refused = run_tests(world, SPYRE_CI__IMAGE__DEVICES="[/dev/nowhere]", code=2)
-    assert "the container engine refuses" in refused.output
+    assert "the container engine reports" in refused.output
     assert "/dev/nowhere" in ours(world, "device")[0]
 
 
