@@ -59,7 +59,8 @@ def _outcome(summary: Summary) -> str:
             first += f", {done:,} of {summary.planned:,} done"
         return f"exit {summary.exit_code}: {'; '.join([first, *others])}"
     if not summary.planned:
-        return f"exit {summary.exit_code}: no tests, as 0 % was requested"
+        why = "others ran this one's" if summary.identity.percent else "as 0 % was requested"
+        return f"exit {summary.exit_code}: no tests, {why}"
     forgiven = 0 if summary.quarantine is None else summary.quarantine.forgiven
     failed = (
         f"nothing failed but {counted(forgiven, 'quarantined test')}," if forgiven else "nothing failed and"

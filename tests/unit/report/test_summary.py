@@ -23,9 +23,15 @@ PUNCTUATION = st.text("`|\\<>&*_[]()!#@~:-\n ab", max_size=20)
 MARKDOWN = MarkdownIt("commonmark", {"html": True}).enable("table")
 
 
-def test_stage_0_says_that_it_runs_nothing(summary: Summary) -> None:
-    nothing = replace(summary, planned=0, reasons=(), exit_code=0)
-    assert outcome_line(nothing) == "exit 0: no tests, as 0 % was requested"
+@pytest.mark.parametrize(
+    ("percent", "why"),
+    [(0.0, "as 0 % was requested"), (5.0, "others ran this one's")],
+    ids=["stage 0", "shared"],
+)
+def test_what_ran_nothing_says_why(summary: Summary, percent: float, why: str) -> None:
+    identity = replace(summary.identity, percent=percent)
+    nothing = replace(summary, planned=0, reasons=(), exit_code=0, identity=identity)
+    assert outcome_line(nothing) == f"exit 0: no tests, {why}"
 
 
 def test_collection_errors_stand_before_everything_else_with_the_error_first(
