@@ -54,6 +54,7 @@ class Conditions:
         processes: there may be in it at once, with threads; None: any.
         shared_memory_bytes: size of its /dev/shm; None: the engine's default.
         restricted: no capabilities, and none to be had.
+        grace_s: seconds it has to end by itself where whoever runs it is interrupted, or fails.
         labels: besides the one that all have.
     """
 
@@ -73,6 +74,7 @@ class Conditions:
     processes: int | None = None
     shared_memory_bytes: int | None = None
     restricted: bool = False
+    grace_s: int = 0
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -140,21 +142,9 @@ def create(
 
 @contextmanager
 def container(
-    client: docker.DockerClient,
-    image: str,
-    command: Sequence[str],
-    conditions: Conditions,
-    *,
-    grace_s: int = 0,
+    client: docker.DockerClient, image: str, command: Sequence[str], conditions: Conditions
 ) -> Iterator[Container]:
     """A container that runs while the block does; killed and removed at its end, with what it made.
-
-    Args:
-        client: see `create`, as of all but the last.
-        image: name or id.
-        command: words.
-        conditions: how it runs.
-        grace_s: seconds that it has to end by itself where the block is left by an error or an interrupt.
 
     Raises:
         docker.errors.APIError: see `create`.
@@ -166,7 +156,7 @@ def container(
         yield made
     except BaseException:
         with suppress(APIError, requests.RequestException):
-            made.stop(timeout=grace_s)
+            made.stop(timeout=conditions.grace_s)
         raise
     finally:
         _remove(made)

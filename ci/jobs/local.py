@@ -159,7 +159,7 @@ def _run(client: docker.DockerClient, one: PodContainer, *, until: float, say: S
     """Run a container to its end; its exit code."""
     if (left := until - time.monotonic()) <= 0:
         return EXIT_INCOMPLETE
-    with container(client, one.image, one.args, one.conditions, grace_s=grace_s) as made:
+    with container(client, one.image, one.args, replace(one.conditions, grace_s=grace_s)) as made:
         ended = follow(made, timeout_s=left, echo=say)
     if ended.timed_out:
         say("stopped: its time limit is over")
