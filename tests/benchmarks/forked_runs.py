@@ -28,6 +28,8 @@ TEST_S = 10
 class ForkedRuns:
     def __init__(self, nodes: Mapping[str, str]) -> None:
         """Make the device and import the tests; `nodes` has the pytest node of each test id."""
+        # A fault of the same size within the same second would run as the bytecode of the one before.
+        sys.dont_write_bytecode = True
         os.environ.update(device_environment("spyre"))
         import torch  # noqa: PLC0415  # the parent must not have it before it is asked for
 
