@@ -32,6 +32,9 @@ NOW = datetime(2026, 8, 30, 12, tzinfo=UTC)
 # rows has to be whole JUnit or JSON lines. So a 400 to a body the schema allows is no mistake there.
 MORE_THAN_A_SCHEMA = {"/github/callback", "/api/crcr/results", "/api/upload/{kind}"}
 
+# Of what h11 takes while a request is incomplete.
+LONGEST_LINE = 16 * 1024
+
 
 def clock() -> float:
     return NOW.timestamp()
@@ -72,6 +75,10 @@ def check_answers(case: schemathesis.Case[Any], url: str, session: requests.Sess
     headers = {"Authorization": f"Bearer {TOKEN}", HEADER: TOKEN}
     unsaid: list[Any] = [positive_data_acceptance] if case.operation.path in MORE_THAN_A_SCHEMA else []
     answer = case.call(base_url=url, session=session, headers=headers)
+    if answer.text == "Invalid HTTP request received.":
+        # A line this long may be refused before any route has seen it, by how it comes in.
+        assert len(answer.request.url or "") > LONGEST_LINE
+        return
     if answer.status_code == 500 and case.operation.path == "/github/callback":
         # The contract's own: upstream's relay answers so to a run's number that is none, and to nothing else.
         workflow = json.loads(answer.request.body or b"{}")["workflow"]
