@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ci.core.errors import CommandError, UsageError
-from ci.core.git import finish_git, git, scratch_index
+from ci.core.git import find_object, finish_git, git, scratch_index
 
 # Python source of a repository that is read at once; PyTorch's whole tree has 60 MiB.
 MOST_BYTES = 256 << 20
@@ -141,9 +141,6 @@ def _top(folder: Path) -> Path:
 
 
 def _commit(top: Path, name: str, named: str) -> str:
-    try:
-        return git(top, "rev-parse", "--quiet", "--verify", "--end-of-options", f"{name}^{{commit}}").strip()
-    except CommandError as error:
-        raise UsageError(
-            f"{named!r}: {name!r} is no commit of this repository", where=top, remedy=_REMEDY
-        ) from error
+    if found := find_object(top, f"{name}^{{commit}}"):
+        return found
+    raise UsageError(f"{named!r}: {name!r} is no commit of this repository", where=top, remedy=_REMEDY)

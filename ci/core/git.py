@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ci.core.commands import Ended, finish_command, refuse_failed
+from ci.core.errors import CommandError
 
 TIMEOUT_S = 600
 # What a hook of another repository hands on, by which every folder would seem to be that repository's.
@@ -76,6 +77,14 @@ def git(
     ended = finish_git(folder, *words, variables=variables, environ=environ, timeout_s=timeout_s)
     refuse_failed(_argv(folder, words), ended, remedy=remedy)
     return os.fsdecode(ended.stdout)
+
+
+def find_object(folder: Path, name: str) -> str:
+    """The SHA that a name such as `main^{tree}` stands for; empty where git knows none."""
+    try:
+        return git(folder, "rev-parse", "--quiet", "--verify", "--end-of-options", name).strip()
+    except CommandError:
+        return ""
 
 
 def finish_git(

@@ -12,8 +12,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ci.config.model import SettingsModel
-from ci.core.errors import EXIT_TEST_FAILED, CommandError, SpyreCiError, UsageError
-from ci.core.git import git
+from ci.core.errors import EXIT_TEST_FAILED, SpyreCiError, UsageError
+from ci.core.git import find_object, git
 from ci.pipeline.diff import Touched
 from ci.pipeline.event import Event, at, text_at
 from test_selection.patterns import compile_glob
@@ -215,14 +215,12 @@ def release_of(payload: Mapping[str, Any], checkout: Path) -> Verdict:
         return Verdict(runs=False, why="a prerelease or a draft is not published")
     branch = text_at(payload, "repository", "default_branch")
     tip = f"refs/remotes/origin/{branch}"
-    try:
-        git(checkout, "rev-parse", "--quiet", "--verify", "--end-of-options", f"{tip}^{{commit}}")
-    except CommandError as error:
+    if not find_object(checkout, f"{tip}^{{commit}}"):
         raise UsageError(
             f"it is unknown whether the release was merged: {tip:.80} is not in this clone",
             where=checkout,
             remedy="check out with fetch-depth: 0, in the job that the release started",
-        ) from error
+        )
     if git(checkout, "rev-list", "--max-count=1", "HEAD", f"^{tip}", "--").strip():
         raise NotMergedError(
             f"the released commit is not on {branch:.60}",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ci.core.errors import CommandError
-from ci.core.git import git
+from ci.core.git import find_object, git
 from ci.pipeline.event import Event
 
 
@@ -87,9 +87,4 @@ def _fork_point(folder: Path, base: str, head: str) -> tuple[str, str]:
 
 def _commit(folder: Path, name: str) -> str:
     """The commit of a name; empty where this clone lacks it."""
-    try:
-        return git(
-            folder, "rev-parse", "--quiet", "--verify", "--end-of-options", f"{name}^{{commit}}"
-        ).strip()
-    except CommandError:
-        return ""
+    return find_object(folder, f"{name}^{{commit}}")

@@ -19,7 +19,7 @@ import typer
 
 from ci.core.archives import Wanted as WantedFile
 from ci.core.errors import CommandError, MissingInputError, SpyreCiError
-from ci.core.git import finish_git, shows_token
+from ci.core.git import find_object, finish_git, shows_token
 from ci.core.github.client import connect, in_repository
 from ci.main_job.report import report_step
 from ci.main_job.reuse import doubt_of_results, take_results
@@ -232,7 +232,10 @@ def _wanted(checkout: Path, folder: RunFolder, actions: Actions, group: Group) -
     bring(checkout, group.number, wanted.sha, os.environ)
     merged = finish_git(checkout, "merge-tree", "--write-tree", group.base, wanted.sha)
     if merged.code:
-        return wanted, f"the pull request's newest commit does not merge into {group.base[:12]}"
+        return (
+            wanted,
+            f"the pull request's newest commit does not merge into {group.base[:12]}, or that is not here",
+        )
     return wanted, own_doubt(wanted, tree_of(checkout, "HEAD"), os.fsdecode(merged.stdout).strip())
 
 
@@ -258,13 +261,11 @@ def tree_of(folder: Path, commit: str) -> str:
     Raises:
         CommandError: the clone does not hold it.
     """
-    words = ("rev-parse", "--quiet", "--verify", "--end-of-options", f"{commit}^{{tree}}")
-    found = finish_git(folder, *words)
-    if found.code:
-        raise CommandError(
-            f"the checkout does not have commit {commit[:12]}", remedy="check out with fetch-depth: 0"
-        )
-    return os.fsdecode(found.stdout).strip()
+    if found := find_object(folder, f"{commit}^{{tree}}"):
+        return found
+    raise CommandError(
+        f"the checkout does not have commit {commit[:12]}", remedy="check out with fetch-depth: 0"
+    )
 
 
 def bring(folder: Path, number: int, sha: str, environ: Mapping[str, str]) -> None:
