@@ -62,7 +62,7 @@ def unit_tests(session: nox.Session) -> None:
     session.run("pytest", *(session.posargs or ("tests/unit", "-n", "2")))
 
 
-for version in nox.project.python_versions(nox.project.load_toml("pyproject.toml")):
+for version in nox.project.python_versions(nox.project.load_toml(Path(__file__).with_name("pyproject.toml"))):
     nox.session(name=f"tests-{version}", python=version, default=False, tags=["check"])(unit_tests)
 
 
@@ -138,7 +138,7 @@ def lint(session: nox.Session) -> None:
 @nox.session(default=False, venv_backend="none")
 def environment(session: nox.Session) -> None:
     """Put what every check wants into the environment that nox is in; then `nox --no-venv -s tests`."""
-    project = nox.project.load_toml("pyproject.toml")
+    project = nox.project.load_toml(Path(__file__).with_name("pyproject.toml"))
     wanted = nox.project.dependency_groups(project, "lint", "test", "heavy")
     session.run(sys.executable, "-m", "pip", "install", "-e", TESTED, *wanted, silent=True)
 
@@ -344,7 +344,7 @@ def install(session: nox.Session, *arguments: str, groups: tuple[str, ...] = ())
     """Install the project and dependency groups, unless nox was told to use the environment as it is."""
     if session.venv_backend == "none":
         return
-    project = nox.project.load_toml("pyproject.toml")
+    project = nox.project.load_toml(Path(__file__).with_name("pyproject.toml"))
     session.install(*arguments, *(nox.project.dependency_groups(project, *groups) if groups else ()))
 
 
