@@ -21,7 +21,8 @@ def main() -> None:
     gc.set_threshold(OBJECTS_A_COLLECTION)
     try:
         with interrupts.raised():
-            from ci.cli.app import run  # noqa: PLC0415  # takes half a second, in which Ctrl-C is heard too
+            with interrupts.deferred():
+                from ci.cli.app import run  # noqa: PLC0415  # takes half a second, in which Ctrl-C is heard too
 
             code = run(sys.argv[1:])
     except KeyboardInterrupt:

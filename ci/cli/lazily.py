@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ci.cli.verbs import PANELS, VERBS, Verb
+from ci.core import interrupts
 
 # The design's table of exit codes, on each verb's help.
 EXIT_CODES = (
@@ -27,7 +28,8 @@ class Loaded(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._made:
-            self._made[name] = _made(name, self._verbs[name])
+            with interrupts.deferred():
+                self._made[name] = _made(name, self._verbs[name])
         return self._made[name]
 
     def __iter__(self) -> Iterator[str]:

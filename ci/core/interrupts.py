@@ -40,6 +40,15 @@ def raised() -> Iterator[list[int]]:
 
 
 @contextlib.contextmanager
+def deferred() -> Iterator[None]:
+    """Within, an interrupt waits and comes at the end: an import may swallow it or make an error of it."""
+    with noted() as heard:
+        yield
+    if heard:
+        signal.raise_signal(heard[0])
+
+
+@contextlib.contextmanager
 def _handled(handler: signal._HANDLER) -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in INTERRUPTS}
     for number, was in before.items():

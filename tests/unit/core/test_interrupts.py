@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 
 import pytest
 
+from ci.cli.lazily import Loaded
+from ci.cli.verbs import Verb
 from ci.core import interrupts
 
 
@@ -47,3 +50,19 @@ def test_what_is_ignored_from_outside_stays_ignored() -> None:
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_that_comes_into_the_import_of_a_verb_is_raised_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Raised in it, it could be swallowed, and the verb would run where Ctrl-C is no longer heard."""
+    text = "import signal\ntry:\n    signal.raise_signal(signal.SIGTERM)\nexcept BaseException:\n    pass\n"
+    (tmp_path / "swallows_interrupts.py").write_text(f"{text}def verb(): ...\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    before = {one: signal.getsignal(one) for one in interrupts.INTERRUPTS}
+    try:
+        with pytest.raises(KeyboardInterrupt), interrupts.raised():
+            Loaded({"one": Verb("swallows_interrupts:verb", "Do it.")})["one"]
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
