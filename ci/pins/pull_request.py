@@ -40,7 +40,7 @@ class Change:
         """The same for the same upgrade, whoever makes it on whichever day."""
         told = self.event.model_dump_json(include=_SAME)
         digest = hashlib.sha256(told.encode()).hexdigest()[:8]
-        version = re.sub(r"\.(?=\.)|[^A-Za-z0-9._+-]", "-", self.event.version[:100])
+        version = re.sub(r"^\.|\.(?=\.)|[^A-Za-z0-9._+-]", "-", self.event.version[:100])
         return f"{folder_of(self.track)}/{version}-{digest}"
 
     @property

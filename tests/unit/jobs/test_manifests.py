@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
@@ -131,6 +131,7 @@ def test_the_same_job_gives_the_same_manifests_and_another_a_digest_of_its_own()
 
 
 @given(st.dictionaries(st.sampled_from(["a", "file-0", "..data", "conf/a.yaml", "ä"]), st.binary()))
+@example(files={"file-0": b"", "ä": b""})
 def test_every_file_is_in_one_config_map_under_its_path(files: dict[str, bytes]) -> None:
     job = job_of(spec_of("evaluation"), files=files)
     *configs, made = render(job)

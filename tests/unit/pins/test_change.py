@@ -7,7 +7,7 @@ import re
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ci.config.pins_model import TRACK_NAME
@@ -58,6 +58,7 @@ def test_the_same_upgrade_has_the_same_branch_and_any_other_another() -> None:
 
 
 @given(version=st.text(min_size=1), track=st.from_regex(TRACK_NAME, fullmatch=True))
+@example(version=".", track="torch")
 def test_whatever_a_release_is_called_git_takes_the_branch(version: str, track: str) -> None:
     # What git-check-ref-format(1) asks for.
     name = change_of(version, track=track).branch
