@@ -36,6 +36,7 @@ if os.environ.get("SPYRE_CI_RERUNS"):
     WORKERS += ("--reruns", os.environ["SPYRE_CI_RERUNS"], "--rerun-show-tracebacks", "-raR")
 LONG = "gate or nightly or soak"
 PLACES = ("tests/integration", "tests/oracle")
+PROJECT = nox.project.load_toml(Path(__file__).with_name("pyproject.toml"))
 # The project with every extra that a test imports: the same wherever tests run or are type-checked.
 TESTED = ".[torch,redis,s3,clickhouse,image,package,github,jobs,mlflow,pins]"
 # After Ctrl-C a run still writes the account of what it did; nox alone would give it 0.3 seconds.
@@ -62,7 +63,7 @@ def unit_tests(session: nox.Session) -> None:
     session.run("pytest", *(session.posargs or ("tests/unit", "-n", "2")))
 
 
-for version in nox.project.python_versions(nox.project.load_toml(Path(__file__).with_name("pyproject.toml"))):
+for version in nox.project.python_versions(PROJECT):
     nox.session(name=f"tests-{version}", python=version, default=False, tags=["check"])(unit_tests)
 
 
@@ -138,8 +139,7 @@ def lint(session: nox.Session) -> None:
 @nox.session(default=False, venv_backend="none")
 def environment(session: nox.Session) -> None:
     """Put what every check wants into the environment that nox is in; then `nox --no-venv -s tests`."""
-    project = nox.project.load_toml(Path(__file__).with_name("pyproject.toml"))
-    wanted = nox.project.dependency_groups(project, "lint", "test", "heavy")
+    wanted = nox.project.dependency_groups(PROJECT, "lint", "test", "heavy")
     session.run(sys.executable, "-m", "pip", "install", "-e", TESTED, *wanted, silent=True)
 
 
@@ -344,8 +344,7 @@ def install(session: nox.Session, *arguments: str, groups: tuple[str, ...] = ())
     """Install the project and dependency groups, unless nox was told to use the environment as it is."""
     if session.venv_backend == "none":
         return
-    project = nox.project.load_toml(Path(__file__).with_name("pyproject.toml"))
-    session.install(*arguments, *(nox.project.dependency_groups(project, *groups) if groups else ()))
+    session.install(*arguments, *(nox.project.dependency_groups(PROJECT, *groups) if groups else ()))
 
 
 def install_back_end(session: nox.Session) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,14 @@ import pytest
 from ci.cli.lazily import Loaded
 from ci.cli.verbs import Verb
 from ci.core import interrupts
+
+
+@pytest.fixture(autouse=True)
+def handlers_kept() -> Iterator[None]:
+    before = {one: signal.getsignal(one) for one in interrupts.INTERRUPTS}
+    yield
+    for one, handler in before.items():
+        signal.signal(one, handler)
 
 
 @pytest.mark.parametrize("number", interrupts.INTERRUPTS)
@@ -32,24 +41,16 @@ def interrupt_twice(number: signal.Signals) -> None:
 def test_the_first_interrupt_is_raised_and_the_second_does_not_disturb_the_ending(
     number: signal.Signals,
 ) -> None:
-    before = {one: signal.getsignal(one) for one in interrupts.INTERRUPTS}
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            interrupt_twice(number)
-        signal.raise_signal(signal.SIGINT)  # while the process ends
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+    with pytest.raises(KeyboardInterrupt):
+        interrupt_twice(number)
+    signal.raise_signal(signal.SIGINT)  # while the process ends
 
 
 def test_what_is_ignored_from_outside_stays_ignored() -> None:
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        with interrupts.raised():
-            signal.raise_signal(signal.SIGINT)
-        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGINT, before)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with interrupts.raised():
+        signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
 def test_an_interrupt_that_comes_into_the_import_of_a_verb_is_raised_after_it(
@@ -59,10 +60,5 @@ def test_an_interrupt_that_comes_into_the_import_of_a_verb_is_raised_after_it(
     text = "import signal\ntry:\n    signal.raise_signal(signal.SIGTERM)\nexcept BaseException:\n    pass\n"
     (tmp_path / "swallows_interrupts.py").write_text(f"{text}def verb(): ...\n", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    before = {one: signal.getsignal(one) for one in interrupts.INTERRUPTS}
-    try:
-        with pytest.raises(KeyboardInterrupt), interrupts.raised():
-            Loaded({"one": Verb("swallows_interrupts:verb", "Do it.")})["one"]
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+    with pytest.raises(KeyboardInterrupt), interrupts.raised():
+        Loaded({"one": Verb("swallows_interrupts:verb", "Do it.")})["one"]
