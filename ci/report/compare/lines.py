@@ -17,7 +17,7 @@ from rich.text import Text
 from ci.core.text import counted, one_line, span
 from ci.report.compare.changes import Change, Kind, Test
 from ci.report.compare.comparison import Comparison
-from ci.report.compare.machines import FALSE_ALARMS
+from ci.report.compare.machines import FALSE_ALARMS, TELLING_S
 from ci.report.compare.times import LEAST_S, Finding, Times
 from ci.report.summary import code
 
@@ -168,7 +168,8 @@ def machine_lines(comparison: Comparison[Test], *, always: bool = True) -> Itera
     if machines.tests and (always or times.found or abs(machines.ratio - 1) > _WORTH_TELLING):
         yield (
             f"the whole run is {_pace(machines.ratio)}, by the median of "
-            f"{counted(machines.tests, 'test')} that passed in both; single tests are compared beyond that"
+            f"{counted(machines.tests, 'test')} of {TELLING_S:g} s and more that passed in both; "
+            "single tests are compared beyond that"
         )
     for one in machines.lengths:
         if abs(one.ratio / machines.ratio - 1) > _WORTH_TELLING:

@@ -38,8 +38,8 @@ _LEAST_OF_A_LENGTH = 30
 _LEAST_TESTS, _LEAST_FILES = 20, 3
 # No clock says less of a test.
 LEAST_TIMED_S = 0.0005
-# A test of less says nothing of a machine.
-_TELLING_S = 0.02
+# A test of less, in either run, says nothing of a machine.
+TELLING_S = 0.02
 
 
 def median(values: Iterable[float]) -> float:
@@ -170,7 +170,7 @@ class Machines:
 
 def machines_of(pairs: Sequence[Pair]) -> Machines:
     """What the tests of two runs have in common."""
-    telling = [one for one in pairs if one.now_s >= _TELLING_S and one.base_s >= _TELLING_S]
+    telling = [one for one in pairs if one.now_s >= TELLING_S and one.base_s >= TELLING_S]
     if not telling:
         return Machines()
     logs = [math.log(one.now_s / one.base_s) for one in telling]
